@@ -6,10 +6,10 @@ from collections.abc import Callable, Iterator
 from random import Random
 
 import msgspec
+from tests.workload import WorkloadConfig
+from tests.workload.columns import column_type
 
 from ticdc_spark.model import Bootstrap, Change, Column, Index, Row, RowChange, SchemaChange, Table, Value, Watermark
-from ticdc_spark.workload import WorkloadConfig
-from ticdc_spark.workload.columns import column_type
 
 _COLUMNS = {
     "id": "BIGINT",

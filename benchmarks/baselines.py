@@ -13,12 +13,13 @@ from pyspark import StorageLevel
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
+from ticdc_spark.changes.columns import OP
 from ticdc_spark.model import ColumnType, Offsets, Table
 from ticdc_spark.mysql import handle_key, is_bytes
-from ticdc_spark.sinks.base import OP_COLUMN, Stamp
-from ticdc_spark.sinks.iceberg.faults import quote
+from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.sources.base import Source
+from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
 
 THREADS = 4
@@ -74,9 +75,9 @@ def create(sink: IcebergSink, tables: Sequence[Table]) -> None:
 
 
 def _merge(sink: IcebergSink, table: Table, changes: DataFrame, columns: Sequence[LakeColumn]) -> None:
-    op = sf.when(sf.col("type") == "DELETE", "d").otherwise("u").alias(OP_COLUMN)
+    op = sf.when(sf.col("type") == "DELETE", "d").otherwise("u").alias(OP)
     net = changes.select(op, *(quote(column.name) for column in columns))
-    sink.merge((table.schema, table.name), net, columns, Stamp("baseline", (1, 0), 0))
+    sink.spark_writer.merge((table.schema, table.name), net, columns, Stamp("baseline", (1, 0), 0))
 
 
 def naive(source: Source, sink: IcebergSink, tables: Sequence[Table], bounds: Bounds) -> None:

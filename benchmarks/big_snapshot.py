@@ -32,10 +32,10 @@ from tests.mariadb_server import Server
 from benchmarks.measure import Measured, measured
 from benchmarks.servers import servers
 from ticdc_spark.changefeed.progress import read_stored
-from ticdc_spark.config.load import load_identity
+from ticdc_spark.config.load import load_identity, load_job
 from ticdc_spark.mysql import tso
 from ticdc_spark.operate.status import job_status
-from ticdc_spark.replicate.state.store import Store
+from ticdc_spark.replicate.state.store import progress_of
 from ticdc_spark.sinks.iceberg.lake import open_lake
 from ticdc_spark.spark.session.session import stop_session
 
@@ -65,7 +65,6 @@ snapshot-chunk-rows = {chunk}
 JOB = """
 [job]
 name = "big"
-state = "job"
 commit-interval = "2s"
 [source]
 kind = "kafka"
@@ -142,7 +141,7 @@ class Way:
 
     def gathered(self) -> int:
         """Rows that ``replicate`` has read; -1: all."""
-        progress = Store(load_identity(self.job).state).load()
+        progress = progress_of(load_job(self.job))
         for table in () if progress is None else progress.tables:
             if table.load is not None:
                 return table.gathered

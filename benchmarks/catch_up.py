@@ -78,7 +78,7 @@ class CatchUp:
         (folder / "lake").mkdir()
         sink = open_lake(str(folder / "lake"))
         baselines.create(sink, self.topic.tables)
-        source = RecordedTopicSource(sink.spark, topic)
+        source = RecordedTopicSource(sink.catalog.spark, topic)
         baselines.tuned(source, sink, self.topic.tables, list(batches_of(source, {}, _LOAD_ROWS)))
         loaded = source.end_offsets()
         link_topic(self.topic.changes, topic)
@@ -94,7 +94,7 @@ class CatchUp:
             rows, visits = {}, {}
             with measured() as result:
                 for table in self.topic.tables:
-                    lake = sink.spark.table(sink.sql_name((table.schema, table.name)))
+                    lake = sink.catalog.spark.table(sink.catalog.sql_name((table.schema, table.name)))
                     (found,) = lake.selectExpr("count(*)", "coalesce(sum(visits), 0)", "sum(balance)").collect()
                     rows[table.name], visits[table.name] = found[0], found[1]
             if (rows, visits) != (self.topic.rows, self.topic.visits):

@@ -19,6 +19,7 @@ from threading import Event
 
 from msgspec.structs import replace
 from tests.kafka_broker import Broker
+from tests.workload import Workload, WorkloadConfig, dispatch, write_topic
 
 from benchmarks.measure import _seconds, measured
 from ticdc_spark.capture.stream import StreamCapture, open_stream
@@ -28,7 +29,6 @@ from ticdc_spark.changefeed.config.load import load_changefeed
 from ticdc_spark.changefeed.loop import run
 from ticdc_spark.changefeed.spark_tasks import SparkTasks
 from ticdc_spark.protocols.encoder_options import target_encoder
-from ticdc_spark.workload import Workload, WorkloadConfig, dispatch, write_topic
 
 PAIRS = (("simple", "open-protocol"), ("open-protocol", "canal-json"), ("debezium", "simple"))
 EXTENSION = {"enable-tidb-extension": "true"}

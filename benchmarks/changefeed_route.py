@@ -12,16 +12,11 @@ from __future__ import annotations
 import argparse
 import platform
 
+from tests.changefeed_tables import changefeed, dispatch_rule, event_filter, filters
+
 from benchmarks.codecs import rate
 from ticdc_spark.capture.base import Transaction
-from ticdc_spark.changefeed.config.settings import (
-    Changefeed,
-    ColumnSelector,
-    DispatchRule,
-    EventFilter,
-    Filter,
-    KafkaTarget,
-)
+from ticdc_spark.changefeed.config.settings import ColumnSelector
 from ticdc_spark.changefeed.dispatch.router import Router
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.model import Row, RowChange, Table
@@ -33,21 +28,21 @@ weight double, note varchar(64), created datetime(3), changed timestamp, flags i
 
 SUBJECTS: dict[str, dict[str, object]] = {
     "default": {},
-    "index-value": {"dispatchers": (DispatchRule(matcher=("*.*",), partition="index-value"),)},
+    "index-value": {"dispatchers": (dispatch_rule(matcher=("*.*",), partition="index-value"),)},
     "index-value, raw": {
-        "dispatchers": (DispatchRule(matcher=("*.*",), partition="index-value"),),
+        "dispatchers": (dispatch_rule(matcher=("*.*",), partition="index-value"),),
         "output_raw_change_event": True,
     },
     "columns (4)": {
         "dispatchers": (
-            DispatchRule(matcher=("*.*",), partition="columns", columns=("customer", "weight", "changed", "code")),
+            dispatch_rule(matcher=("*.*",), partition="columns", columns=("customer", "weight", "changed", "code")),
         )
     },
-    "ignore-event": {"filter": Filter(event_filters=(EventFilter(matcher=("*.*",), ignore_event=("delete",)),))},
+    "ignore-event": {"filter": filters(event_filters=(event_filter(matcher=("*.*",), ignore_event=("delete",)),))},
     "value expression": {
-        "filter": Filter(
+        "filter": filters(
             event_filters=(
-                EventFilter(
+                event_filter(
                     matcher=("*.*",),
                     ignore_insert_value_expr="amount < 0.5 AND status = 'test'",
                     ignore_update_new_value_expr="amount < 0.5 AND status = 'test'",
@@ -89,9 +84,7 @@ def _row(number: int, amount: str) -> Row:
 
 def measure(name: str, seconds: float) -> tuple[float, float]:
     """Rows a second: the partition alone, and the whole."""
-    kafka = KafkaTarget(servers=("localhost:9092",), topic="t", client_id="bench")
-    settings = {"id": "bench", "kafka": kafka, "protocol": "canal-json", "time_zone": "Asia/Shanghai", **SUBJECTS[name]}
-    router = Router(Changefeed(**settings))  # type: ignore[arg-type]
+    router = Router(changefeed(**{"time_zone": "Asia/Shanghai", **SUBJECTS[name]}))
     table = parse_create(TABLE, "shop")
     work = transactions(table)
     changes = [change for one in work for change in one.changes]

@@ -9,10 +9,18 @@ from typing import Any, NamedTuple
 
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.avro import decode as avro
+from ticdc_spark.protocols.avro.encode import AvroConfig
+from ticdc_spark.protocols.avro.encode import encoder as avro_encoder
 from ticdc_spark.protocols.base import Decoder, Encoder
 from ticdc_spark.protocols.canal_json import decode as canal_json
+from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig
+from ticdc_spark.protocols.canal_json.encode import encoder as canal_json_encoder
 from ticdc_spark.protocols.open import decode as open_protocol
+from ticdc_spark.protocols.open.encode import OpenConfig
+from ticdc_spark.protocols.open.encode import encoder as open_encoder
 from ticdc_spark.protocols.simple import decode as simple
+from ticdc_spark.protocols.simple.encode import SimpleConfig
+from ticdc_spark.protocols.simple.encode import encoder as simple_encoder
 
 Codec = tuple[Encoder, Decoder]
 _DEBEZIUM = "ticdc_spark.protocols.debezium.encode"
@@ -50,21 +58,21 @@ class MemoryRegistry:
 
 
 def _open(**config: Any) -> Callable[[], Codec]:
-    return lambda: (open_protocol.encoder(open_protocol.OpenConfig(**config)), open_protocol.DECODER)
+    return lambda: (open_encoder(OpenConfig(**config)), open_protocol.DECODER)
 
 
 def _simple(**config: Any) -> Callable[[], Codec]:
-    return lambda: (simple.encoder(simple.SimpleConfig(**config)), simple.DECODER)
+    return lambda: (simple_encoder(SimpleConfig(**config)), simple.DECODER)
 
 
 def _canal(**config: Any) -> Callable[[], Codec]:
-    return lambda: (canal_json.encoder(canal_json.CanalJsonConfig(**config)), canal_json.DECODER)
+    return lambda: (canal_json_encoder(CanalJsonConfig(**config)), canal_json.DECODER)
 
 
 def _avro(**config: Any) -> Callable[[], Codec]:
     def codec() -> Codec:
         registry = MemoryRegistry()
-        return avro.encoder(avro.AvroConfig(**config), registry), avro.AvroDecoder(registry.schemas)
+        return avro_encoder(AvroConfig(**config), registry), avro.AvroDecoder(registry.schemas)
 
     return codec
 

@@ -21,11 +21,11 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from msgspec.structs import replace
+from tests.workload import WorkloadConfig, generate
 
 from benchmarks.codec_subjects import SUBJECTS, Subject
 from ticdc_spark.model import Checksum, Envelope, RowChange, Table
 from ticdc_spark.protocols.base import Decoder, Encoded, ReadOptions, RowReader, row_change
-from ticdc_spark.workload import WorkloadConfig, generate
 
 OPTIONS = ReadOptions(source_timezone="UTC")
 PASSES = 3

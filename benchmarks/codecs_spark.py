@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pyspark
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -31,13 +30,12 @@ from pyspark.sql import functions as sql
 from benchmarks.codec_subjects import MemoryRegistry
 from benchmarks.codecs import OPTIONS, Readers, decode, rate, shop_changes
 from benchmarks.measure import Processors, processors
+from ticdc_spark.changes.opening import Opener, Opening, of_batch, raw_rows
 from ticdc_spark.model import Envelope, RowChange, Table
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.protocols.base import Decoder, Encoded
 from ticdc_spark.protocols.encoder_options import target_encoder
-from ticdc_spark.spark.decode.envelopes import LandingPlan, land
-from ticdc_spark.spark.decode.log_schema import LOG_SCHEMA
 from ticdc_spark.spark.decode.rows import read_rows, rows_ddl
 from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.encode.messages import CHANGE_COLUMNS, TypedImages
@@ -120,16 +118,7 @@ class Bench:
         _write(path, _recorded(messages))
         events = [event for one in messages for event in reader.open_message(one.key, one.value)]
         keys = {event.schema_key for event in events if isinstance(event, Envelope)}
-        landing = LandingPlan(
-            protocol=protocol,
-            generation=1,
-            batch=1,
-            buckets=1,
-            table_replay_below={},
-            watermarks={},
-            arrival=True,
-            schemas=schemas,
-        )
+        opening = Opening(protocol=protocol, schemas=schemas)
         reading = ReadPlan(
             protocol=protocol,
             tables=dict.fromkeys(keys, self.table),
@@ -139,7 +128,7 @@ class Bench:
             strict=True,
             schemas=schemas,
         )
-        task = chain(land(landing), _only_rows(read_rows(reading)))
+        task = chain(_raw(opening), read_rows(reading))
         return self.spark.read.parquet(str(path)).mapInArrow(task, rows_ddl(self.columns))
 
     def passes(self, frame: DataFrame, rows: Column) -> Sequence[float]:
@@ -200,12 +189,15 @@ def _recorded(messages: Sequence[Encoded]) -> pa.Table:
     )
 
 
-def _only_rows(task: ArrowTask) -> ArrowTask:
-    """The same task on the rows of a log that also has summaries."""
+def _raw(opening: Opening) -> ArrowTask:
+    """Messages to all their rows with raw images."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        kind = LOG_SCHEMA.get_field_index("kind")
-        return task(batch for batch in batches if pc.all(pc.equal(batch.column(kind), "row")).as_py())
+        opener = Opener(opening)
+        for batch in batches:
+            messages = of_batch(batch)
+            opened = opener.open(messages)
+            yield raw_rows(messages, opened, range(len(opened.rows)), verify=False)
 
     return run
 

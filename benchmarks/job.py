@@ -18,7 +18,6 @@ from ticdc_spark.spark.sources.files import RecordedTopicSource
 JOB = """\
 [job]
 name = "bench"
-state = "state"
 batch-rows = {batch_rows}
 batch-bytes = "64 GiB"
 writer = "{writer}"
@@ -30,7 +29,7 @@ protocol = "simple"
 kind = "iceberg"
 warehouse = "{warehouse}"
 """
-PHASES = ("land", "advance", "apply", "commit")
+PHASES = ("scan", "advance", "apply", "commit")
 
 
 def write_job(

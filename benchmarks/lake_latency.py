@@ -31,7 +31,6 @@ from ticdc_spark.spark.session.session import stop_session
 JOB = """
 [job]
 name = "late"
-state = "job"
 {more}
 [source]
 kind = "kafka"

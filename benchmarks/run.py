@@ -14,9 +14,10 @@ import shutil
 import sys
 import tempfile
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
+import pyarrow as pa
 import pyspark
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
@@ -25,26 +26,29 @@ from benchmarks import baselines
 from benchmarks.job import PHASES, batches_of, open_lake, phases_of, shown, write_job
 from benchmarks.measure import Measured
 from benchmarks.topic import Recorded, configs, recorded
+from ticdc_spark.changes.opening import Opening
+from ticdc_spark.changes.ranges import RowRange, RowScan
+from ticdc_spark.changes.scan import EVENTS_DDL, ScanPlan, scan
+from ticdc_spark.changes.spark_topic import SparkTopicRows
 from ticdc_spark.config.load import load_job
+from ticdc_spark.model import Table
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.replicate import loop
-from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
 from ticdc_spark.sinks.iceberg.kind import EXTENSIONS
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
-from ticdc_spark.spark.decode.envelopes import LandingPlan, land
-from ticdc_spark.spark.decode.log_files import LogScan
-from ticdc_spark.spark.decode.log_schema import BUCKETS, LOG_DDL
+from ticdc_spark.spark.decode.control import ControlEvent, RowsRead
 from ticdc_spark.spark.decode.rows import read_rows, rows_ddl
 from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.session.session import coordinates, cores, open_session
 from ticdc_spark.spark.sources.files import RecordedTopicSource
-from ticdc_spark.spark.types import LakeOptions
+from ticdc_spark.spark.types import LakeColumn, LakeOptions
 
 
 class Bench:
     """One workload under measurement: what is read, where lakes are made, what was found."""
 
     def __init__(self, spark: SparkSession, topic: Recorded, batch_rows: int, folder: Path) -> None:
+        self.spark = spark
         self.topic = topic
         self.batch_rows = batch_rows
         self.folder = folder
@@ -62,7 +66,7 @@ class Bench:
     def check(self, name: str, sink: IcebergSink) -> None:
         """Every table has the rows that it should have."""
         counts = {
-            table.name: sink.spark.table(sink.sql_name((table.schema, table.name))).count()
+            table.name: sink.catalog.spark.table(sink.catalog.sql_name((table.schema, table.name))).count()
             for table in self.topic.tables
         }
         if counts != self.topic.rows:
@@ -80,56 +84,29 @@ class Bench:
         with shown("scan", self.found):
             every.select(sf.sum(sf.length("value"))).collect()
         with shown("envelopes: ours", self.found):
-            _drain(every.mapInArrow(land(self.plan(0)), LOG_DDL))
+            every.mapInArrow(scan(ScanPlan(opening=OPENING)), EVENTS_DDL).collect()
         envelope = "type string, `table` string, commitTs bigint, data string, old string"
         with shown("envelopes: from_json", self.found):
             _drain(every.select(sf.from_json(sf.col("value").cast("string"), envelope).alias("m")).select("m.*"))
 
-        sink = self.sink("steps")
-        log, source = sink.changelog("bench"), RecordedTopicSource(sink.spark, self.topic.path)
-        with shown("landing", self.found):
-            for batch, (start, end) in enumerate(self.bounds, 1):
-                log.land(source.read(start, end), self.plan(batch))
+        source = RecordedTopicSource(self.spark, self.topic.path)
+        topic = SparkTopicRows(self.spark, source, OPENING)
+        found: list[ControlEvent] = []
+        with shown("scanning", self.found):
+            for start, end in self.bounds:
+                count = sum(last - start.get(place, 0) for place, last in end.items())
+                found += topic.scan(ScanPlan(opening=OPENING), start, end, count)
+        scans = {table.name: _scan_of(table, found) for table in self.topic.tables}
         with shown("rows: ours", self.found):
-            for ours, _ in self.typed_rows(log, sink):
-                _drain(ours)
+            for table in self.topic.tables:
+                columns = baselines.columns_of(table)
+                plan = _plan_of(table, columns)
+                _drain(topic.raw(scans[table.name]).map(read_rows(plan), rows_ddl(columns)))
+        images = ", ".join(f"`{name}` {kind}" for name, kind in _RAW.items())
         with shown("rows: from_json", self.found):
-            for _, theirs in self.typed_rows(log, sink):
-                _drain(theirs)
-        shutil.rmtree(self.folder / "steps")
-
-    def plan(self, batch: int) -> LandingPlan:
-        return LandingPlan(
-            protocol="simple", generation=1, batch=batch, buckets=BUCKETS, table_replay_below={}, watermarks={}
-        )
-
-    def typed_rows(self, log: IcebergChangeLog, sink: IcebergSink) -> Iterator[tuple[DataFrame, DataFrame]]:
-        """The landed rows of each table, typed by us and by ``from_json``."""
-        batches = frozenset(range(1, len(self.bounds) + 1))
-        for table in self.topic.tables:
-            columns = baselines.columns_of(table)
-            wanted = LogScan(
-                generation=1, batches=batches, schema=table.schema, table=table.name, above=0, upto=2**63 - 1
-            )
-            plan = ReadPlan(
-                protocol="simple",
-                tables={str(table.version): table},
-                columns=columns,
-                options=ReadOptions(),
-                lake=LakeOptions(),
-                strict=True,
-            )
-            ours = log.map_rows(sink.spark, wanted, read_rows(plan), rows_ddl(columns))
-            images = log.rows(sink.spark, wanted).select(
-                "*", sf.col("after").cast("string").alias("data"), sf.col("before").cast("string").alias("old")
-            )
-            schema = baselines.image_schema(table)
-            parsed = images.select(
-                "op", "commit_ts", "offset", "seq",
-                sf.from_json("data", schema).alias("new"), sf.from_json("old", schema).alias("old"),
-            )  # fmt: skip
-            cells = baselines.typed_columns(sf.col("old"), sf.col("new"), columns)
-            yield ours, parsed.select("op", "commit_ts", "offset", "seq", *cells)
+            for table in self.topic.tables:
+                raw = topic.raw(scans[table.name]).map(_as_they_are, images)
+                _drain(_parsed(table, raw))
 
     def whole_job(self) -> None:
         folder = self.folder / "job"
@@ -146,7 +123,7 @@ class Bench:
         sink = self.sink(name)
         baselines.create(sink, self.topic.tables)
         with shown(f"whole job: {name}", self.found):
-            run(RecordedTopicSource(sink.spark, self.topic.path), sink, self.topic.tables, self.bounds)
+            run(RecordedTopicSource(sink.catalog.spark, self.topic.path), sink, self.topic.tables, self.bounds)
         self.check(name, sink)
         shutil.rmtree(self.folder / name)
 
@@ -183,6 +160,60 @@ class Bench:
                 rest = result.seconds - sum(self.phases[phase] for phase in PHASES)
                 lines.append(f"| … of it: everything else | | {rest:.1f} | | | | |")
         return "\n".join(lines) + "\n"
+
+
+OPENING = Opening(protocol="simple")
+_RAW = {
+    "topic": "string",
+    "partition": "int",
+    "offset": "bigint",
+    "seq": "int",
+    "op": "string",
+    "schema_key": "string",
+    "commit_ts": "bigint",
+    "partial": "boolean",
+    "before": "binary",
+    "after": "binary",
+    "checksum": "bigint",
+    "corrupted": "boolean",
+}
+
+
+def _as_they_are(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
+
+
+def _scan_of(table: Table, found: Sequence[ControlEvent]) -> RowScan:
+    mine = [one for one in found if isinstance(one, RowsRead) and one.table == table.name]
+    return RowScan(
+        table=(table.schema, table.name),
+        ranges=tuple(RowRange(m.topic, m.partition, m.summary.first, m.summary.end, m.sent) for m in mine),
+        above=0,
+        upto=2**63 - 1,
+        rows=sum(one.summary.rows for one in mine),
+        bytes=sum(one.summary.bytes for one in mine),
+    )
+
+
+def _plan_of(table: Table, columns: Sequence[LakeColumn]) -> ReadPlan:
+    return ReadPlan(
+        protocol="simple",
+        tables={str(table.version): table},
+        columns=tuple(columns),
+        options=ReadOptions(),
+        lake=LakeOptions(),
+        strict=True,
+    )
+
+
+def _parsed(table: Table, raw: DataFrame) -> DataFrame:
+    """The rows of a table, typed by ``from_json`` and casts."""
+    images = raw.select("*", sf.col("after").cast("string").alias("data"), sf.col("before").cast("string").alias("old"))
+    schema = baselines.image_schema(table)
+    places = ("op", "commit_ts", "offset", "seq")
+    parsed = images.select(*places, sf.from_json("data", schema).alias("new"), sf.from_json("old", schema).alias("old"))
+    cells = baselines.typed_columns(sf.col("old"), sf.col("new"), baselines.columns_of(table))
+    return parsed.select(*places, *cells)
 
 
 def _drain(rows: DataFrame) -> None:

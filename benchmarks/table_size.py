@@ -19,6 +19,7 @@ from pathlib import Path
 from random import Random
 
 import pyspark
+from tests.workload import WorkloadConfig, dispatch, write_topic
 
 from benchmarks.accounts import Accounts, AccountsConfig
 from benchmarks.job import PHASES, open_lake, phases_of, shown, write_job
@@ -30,7 +31,6 @@ from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.replicate import loop
 from ticdc_spark.sinks.iceberg.kind import EXTENSIONS
 from ticdc_spark.spark.session.session import coordinates, cores, open_session
-from ticdc_spark.workload import WorkloadConfig, dispatch, write_topic
 
 _FACTOR, _PRIME = 2_654_435_761, 4_294_967_311
 _ROWS = """

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TypeAlias
 
 import msgspec
+from tests.workload import WorkloadConfig, dispatch, generate, write_topic
 
 from benchmarks.accounts import Accounts, AccountsConfig
 from ticdc_spark.model import Table
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
-from ticdc_spark.workload import WorkloadConfig, dispatch, generate, write_topic
 
 
 class Recorded(msgspec.Struct, frozen=True, kw_only=True):

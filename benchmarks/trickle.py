@@ -37,7 +37,6 @@ from ticdc_spark.sinks.iceberg.stamps import MARK
 JOB = """\
 [job]
 name = "trickle"
-state = "state"
 commit-interval = "{interval}"
 [source]
 kind = "kafka"

@@ -26,6 +26,7 @@ from tests.integration.binlog_stream import OPTIONS
 from tests.integration.circle import database, process, wrong
 from tests.kafka_broker import Broker
 from tests.mariadb_server import Server, running
+from tests.workload import Truth
 
 from ticdc_spark.changefeed.progress import read_stored
 from ticdc_spark.cli.demo import prepare
@@ -33,7 +34,6 @@ from ticdc_spark.config.load import load_identity
 from ticdc_spark.errors import TicdcSparkError, UsageError
 from ticdc_spark.mysql import tso, tso_time
 from ticdc_spark.operate.status import job_status
-from ticdc_spark.workload import Truth
 
 FEED = """\
 [filter]
@@ -50,7 +50,6 @@ sink-uri = "kafka://{servers}/shop?protocol=simple&partition-num=3"
 JOB = """\
 [job]
 name = "shop"
-state = "job"
 poll-interval = "200ms"
 commit-interval = "200ms"
 

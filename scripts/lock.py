@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOCKS = {
     "requirements-build.lock": ["--group", "build"],
-    "requirements.lock": ["pyproject.toml", "--all-extras", "--group", "dev"],
+    "requirements.lock": ["pyproject.toml", "--group", "dev"],
 }
 
 
@@ -24,7 +24,6 @@ def header() -> str:
     inputs = [
         project["requires-python"],
         project["dependencies"],
-        project["optional-dependencies"],
         pyproject["dependency-groups"],
         pyproject["tool"]["uv"],
     ]

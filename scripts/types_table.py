@@ -14,14 +14,18 @@ from typing import Any
 from ticdc_spark.model import Column, ColumnType, Index, RowChange, Table, Value
 from ticdc_spark.mysql import parse_type
 from ticdc_spark.protocols.avro.types import wire_type
-from ticdc_spark.protocols.canal_json import decode as canal_json
+from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig
+from ticdc_spark.protocols.canal_json.encode import encoder as canal_json_encoder
 from ticdc_spark.protocols.debezium.encode import DebeziumConfig
 from ticdc_spark.protocols.debezium.encode import encoder as debezium
-from ticdc_spark.protocols.open import decode as open_protocol
+from ticdc_spark.protocols.open.encode import OpenConfig
+from ticdc_spark.protocols.open.encode import encoder as open_encoder
 from ticdc_spark.protocols.open.frames import split_values
-from ticdc_spark.protocols.simple import decode as simple
 from ticdc_spark.protocols.simple.avro.types import BRANCHES
 from ticdc_spark.protocols.simple.avro.types import codec_for as avro_codec
+from ticdc_spark.protocols.simple.encode import SimpleConfig
+from ticdc_spark.protocols.simple.encode import encoder as simple_encoder
+from ticdc_spark.sinks.iceberg.types import iceberg_type
 from ticdc_spark.spark.types import LakeOptions, lake_type
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "types.md"
@@ -77,7 +81,7 @@ def _row(name: str, kind: ColumnType, value: Value) -> str:
     lake = lake_type(kind, LakeOptions())
     cells = [name.removesuffix(" charset utf8mb4"), shown, *_sent(kind, value)]
     cells[3:3] = [branch]
-    cells += [f"{wire.avro} {wire.tidb}", lake.spark, lake.iceberg]
+    cells += [f"{wire.avro} {wire.tidb}", lake.spark, "list" if lake.arrow == "list" else iceberg_type(lake)]
     return "| " + " | ".join(f"`{cell.replace('|', chr(92) + '|')}`" for cell in cells) + " |\n"
 
 
@@ -91,9 +95,9 @@ def _sent(kind: ColumnType, value: Value) -> list[str]:
         version=1,
     )
     change = [RowChange(op="insert", table=table, commit_ts=1 << 40, after={"c": value})]
-    (of_simple,) = simple.encoder(simple.SimpleConfig(time_zone=ZONE)).rows(change)
-    (of_open,) = open_protocol.encoder(open_protocol.OpenConfig(time_zone=ZONE)).rows(change)
-    (of_canal,) = canal_json.encoder(canal_json.CanalJsonConfig(time_zone=ZONE)).rows(change)
+    (of_simple,) = simple_encoder(SimpleConfig(time_zone=ZONE)).rows(change)
+    (of_open,) = open_encoder(OpenConfig(time_zone=ZONE)).rows(change)
+    (of_canal,) = canal_json_encoder(CanalJsonConfig(time_zone=ZONE)).rows(change)
     (of_debezium,) = debezium(DebeziumConfig()).rows(change)
     in_open = json.loads(split_values(of_open.value or b"")[0], parse_float=_Number, parse_int=_Number)["u"]["c"]
     in_canal = json.loads(of_canal.value or b"")

@@ -18,8 +18,13 @@ from msgspec.structs import replace
 from ticdc_spark import mysql
 from ticdc_spark.model import Change, Column, ColumnType, Index, Rejected, Row, RowChange, Table, Value
 from ticdc_spark.protocols.avro import decode as avro
+from ticdc_spark.protocols.avro.encode import AvroConfig
+from ticdc_spark.protocols.avro.encode import encoder as avro_encoder
+from ticdc_spark.protocols.avro.schema import table_from_schemas
 from ticdc_spark.protocols.base import Decoder, Encoded, Encoder, ReadOptions, decode
 from ticdc_spark.protocols.canal_json import decode as canal_json
+from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig
+from ticdc_spark.protocols.canal_json.encode import encoder as canal_json_encoder
 from ticdc_spark.protocols.debezium import decode as debezium
 from ticdc_spark.protocols.debezium.encode import DebeziumConfig
 from ticdc_spark.protocols.debezium.encode import encoder as debezium_encoder
@@ -27,8 +32,13 @@ from ticdc_spark.protocols.debezium_avro import decode as debezium_avro
 from ticdc_spark.protocols.debezium_avro.encode import DebeziumAvroConfig
 from ticdc_spark.protocols.debezium_avro.encode import encoder as debezium_avro_encoder
 from ticdc_spark.protocols.open import decode as open_protocol
+from ticdc_spark.protocols.open.encode import OpenConfig
+from ticdc_spark.protocols.open.encode import encoder as open_encoder
 from ticdc_spark.protocols.shared.avro_names import sanitized
 from ticdc_spark.protocols.simple import decode as simple
+from ticdc_spark.protocols.simple.encode import SimpleConfig
+from ticdc_spark.protocols.simple.encode import encoder as simple_encoder
+from ticdc_spark.wire.confluent import is_framed, schema_id
 
 ZONE = "+05:30"
 """Of every changefeed here; no local time of it happens twice."""
@@ -217,12 +227,12 @@ class OfRegistry(avro.AvroDecoder):
     def tables(self, sent: Encoded) -> dict[tuple[str, str, str], Table]:
         """The table that a message's schemas describe, if it names any that are known."""
         texts = [
-            next((self.texts[number] for number in avro.schema_ids(None, part) if number in self.texts), None)
+            self.texts.get(schema_id(part)) if part is not None and is_framed(part) else None
             for part in (sent.key, sent.value)
         ]
         if texts == [None, None]:
             return {}
-        described = avro.table_from_schemas(*texts)
+        described = table_from_schemas(*texts)
         return {(described.schema, described.name, str(number)): described for number in self.texts}
 
 
@@ -246,7 +256,7 @@ def _plain(made: Callable[[], Encoder], decoder: Decoder) -> Callable[[], tuple[
 def _registered(**options: Any) -> Callable[[], tuple[Encoder, Callable[[], Decoder]]]:
     def to() -> tuple[Encoder, Callable[[], Decoder]]:
         ids = _Ids()
-        return avro.encoder(avro.AvroConfig(time_zone=ZONE, **options), ids), lambda: OfRegistry(ids.texts())
+        return avro_encoder(AvroConfig(time_zone=ZONE, **options), ids), lambda: OfRegistry(ids.texts())
 
     return to
 
@@ -293,16 +303,16 @@ def clean_table(table: Table) -> Table:
 
 
 def _simple(form: Any, **options: Any) -> Callable[[], Encoder]:
-    return lambda: simple.encoder(simple.SimpleConfig(encoding_format=form, time_zone=ZONE, **options))
+    return lambda: simple_encoder(SimpleConfig(encoding_format=form, time_zone=ZONE, **options))
 
 
 def _open(**options: Any) -> Callable[[], Encoder]:
-    return lambda: open_protocol.encoder(open_protocol.OpenConfig(time_zone=ZONE, **options))
+    return lambda: open_encoder(OpenConfig(time_zone=ZONE, **options))
 
 
 def _canal(**options: Any) -> Callable[[], Encoder]:
-    config = canal_json.CanalJsonConfig(time_zone=ZONE, enable_tidb_extension=True, **options)
-    return lambda: canal_json.encoder(config)
+    config = CanalJsonConfig(time_zone=ZONE, enable_tidb_extension=True, **options)
+    return lambda: canal_json_encoder(config)
 
 
 def _debezium(**options: Any) -> Callable[[], Encoder]:

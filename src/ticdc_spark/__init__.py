@@ -24,7 +24,6 @@ if TYPE_CHECKING:
         SinkFault,
         SourceChanged,
         SourceFault,
-        StateFault,
         TicdcSparkError,
         UnsendableChange,
         UnsupportedDdl,
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
         Watermark,
     )
     from ticdc_spark.operate.consistent import ConsistentTables, consistent
+    from ticdc_spark.operate.snapshots import TableSnapshots, consistent_scans, table_snapshots
     from ticdc_spark.protocols import DecoderOptions, Traits, WireProtocol, decoder, protocol
     from ticdc_spark.protocols.base import Columns, Decoder, Encoded, Encoder, ReadOptions, RowReader, Tables, decode
     from ticdc_spark.protocols.encoder_options import target_encoder as encoder
@@ -82,7 +82,6 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "SinkFault",
         "SourceChanged",
         "SourceFault",
-        "StateFault",
         "TicdcSparkError",
         "UnsendableChange",
         "UnsupportedDdl",
@@ -109,6 +108,11 @@ _MODULES: dict[str, tuple[str, ...]] = {
     "ticdc_spark.operate.consistent": (
         "ConsistentTables",
         "consistent",
+    ),
+    "ticdc_spark.operate.snapshots": (
+        "TableSnapshots",
+        "consistent_scans",
+        "table_snapshots",
     ),
     "ticdc_spark.protocols": (
         "DecoderOptions",
@@ -210,9 +214,9 @@ __all__ = [
     "SinkFault",
     "SourceChanged",
     "SourceFault",
-    "StateFault",
     "Summary",
     "Table",
+    "TableSnapshots",
     "Tables",
     "TicdcSparkError",
     "Traits",
@@ -223,6 +227,7 @@ __all__ = [
     "Watermark",
     "WireProtocol",
     "consistent",
+    "consistent_scans",
     "decode",
     "decoder",
     "detect",
@@ -237,4 +242,5 @@ __all__ = [
     "read_topic",
     "recorded_messages",
     "run",
+    "table_snapshots",
 ]

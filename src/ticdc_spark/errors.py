@@ -7,8 +7,7 @@
     ├── EnvironmentFault      exit 1: something outside is broken; running again later may work
     │   ├── SourceFault       broker, recorded topic, files
     │   ├── SinkFault         catalog, table format, permission; the broker that a changefeed writes to
-    │   ├── RegistryFault     schema registry
-    │   └── StateFault        the object store that holds a job's state
+    │   └── RegistryFault     schema registry
     ├── DecisionNeeded        exit 4: nothing is broken, but a person must decide; do not restart blindly
     │   ├── LeaseHeld         another job owns the target
     │   ├── SchemaMissing     rows wait for a schema that never came
@@ -50,10 +49,6 @@ class SinkFault(EnvironmentFault):
 
 class RegistryFault(EnvironmentFault):
     """The schema registry cannot be reached or refuses us."""
-
-
-class StateFault(EnvironmentFault):
-    """The object store that holds a job's state cannot be read or written."""
 
 
 class DecisionNeeded(TicdcSparkError):

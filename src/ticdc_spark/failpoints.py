@@ -1,8 +1,9 @@
 """Named points inside a step at which tests end the process with SIGKILL.
 
 ``TICDC_SPARK_KILL_AT=merge:2`` kills at the second pass of the point ``merge``. The points stand after a commit and
-before its successor: plan, land, advance, write (files that no commit has yet), append, merge, create,
-columns, intent, ddl, fill, aside, stamp, apply, progress; of full reads base, gather, swap;
+before its successor: scan, advance, write (files that no commit has yet), append, merge, create,
+columns, intent, ddl, fill, aside, stamp, apply, progress; of full reads base, gather, swap; of a MySQL sink transaction
+(before its COMMIT), committed (after that of the state), intent, statement (of a DDL), recorded (after its stamp);
 of a changefeed save, saved, wave (of its tables), batch (of a backlog).
 """
 

@@ -6,10 +6,11 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from tests.changefeed.here import Here
 from ticdc_spark.capture.base import Captured, CapturedDdl, CaptureState, follow
 from ticdc_spark.capture.stream import StreamCapture
 from ticdc_spark.changefeed.actions import Place, SendDdl, SendRows
-from ticdc_spark.changefeed.backlog.batch import Here, Prepared
+from ticdc_spark.changefeed.backlog.batch import Prepared
 from ticdc_spark.changefeed.backlog.files import read_messages_of
 from ticdc_spark.changefeed.backlog.source import BacklogCapture
 from ticdc_spark.changefeed.config.settings import Changefeed

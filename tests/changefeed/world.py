@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from tests.changefeed.history import History
+from tests.changefeed_tables import cadence
 from ticdc_spark.capture.base import CapturedDdl, CaptureState, Resolved, Transaction
 from ticdc_spark.changefeed.actions import (
     Announce,
@@ -20,7 +21,6 @@ from ticdc_spark.changefeed.actions import (
     SendRows,
     SendWatermark,
 )
-from ticdc_spark.changefeed.config.settings import BootstrapCadence
 from ticdc_spark.model import RowChange, SchemaChange, Table
 
 
@@ -70,9 +70,9 @@ class World:
         self.by_table = rand.random() < 0.5
         self._partitions = rand.randint(1, 3)
         self.first_only = rand.random() < 0.2
-        self.bootstrap = rand.choice((None, BootstrapCadence(), BootstrapCadence(messages=5, interval=3)))
+        self.bootstrap = rand.choice((None, cadence(), cadence(messages=5, interval=3)))
         if self.bootstrap is not None and rand.random() < 0.3:
-            self.bootstrap = BootstrapCadence(messages=4, to_all_partitions=False, all_at_start=True)
+            self.bootstrap = cadence(messages=4, to_all_partitions=False, all_at_start=True)
         if self.first_only:
             self.bootstrap = None  # no protocol has both
         self.logs: dict[Place, list[Record]] = {}

@@ -3,14 +3,16 @@
 ``tests/unit/test_memory_sink.py`` runs it in this process, ``tests/spark/test_sink_contract.py`` on Iceberg.
 """
 
+from tests.contract.capabilities import CapabilitiesContract, DeletesContract, ReadsContract, TypesContract
 from tests.contract.changes import ChangesContract
 from tests.contract.columns import ColumnsContract
 from tests.contract.fences import FenceContract
 from tests.contract.loads import LoadsContract
-from tests.contract.log import LogContract
 from tests.contract.newest import NewestContract
 from tests.contract.others import OthersContract
 from tests.contract.tables import TablesContract
+from tests.contract.topics import TopicContract
+from tests.contract.typed import TypedContract
 
 
 class SinkContract(
@@ -21,7 +23,12 @@ class SinkContract(
     NewestContract,
     OthersContract,
     FenceContract,
-    LogContract,
+    TopicContract,
+    TypedContract,
+    CapabilitiesContract,
+    ReadsContract,
+    TypesContract,
+    DeletesContract,
 ):
     """Everything that a sink promises."""
 

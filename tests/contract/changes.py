@@ -8,8 +8,8 @@ import pytest
 from tests.contract.member import Member, delete, insert, row, source, update
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import Column, ColumnType
-from ticdc_spark.sinks.base import UnreadableRows
 from ticdc_spark.spark.decode.control import RowsRead
+from ticdc_spark.spark.tasks import UnreadableRows
 
 MANY = {"inserts": 60_000, "others": 1}
 """Said of a batch, Spark appends the new keys by a commit of their own, if it writes the rows."""
@@ -36,7 +36,7 @@ class ChangesContract:
         ]
         stamp = member.stamp(40)
         appended = msgspec.structs.replace(stamp, mark=(40, 1))
-        member.apply(changes, 40, batch=2, stamp=stamp, appended=appended, new_keys=new_keys, above=20, **message)
+        member.apply(changes, 40, stamp=stamp, appended=appended, new_keys=new_keys, above=20, **message)
         assert member.rows() == [
             row(1, v=12),
             {"id": 2, "v": 22, "w": None},
@@ -54,28 +54,28 @@ class ChangesContract:
         changes = [insert(member.of, ts, **source(ts)) for ts in (15, 20, 25, 30)]
         controls = member.land([*changes, insert(other, 20, **source(99))])
         mine = [one for one in controls if not isinstance(one, RowsRead) or one.table == "t"]
-        member.land([insert(member.of, 22, **source(22))], 2)
-        member.sink.apply_net_changes(member.net(mine, 25, above=15, stamp=member.stamp(25), new_keys=True))
+        member.land([insert(member.of, 22, **source(22))])
+        member.upsert(member.net(mine, 25, above=15, stamp=member.stamp(25), new_keys=True))
         assert member.rows() == [row(20), row(25)]
 
     def test_the_same_rows_again_change_nothing(self, member: Member) -> None:
         member.fill(1, 2)
         for ts in (30, 31):
-            member.apply([insert(member.of, 20, **source(1)), delete(member.of, 29, **source(2))], ts, batch=ts)
+            member.apply([insert(member.of, 20, **source(1)), delete(member.of, 29, **source(2))], ts)
             assert member.rows() == [row(1)]
 
     def test_a_batch_of_nothing_but_deletes(self, member: Member) -> None:
         member.fill(1, 2)
-        member.apply([delete(member.of, 30, **source(key)) for key in (1, 2, 3)], 30, batch=2)
+        member.apply([delete(member.of, 30, **source(key)) for key in (1, 2, 3)], 30)
         assert member.rows() == []
         assert member.found().stamp.mark == (30, 2)  # type: ignore[union-attr]
-        member.apply([insert(member.of, 40, **source(1))], 40, batch=3, new_keys=True, above=30)
+        member.apply([insert(member.of, 40, **source(1))], 40, new_keys=True, above=30)
         assert member.rows() == [row(1)]
 
     def test_a_stretch_without_rows_carries_its_stamp(self, member: Member) -> None:
         member.fill(1)
-        controls = member.land([insert(member.of, 50, **source(5))], 2)
-        member.sink.apply_net_changes(member.net(controls, 40, 2, above=20, stamp=member.stamp(40), new_keys=True))
+        controls = member.land([insert(member.of, 50, **source(5))])
+        member.upsert(member.net(controls, 40, above=20, stamp=member.stamp(40), new_keys=True))
         assert member.rows() == [row(1)]
         found = member.found()
         assert found.stamp is not None
@@ -86,22 +86,22 @@ class ChangesContract:
         member.fill(1)
         before = member.found()
         bad = insert(member.of, 31, id="77", v="seventy", w=None)
-        controls = member.land([insert(member.of, 30, **source(2)), bad, update(member.of, 32, source(1), v="9")], 2)
+        controls = member.land([insert(member.of, 30, **source(2)), bad, update(member.of, 32, source(1), v="9")])
         stamp = member.stamp(40, about="after")
         appended = msgspec.structs.replace(stamp, mark=(40, 1))
-        net = member.net(controls, 40, 2, above=20, stamp=stamp, appended=appended, new_keys=True, **message)
+        net = member.net(controls, 40, above=20, stamp=stamp, appended=appended, new_keys=True, **message)
         with pytest.raises(UnreadableRows):
-            member.sink.apply_net_changes(net)
+            member.upsert(net)
         found = member.found()
         assert found.stamp is not None
         assert before.stamp is not None
         if not message:
             assert (found.stamp, found.snapshot, member.rows()) == (before.stamp, before.snapshot, [row(1)])
         assert found.stamp.mark < (40, 2)
-        (reject,) = member.sink.unreadable_rows(net.scan, net.plan, 10)
+        (reject,) = net.changes.unreadable(10)
         assert (reject.offset, reject.commit_ts) == (2, 31)
         assert "'seventy' is no int" in reject.reason
-        member.sink.apply_net_changes(msgspec.structs.replace(net, leave_out_unreadable=True, new_keys=False))
+        member.upsert(net.having(leave_out_unreadable=True, new_keys=False))
         assert member.rows() == [row(1, v=9), row(2)]
         assert member.found().stamp.mark == (40, 2)  # type: ignore[union-attr]
 
@@ -109,10 +109,10 @@ class ChangesContract:
         member.fill(1, 2)
         moved = update(member.of, 30, source(1), id="9", v="nine")
         both = update(member.of, 31, source(2), id="8", v="eight")
-        net = member.net(member.land([moved, both], 2), 40, 2, stamp=member.stamp(40))
-        assert {reject.offset for reject in member.sink.unreadable_rows(net.scan, net.plan, 10)} == {2, 3}
-        assert len(member.sink.unreadable_rows(net.scan, net.plan, 10)) == 2
-        assert len(member.sink.unreadable_rows(net.scan, net.plan, 1)) == 1
+        net = member.net(member.land([moved, both]), 40, stamp=member.stamp(40))
+        assert {reject.offset for reject in net.changes.unreadable(10)} == {2, 3}
+        assert len(net.changes.unreadable(10)) == 2
+        assert len(net.changes.unreadable(1)) == 1
 
     def test_zero_dates_are_counted_once(self, member: Member) -> None:
         date = Column(name="w", type=ColumnType(name="date", charset="binary", collate="binary"))
@@ -120,7 +120,8 @@ class ChangesContract:
         member.create()
         changes = [insert(member.of, 20, id="1", v="1", w="0000-00-00"), insert(member.of, 20, id="2", v="2", w=None)]
         net = member.net(member.land(changes), 20, stamp=member.stamp(20), new_keys=True)
-        assert member.sink.apply_net_changes(net).zero_dates == 1
+        member.upsert(net)
+        assert net.changes.counts.zero_dates == 1
         assert [one["w"] for one in member.rows()] == [None, None]
 
     def test_a_table_that_lacks_a_column_is_not_written(self, member: Member) -> None:
@@ -130,7 +131,7 @@ class ChangesContract:
         member.of = of
         net = member.net(member.land([insert(of, 20, **source(1))]), 20, stamp=member.stamp(20))
         with pytest.raises(SinkFault):
-            member.sink.apply_net_changes(net)
+            member.upsert(net)
         assert member.rows() == []
         assert member.found().stamp.mark == (10, 0)  # type: ignore[union-attr]
 

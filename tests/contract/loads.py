@@ -9,10 +9,8 @@ import pytest
 
 from tests.contract.member import Member, Rows, delete, insert, row
 from ticdc_spark.errors import LeaseHeld, MessageError
-from ticdc_spark.sinks.base import UnreadableRows
 from ticdc_spark.sinks.loads_base import LoadNote
-from ticdc_spark.spark.decode.rows import UNREADABLE
-from ticdc_spark.spark.tasks import MOVED, ArrowTask, Counter, SourceMoved
+from ticdc_spark.spark.tasks import MOVED, UNREADABLE, ArrowTask, Counter, SourceMoved, UnreadableRows
 from ticdc_spark.spark.types import arrow_type
 
 BEGUN = LoadNote(token="one")
@@ -123,5 +121,5 @@ class LoadsContract:
         rows: Rows = member.rows()
         assert rows == [row(1), row(2)]
         changes = [delete(member.of, 40, id="1", v="1", w="1"), insert(member.of, 41, id="3", v="3", w="3")]
-        member.apply(changes, 41, batch=2, above=30)
+        member.apply(changes, 41, above=30)
         assert member.rows() == [row(2), row(3)]

@@ -3,29 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import msgspec
 
+from tests.contract.plain_topic import PLACE, PlainTopic
 from tests.spark.simple_topic import ID, INT, KEY
+from ticdc_spark.changes.opening import Opening
+from ticdc_spark.changes.ranges import RowRange, RowScan
+from ticdc_spark.changes.scan import ScanPlan
+from ticdc_spark.changes.topic import TopicRows
+from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.errors import LeaseHeld
 from ticdc_spark.model import Change, Column, Message, Row, RowChange, Table, TableName
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
-from ticdc_spark.sinks.base import NetChanges, Sink, Stamp, TableFound
-from ticdc_spark.sinks.changelog_base import ChangeLog
+from ticdc_spark.sinks.base import Sink, Stamp, TableFound
+from ticdc_spark.sinks.dead_letters import DeadLetter, DeadLetters
 from ticdc_spark.spark.decode.control import ControlEvent, RowsRead
-from ticdc_spark.spark.decode.envelopes import LandingPlan
-from ticdc_spark.spark.decode.log_files import LogScan
-from ticdc_spark.spark.decode.log_schema import BUCKETS
 from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
 
 Rows = list[dict[str, Any]]
 TEXT = msgspec.structs.replace(INT, name="varchar", length=20, charset="utf8mb4", collate="utf8mb4_bin")
 JOB = "job"
+OPENING = Opening(protocol="simple")
 
 
 @dataclass
@@ -70,33 +74,58 @@ class Others(Protocol):
         """A table that no job made, in place of one of that name."""
 
 
+@dataclass(frozen=True)
+class Net:
+    """What ``Sink.upsert`` is given."""
+
+    table: TableName
+    changes: TypedChanges
+    stamp: Stamp
+    appended: Stamp | None
+    scan: RowScan
+
+    def having(self, **more: Any) -> Net:
+        """The same with other changes."""
+        return replace(self, changes=replace(self.changes, **more))
+
+
 @dataclass
 class Member:
-    """One sink under test, with a change log and a namespace of its own."""
+    """One sink under test, with a topic, dead letters and a namespace of its own."""
 
     sink: Sink
-    log: ChangeLog
+    rows_of: Callable[[PlainTopic], TopicRows]
+    """Rows of a topic, as the sink takes them."""
+    letters: DeadLetters
+    kept: Callable[[], list[tuple[int, str, int, str]]]
+    """The dead letters: (batch, stage, offset, reason), sorted."""
     guard: Guard
     others: Others
     read: Callable[[TableName], Rows]
-    letters: Callable[[int], list[tuple[int, str, int, str]]]
-    """Dead letters of a generation: (batch, stage, offset, reason), sorted."""
-    messages: Callable[[Sequence[Message]], Any]
-    """As the sink's log takes them."""
     schema: str
-    generation: int
-    offset: int = 0
+    source: PlainTopic = field(default_factory=PlainTopic)
+    topic: TopicRows = field(init=False)
     of: Table = field(init=False)
     name: TableName = field(init=False)
 
     def __post_init__(self) -> None:
+        self.open_topic()
         columns = (ID, Column(name="v", type=INT), Column(name="w", type=TEXT))
         self.of = Table(schema=self.schema, name="t", columns=columns, indexes=(KEY,), table_id=1, version=10)
         self.name = (self.schema, "t")
 
     @property
     def columns(self) -> tuple[LakeColumn, ...]:
-        return columns_of(self.of)
+        return self.typed(self.of)
+
+    def typed(self, table: Table) -> tuple[LakeColumn, ...]:
+        """The columns of a table as the sink holds them."""
+        return self.sink.types.columns(table, handle_key(table), LakeOptions())
+
+    def kinds(self, *columns: LakeColumn) -> list[tuple[str, str]]:
+        """Columns by name, with their types as the sink names them."""
+        made = tuple(msgspec.structs.replace(one.column, name=one.name) for one in columns)
+        return [(one.name, one.type.name) for one in self.typed(msgspec.structs.replace(self.of, columns=made))]
 
     def rows(self, table: TableName | None = None) -> Rows:
         return sorted(self.read(table or self.name), key=lambda row: int(row["id"]))
@@ -127,21 +156,35 @@ class Member:
         self.apply(changes, 20, new_keys=True, stamp=stamp, above=10)
         return stamp
 
-    def land(self, changes: Sequence[Change], batch: int = 1, **plan: Any) -> list[ControlEvent]:
-        """Land row changes as the messages of one batch."""
-        simple = encoder(SimpleConfig())
-        sent = [one for change in changes if isinstance(change, RowChange) for one in simple.rows([change])]
-        kept = [
-            Message(topic="topic", partition=0, offset=at, key=one.key, value=one.value)
-            for at, one in enumerate(sent, self.offset)
-        ]
-        self.offset += len(kept)
-        return self.log.land(self.messages(kept), landing(self.generation, batch, **plan))
+    def open_topic(self) -> None:
+        """Open the topic, as another process does."""
+        self.topic = self.rows_of(self.source)
 
-    def net(
-        self, controls: Sequence[ControlEvent], upto: int, batch: int = 1, *, above: int = 0, stamp: Stamp, **more: Any
-    ) -> NetChanges:
-        """The changes of the table in one batch, ``above`` < commit_ts <= ``upto``."""
+    def everything(self) -> tuple[RowRange, ...]:
+        """Where the rows of the table are."""
+        return (RowRange("topic", 0, 0, len(self.source.sent), self.name),)
+
+    def land(self, changes: Sequence[Change], **plan: Any) -> list[ControlEvent]:
+        """Send row changes, and scan them."""
+        simple, first = encoder(SimpleConfig()), len(self.source.sent)
+        sent = [one for change in changes if isinstance(change, RowChange) for one in simple.rows([change])]
+        return self.send(
+            [
+                Message(topic="topic", partition=0, offset=at, key=one.key, value=one.value)
+                for at, one in enumerate(sent, first)
+            ],
+            **plan,
+        )
+
+    def send(self, messages: Sequence[Message], **plan: Any) -> list[ControlEvent]:
+        """Send messages, and scan them."""
+        first = len(self.source.sent)
+        self.source.sent += messages
+        start, end = {PLACE: first}, {PLACE: len(self.source.sent)}
+        return self.topic.scan(ScanPlan(opening=OPENING, **plan), start, end, len(messages))
+
+    def net(self, controls: Sequence[ControlEvent], upto: int, *, above: int = 0, stamp: Stamp, **more: Any) -> Net:
+        """The changes of the table that a scan has shown, ``above`` < commit_ts <= ``upto``."""
         reported = [one for one in controls if isinstance(one, RowsRead)]
         inserts, rows = sum(one.summary.inserts for one in reported), sum(one.summary.rows for one in reported)
         plan = ReadPlan(
@@ -151,33 +194,30 @@ class Member:
             options=ReadOptions(),
             lake=LakeOptions(),
         )
-        scan = LogScan(
-            generation=self.generation,
-            batches=frozenset({batch}),
-            schema=self.of.schema,
-            table=self.of.name,
-            above=above,
-            upto=upto,
+        ranges = tuple(
+            RowRange(one.topic, one.partition, one.summary.first, one.summary.end, one.sent) for one in reported
         )
+        scan = RowScan(table=self.name, ranges=ranges, above=above, upto=upto, rows=rows)
+        appended = more.pop("appended", None)
         given = {"inserts": inserts, "others": rows - inserts} | more
-        return NetChanges(table=self.name, scan=scan, plan=plan, stamp=stamp, **given)
+        typed = TypedChanges(raw=self.topic.raw(scan), plan=plan, **given)
+        return Net(self.name, typed, stamp, appended, scan)
 
-    def apply(
-        self, changes: Sequence[RowChange], upto: int, *, batch: int = 1, stamp: Stamp | None = None, **more: Any
-    ) -> None:
-        """Land changes as a batch, and apply it."""
-        controls = self.land(changes, batch)
-        net = self.net(controls, upto, batch, stamp=stamp or self.stamp(upto), **more)
-        self.sink.apply_net_changes(net)
+    def apply(self, changes: Sequence[RowChange], upto: int, *, stamp: Stamp | None = None, **more: Any) -> None:
+        """Send changes, and apply them."""
+        net = self.net(self.land(changes), upto, stamp=stamp or self.stamp(upto), **more)
+        self.upsert(net)
+
+    def upsert(self, net: Net) -> None:
+        self.sink.upsert(net.table, net.changes, net.stamp, net.appended)
 
 
 def columns_of(table: Table) -> tuple[LakeColumn, ...]:
     return lake_columns(table, handle_key(table), LakeOptions())
 
 
-def landing(generation: int, batch: int, **more: Any) -> LandingPlan:
-    given = {"table_replay_below": {}, "watermarks": {}} | more
-    return LandingPlan(protocol="simple", generation=generation, batch=batch, buckets=BUCKETS, **given)
+def letter(offset: int, reason: str) -> DeadLetter:
+    return DeadLetter(topic="topic", partition=0, offset=offset, seq=0, reason=reason, key=None, value=b"v")
 
 
 def insert(of: Table, ts: int, **row: str | None) -> RowChange:

@@ -7,16 +7,18 @@ from collections.abc import Sequence
 import msgspec
 import pytest
 
-from tests.contract.member import Member, delete, insert, row, source, update
+from tests.contract.member import Member, Net, delete, insert, row, source, update
+from ticdc_spark.changes.typed import Deletes
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import Column, ColumnType, RowChange
-from ticdc_spark.sinks.base import NewestChanges, UnreadableRows
+from ticdc_spark.spark.decode.versions import ReadPlan
+from ticdc_spark.spark.tasks import UnreadableRows
 from ticdc_spark.spark.types import LakeColumn, LakeType
 
 TIME = LakeColumn(
     source="_ticdc_commit_ts",
     name="_ticdc_commit_ts",
-    type=LakeType("bigint", "long", "int64"),
+    type=LakeType("bigint", "int64"),
     column=Column(name="_ticdc_commit_ts", type=ColumnType(name="bigint")),
 )
 EXACT = (1 << 18) * 1000 + 1
@@ -28,25 +30,19 @@ def started(member: Member) -> None:
     member.sink.create(member.name, (*member.columns, TIME), member.stamp(1, 0))
 
 
-def changes_of(
-    member: Member, changes: Sequence[RowChange], batch: int, *, looks_back: bool = False, **more: object
-) -> NewestChanges:
-    net = member.net(member.land(changes, batch), 2**62, batch, stamp=member.stamp(batch + 1))
-    return msgspec.structs.replace(
-        NewestChanges(
-            table=member.name,
-            scan=net.scan,
-            plan=net.plan,
-            columns=(*member.columns, TIME),
-            stamp=net.stamp,
-            deletes=net.plan if looks_back else None,
-        ),
-        **more,
-    )
+def changes_of(member: Member, changes: Sequence[RowChange], batch: int, *, looks_back: bool = False) -> Net:
+    net = member.net(member.land(changes), 2**62, stamp=member.stamp(batch + 1))
+    back = earlier(member, net, net.changes.plan) if looks_back else None
+    return net.having(ordered_by=TIME, deletes=back)
+
+
+def earlier(member: Member, net: Net, plan: ReadPlan) -> Deletes:
+    every = msgspec.structs.replace(net.scan, ranges=member.everything(), keys=None, ops=("delete", "update"))
+    return Deletes(member.topic.raw(every), plan)
 
 
 def arrive(member: Member, changes: Sequence[RowChange], batch: int, *, looks_back: bool = False) -> None:
-    member.sink.apply_newest(changes_of(member, changes, batch, looks_back=looks_back))
+    member.upsert(changes_of(member, changes, batch, looks_back=looks_back))
 
 
 def now(member: Member) -> list[tuple[int, int | None, int]]:
@@ -102,17 +98,9 @@ class NewestContract:
         of = member.of
         arrive(member, [insert(of, EXACT, **source(1)), insert(of, EXACT, **source(2))], 1)
         hidden = [delete(of, 0, **source(1)), insert(of, EXACT + 5, id="1", v="5", w=None), delete(of, 0, **source(2))]
-        controls = member.land(hidden, 2, arrival=True)
-        net = member.net(controls, 2**62, 2, above=-1, stamp=member.stamp(3))
-        member.sink.apply_newest(
-            NewestChanges(
-                table=member.name,
-                scan=net.scan,
-                plan=net.plan,
-                columns=(*member.columns, TIME),
-                stamp=net.stamp,
-            )
-        )
+        controls = member.land(hidden, arrival=True)
+        net = member.net(controls, 2**62, above=-1, stamp=member.stamp(3))
+        member.upsert(net.having(ordered_by=TIME))
         assert now(member) == [(1, 5, EXACT + 5)]
 
     def test_what_was_deleted_does_not_come_back_by_an_older_row(self, member: Member) -> None:
@@ -126,10 +114,10 @@ class NewestContract:
         member.of = of
         late = [update(of, EXACT + 4, source(1), v="4"), update(of, EXACT + 5, source(2), v="5")]
         changes = changes_of(member, late, 3)
-        every = dict.fromkeys((*changes.plan.tables, "11", "10"), of)
-        back = msgspec.structs.replace(changes.plan, tables=every)
-        scan = msgspec.structs.replace(changes.scan, keys=tuple(changes.plan.tables))
-        member.sink.apply_newest(msgspec.structs.replace(changes, scan=scan, deletes=back))
+        plan = changes.changes.plan
+        every = msgspec.structs.replace(plan, tables=dict.fromkeys((*plan.tables, "11", "10"), of))
+        scan = msgspec.structs.replace(changes.scan, keys=tuple(plan.tables))
+        member.upsert(changes.having(raw=member.topic.raw(scan), deletes=earlier(member, changes, every)))
         assert now(member) == [(8, 2, EXACT + 9)]
 
     def test_one_unreadable_row_keeps_all_out_of_arrival(self, member: Member) -> None:
@@ -140,9 +128,9 @@ class NewestContract:
         late = [insert(of, EXACT + 1, **source(2)), insert(of, EXACT + 2, id="3", v="three", w=None)]
         changes = changes_of(member, late, 2)
         with pytest.raises(UnreadableRows):
-            member.sink.apply_newest(changes)
+            member.upsert(changes)
         assert member.found() == before
-        member.sink.apply_newest(msgspec.structs.replace(changes, leave_out_unreadable=True))
+        member.upsert(changes.having(leave_out_unreadable=True))
         assert now(member) == [(1, 1, EXACT), (2, 2, EXACT + 1)]
 
     def test_a_table_without_the_column_of_times_takes_nothing(self, member: Member) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import TypeAlias
 
 import msgspec
@@ -11,8 +12,9 @@ import pytest
 from tests.contract.columns import INTEGER, WORDS
 from tests.contract.member import JOB, Member, delete, insert, row, source, update
 from tests.contract.newest import EXACT, TIME, changes_of
-from ticdc_spark.sinks.base import ColumnChanges, ColumnConversion, Fill, Stamp
+from ticdc_spark.sinks.base import ColumnChanges, Condition, Fill, Stamp
 from ticdc_spark.sinks.mark import Mark
+from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.spark.types import LakeOptions
 
 Kind: TypeAlias = Callable[[Member, Stamp], None]
@@ -35,21 +37,25 @@ def _filled(member: Member, stamp: Stamp) -> None:
 
 
 def _converted(member: Member, stamp: Stamp) -> None:
-    member.sink.convert_column(member.name, "v", INTEGER, ColumnConversion("{old} + 1"), stamp)
+    member.sink.convert_column(member.name, "v", INTEGER, ColumnConversion(expression="{old} + 1"), stamp)
+
+
+def _deleted(member: Member, stamp: Stamp) -> None:
+    member.sink.delete_where(member.name, [Condition(column=member.columns[0], any_of=("2",))], stamp)
 
 
 def _merged(member: Member, stamp: Stamp) -> None:
     changes = [update(member.of, 30, source(1), v="9"), delete(member.of, 30, **source(2))]
-    member.apply(changes, stamp.mark[0], batch=2, stamp=stamp, above=20)
+    member.apply(changes, stamp.mark[0], stamp=stamp, above=20)
 
 
 def _appended(member: Member, stamp: Stamp) -> None:
-    member.apply([insert(member.of, 30, **source(5))], stamp.mark[0], batch=2, stamp=stamp, above=20, new_keys=True)
+    member.apply([insert(member.of, 30, **source(5))], stamp.mark[0], stamp=stamp, above=20, new_keys=True)
 
 
 def _arrived(member: Member, stamp: Stamp) -> None:
-    changes = changes_of(member, [update(member.of, EXACT, source(1), v="9")], 2)
-    member.sink.apply_newest(msgspec.structs.replace(changes, stamp=stamp))
+    changes = changes_of(member, [update(member.of, EXACT, source(1), v="9")], 39)
+    member.upsert(replace(changes, stamp=stamp))
 
 
 KINDS: dict[str, Kind] = {
@@ -58,6 +64,7 @@ KINDS: dict[str, Kind] = {
     "columns": _changed,
     "fill": _filled,
     "convert": _converted,
+    "delete": _deleted,
     "merge": _merged,
     "append": _appended,
     "newest": _arrived,
@@ -86,7 +93,9 @@ def upkeep(member: Member) -> None:
     member.others.expire(member.name)
 
 
-class OthersContract:
+class StampsContract:
+    """Whatever the sink sees of other writers."""
+
     @every_kind
     def test_every_commit_carries_its_stamp(self, member: Member, kind: str) -> None:
         began(member)
@@ -95,6 +104,24 @@ class OthersContract:
         found = member.found()
         assert found.stamp == msgspec.structs.replace(stamp, seen=None)
         assert (found.rolled_back, found.changed_by) == (False, "")
+
+    def test_another_jobs_stamp_is_that_jobs(self, member: Member) -> None:
+        began(member)
+        member.sink.stamp(member.name, member.stamp(50, job="another"))
+        found = member.found()
+        assert found.stamp is not None
+        assert (found.stamp.job, found.stamp.mark, found.changed_by) == ("another", (50, 2), "")
+        assert member.name not in member.sink.list_tables(JOB)
+
+    def test_a_table_in_place_of_ours_is_not_ours(self, member: Member) -> None:
+        member.fill(1)
+        member.sink.drop(member.name)
+        member.others.create(member.name, member.columns, [row(7)])
+        assert member.found().stamp is None
+
+
+class OthersContract(StampsContract):
+    """A sink that ``sees_others``."""
 
     @every_kind
     def test_a_rollback_of_every_commit_is_seen(self, member: Member, kind: str) -> None:
@@ -135,7 +162,7 @@ class OthersContract:
             found = member.found()
             assert (mark(member), found.rolled_back, found.changed_by) == ((30, 2), False, ""), tool
             assert member.rows() == rows, tool
-        member.apply([insert(member.of, 50, **source(7))], 50, batch=5, above=30, new_keys=True)
+        member.apply([insert(member.of, 50, **source(7))], 50, above=30, new_keys=True)
         assert [one["id"] for one in member.rows()] == [1, 3, 7]
 
     def test_many_rewrites_and_one_expiry_are_nothing(self, member: Member) -> None:
@@ -194,7 +221,7 @@ class OthersContract:
         began(member)
         stamp = member.stamp(40)
         member.others.insert(member.name, row(5, v=55))
-        member.apply([insert(member.of, 30, **source(5))], 40, batch=2, stamp=stamp, above=20, new_keys=True)
+        member.apply([insert(member.of, 30, **source(5))], 40, stamp=stamp, above=20, new_keys=True)
         assert [(one["id"], one["v"]) for one in member.rows()] == [(1, 1), (2, 2), (3, 3), (5, 5)]
         assert member.found().changed_by
 
@@ -214,7 +241,7 @@ class OthersContract:
         _merged(member, member.stamp(30))
         at = member.found().snapshot
         assert at is not None
-        member.apply([insert(member.of, 25, **source(7))], 30, batch=3, stamp=member.stamp(30), above=20)
+        member.apply([insert(member.of, 25, **source(7))], 30, stamp=member.stamp(30), above=20)
         member.others.roll_back(member.name, at)
         assert (member.found().rolled_back, mark(member)) == (True, (30, 2))
 
@@ -245,22 +272,8 @@ class OthersContract:
         assert at is not None
         _merged(member, member.stamp(30))
         member.others.roll_back(member.name, at)
-        controls = member.land([update(member.of, 30, source(1), v="9"), delete(member.of, 30, **source(2))], 3)
-        member.sink.apply_net_changes(member.net(controls, 40, 3, above=20, stamp=member.stamp(40)))
+        controls = member.land([update(member.of, 30, source(1), v="9"), delete(member.of, 30, **source(2))])
+        member.upsert(member.net(controls, 40, above=20, stamp=member.stamp(40)))
         found = member.found()
         assert (mark(member), found.rolled_back, found.changed_by) == ((40, 2), False, "")
         assert [(one["id"], one["v"]) for one in member.rows()] == [(1, 9), (3, 3)]
-
-    def test_another_jobs_stamp_is_that_jobs(self, member: Member) -> None:
-        began(member)
-        member.sink.stamp(member.name, member.stamp(50, job="another"))
-        found = member.found()
-        assert found.stamp is not None
-        assert (found.stamp.job, found.stamp.mark, found.changed_by) == ("another", (50, 2), "")
-        assert member.name not in member.sink.list_tables(JOB)
-
-    def test_a_table_in_place_of_ours_is_not_ours(self, member: Member) -> None:
-        member.fill(1)
-        member.sink.drop(member.name)
-        member.others.create(member.name, member.columns, [row(7)])
-        assert member.found().stamp is None

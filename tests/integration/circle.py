@@ -12,13 +12,13 @@ from typing import Any
 import pyarrow as pa
 
 from tests.mariadb_server import Server
+from tests.workload import Truth
+from tests.workload.compare import differences, expected
 from ticdc_spark.capture.binlog import BinlogCapture
 from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.names import unescape
 from ticdc_spark.sinks.iceberg.lake import list_tables, open_lake, read_table
-from ticdc_spark.workload import Truth
-from ticdc_spark.workload.compare import differences, expected
 
 COMMAND = (sys.executable, "-c", "from ticdc_spark.cli import main; main()")
 

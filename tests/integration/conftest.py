@@ -96,6 +96,13 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
         yield started
 
 
+@pytest.fixture(scope="session")
+def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """A MariaDB that jobs write to, which tests share. Only the jobs die, never the server."""
+    with running(tmp_path_factory.mktemp("target"), "--innodb-flush-log-at-trx-commit=0") as started:
+        yield started
+
+
 _NUMBERS = count(1)
 
 

@@ -15,12 +15,14 @@ import pytest
 from msgspec.structs import replace
 
 from tests.apicurio_registry import Registry
+from tests.changefeed_tables import split_changes
 from tests.kafka_broker import Broker
+from tests.workload import Workload, WorkloadConfig, dispatch, write_topic
 from ticdc_spark.capture.base import CapturedDdl, Transaction
 from ticdc_spark.capture.stream import open_stream
 from ticdc_spark.changefeed.config.load import load_changefeed
 from ticdc_spark.changefeed.config.settings import Changefeed
-from ticdc_spark.changefeed.filter.split import key_columns, net_changes, split_changes
+from ticdc_spark.changefeed.filter.split import net_changes
 from ticdc_spark.changefeed.loop import run
 from ticdc_spark.changefeed.progress import read_stored
 from ticdc_spark.changefeed.report import Report
@@ -29,7 +31,6 @@ from ticdc_spark.model import Envelope, RowChange, SchemaChange, Watermark
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.encoder_options import target_encoder
 from ticdc_spark.topics.kafka_reader import TopicReader
-from ticdc_spark.workload import Workload, WorkloadConfig, dispatch, write_topic
 
 SHOP = WorkloadConfig(seed=5, changes=600, ddl_every=30, partitions=3, raw_key_changes=0.0)
 ZONE = "Asia/Shanghai"
@@ -76,9 +77,7 @@ def sent_rows(config: WorkloadConfig) -> list[RowChange]:
     """The rows of a workload as they are sent: each once in a transaction, if it changes, and changes of keys split."""
     rows = (change for change in Workload(config) if isinstance(change, RowChange))
     return [
-        one
-        for _, group in groupby(rows, lambda row: row.commit_ts)
-        for one in split_changes(net_changes([*group]), key_columns)
+        one for _, group in groupby(rows, lambda row: row.commit_ts) for one in split_changes(net_changes([*group]))
     ]
 
 

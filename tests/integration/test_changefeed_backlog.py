@@ -11,6 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.apicurio_registry import Registry
+from tests.changefeed.here import Here
 from tests.integration.test_changefeed import (
     COMMAND,
     ZONE,
@@ -22,10 +23,10 @@ from tests.integration.test_changefeed import (
     recorded,
 )
 from tests.kafka_broker import Broker
+from tests.workload import WorkloadConfig
 from ticdc_spark.capture.stream import StreamCapture, open_stream
 from ticdc_spark.changefeed.backlog import source as backlog_source
 from ticdc_spark.changefeed.backlog.backlog import Backlog
-from ticdc_spark.changefeed.backlog.batch import Here
 from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.loop import run
 from ticdc_spark.changefeed.progress import read_stored
@@ -35,7 +36,6 @@ from ticdc_spark.errors import SinkFault
 from ticdc_spark.failpoints import ENVIRONMENT
 from ticdc_spark.model import Envelope
 from ticdc_spark.protocols import decoder
-from ticdc_spark.workload import WorkloadConfig
 
 SHOP = WorkloadConfig(seed=21, changes=12_000, ddl_every=600, partitions=3, raw_key_changes=0.0)
 FEED = """

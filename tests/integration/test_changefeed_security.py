@@ -7,13 +7,13 @@ from urllib.parse import quote
 import pytest
 
 from tests.secure_broker import PASSWORD, SecureBroker
+from tests.workload import Workload, WorkloadConfig, dispatch, write_topic
 from ticdc_spark.capture.stream import open_stream
 from ticdc_spark.changefeed.config.load import load_changefeed
 from ticdc_spark.changefeed.loop import run
 from ticdc_spark.changefeed.report import Report
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.protocols.encoder_options import target_encoder
-from ticdc_spark.workload import Workload, WorkloadConfig, dispatch, write_topic
 
 SHOP = WorkloadConfig(seed=5, changes=50)
 

@@ -59,6 +59,14 @@ def test_topics_that_are_not_there(tmp_path: Path, broker: Broker, topic: str) -
     assert (code, "no topic matches 'no[.]such.*' yet" in said["source"]) == (0, True), said
 
 
+@pytest.mark.parametrize("policy", ["compact", "compact,delete"])
+def test_a_compacted_topic_is_refused(tmp_path: Path, broker: Broker, topic_name: str, policy: str) -> None:
+    broker.create_topic(topic_name, 1, {"cleanup.policy": policy})
+    broker.produce(topic_name, [(b"k", value) for _, value in SENT])
+    code, said = check(job_file(tmp_path, of_kafka(broker.servers, f'topics = ["{topic_name}"]')))
+    assert (code, f"topic {topic_name} has cleanup.policy = compact" in said["source"]) == (4, True), said
+
+
 @pytest.mark.parametrize("named", ["canal-json", "open", "debezium"])
 def test_another_protocol(tmp_path: Path, broker: Broker, topic: str, named: str) -> None:
     file = job_file(tmp_path, of_kafka(broker.servers, f'topics = ["{topic}"]', f'protocol = "{named}"'))

@@ -40,7 +40,6 @@ EACH = 'dispatchers = [{matcher = ["*.*"], topic = "SCHEMA_{schema}_{table}", pa
 JOB = """
 [job]
 name = "{schema}"
-state = "job"
 source-timezone = "UTC"
 poll-interval = "200ms"
 commit-interval = "200ms"

@@ -18,16 +18,15 @@ from tests.rest_catalog import RestCatalog
 from tests.s3_server import BUCKET, S3Server
 from tests.spark_session import S3_BUNDLE
 from tests.standalone import Cluster
-from ticdc_spark.cli.demo import compare
+from tests.workload import Truth, WorkloadConfig, dispatch, generate
+from tests.workload.compare import compare
 from ticdc_spark.failpoints import ENVIRONMENT
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
-from ticdc_spark.workload import Truth, WorkloadConfig, dispatch, generate
 
 WORKLOAD = WorkloadConfig(seed=21, changes=60_000, ddl_every=6_000, partitions=2, duplicates=0.01)
 JOB = """
 [job]
 name = "job"
-state = "{state}"
 batch-rows = 25_000
 commit-interval = "100ms"
 [source]
@@ -87,7 +86,6 @@ def test_the_driver_and_a_worker_are_killed(
     text = JOB.format(
         topic=topic_name,
         servers=broker.servers,
-        state=f"s3://{BUCKET}/state/cluster",
         warehouse=f"s3://{BUCKET}/cluster",
         catalog="\n".join(f'"catalog.{key}" = "{value}"' for key, value in options.items()),
         master="{master}",
@@ -111,7 +109,8 @@ def test_the_driver_and_a_worker_are_killed(
 
     local = tmp_path / "local.toml"
     local.write_text(text.format(master="local[2]"))
-    assert not {name: reported for name, reported in compare(local, truth).items() if reported}
+    found = {name: reported for name, reported in compare(local, truth).items() if reported}
+    assert not found, f"{found}\n{_log(job_file)}"
 
 
 def _send(broker: Broker, topic: str) -> Truth:

@@ -20,7 +20,6 @@ from tests.standalone import Cluster
 JOB = """
 [job]
 name = "job"
-state = "{folder}/state"
 [source]
 kind = "kafka"
 bootstrap-servers = "{servers}"

@@ -11,8 +11,8 @@ import pytest
 
 from tests.kafka_broker import Broker
 from tests.reference.workloads import FAULTS, messages_of, rows_of, truth_of
+from tests.workload import write_topic
 from ticdc_spark.cli import main
-from ticdc_spark.workload import write_topic
 
 ROOT = Path(__file__).parents[2]
 MESSAGES = messages_of(FAULTS)
@@ -86,7 +86,7 @@ def try_all(installed: Installed, folder: Path, source: str) -> None:
     assert "Commands:" in installed.run("ticdc-spark", "--help")
     job = folder / "job.toml"
     job.write_text(
-        f'[job]\nname = "shop"\nstate = "state"\n[source]\n{source}\nprotocol = "simple"\n'
+        f'[job]\nname = "shop"\n[source]\n{source}\nprotocol = "simple"\n'
         '[sink]\nkind = "iceberg"\nwarehouse = "lake"\n[spark]\n"spark.driver.memory" = "1g"\n'
     )
     checked = installed.run("ticdc-spark", "check", str(job))

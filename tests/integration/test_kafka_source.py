@@ -281,7 +281,7 @@ def test_a_job_whose_tasks_cannot_read_goes_on_by_the_source_of_spark(
     monkeypatch.setattr(tasks, "SMALL_ROWS", 0)
     monkeypatch.setattr(direct_reads, "_read_shares", fails)
     (tmp_path / "job.toml").write_text(
-        f'[job]\nname = "by-spark"\nstate = "state"\n[source]\nkind = "kafka"\nprotocol = "simple"\n'
+        f'[job]\nname = "by-spark"\n[source]\nkind = "kafka"\nprotocol = "simple"\n'
         f'bootstrap-servers = "{broker.servers}"\ntopics = ["{topic_name}"]\n'
         '[sink]\nkind = "iceberg"\nwarehouse = "lake"\n'
     )

@@ -11,10 +11,11 @@ from ticdc_spark.clients.registry import SchemaRegistry
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import IncompatibleSchema, RegistryFault
 from ticdc_spark.model import Rejected, Row, RowChange, Table
-from ticdc_spark.protocols.avro.decode import AvroDecoder, schema_ids
+from ticdc_spark.protocols.avro.decode import AvroDecoder
 from ticdc_spark.protocols.avro.encode import AvroConfig, encoder
 from ticdc_spark.protocols.avro.schema import table_from_schemas
 from ticdc_spark.protocols.base import Encoded, ReadOptions, decode
+from ticdc_spark.wire.confluent import schema_id
 
 CONFIG = AvroConfig(enable_tidb_extension=True)
 COLUMNS = "id BIGINT UNSIGNED PRIMARY KEY, d DECIMAL(10,2), e ENUM('x,y','z'), b BIT(9) DEFAULT b'1'"
@@ -45,7 +46,7 @@ def send(registry: SchemaRegistry, table: Table, row: Row) -> Encoded:
 
 def received(registry: SchemaRegistry, sent: Encoded) -> object:
     """What a reader that has only the registry makes of a message."""
-    key_id, value_id = sorted(schema_ids(sent.key, sent.value))
+    key_id, value_id = sorted(schema_id(part) for part in (sent.key, sent.value))
     table = table_from_schemas(registry[key_id], registry[value_id])
     tables = {(table.schema, table.name, str(value_id)): table}
     (found,) = decode(AvroDecoder(registry), sent.key, sent.value, tables, ReadOptions())

@@ -14,15 +14,15 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
+from tests.job_state import read
 from tests.kafka_broker import Broker
-from ticdc_spark.cli.demo import compare
+from tests.workload import Truth, WorkloadConfig, dispatch, generate
+from tests.workload.compare import compare
 from ticdc_spark.config.load import load_identity
 from ticdc_spark.model import Message
 from ticdc_spark.operate.status import JobStatus, job_status
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
-from ticdc_spark.replicate.state.lease_store import lease_store
 from ticdc_spark.replicate.state.processes import process
-from ticdc_spark.workload import Truth, WorkloadConfig, dispatch, generate
 
 WORKLOAD = WorkloadConfig(
     seed=11,
@@ -39,7 +39,6 @@ REAL_PARTITIONS = 3
 JOB = """
 [job]
 name = "kafka"
-state = "state"
 poll-interval = "200ms"
 commit-interval = "200ms"
 idle-partition-timeout = "2s"
@@ -95,7 +94,7 @@ def test_topics_and_the_broker_and_the_job_itself_come_and_go(
     for part in sent[3 * to_wait : -1]:
         _send(broker, part)
     with _running(job_file) as second:
-        _wait(second, job_file, lambda status: status.pid == second.pid and status.phase in ("land", "apply"))
+        _wait(second, job_file, lambda status: status.pid == second.pid and status.phase in ("scan", "apply"))
         jvm = _jvm(job_file)
         os.kill(jvm, signal.SIGSTOP)  # It would end by itself once its pipe is gone.
         second.kill()
@@ -195,11 +194,9 @@ def _wait(job: "subprocess.Popen[bytes]", job_file: Path, reached: Callable[[Job
 
 
 def _jvm(job_file: Path) -> int:
-    identity = load_identity(job_file)
-    assert identity.warehouse is not None
-    record, _ = lease_store(identity.warehouse, identity.catalog, identity.name, identity.state).read()
-    assert record is not None and record.owner.jvm is not None
-    return record.owner.jvm.pid
+    held = read(job_file).held
+    assert held is not None and held.owner.jvm is not None
+    return held.owner.jvm.pid
 
 
 def _log(job_file: Path, pid: int | None = None) -> str:

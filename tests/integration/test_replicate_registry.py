@@ -24,7 +24,6 @@ ZONE = "Europe/Berlin"
 JOB = """
 [job]
 name = "avro"
-state = "state"
 source-timezone = "{zone}"
 [source]
 kind = "kafka"
@@ -62,7 +61,7 @@ def insert(row: Row, ts: int) -> RowChange:
 def job(folder: Path, broker: Broker, topic: str, registry: str, more: str = "") -> Path:
     file = folder / "job.toml"
     text = JOB.format(servers=broker.servers, topic=topic, registry=registry, zone=ZONE)
-    file.write_text(text.replace('state = "state"', f'state = "state"\n{more}'))
+    file.write_text(text.replace("[source]", f"{more}\n[source]"))
     return file
 
 

@@ -12,22 +12,22 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
+from tests.job_state import read
 from tests.secure_broker import PASSWORD, SecureBroker
 from tests.spark.lake import replicate
 from tests.spark.simple_topic import ddl, insert, table
 from tests.unit.test_check import check
+from tests.workload import Truth
+from tests.workload.compare import compare
 from ticdc_spark.cli import main
-from ticdc_spark.cli.demo import compare
 from ticdc_spark.errors import SourceFault
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.spark.sources.kafka import KafkaTopicSource
-from ticdc_spark.workload import Truth
 
 MODULES = {"PLAIN": "plain.Plain", "SCRAM-SHA-256": "scram.Scram", "SCRAM-SHA-512": "scram.Scram"}
 JOB = """
 [job]
 name = "secure"
-state = "state"
 [source]
 kind = "kafka"
 bootstrap-servers = "{servers}"
@@ -100,7 +100,7 @@ def test_a_wrong_password_is_one_error_at_once(
     with pytest.raises(SourceFault, match="Authentication failed") as refused:
         replicate(file)
     assert "hunter2" not in str(refused.value)
-    assert not (tmp_path / "state" / "progress.json").exists() and not (tmp_path / "lake" / "_ticdc_spark_log").exists()
+    assert read(tmp_path / "job.toml").progress is None
     code, lines = check(file)
     assert (code, "Authentication failed" in lines["source"], "protocol" in lines) == (1, True, False)
 

@@ -13,7 +13,8 @@ from tests.spark.lake import lake, read_table, replicate, write_job
 from tests.spark.simple_topic import ddl, insert, table
 from ticdc_spark.errors import RejectedMessage, SchemaMissing
 from ticdc_spark.model import Column, ColumnType
-from ticdc_spark.protocols.canal_json import decode as canal_json
+from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig
+from ticdc_spark.protocols.canal_json.encode import encoder as canal_json_encoder
 from ticdc_spark.protocols.encoder_options import target_encoder
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 
@@ -102,7 +103,7 @@ def test_rows_that_name_no_schema_have_that_of_the_upstream(
 
 def test_and_where_there_are_no_watermarks(spark: SparkSession, folder: Path, server: Server) -> None:
     """canal-json from the middle of a topic: no message shows that ``v`` is no text of any length."""
-    canal = canal_json.encoder(canal_json.CanalJsonConfig())
+    canal = canal_json_encoder(CanalJsonConfig())
     sent = canal.rows([insert(T, 20 << 18, id="1", v="a"), insert(T, 21 << 18, id="2", v="b")])
     lines = [Line("topic", 0, at, None, None, one.value) for at, one in enumerate(sent)]
     source = write_json(folder / "topic" / "0.jsonl", lines).parent

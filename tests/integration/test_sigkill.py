@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.lake import make_topic, wild, write_job
-from ticdc_spark.cli.demo import compare
+from tests.workload.compare import compare
 from ticdc_spark.failpoints import ENVIRONMENT
 
 COMMAND = (sys.executable, "-c", "from ticdc_spark.cli import main; main()")
@@ -40,7 +40,7 @@ def test_killed_inside_its_steps_it_goes_on_where_it_was(spark: SparkSession, tm
     truth = make_topic(tmp_path, wild(11))
     job_file = write_job(tmp_path, tmp_path / "topic", "batch-rows = 250")
     # A restart comes at once, while the killed one's JVM may still live.
-    codes = [replicate(job_file, kill_at) for kill_at in ("land", "merge:3", "ddl:4", "progress")]
+    codes = [replicate(job_file, kill_at) for kill_at in ("scan", "merge:3", "ddl:4", "progress")]
     assert codes == [-signal.SIGKILL] * 4
     assert replicate(job_file) == 0
     assert not {name: reported for name, reported in compare(job_file, truth).items() if reported}

@@ -31,7 +31,6 @@ from ticdc_spark.replicate.report import BatchReport, Summary
 JOB = """
 [job]
 name = "snap"
-state = "state"
 poll-interval = "100ms"
 commit-interval = "100ms"
 idle-partition-timeout = "5s"

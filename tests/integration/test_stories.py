@@ -26,7 +26,7 @@ from tests.simulator.story import Outcome, run
 STEPS = 18
 LOOKED_AT = 500
 BATCHES = range(4, 8)
-FEW = ("rollback", "restore_lake", "lose_state", "recreate_topic", "die_after:sink", "suspended:log")
+FEW = ("rollback", "restore_lake", "recreate_topic", "die_after:sink", "suspended:log")
 """What a story of ``make test`` is about: a move, or a fault at a kind of durable action."""
 MORE = sorted(
     {

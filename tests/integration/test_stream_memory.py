@@ -6,13 +6,13 @@ import time
 import pytest
 
 from tests.kafka_broker import Broker
+from tests.workload import Workload, WorkloadConfig
 from ticdc_spark.capture import stream
 from ticdc_spark.capture.base import Resolved, Transaction
 from ticdc_spark.capture.reorder import Reordering
 from ticdc_spark.capture.stream import open_stream
 from ticdc_spark.model import Message, RowChange
 from ticdc_spark.protocols.encoder_options import target_encoder
-from ticdc_spark.workload import Workload, WorkloadConfig
 
 ROWS = 24_000
 

@@ -36,7 +36,6 @@ from ticdc_spark.spark.types import LakeOptions, lake_columns
 JOB = """
 [job]
 name = "swaps"
-state = "state"
 source-timezone = "UTC"
 poll-interval = "100ms"
 commit-interval = "100ms"

@@ -8,9 +8,9 @@ from typing import Any
 from hypothesis import strategies as st
 
 from tests.reference.faults import by_partition, interleaved
+from tests.workload import Truth, WorkloadConfig, dispatch, generate
 from ticdc_spark.model import Message, RowChange
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
-from ticdc_spark.workload import Truth, WorkloadConfig, dispatch, generate
 
 ENCODER = encoder(SimpleConfig(build_ts=lambda: 0))
 FAULTS = WorkloadConfig(

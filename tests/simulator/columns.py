@@ -9,9 +9,9 @@ from random import Random
 
 import msgspec
 
+from tests.workload.columns import column_type as _column_type
 from ticdc_spark.model import Column, ColumnType, Value
 from ticdc_spark.mysql import NO_CONSTANT, canonical_decimal, default_value, fsp, utc_timestamp
-from ticdc_spark.workload.columns import column_type as _column_type
 
 column_type = lru_cache(maxsize=None)(_column_type)
 

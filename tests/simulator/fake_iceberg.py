@@ -17,14 +17,14 @@ from typing import Any
 import msgspec
 from py4j.protocol import Py4JJavaError
 
+from tests.memory_sink.lake import Lake, MemoryTable
 from tests.simulator.files import Files, Rival
 from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
 from ticdc_spark.sinks.history import UPKEEP, Commit, Note
 from ticdc_spark.sinks.iceberg import stamps, tables
-from ticdc_spark.sinks.iceberg.catalog import PROPERTIES
-from ticdc_spark.sinks.iceberg.tables import IcebergTables
-from ticdc_spark.sinks.memory.lake import Lake, MemoryTable
+from ticdc_spark.sinks.iceberg.catalog import PROPERTIES, IcebergCatalog
+from ticdc_spark.sinks.iceberg.types import iceberg_type
 from ticdc_spark.spark.storage import LOCAL
 
 _SPEC = SimpleNamespace(specId=lambda: 0)
@@ -96,12 +96,12 @@ class _Iceberg(_Any):
         self.util = SimpleNamespace(JsonUtil=SimpleNamespace(mapper=lambda: mapper))
 
 
-class FakeTables(IcebergTables):
+class FakeCatalog(IcebergCatalog):
     """The tables of a lake in memory as ``sinks.iceberg`` sees them."""
 
     def __init__(self, lake: Lake, files: Files, fence: Callable[[], None]) -> None:
         self.lake, self.files, self.fence = lake, files, fence
-        self.catalog, self.warehouse, self.properties = "lake", "/lake", dict(PROPERTIES)
+        self.name, self.warehouse, self.properties = "lake", "/lake", dict(PROPERTIES)
         self.iceberg, self.java = _Iceberg(), _Any()
         self.lookup: Any = _Any()
         self.storages: Any = SimpleNamespace(of=lambda _loaded: LOCAL)
@@ -146,9 +146,9 @@ class _Schema:
     def text(self) -> str:
         required = self.table.sink.files.required
         fields = [
-            {"id": field.id, "name": field.name, "type": field.type.iceberg, "required": field.id in required}
+            {"id": field.id, "name": field.name, "type": iceberg_type(field.type), "required": field.id in required}
             for field in self.table.held.fields
-            if field.type.iceberg != "list"
+            if field.type.arrow != "floats"
         ]
         return json.dumps({"type": "struct", "schema-id": 0, "fields": fields})
 
@@ -156,7 +156,7 @@ class _Schema:
 class _Table:
     """A table as it was when it was loaded, or as a transaction makes it."""
 
-    def __init__(self, sink: FakeTables, name: TableName, held: MemoryTable, new: Commit | None = None) -> None:
+    def __init__(self, sink: FakeCatalog, name: TableName, held: MemoryTable, new: Commit | None = None) -> None:
         self.sink, self.name, self.held, self.new = sink, name, held, new
         self.base = held.current
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
-from ticdc_spark.sinks.memory.lake import Lake, MemoryTable
+from tests.memory_sink.lake import Lake, MemoryTable
 
 RivalKind: TypeAlias = Literal["compact", "delete", "nobody"]
 

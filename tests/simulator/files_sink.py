@@ -11,19 +11,21 @@ from itertools import count
 
 import msgspec
 
-from tests.simulator.fake_iceberg import FakeTables, without_pauses
+from tests.memory_sink.lake import Lake, LakeRow, MemoryTable
+from tests.memory_sink.sink import MemorySink
+from tests.simulator.fake_iceberg import FakeCatalog, without_pauses
 from tests.simulator.files import Files
+from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
-from ticdc_spark.sinks.base import Applied, NetChanges, Stamp
+from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.data_files import Written, WrittenFile
 from ticdc_spark.sinks.iceberg.files.storage import Closed
 from ticdc_spark.sinks.iceberg.rows import row_delta
-from ticdc_spark.sinks.iceberg.rows.target import Target, target
+from ticdc_spark.sinks.iceberg.rows.target import target
+from ticdc_spark.sinks.iceberg.tables import IcebergTables
 from ticdc_spark.sinks.loads_base import LoadNote
-from ticdc_spark.sinks.memory.lake import Lake, LakeRow, MemoryTable
-from ticdc_spark.sinks.memory.sink import MemorySink
 from ticdc_spark.spark.tasks import ReadParts
 from ticdc_spark.spark.types import LakeColumn
 
@@ -35,8 +37,9 @@ class FilesSink(MemorySink):
     def __init__(self, lake: Lake, files: Files, fence: Callable[[], None]) -> None:
         super().__init__(lake, fence)
         self.files = files
-        self.tables = FakeTables(lake, files, fence)
-        self._changes: NetChanges | None = None
+        self.catalog = FakeCatalog(lake, files, fence)
+        self.tables = IcebergTables(self.catalog)
+        self._upserted: tuple[TableName, TypedChanges, Stamp] | None = None
         self._is_mine = False
         """A snapshot is made whose properties come otherwise."""
 
@@ -46,17 +49,17 @@ class FilesSink(MemorySink):
         def make() -> None:
             self.lake.add_snapshot(held, held.rows, "append", stamp)
 
-        self.tables.action = (f"stamp {'.'.join(table)}", make)
+        self.catalog.action = (f"stamp {'.'.join(table)}", make)
         with without_pauses():
             self.tables.stamp(table, stamp)
 
-    def apply_net_changes(self, changes: NetChanges) -> Applied:
-        self._changes = changes
+    def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None = None) -> None:
+        self._upserted = None if changes.ordered_by else (table, changes, stamp)
         try:
             with without_pauses():
-                return super().apply_net_changes(changes)
+                super().upsert(table, changes, stamp, appended)
         finally:
-            self._changes = None
+            self._upserted = None
 
     def load(
         self,
@@ -70,10 +73,11 @@ class FilesSink(MemorySink):
         return super().load(table, columns, read, parts, note)
 
     def _durable(self, what: str, action: Action) -> None:
-        changes, self._changes = self._changes, None
-        if changes is None:
+        upserted, self._upserted = self._upserted, None
+        if upserted is None:
             super()._durable(what, action)
             return
+        table, changes, stamp = upserted
 
         def make() -> None:
             self._is_mine = True
@@ -82,24 +86,20 @@ class FilesSink(MemorySink):
             finally:
                 self._is_mine = False
 
-        to = None if changes.leave_out_unreadable else self._target(changes)
+        to = None if changes.leave_out_unreadable else target(self.tables, table, changes.columns, stamp.seen)
         if to is None or isinstance(to, Closed):
-            self._by_spark(what, make, changes)
+            self._by_spark(what, make, *upserted)
             return
         name = f"{next(_NUMBERS)}.parquet"
         self.files.write(f"{to.files.location}/{name}")
-        self.tables.action = (what, make)
+        self.catalog.action = (what, make)
         written = Written(files=(WrittenFile(name=name, rows=1, size=1, footer=b""),))
-        if not row_delta.commit(self.tables, to, written, {}, changes.stamp):
-            self._by_spark(what, make, changes)
+        if not row_delta.commit(self.tables, to, written, {}, stamp):
+            self._by_spark(what, make, *upserted)
 
-    def _target(self, changes: NetChanges) -> Target | Closed:
-        return target(self.tables, changes.table, changes.plan.columns, changes.stamp.seen)
-
-    def _by_spark(self, what: str, make: Action, changes: NetChanges) -> None:
+    def _by_spark(self, what: str, make: Action, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
         """As a MERGE of Spark's: the properties follow in a commit of their own."""
-        table, stamp = changes.table, changes.stamp
-        self._allow_null(table, changes.plan.columns)
+        self._allow_null(table, changes.columns)
         note = self.lake.table(table).note
 
         def merge() -> None:
@@ -109,19 +109,19 @@ class FilesSink(MemorySink):
                 raise SinkFault(f"changes cannot be merged into {table}: NOT_NULL_ASSERT_VIOLATION")
 
         super()._durable(what, merge)
-        self.tables.action = None
+        self.catalog.action = None
         with faults(f"changes cannot be merged into {table}"):
             if hasattr(self.tables, "change"):
                 self.tables.change(table, stamp, lambda _, __: None)
             else:
-                self.tables.commit(table, self.tables.load_table(table).newTransaction(), stamp, note)
+                self.tables.commit(table, self.catalog.load_table(table).newTransaction(), stamp, note)
 
     def _allow_null(self, table: TableName, columns: Sequence[LakeColumn]) -> None:
         """What the real sink does before Spark writes, and before a full read."""
         allow = getattr(self.tables, "allow_null", None)
         if allow is not None:
             with faults(f"rows cannot be written to {table}"):
-                allow(table, self.tables.load_table(table), columns)
+                allow(table, self.catalog.load_table(table), columns)
 
     def _required(self, held: MemoryTable) -> set[int]:
         return {field.id for field in held.fields} & self.files.required

@@ -17,9 +17,9 @@ from tests.simulator.seams import Cells, Copy, LakeTable, TableName
 from ticdc_spark.model import Table
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.names import escape, unescape
-from ticdc_spark.sinks.iceberg.catalog import NAMESPACE, catalog_options
-from ticdc_spark.sinks.iceberg.faults import quote
+from ticdc_spark.sinks.iceberg.catalog import NAMESPACE, IcebergCatalog, catalog_options
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
+from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeOptions, lake_columns
 
 _KEPT_COLUMNS = "catalog_name, table_namespace, table_name, metadata_location, previous_metadata_location, iceberg_type"
@@ -32,7 +32,8 @@ class IcebergLake:
         self.warehouse.mkdir(parents=True, exist_ok=True)
         self.session = spark.newSession()
         options = catalog_options("lake", str(self.warehouse), {})
-        self._api = IcebergTables(self.session, "lake", str(self.warehouse), {}, options)
+        self._iceberg = IcebergCatalog(self.session, "lake", str(self.warehouse), {}, options)
+        self._api = IcebergTables(self._iceberg)
         self._read: dict[TableName, tuple[str, LakeTable]] = {}
         """By table: where its metadata was when it was read."""
         self._copies = count(1)
@@ -59,7 +60,7 @@ class IcebergLake:
 
     def _look(self, table: TableName) -> LakeTable:
         looked = self._api.find(table)
-        read = self.session.table(self._api.sql_name(table)).toArrow()
+        read = self.session.table(self._iceberg.sql_name(table)).toArrow()
         columns = tuple(map(unescape, read.column_names))
         return LakeTable(
             columns=columns,
@@ -70,7 +71,7 @@ class IcebergLake:
 
     def _ancestors(self, table: TableName) -> list[int]:
         """The snapshots from the current one back, as far as they are there."""
-        loaded = self._api.load_table(table)
+        loaded = self._iceberg.load_table(table)
         snapshot, found = loaded.currentSnapshot(), []
         while snapshot is not None:
             found.append(int(snapshot.snapshotId()))
@@ -118,7 +119,7 @@ class IcebergLake:
         ancestors = self._ancestors(table)
         if ancestors:
             to = ancestors[min(back, len(ancestors) - 1)]
-            self._api.load_table(table).manageSnapshots().rollbackTo(to).commit()
+            self._iceberg.load_table(table).manageSnapshots().rollbackTo(to).commit()
 
     def compact(self, table: TableName) -> None:
         self._call("rewrite_data_files", table, "options => map('rewrite-all', 'true')")
@@ -127,7 +128,7 @@ class IcebergLake:
         self._call("expire_snapshots", table, "older_than => TIMESTAMP '9999-01-01', retain_last => 1")
 
     def _call(self, procedure: str, table: TableName, more: str) -> None:
-        plain = self._api.sql_name(table).removeprefix("`lake`.")
+        plain = self._iceberg.sql_name(table).removeprefix("`lake`.")
         self.session.sql(f"CALL lake.system.{procedure}(table => '{plain}', {more})").collect()
 
     def insert(self, table: TableName, row: Cells) -> None:
@@ -137,7 +138,7 @@ class IcebergLake:
     def _insert(self, table: TableName, row: Mapping[str, Any]) -> None:
         kinds = self._api.columns(table)
         values = ", ".join(_literal(row.get(name), kind) for name, kind in kinds.items())
-        self.session.sql(f"INSERT INTO {self._api.sql_name(table)} VALUES ({values})").collect()
+        self.session.sql(f"INSERT INTO {self._iceberg.sql_name(table)} VALUES ({values})").collect()
 
     def delete(self, table: TableName, at: int) -> None:
         rows = self.tables()[table].rows
@@ -147,13 +148,13 @@ class IcebergLake:
                 f"{quote(name)} <=> {_literal(row[unescape(name)], kind)}"
                 for name, kind in self._api.columns(table).items()
             )
-            self.session.sql(f"DELETE FROM {self._api.sql_name(table)} WHERE {' AND '.join(conditions)}").collect()
+            self.session.sql(f"DELETE FROM {self._iceberg.sql_name(table)} WHERE {' AND '.join(conditions)}").collect()
 
     def drop_column(self, table: TableName, column: str) -> None:
-        self.session.sql(f"ALTER TABLE {self._api.sql_name(table)} DROP COLUMN {quote(escape(column))}").collect()
+        self.session.sql(f"ALTER TABLE {self._iceberg.sql_name(table)} DROP COLUMN {quote(escape(column))}").collect()
 
     def drop(self, table: TableName) -> None:
-        self.session.sql(f"DROP TABLE {self._api.sql_name(table)}").collect()
+        self.session.sql(f"DROP TABLE {self._iceberg.sql_name(table)}").collect()
 
     def create(self, table: Table, rows: Sequence[Cells], required: Collection[str] = ()) -> None:
         columns = lake_columns(table, handle_key(table), LakeOptions())
@@ -163,7 +164,7 @@ class IcebergLake:
             f"{quote(column.name)} {column.type.spark}{' NOT NULL' if column.source in required else ''}"
             for column in columns
         )
-        self.session.sql(f"CREATE OR REPLACE TABLE {self._api.sql_name(name)} ({fields}) USING iceberg").collect()
+        self.session.sql(f"CREATE OR REPLACE TABLE {self._iceberg.sql_name(name)} ({fields}) USING iceberg").collect()
         for row in rows:
             self._insert(name, {column.name: row[column.source] for column in columns})
 

@@ -8,9 +8,14 @@ from typing import Any
 
 import msgspec
 
+from tests.memory_sink.lake import Lake as Tables
+from tests.memory_sink.letters import open_letters
+from tests.memory_sink.rows import MemoryRows
+from tests.memory_sink.sink import MemorySink
+from tests.memory_sink.state import MemoryState
 from tests.simulator.broker import Broker
 from tests.simulator.database import Database
-from tests.simulator.faults import Injector
+from tests.simulator.faults import ActionKind, Injector
 from tests.simulator.files import Files
 from tests.simulator.files_sink import FilesSink
 from tests.simulator.lake_of_lab import LakeOfLab
@@ -18,22 +23,26 @@ from tests.simulator.seams import Clock, Copy, JobView, TableName, TableView
 from tests.simulator.setup import JobSetup, job_of, scratch_folder
 from tests.simulator.snapshots import DatabaseView
 from tests.simulator.wire import WIRES
-from ticdc_spark.config.job import Identity
+from ticdc_spark.config.job import IcebergConfig, Identity
 from ticdc_spark.errors import LeaseHeld
 from ticdc_spark.model import Message, Offsets
 from ticdc_spark.operate.requests import quarantined, rebuild_of
 from ticdc_spark.operate.status import describe
+from ticdc_spark.replicate.scanning import opening_of
+from ticdc_spark.replicate.state.owner import Owner
+from ticdc_spark.replicate.state.processes import Process
 from ticdc_spark.replicate.state.progress import Plan, Progress
 from ticdc_spark.replicate.state.requests import Request, Resume
+from ticdc_spark.replicate.state.rows import JOB, PROGRESS, JobState, job_rows, job_state, progress_rows
+from ticdc_spark.replicate.state.store import JobStore, take_over
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.sinks.memory.lake import Lake as Tables
-from ticdc_spark.sinks.memory.sink import MemorySink
-from ticdc_spark.spark.sources.base import KeyValue, OffsetRange, fair_cut
+from ticdc_spark.sinks.state import Parts, StateMoved, StateStore, StoredState
+from ticdc_spark.spark.sources.base import KeyValue, OffsetRange, check_start, fair_cut
 
 TTL = 90.0
 """Seconds after the last heartbeat until another owner may take the lease."""
 _FOLDER = scratch_folder("sim")
-_LOG_ACTIONS = ("land", "dead letters", "forget")
+_LOG_ACTIONS = ("dead letters",)
 _NO_PROGRESS = Progress(job="sim")
 
 
@@ -52,17 +61,19 @@ class JobLab:
         self.injector.act("log" if what in _LOG_ACTIONS else "sink", what, do)
 
     def start(self, setup: JobSetup, owner: int) -> JobProcess:
-        fence = self.lease.take(self.injector, self.clock, owner)
+        fence = self.lease.take(self.state, self.clock, owner)
         try:
             source = BrokerSource(self.broker, setup)
-            job = job_of(setup, _FOLDER)
+            job, protocol = job_of(setup, _FOLDER), WIRES[setup.protocol].name
+            rows = MemoryRows(source, opening_of(job, protocol, None, None))
             steps = Steps(
                 job,
                 source,
                 self._sink(setup, fence),
-                fence,
-                StateOfProcess(self.state, fence),
-                protocol=WIRES[setup.protocol].name,
+                rows,
+                open_letters(self.tables, job.name, fence.check),
+                fence.store,
+                protocol=protocol,
                 registry=None,
                 bounded=False,
                 until_ts=None,
@@ -105,7 +116,7 @@ class JobLab:
 
 def job_view(progress: Progress | None, folder: Path, now: float) -> JobView:
     """What status shows of a job's progress."""
-    identity = Identity(file=folder / "job.toml", name="sim", state=folder)
+    identity = Identity(file=folder / "job.toml", name="sim", sink=IcebergConfig(warehouse="memory"))
     status = describe(identity, progress or _NO_PROGRESS, None, None, now)
     tables = {
         (one.schema, one.table): TableView(applied=one.applied_ts, condition=one.condition, detail=one.detail)
@@ -118,40 +129,42 @@ def job_view(progress: Progress | None, folder: Path, now: float) -> JobView:
 
 
 class LeaseRecord:
-    """Who holds the lease."""
+    """Whether the owner of the job is heard of: what its heartbeat, and a look at its process, show for real."""
 
     def __init__(self) -> None:
-        self.epoch, self.held, self.beat = 0, False, 0.0
+        self.held, self.beat, self.takings = False, 0.0, 0
 
-    def take(self, injector: Injector, clock: Clock, owner: int) -> Fence:
-        """Take it. Raises: LeaseHeld while its owner is heard of"""
+    def take(self, state: State, clock: Clock, owner: int) -> Fence:
+        """Take the job. Raises: LeaseHeld while its owner is heard of"""
         if self.held and clock.now - self.beat < TTL:
-            raise LeaseHeld("the target of the lease is held by another process; stop that process")
+            raise LeaseHeld("the job is held by another process; stop that process")
+        self.takings += 1
+        process = Process(owner, "0")
+        new = Owner(host="sim", machine="sim", process=process, token=str(self.takings))
         try:
-            injector.act("lease", f"owner {owner} takes the lease", lambda: self._set(clock))
+            store = state.taken(f"owner {owner} takes the job", new)
+        except StateMoved:  # Another process was faster: look at it again, as ``acquire`` does.
+            return self.take(state, clock, owner)
         except BaseException:
             self.held = False  # The process is gone, or has seen an error and gives up.
             raise
-        return Fence(self, self.epoch, clock)
-
-    def _set(self, clock: Clock) -> None:
-        self.epoch, self.held, self.beat = self.epoch + 1, True, clock.now
+        self.held, self.beat = True, clock.now
+        return Fence(self, store, clock)
 
 
 class Fence:
-    """One owner's hold on the lease."""
+    """One owner's hold on the job."""
 
-    def __init__(self, record: LeaseRecord, epoch: int, clock: Clock) -> None:
-        self.record, self.epoch, self.clock = record, epoch, clock
+    def __init__(self, record: LeaseRecord, store: JobStore, clock: Clock) -> None:
+        self.record, self.store, self.clock = record, store, clock
 
     def check(self) -> None:
-        if self.record.epoch != self.epoch:
-            raise LeaseHeld("the lease was taken by another process; this job stops and writes nothing more")
+        self.store.check()
         self.record.beat = self.clock.now
 
     def release(self) -> None:
         """Give it back, or leave it as one who is gone."""
-        if self.record.epoch == self.epoch:
+        if str(self.record.takings) == self.store.held.owner.token:
             self.record.held = False
 
 
@@ -198,10 +211,10 @@ class BrokerSource:
     def end_offsets(self) -> Offsets:
         return self.broker.end_offsets(self.topics)
 
-    def notes(self, read: Offsets) -> dict[str, str]:
+    def notes(self, read: Offsets) -> dict[tuple[str, str], str]:
         topics = {topic for topic, _ in read}
         ids = self.broker.ids(self.topics)
-        return {f"the id of topic {name}": str(number) for name, number in ids.items() if name in topics}
+        return {(name, f"the id of topic {name}"): str(number) for name, number in ids.items() if name in topics}
 
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         backlog = {
@@ -211,99 +224,112 @@ class BrokerSource:
         }
         return fair_cut(backlog, end, max_rows, max_bytes)
 
+    def offsets_since(self, commit_ts: int) -> Offsets:
+        return self.beginning_offsets()
+
     def read_here(self, start: Offsets, end: Offsets) -> None:
-        raise AssertionError("the log in memory lands nothing else than what read gives")
+        raise AssertionError("rows in memory come from read")
 
     def read_parts(self, start: Offsets, end: Offsets) -> None:
-        raise AssertionError("the log in memory lands nothing else than what read gives")
+        raise AssertionError("rows in memory come from read")
 
-    def read(self, start: Offsets, end: Offsets) -> list[Message]:
-        there = self.end_offsets()
-        return [
-            message
-            for place, last in end.items()
-            if place in there
-            for message in self.broker.read(place, start.get(place, 0), last)
-        ]
+    def read(self, start: Offsets, end: Offsets, session: None = None) -> list[Message]:
+        first = check_start(start, end, self.beginning_offsets(), self.end_offsets())
+        return [message for place, begins in first.items() for message in self.broker.read(place, begins, end[place])]
 
     def first_messages(self, start: Offsets, end: Offsets, limit: int) -> list[KeyValue]:
         return [(message.key, message.value) for message in self.read(start, end)[:limit]]
 
 
 class State:
-    """The state folder: a progress store whose writes are durable actions, and the folder as an operator has it."""
+    """The state of the job, whose writes are durable actions, and as an operator has it."""
 
-    def __init__(self, injector: Injector) -> None:
-        self.injector = injector
-        self.progress: Progress | None = None
-        self.plan: Plan | None = None
-        self.waiting: dict[str, Request] = {}
-        self.asked = 0
+    def __init__(self, injector: Injector, states: StateStore | None = None) -> None:
+        """``states``: where it is; ``None``: in memory."""
+        self.states = WithFaults(injector, MemoryState("sim") if states is None else states)
+        self._read: tuple[str | None, JobState] = (None, JobState())
+
+    def now(self) -> JobState:
+        """Everything that it holds."""
+        stored = self.states.load()
+        if self._read[0] != stored.version:
+            self._read = stored.version, job_state(stored, self.states.where)
+        return self._read[1]
+
+    @property
+    def progress(self) -> Progress | None:
+        return self.now().progress
+
+    @property
+    def plan(self) -> Plan | None:
+        return self.now().plan
 
     def load(self) -> Progress | None:
-        return self.progress
+        return self.now().progress
 
-    def save(self, progress: Progress | Copy = None) -> Copy:
-        """The store's ``save(progress)``, and the folder's ``save()``."""
-        if progress is None:
-            return self.progress, self.plan, dict(self.waiting)
-        self.injector.act("store", "save the progress", lambda: setattr(self, "progress", progress))
-        return None
-
-    def load_plan(self) -> Plan | None:
-        return self.plan
-
-    def save_plan(self, plan: Plan) -> None:
-        self.injector.act("store", "save the plan", lambda: setattr(self, "plan", plan))
-
-    def requests(self) -> dict[str, Request]:
-        return dict(self.waiting)
+    def requests(self) -> tuple[Request, ...]:
+        return self.now().requests
 
     def ask(self, request: Request) -> None:
         """By the operator, beside every process."""
-        self.asked += 1
-        self.waiting[f"{self.asked:08d}"] = request
+        self._write(msgspec.structs.replace(self.now(), requests=(*self.now().requests, request)))
 
-    def remove_request(self, name: str) -> None:
-        self.injector.act("store", "remove a request", lambda: self.waiting.pop(name, None))
+    def taken(self, what: str, owner: Owner) -> JobStore:
+        """A new owner takes the job, whoever has it."""
+        self.states.taking = what
+        try:
+            return take_over(self.states, self.states.load(), "sim", owner)
+        finally:
+            self.states.taking = ""
+
+    def save(self) -> Copy:
+        return self.now()
 
     def restore(self, held: Copy) -> None:
-        self.progress, self.plan, waiting = held
-        self.waiting = dict(waiting)
+        """Put everything back, but for whose the job is."""
+        self._write(msgspec.structs.replace(held, held=self.now().held))
+
+    def put(self, state: JobState) -> None:
+        """Put everything back, whose the job is, too."""
+        self._write(state)
 
     def wipe(self) -> None:
-        self.progress = self.plan = None
-        self.waiting = {}
+        self._write(JobState(held=self.now().held))
+
+    def _write(self, state: JobState) -> None:
+        rows = [] if state.progress is None else progress_rows(state.progress)
+        parts = {JOB: job_rows(state), PROGRESS: rows}
+        self.states.inner.commit(parts, self.states.version(), 0)
 
 
-class StateOfProcess:
-    """The state folder as one process writes it: each write checks the lease when it happens."""
+class WithFaults:
+    """A store of a state whose commits are durable actions."""
 
-    def __init__(self, state: State, fence: Fence) -> None:
-        self.state, self.fence = state, fence
+    def __init__(self, injector: Injector, inner: StateStore) -> None:
+        self.injector, self.inner = injector, inner
+        self.where, self.pause = inner.where, inner.pause
+        self.taking = ""
+        """What is done, where the job is being taken."""
 
-    def load(self) -> Progress | None:
-        return self.state.progress
+    def version(self) -> str | None:
+        return self.inner.version()
 
-    def load_plan(self) -> Plan | None:
-        return self.state.plan
+    def load(self) -> StoredState:
+        return self.inner.load()
 
-    def save(self, progress: Progress) -> None:
-        self.state.injector.act("store", "save the progress", lambda: self._set("progress", progress))
+    def as_of(self, resolved_ts: int) -> StoredState:
+        return self.inner.as_of(resolved_ts)
 
-    def save_plan(self, plan: Plan) -> None:
-        self.state.injector.act("store", "save the plan", lambda: self._set("plan", plan))
+    def commit(self, parts: Parts, expected: str | None, resolved_ts: int) -> str:
+        what = self.taking or ("save the progress" if PROGRESS in parts else "save the plan")
+        kind: ActionKind = "lease" if self.taking else "store"
+        return self.injector.act(kind, what, lambda: self.inner.commit(parts, expected, resolved_ts))
 
-    def requests(self) -> dict[str, Request]:
-        return self.state.requests()
+    def beat(self, heartbeat: bytes) -> None:
+        self.inner.beat(heartbeat)
 
-    def ask(self, request: Request) -> None:
-        self.state.ask(request)
+    def heartbeat(self) -> bytes | None:
+        return self.inner.heartbeat()
 
-    def remove_request(self, name: str) -> None:
-        self.fence.check()
-        self.state.remove_request(name)
-
-    def _set(self, name: str, value: object) -> None:
-        self.fence.check()
-        setattr(self.state, name, value)
+    def close(self) -> None:
+        self.inner.close()

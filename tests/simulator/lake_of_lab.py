@@ -6,13 +6,13 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 
+from tests.memory_sink.lake import Field, MemoryTable
+from tests.memory_sink.lake import Lake as Tables
 from tests.simulator.files import Files
 from tests.simulator.seams import Cells, Copy, LakeTable, TableName
 from ticdc_spark.model import Table
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.names import unescape
-from ticdc_spark.sinks.memory.lake import Field, MemoryTable
-from ticdc_spark.sinks.memory.lake import Lake as Tables
 from ticdc_spark.spark.types import LakeOptions, lake_columns, to_arrow
 
 _READ_FOR_NULL = {
@@ -73,10 +73,10 @@ class LakeOfLab:
         return tuple(one.name for one in required if any(row.get(one.id) is None for row in table.rows))
 
     def save(self) -> Copy:
-        return _copied((self._lake.tables, self._lake.namespaces, self._lake.logs))
+        return _copied((self._lake.tables, self._lake.namespaces, self._lake.letters))
 
     def restore(self, held: Copy) -> None:
-        self._lake.tables, self._lake.namespaces, self._lake.logs = _copied(held)
+        self._lake.tables, self._lake.namespaces, self._lake.letters = _copied(held)
 
     def restore_table(self, table: TableName, held: Copy) -> None:
         if table in held[0]:
@@ -132,11 +132,11 @@ class LakeOfLab:
 
 
 def _copied(held: Copy) -> Copy:
-    tables, namespaces, logs = held
+    tables, namespaces, letters = held
     return (
         {name: table.copy() for name, table in tables.items()},
         set(namespaces),
-        {job: log.copy() for job, log in logs.items()},
+        {job: dict(kept) for job, kept in letters.items()},
     )
 
 

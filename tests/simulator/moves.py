@@ -47,11 +47,7 @@ MoveKind: TypeAlias = Literal[
     "drop_table",
     "resume",
     "rebuild",
-    # the state folder
-    "save_state",
-    "restore_state",
-    "lose_state",
-    # the lake
+    # the lake, with the state of the job
     "save_lake",
     "restore_lake",
     "restore_table",
@@ -110,7 +106,6 @@ CALM: frozenset[MoveKind] = frozenset(
         "late_rows",
         "drop_table",
         "resume",
-        "save_state",
         "save_lake",
         "compact",
         "expire",

@@ -1,4 +1,4 @@
-"""What an operator, and other tools, do to the state folder and to the lake."""
+"""What an operator, and other tools, do to the lake, and to the state of the job with it."""
 
 from __future__ import annotations
 
@@ -11,40 +11,6 @@ from tests.simulator.letters import folded
 from tests.simulator.moves import Move
 from tests.simulator.world import World
 from ticdc_spark.model import Value
-
-# ---- the state folder
-
-
-def save_state(world: World, move: Move, rand: Random) -> None:
-    world.stop()
-    world.saved_state, world.saved_before_start = world.lab.state.save(), not world.started
-
-
-def restore_state(world: World, move: Move, rand: Random) -> None:
-    if world.saved_state is not None and world.saved_before_start:
-        lose_state(world, move, rand)
-    elif world.saved_state is not None:
-        world.stop()
-        world.lab.state.restore(world.saved_state)
-        world.excuses.unsettled.update(world.uids())
-
-
-def lose_state(world: World, move: Move, rand: Random) -> None:
-    world.stop()
-    lake = {folded(name) for name in world.lab.lake.tables()}
-    # The state alone has that anything was read of the topic of a name that the lake does not have yet.
-    world.excuses.unknowable.update(
-        uid for uid, names in world.made_anew.items() if names and not names & lake and world.is_renamed(uid)
-    )
-    world.lab.state.wipe()
-    world.excuses.unsettled.update(world.uids())
-    # With the state there, the job would have stopped at what was removed before it was read.
-    for uid, why in world.removed.items():
-        world.weaken({uid}, why)
-    world.state_is_lost = True
-
-
-# ---- the lake
 
 
 def _lake_table(world: World, rand: Random) -> tuple[tuple[str, str], Live | None] | None:
@@ -63,23 +29,20 @@ def _lake_table(world: World, rand: Random) -> tuple[tuple[str, str], Live | Non
 
 
 def save_lake(world: World, move: Move, rand: Random) -> None:
-    world.saved_lake = world.lab.lake.save()
+    world.backup = world.save()
 
 
 def restore_lake(world: World, move: Move, rand: Random) -> None:
-    if world.saved_lake is not None:
-        world.stop()
-        world.excuses.lake_touched = True
-        world.left_alone.clear()
-        world.lab.lake.restore(world.saved_lake)
-        world.excuses.unsettled.update(world.uids())
+    world.excuses.lake_touched = True
+    world.left_alone.clear()
+    world.restore()
 
 
 def restore_table(world: World, move: Move, rand: Random) -> None:
     found = _lake_table(world, rand)
-    if found is not None and world.saved_lake is not None:
+    if found is not None:
         world.excuses.lake_touched = True
-        world.lab.lake.restore_table(found[0], world.saved_lake)
+        world.lab.lake.restore_table(found[0], world.backup.lake)
 
 
 def rollback(world: World, move: Move, rand: Random) -> None:
@@ -169,6 +132,13 @@ def _arm(world: World, rand: Random, kind: RivalKind, move: Move) -> None:
     if files is not None:
         refuses = rand.choice((1, 2, 2)) if move.word == "refuses" else 0
         files.rival = Rival(after=rand.randrange(3), kind=kind, refuses=refuses)
+
+
+def disarm(world: World) -> None:
+    """No other writer meets a commit of the job from now on: what it did after the job's last look is not seen."""
+    files = getattr(world.lab, "files", None)
+    if files is not None:
+        files.rival = None
 
 
 def _any_row(live: Live, rand: Random) -> dict[str, Value]:

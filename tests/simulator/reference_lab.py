@@ -150,9 +150,6 @@ class _State:
     def restore(self, copy: Copy) -> None:
         self.lab.progress = copy.copy()
 
-    def wipe(self) -> None:
-        self.lab.progress = Progress()
-
 
 class _Lake:
     def __init__(self, lab: ReferenceLab) -> None:

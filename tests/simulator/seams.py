@@ -121,9 +121,6 @@ class StateFolder(Protocol):
     def restore(self, copy: Copy) -> None:
         """Put every file back."""
 
-    def wipe(self) -> None:
-        """Lose every file."""
-
 
 class TableView(msgspec.Struct, frozen=True, kw_only=True):
     """A table as ``ticdc-spark status`` shows it."""

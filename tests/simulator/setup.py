@@ -78,7 +78,6 @@ def job_of(setup: JobSetup, folder: Path) -> Job:
     pattern = ".*" if setup.topics is None else None
     return Job(
         name="sim",
-        state=folder / "state",
         file=folder / "job.toml",
         tables=setup.tables,
         source=KafkaSource(

@@ -16,7 +16,7 @@ from functools import cache
 from itertools import count
 from pathlib import Path
 from tempfile import mkdtemp
-from typing import Any, Literal, ParamSpec, TypeVar, cast
+from typing import Literal, ParamSpec, TypeVar, cast
 
 from pyspark.sql import SparkSession
 
@@ -25,21 +25,23 @@ from tests.simulator.broker import Broker
 from tests.simulator.database import Database
 from tests.simulator.faults import ActionKind, Died, Fault, Injector
 from tests.simulator.iceberg_lake import IcebergLake
-from tests.simulator.job_lab import Fence, JobProcess, LeaseRecord, job_view
+from tests.simulator.job_lab import Fence, JobProcess, LeaseRecord, State, job_view
 from tests.simulator.kafka_mirror import Mirror
 from tests.simulator.seams import Clock, Copy, JobView, Lab, LabMaker, TableName
 from tests.simulator.setup import JobSetup, job_of
 from tests.simulator.snapshots import DatabaseView
 from tests.simulator.wire import WIRES
 from tests.spark_session import shared_session
+from ticdc_spark.changes.spark_topic import SparkTopicRows
+from ticdc_spark.config.job import IcebergConfig
 from ticdc_spark.operate.requests import quarantined, rebuild_of
-from ticdc_spark.replicate.state.progress import Plan, Progress
-from ticdc_spark.replicate.state.requests import Request, Resume
-from ticdc_spark.replicate.state.store import Store
+from ticdc_spark.replicate.scanning import opening_of
+from ticdc_spark.replicate.state.requests import Resume
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
-from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
+from ticdc_spark.sinks.iceberg.dead_letters import IcebergDeadLetters
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
+from ticdc_spark.sinks.states import open_state
 from ticdc_spark.spark.sources.kafka import KafkaTopicSource
 
 P = ParamSpec("P")
@@ -63,25 +65,28 @@ class SparkLab:
         self.clock, self.injector, self.folder, self.writer = clock, injector, folder, writer
         self.servers = kafka.servers
         self.mirror = Mirror(broker, kafka, f"{folder.name}.")
-        self.lake = IcebergLake(spark, folder)
+        self.state = State(injector, open_state(IcebergConfig(warehouse=str(folder / "lake")), "sim", {}))
+        self.lake = LakeWithoutState(spark, folder, self.state)
         self.session = spark.newSession()
-        self.state = StateOnDisk(folder)
         self.lease = LeaseRecord()
         self.database: Database | None = None
 
     def start(self, setup: JobSetup, owner: int) -> SparkProcess:
         self.mirror.sync()
-        fence = self.lease.take(self.injector, self.clock, owner)
+        fence = self.lease.take(self.state, self.clock, owner)
         source = self._source(setup)
         try:
             commits = Commits(self.injector, fence)
+            job, protocol = job_of(setup, self.folder), WIRES[setup.protocol].name
+            sink = SinkWithFaults(self, commits)
             steps = Steps(
-                job_of(setup, self.folder),
+                job,
                 source,
-                SinkWithFaults(self, commits),
-                fence,
-                StoreWithFaults(self.state.store, self.injector, fence),
-                protocol=WIRES[setup.protocol].name,
+                sink,
+                SparkTopicRows(self.session, source, opening_of(job, protocol, None, None)),
+                LettersWithFaults(sink, job.name, commits),
+                fence.store,
+                protocol=protocol,
                 registry=None,
                 bounded=False,
                 until_ts=None,
@@ -106,7 +111,7 @@ class SparkLab:
         )
 
     def view(self) -> JobView:
-        return job_view(self.state.store.load(), self.folder, self.clock.now)
+        return job_view(self.state.load(), self.folder, self.clock.now)
 
     def show(self, database: Database) -> None:
         self.database = database
@@ -118,13 +123,26 @@ class SparkLab:
     def rebuild(self, setup: JobSetup, table: TableName) -> None:
         reader = self._reader(setup)
         assert reader is not None
-        store = self.state.store
-        store.ask(rebuild_of(job_of(setup, self.folder), store.load(), [".".join(table)], reader))
+        self.state.ask(rebuild_of(job_of(setup, self.folder), self.state.load(), [".".join(table)], reader))
 
     def resume(self, setup: JobSetup, tables: Collection[TableName] | None) -> None:
         names = [] if tables is None else [".".join(name) for name in tables]
-        found = quarantined(job_of(setup, self.folder), self.state.store.load(), names, every=tables is None)
-        self.state.store.ask(Resume(tables=tuple((table.schema, table.name) for table in found)))
+        found = quarantined(job_of(setup, self.folder), self.state.load(), names, every=tables is None)
+        self.state.ask(Resume(tables=tuple((table.schema, table.name) for table in found)))
+
+
+class LakeWithoutState(IcebergLake):
+    """The state of the job stays as it is when the lake is restored, as in memory: it is restored by a move of its
+    own."""
+
+    def __init__(self, spark: SparkSession, folder: Path, state: State) -> None:
+        super().__init__(spark, folder)
+        self.state = state
+
+    def restore(self, held: Copy) -> None:
+        now = self.state.save()
+        super().restore(held)
+        self.state.put(now)
 
 
 class SparkProcess(JobProcess):
@@ -202,10 +220,6 @@ class SinkWithFaults(IcebergSink):
         )
         self.commits = commits
 
-    def changelog(self, job: str) -> IcebergChangeLog:
-        self._log = LogWithFaults(self, job, self.commits)
-        return self._log
-
     create = _ended(IcebergSink.create)
     drop = _ended(IcebergSink.drop)
     rename = _ended(IcebergSink.rename)
@@ -216,75 +230,18 @@ class SinkWithFaults(IcebergSink):
     change_columns = _ended(IcebergSink.change_columns)
     fill_column = _ended(IcebergSink.fill_column)
     convert_column = _ended(IcebergSink.convert_column)
-    apply_net_changes = _ended(IcebergSink.apply_net_changes)
-    apply_newest = _ended(IcebergSink.apply_newest)
+    upsert = _ended(IcebergSink.upsert)
 
 
-class LogWithFaults(IcebergChangeLog):
-    """A change log in Iceberg whose commits are durable actions."""
+class LettersWithFaults(IcebergDeadLetters):
+    """Dead letters in Iceberg whose commits are durable actions."""
 
     def __init__(self, sink: SinkWithFaults, job: str, commits: Commits) -> None:
-        super().__init__(
-            sink.spark, sink.catalog, job, sink.writer, lambda: commits.begin("log", "a commit to the change log")
-        )
+        lake = sink.catalog
+        super().__init__(lake.spark, lake.name, job, lambda: commits.begin("log", "a commit of dead letters"))
         self.commits = commits
 
-    land = _ended(IcebergChangeLog.land)
-    keep_rejects = _ended(IcebergChangeLog.keep_rejects)
-    forget = _ended(IcebergChangeLog.forget)
-
-
-class StateOnDisk:
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder / "state"
-        self.store = Store(self.folder)
-        self._copies = count(1)
-
-    def save(self) -> Copy:
-        copy = self.folder.with_name(f"state-{next(self._copies)}")
-        if self.folder.exists():
-            shutil.copytree(self.folder, copy)
-        return copy
-
-    def restore(self, held: Copy) -> None:
-        self.wipe()
-        if held.exists():
-            shutil.copytree(held, self.folder)
-
-    def wipe(self) -> None:
-        shutil.rmtree(self.folder, ignore_errors=True)
-
-
-class StoreWithFaults:
-    """The state folder as one process writes it."""
-
-    def __init__(self, store: Store, injector: Injector, fence: Fence) -> None:
-        self._store, self._injector, self._fence = store, injector, fence
-
-    def load(self) -> Progress | None:
-        return self._store.load()
-
-    def load_plan(self) -> Plan | None:
-        return self._store.load_plan()
-
-    def save(self, progress: Progress) -> None:
-        self._injector.act("store", "save the progress", lambda: self._write(self._store.save, progress))
-
-    def save_plan(self, plan: Plan) -> None:
-        self._injector.act("store", "save the plan", lambda: self._write(self._store.save_plan, plan))
-
-    def requests(self) -> dict[str, Request]:
-        return self._store.requests()
-
-    def ask(self, request: Request) -> None:
-        self._store.ask(request)
-
-    def remove_request(self, name: str) -> None:
-        self._injector.act("store", "remove a request", lambda: self._write(self._store.remove_request, name))
-
-    def _write(self, save: Callable[[Any], None], what: object) -> None:
-        self._fence.check()
-        save(what)
+    keep = _ended(IcebergDeadLetters.keep)
 
 
 def spark_lab(spark: SparkSession, kafka: RealBroker, folder: Path, writer: Literal["python", "spark"]) -> LabMaker:

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tests.simulator.faults import Fault
 from tests.simulator.moves import Move
 from tests.simulator.operator import excuse_skipped, perform
+from tests.simulator.operator_lake import disarm
 from tests.simulator.seams import LabMaker
 from tests.simulator.setup import SCHEMA_TIMEOUT, Setup
 from tests.simulator.snapshots import is_under_way
@@ -112,6 +113,7 @@ def _batch(world: World, most: int, fault: Fault | None = None) -> str:
 def _end(world: World) -> int:
     """Everything is sent, and the job is run without faults until it has applied it or stops."""
     rand = Random(99)
+    disarm(world)
     world.stop()  # so that the job looks at its tables once more
     _batch(world, 1000)
     last = world.ticdc.drain(rand)

@@ -19,7 +19,10 @@ def test_no_story_ends_in_what_must_never_happen(first: int) -> None:
     judge(totals)
 
 
-@pytest.mark.parametrize("seed", [*range(12), 67, 690, 1776, 2800, 10723, 11256, 11639, *range(3000, 3050)])
+@pytest.mark.parametrize(
+    "seed",
+    [*range(12), 67, 175, 690, 1776, 2800, 5774, 6414, 9030, 10723, 11212, 11256, 11360, 11639, *range(3000, 3050)],
+)
 def test_no_harder_story_does(seed: int) -> None:
     """Among them those that once did."""
     judge(run_stories(range(seed, seed + 1), 60, DEFAULT_LAB, draw_harder), "STORY=--harder ")

@@ -1,4 +1,4 @@
-"""The story of ``tests.spark.deaths`` without Spark: far more patterns of deaths, and of what is lost with each."""
+"""The story of ``tests.spark.deaths`` without Spark: far more patterns of deaths, also with a backup restored."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from tests.simulator.seams import Clock
 from tests.simulator.setup import JobSetup
 from tests.spark.deaths import END, END_OF_FOUND, FIRST, FOUND, POINTS, SECOND, Death, once_at
 from ticdc_spark import failpoints
-from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Bootstrap, Change, RowChange, SchemaChange, Watermark
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 
@@ -63,11 +62,6 @@ def run_to_end(lab: JobLab, dies: Dies, after: Callable[[], None], monkeypatch: 
                 work(lab)
             except Death:
                 after()
-            except DecisionNeeded as stop:
-                # The state is newer than the lake that was put back.
-                if died[-1] != "progress" or "delete the state folder" not in str(stop).lower():
-                    raise
-                lab.state.wipe()
             else:
                 return died
     pytest.fail(f"no end: {died}")
@@ -91,20 +85,26 @@ PATTERNS = [*((EACH, times) for times in (1, 2, 3)), *((CHANCE, seed) for seed i
 
 
 @pytest.mark.parametrize(("pattern", "number"), PATTERNS)
-@pytest.mark.parametrize("lost", ["nothing", "state", "lake"])
+@pytest.mark.parametrize("restored", [False, True], ids=["as it is left", "restored"])
 @pytest.mark.parametrize("found", [False, True], ids=["created", "found"])
-def test_deaths_and_losses_change_nothing(
-    found: bool, lost: str, pattern: str, number: int, monkeypatch: pytest.MonkeyPatch
+def test_deaths_and_backups_change_nothing(
+    found: bool, restored: bool, pattern: str, number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """``found``: all in the first batch, of tables that were there before. ``lost``: what goes with each death."""
+    """``found``: all in the first batch, of tables that were there before. ``restored``: after each death, lake and
+    state are as they were before the first one."""
     broker = Broker(1)
     lab = JobLab(broker, Clock(), Injector())
     send(broker, FOUND if found else FIRST)
     if not found:
         work(lab)
     send(broker, SECOND)
-    before = lab.lake.save()
-    after = {"nothing": lambda: None, "state": lab.state.wipe, "lake": lambda: lab.lake.restore(before)}[lost]
+    lake, state = lab.lake.save(), lab.state.save()
+
+    def after() -> None:
+        if restored:
+            lab.lake.restore(lake)
+            lab.state.restore(state)
+
     died = run_to_end(lab, once_at(POINTS, number) if pattern == EACH else by_chance(number), after, monkeypatch)
     assert pattern == CHANCE or len(died) > 8 * number, died
     assert tables_of(lab) == (END_OF_FOUND if found else END)

@@ -10,4 +10,4 @@ from tests.simulator.operator import MOVES
 def test_every_trouble_is_made_of_moves_that_there_are() -> None:
     moves: list[Move] = [move for seed in range(300) for move in draw_harder(seed).moves]
     assert {move.kind for move in moves} <= {*MOVES, "batch"}
-    assert {"older_start", "recreate_topic", "lose_state", "rebuild"} <= {move.kind for move in moves}
+    assert {"older_start", "recreate_topic", "restore_lake", "rebuild"} <= {move.kind for move in moves}

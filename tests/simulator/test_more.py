@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -23,7 +24,6 @@ from tests.simulator.setup import JobSetup, Setup
 from tests.simulator.story import Outcome, Story, run
 from tests.simulator.world import Finding, World
 from ticdc_spark.model import Column, ColumnType, SchemaChange, Table
-from ticdc_spark.sinks.base import NetChanges
 
 _INT = ColumnType(name="int")
 
@@ -107,15 +107,14 @@ def test_another_writer_between_two_commits_changes_nothing() -> None:
 
 
 def test_a_file_that_is_removed_though_a_table_has_it_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    apply = FilesSink.apply_net_changes
+    upsert = FilesSink.upsert
 
-    def and_remove(self: FilesSink, changes: NetChanges) -> object:
-        done = apply(self, changes)
+    def and_remove(self: FilesSink, *given: Any) -> None:
+        upsert(self, *given)
         for path in sorted(self.files.committed):
             self.files.remove(path)
-        return done
 
-    monkeypatch.setattr(FilesSink, "apply_net_changes", and_remove)
+    monkeypatch.setattr(FilesSink, "upsert", and_remove)
     found = findings("ddl create_table", *ROWS, setup=BY_FILES, seeds=5)
     assert {finding.kind for finding in found} == {"files of a table are removed"}
 

@@ -7,7 +7,7 @@ import re
 from tests.simulator.world import World
 from ticdc_spark.errors import SourceChanged, TicdcSparkError
 
-_UNCERTAIN = {"restore_state", "lose_state", "restore_lake", "tables", "topics", "skip_any_ddl", "recreate_topic"}
+_UNCERTAIN = {"restore_lake", "tables", "topics", "skip_any_ddl", "recreate_topic"}
 """Moves by which a job may not know any more that the tables of a topic are dropped."""
 
 
@@ -31,9 +31,9 @@ def is_left_behind(world: World, topic: str) -> bool:
 
 
 def note_gone(world: World, topic: str) -> None:
-    """A topic that the job does not need is deleted. With its state lost, the job cannot know what was in it."""
+    """A topic that the job does not need is deleted. With an older state, the job cannot know what was in it."""
     uids = [uid for uid, sent in world.ticdc.sent.items() if topic in sent.topics]
-    world.removed.update(dict.fromkeys(uids, "a topic of it was deleted before the state was lost"))
+    world.removed.update(dict.fromkeys(uids, "a topic of it was deleted before lake and state were restored"))
     world.gone_topics.add(topic)
 
 

@@ -33,7 +33,7 @@ _WAY_OUT = re.compile(
     r"|a newer dump|rename or drop|drop it|stop it|stop that|restore|created again|removed before|mend|leave it out"
     r"|rename (it|them) back|another name|begin a new|start the job again|set `|delete|truncate|rollback|rolled back"
     r"|roll it forward|back up"
-    r"|is held by"
+    r"|is held by|ticdc-spark rebuild"
     r"|was taken",
     re.IGNORECASE,
 )

@@ -9,10 +9,16 @@ import msgspec
 
 from ticdc_spark.protocols.base import Decoder, Encoder
 from ticdc_spark.protocols.canal_json import decode as canal_json
+from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig
+from ticdc_spark.protocols.canal_json.encode import encoder as canal_json_encoder
 from ticdc_spark.protocols.debezium import decode as debezium
 from ticdc_spark.protocols.debezium import encode as debezium_encode
 from ticdc_spark.protocols.open import decode as open_protocol
+from ticdc_spark.protocols.open.encode import OpenConfig
+from ticdc_spark.protocols.open.encode import encoder as open_encoder
 from ticdc_spark.protocols.simple import decode as simple
+from ticdc_spark.protocols.simple.encode import SimpleConfig
+from ticdc_spark.protocols.simple.encode import encoder as simple_encoder
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True):
@@ -38,16 +44,16 @@ def _no_time() -> int:
 
 
 def _simple(zone: str) -> Encoder:
-    return simple.encoder(simple.SimpleConfig(time_zone=zone, build_ts=_no_time))
+    return simple_encoder(SimpleConfig(time_zone=zone, build_ts=_no_time))
 
 
 def _open(zone: str, rows: int = 1) -> Encoder:
-    return open_protocol.encoder(open_protocol.OpenConfig(time_zone=zone, max_batch_size=rows))
+    return open_encoder(OpenConfig(time_zone=zone, max_batch_size=rows))
 
 
 def _canal(zone: str) -> Encoder:
-    config = canal_json.CanalJsonConfig(enable_tidb_extension=True, time_zone=zone, build_ts=_no_time)
-    return canal_json.encoder(config)
+    config = CanalJsonConfig(enable_tidb_extension=True, time_zone=zone, build_ts=_no_time)
+    return canal_json_encoder(config)
 
 
 def _debezium(_zone: str) -> Encoder:

@@ -46,6 +46,16 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.kind}: {self.where}"
 
 
+class Backup(msgspec.Struct, frozen=True, kw_only=True):
+    """A copy of lake and state, and what the world knew then."""
+
+    lake: Copy
+    state: Copy
+    started: bool
+    murky: tuple[int, bool]
+    """``murky_until`` and ``unfinished``."""
+
+
 class Silent(Exception):
     """The story ends here, with a finding."""
 
@@ -68,6 +78,8 @@ class World:
         self.schema_sql = self._begin()
         self.ticdc = TiCdc(feed, self.database, self.broker, start=len(self.database.events))
         self.excuse_local_keys()
+        self.begun_at = self.database.ts
+        """When a dump was made."""
         self.lab = make_lab(self.broker, self.clock, self.injector)
         if setup.job.snapshot:
             self.lab.show(self.database)
@@ -98,12 +110,7 @@ class World:
         """Tables of which messages are gone from the topics, and why."""
         self.made_anew: dict[Uid, set[Name]] = {}
         """Tables a topic of which was made anew after the job had read it: the names for which it was."""
-        self.saved_state: Copy | None = None
-        self.state_is_lost = False
-        """And the job has not started since."""
-        self.saved_before_start = False
-        """The copy is of an empty folder."""
-        self.saved_lake: Copy | None = None
+        self.backup = self.save()
         self.gone_topics: set[str] = set()
         """Topics that were deleted, and that the job does not need any more."""
         self._back: set[str] = set()
@@ -141,6 +148,30 @@ class World:
             else:
                 self.job = replace(self.job, schema_sql=text)
         return text
+
+    # ---- backups
+
+    def save(self) -> Backup:
+        """A copy of lake and state, of one moment."""
+        lake, state = self.lab.lake.save(), self.lab.state.save()
+        return Backup(lake=lake, state=state, started=self.started, murky=(self.murky_until, self.unfinished))
+
+    def restore(self) -> None:
+        """Put the last backup in place of lake and state. The first one is empty: a job begins from scratch."""
+        self.stop()
+        self.lab.lake.restore(self.backup.lake)
+        self.lab.state.restore(self.backup.state)
+        self.started = self.backup.started
+        self.murky_until, self.unfinished = self.backup.murky
+        self.in_lake = set(map(folded, self.lab.lake.tables()))
+        self.was_clean &= {name for name, table in self.lab.view().tables.items() if table.condition == "clean"}
+        self.excuses.unsettled.update(self.uids())
+        # Of a topic that the older state does not know, it cannot know either that it was another one.
+        self.excuses.unknowable.update(
+            uid for uid, names in self.made_anew.items() if names and not names & self.in_lake and self.is_renamed(uid)
+        )
+        for uid, why in self.removed.items():
+            self.weaken({uid}, why)
 
     # ---- the job
 
@@ -202,9 +233,6 @@ class World:
 
     def _start(self) -> Process:
         self.owners += 1
-        if self.state_is_lost and all(table.mark_ts is None for table in self.lab.lake.tables().values()):
-            self.started = False  # Nothing is left that shows that the job ever ran.
-        self.state_is_lost = False
         process = self.lab.start(self.job, self.owners)
         if not self.started:
             self.started = True

@@ -23,9 +23,11 @@ POINTS = frozenset(
     for name in re.findall(r'(?:failpoints\.point\(|Commit\(\(.*?\), )"(\w+)"', file.read_text())
 )
 """Every named point of the code."""
-STEPS = frozenset({"plan", "land", "advance", "apply", "progress"})
+STEPS = frozenset({"scan", "advance", "apply", "progress"})
 """Those between the steps of a batch; the others are inside the work on a table."""
-KEPT = frozenset({"aside", "base", "gather", "swap", "save", "saved", "wave", "batch"})
+MYSQL = frozenset({"transaction", "committed", "statement", "recorded"})
+"""Those of a MySQL sink."""
+KEPT = MYSQL | {"aside", "base", "gather", "swap", "save", "saved", "wave", "batch"}
 """Those of tables that stay after their DROP (`drop-table = keep`), of full reads and of a changefeed, which are not in
 this story."""
 WRITERS = {"python": POINTS - KEPT - {"append"}, "spark": POINTS - KEPT - {"write"}}

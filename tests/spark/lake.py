@@ -7,14 +7,14 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from tests.workload import Truth, WorkloadConfig, dispatch, generate, write_topic
 from ticdc_spark.config.load import load_job
 from ticdc_spark.names import escape
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.replicate import loop
 from ticdc_spark.replicate.report import Summary
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
-from ticdc_spark.sinks.iceberg.faults import quote
-from ticdc_spark.workload import Truth, WorkloadConfig, dispatch, generate, write_topic
+from ticdc_spark.spark.sql import quote
 
 Rows = list[dict[str, Any]]
 
@@ -27,7 +27,7 @@ def write_job(folder: Path, source: Path, more: str = "", protocol: str | None =
     named = "" if protocol is None else f'protocol = "{protocol}"\n'
     file = folder / "job.toml"
     file.write_text(
-        f'[job]\nname = "job"\nstate = "state"\n{more}\n[source]\nkind = "files"\npath = "{source}"\n'
+        f'[job]\nname = "job"\n{more}\n[source]\nkind = "files"\npath = "{source}"\n'
         f'{named}{reading}\n[sink]\nkind = "iceberg"\nwarehouse = "lake"\n'
     )
     return file

@@ -5,12 +5,12 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from tests.spark.lake import lake, names, write_job
+from tests.workload import Truth, WorkloadConfig, dispatch, generate, truth_at, write_topic
+from tests.workload.compare import differences
 from ticdc_spark.model import Message
 from ticdc_spark.names import escape
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.sinks.iceberg.lake import read_table
-from ticdc_spark.workload import Truth, WorkloadConfig, dispatch, generate, truth_at, write_topic
-from ticdc_spark.workload.compare import differences
 
 SHOP = WorkloadConfig(seed=11, changes=60, watermark_every=5)
 """Small, in one partition, without schema changes but its tables' creation."""

@@ -77,7 +77,7 @@ def test_a_run_that_dies_at_every_point_ends_in_the_same_state(
             except Died:
                 deaths += 1
     assert deaths >= 8
-    assert {"land", "advance", "merge", "apply", "progress"} <= passed.keys()
+    assert {"scan", "advance", "merge", "apply", "progress"} <= passed.keys()
     found = list(differences(lake(spark, folder), config, summary.progress))
     assert not unequal_in_lake(config.protocol, found)
 

@@ -13,7 +13,7 @@ from tests.spark.simple_topic import insert, topic
 from tests.spark.test_row_delta import FIRST, OTHERS, T, rows
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import Watermark
-from ticdc_spark.sinks.iceberg.sink import IcebergSink
+from ticdc_spark.sinks.iceberg.tables import IcebergTables
 
 
 def fails_to_commit(folder: Path, answer: str) -> None:
@@ -53,7 +53,7 @@ def test_no_file_that_a_commit_may_have_is_removed(
     job.write_text(job.read_text() + '[sink.table-properties]\n"commit.retry.num-retries" = "0"\n')
     replicate(job)
     topic(folder, [*FIRST, *INSERTS])
-    ready = IcebergSink._put_properties
+    ready = IcebergTables._put_properties
     calls = 0
 
     def put_properties(*given: Any, **named: Any) -> Any:
@@ -67,7 +67,7 @@ def test_no_file_that_a_commit_may_have_is_removed(
         return found
 
     with monkeypatch.context() as patch:
-        patch.setattr(IcebergSink, "_put_properties", put_properties)
+        patch.setattr(IcebergTables, "_put_properties", put_properties)
         with pytest.raises(SinkFault):
             replicate(job)
     assert calls >= fails_at

@@ -1,9 +1,8 @@
-"""Jobs that die at every point and, besides, begin in the middle of tables, lose their state, or find another lake.
+"""Jobs that die at every point and, besides, begin in the middle of tables, or find a lake or a state of another time.
 
 Each ends where an undisturbed one ends, or stops and says what to do; done, that leads there.
 """
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -17,7 +16,6 @@ from tests.spark.deaths import (
     FOUND,
     POINTS,
     SECOND,
-    STEPS,
     WRITERS,
     T,
     before_the_batch,
@@ -31,14 +29,14 @@ from tests.spark.lake import replicate, write_job
 from tests.spark.simple_topic import insert, topic
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Change, Watermark
-from ticdc_spark.sinks.iceberg.rows import net_changes
+from ticdc_spark.sinks.iceberg.rows import upsert
 
 BY_WRITER = pytest.mark.parametrize("writer", ["python", pytest.param("spark", marks=pytest.mark.slow)])
 
 
 @pytest.fixture(autouse=True)
 def _append_few(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(net_changes, "MIN_APPEND_ROWS", 3)
+    monkeypatch.setattr(upsert, "MIN_APPEND_ROWS", 3)
 
 
 @BY_WRITER
@@ -53,34 +51,19 @@ def test_a_job_whose_tables_were_there_before_it(
 
 
 @BY_WRITER
-def test_a_job_that_loses_its_state_with_every_death(
+def test_a_job_whose_lake_and_state_are_restored_after_every_death(
     spark: SparkSession, folder: Path, writer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    job_file = before_the_batch(folder, writer)
-    died = run_with_deaths(
-        job_file, once_at(POINTS), monkeypatch, lambda: shutil.rmtree(folder / "state", ignore_errors=True)
-    )
-    assert set(died) >= WRITERS[writer] - {"append"}, died
-    assert tables(spark, folder) == END
-
-
-@BY_WRITER
-def test_a_job_whose_lake_is_set_back_with_every_death(
-    spark: SparkSession, folder: Path, writer: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """To the state before the batch; and once more after it, when the state folder is newer than the lake."""
+    """As they were before the batch. At the end the lake is, and the state is not: the job stops."""
     job_file = before_the_batch(folder, writer)
     lake = IcebergLake(spark, folder)
     before = lake.save()
-    died = run_with_deaths(job_file, once_at(POINTS - {"progress"}), monkeypatch, lambda: lake.restore(before))
-    assert set(died) >= WRITERS[writer] - {"append", "progress"}, died
+    died = run_with_deaths(job_file, once_at(POINTS), monkeypatch, lambda: lake.restore(before))
+    assert set(died) >= WRITERS[writer] - {"append"}, died
     assert tables(spark, folder) == END
 
     lake.restore(before)
-    with pytest.raises(DecisionNeeded, match=r"[Dd]elete the state folder"):
-        replicate(job_file)
-    shutil.rmtree(folder / "state")
-    run_with_deaths(job_file, once_at(POINTS), monkeypatch)
+    replicate(job_file)
     assert tables(spark, folder) == END
 
 
@@ -95,21 +78,25 @@ ROWS: tuple[Change, ...] = (
 LATER: tuple[Change, ...] = (insert(T, 240, id="7", v="7"), Watermark(300))
 
 
-@BY_WRITER
 @pytest.mark.parametrize("back", [1, 9])
-def test_a_job_whose_table_is_rolled_back_again_and_again(
-    spark: SparkSession, folder: Path, writer: str, back: int, monkeypatch: pytest.MonkeyPatch
+def test_a_table_that_was_rolled_back_stops_the_job_until_it_is_rolled_forward(
+    spark: SparkSession, folder: Path, back: int
 ) -> None:
-    """Before every start, and while rows came that the table does not have yet."""
-    job_file = write_job(folder, topic(folder, FIRST), f'writer = "{writer}"')
+    job_file = write_job(folder, topic(folder, FIRST))
     replicate(job_file)
     topic(folder, [*FIRST, *ROWS])
     replicate(job_file)
     lake = IcebergLake(spark, folder)
+    whole = lake.save()
     lake.rollback(("s", "t"), back)
     topic(folder, [*FIRST, *ROWS, *LATER])
-    died = run_with_deaths(job_file, once_at(POINTS), monkeypatch, lambda: lake.rollback(("s", "t"), 1))
-    assert set(died) >= STEPS | {"merge"}, died
+    before = tables(spark, folder)
+    for _ in range(2):
+        with pytest.raises(DecisionNeeded, match=r"`s`.`t` is at .* set back.*`ticdc-spark rebuild \S+ s.t`"):
+            replicate(job_file)
+    assert tables(spark, folder) == before
+    lake.restore_table(("s", "t"), whole)
+    replicate(job_file)
     assert tables(spark, folder)["t"] == [{"id": at, "v": 11 if at == 1 else at} for at in (1, 3, 4, 5, 6, 7)]
 
 

@@ -1,9 +1,9 @@
-"""TiCDC's own messages, opened by ``envelopes`` and encoded again from their raw images, are the same bytes."""
+"""TiCDC's own messages, opened and encoded again from their raw images, are the same bytes."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import groupby
 from typing import Any
 
@@ -18,16 +18,16 @@ from tests.golden.test_open import equal
 from tests.golden.test_reference import final_tables
 from tests.unit.avro_examples import Registry
 from tests.vectors import Config, case, needs_vectors
+from ticdc_spark.changes.opening import Opener, Opening, of_batch, raw_rows
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Column, RowChange, Table
 from ticdc_spark.mysql import parse_type
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import Encoded, ReadOptions, Tables, decode
 from ticdc_spark.protocols.simple.avro.decode import MARK, read_message, write_message
-from ticdc_spark.spark.decode.envelopes import LandingPlan, land
-from ticdc_spark.spark.decode.log_schema import LOG_DDL
 from ticdc_spark.spark.encode.messages import RawImages, TypedImages
 from ticdc_spark.spark.encode.plan import encoded, inserts, plan_encoding
+from ticdc_spark.spark.tasks import ArrowTask
 from ticdc_spark.spark.types import LakeOptions, lake_columns, to_arrow
 
 pytestmark = needs_vectors
@@ -88,17 +88,35 @@ def opened(spark: SparkSession, config: Config) -> DataFrame:
             "value": pa.array([message.value for message in messages], pa.binary()),
         }
     )
-    plan = LandingPlan(
-        protocol=config.protocol,
-        generation=1,
-        batch=1,
-        buckets=1,
-        table_replay_below={},
-        watermarks={},
-        arrival=config.protocol == "avro",
-        schemas=registered(config),
-    )
-    return spark.createDataFrame(table).mapInArrow(land(plan), LOG_DDL).where("kind = 'row'")
+    opening = Opening(protocol=config.protocol, schemas=registered(config))
+    return spark.createDataFrame(table).mapInArrow(raw(opening), RAW_DDL)
+
+
+RAW_DDL = (
+    "topic string, partition int, offset bigint, seq int, op string, schema_key string, commit_ts bigint, "
+    "partial boolean, before binary, after binary, checksum bigint, corrupted boolean, "
+    "`schema` string, `table` string, table_id bigint, key binary"
+)
+
+
+def raw(opening: Opening) -> ArrowTask:
+    """Messages to their row changes with raw images."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        opener = Opener(opening)
+        for batch in batches:
+            messages = of_batch(batch)
+            opened = opener.open(messages)
+            images = raw_rows(messages, opened, range(len(opened.rows)), verify=False)
+            more: dict[str, Any] = {
+                "schema": pa.array([row.schema for row in opened.rows], pa.string()),
+                "table": pa.array([row.table for row in opened.rows], pa.string()),
+                "table_id": pa.array([row.table_id for row in opened.rows], pa.int64()),
+                "key": pa.array([row.key for row in opened.rows], pa.binary()),
+            }
+            yield pa.RecordBatch.from_arrays([*images.columns, *more.values()], names=[*images.schema.names, *more])
+
+    return run
 
 
 def registered(config: Config) -> dict[int, str] | None:

@@ -10,11 +10,11 @@ from click.testing import CliRunner, Result
 
 from tests.recorded_topics import Line, write_json
 from tests.spark.lake import write_job
+from tests.workload import WorkloadConfig, dispatch, generate
 from ticdc_spark.cli import main
 from ticdc_spark.model import SchemaChange, Watermark
 from ticdc_spark.protocols.base import Encoded
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
-from ticdc_spark.workload import WorkloadConfig, dispatch, generate
 
 SHOP = WorkloadConfig(seed=3, changes=60, watermark_every=5)
 EXCHANGE = "ALTER TABLE `orders` EXCHANGE PARTITION `p0` WITH TABLE `old_orders`"
@@ -125,4 +125,4 @@ def test_a_mistake_in_the_job_file_names_key_and_file(tmp_path: Path) -> None:
     assert str(job) in done.output and "on-rejekt" in done.output and "on-reject" in done.output
     # Both mistakes are reported at once.
     assert f"there is no file or folder {tmp_path / 'not there'}" in done.output
-    assert not (tmp_path / "state").exists()
+    assert not (tmp_path / "lake").exists()

@@ -70,21 +70,21 @@ class Lake:
 
     def found(self, rows: Sequence[int]) -> int:
         """How many rows have these keys; their positions must be those that Iceberg's reader finds."""
-        to = target(self.sink, NAME, self.columns)
+        to = target(self.sink.tables, NAME, self.columns)
         assert isinstance(to, Target)
         keys = [column for column in self.columns if column.key]
         values = [key_of(self.kinds, at) for at in rows]
         arrays = [pa.array([row[at] for row in values], arrow_type(key.type)) for at, key in enumerate(keys)]
         self.keys = pa.table(arrays, names=[key.name for key in keys])
-        found = positions(self.sink, self.session, to, self.columns, self.keys)
-        assert found == positions_by_spark(self.sink, self.session, to, self.columns, self.keys)
+        found = positions(self.sink.tables, self.session, to, self.columns, self.keys)
+        assert found == positions_by_spark(self.sink.tables, self.session, to, self.columns, self.keys)
         return sum(map(len, found.values()))
 
     def is_read_directly(self) -> bool:
         """Whether the last look-up needed no Spark."""
-        to = target(self.sink, NAME, self.columns)
+        to = target(self.sink.tables, NAME, self.columns)
         assert isinstance(to, Target)
-        find = self.sink.lookup.find
+        find = self.sink.catalog.lookup.find
         return find(to.files.storage, to.manifest_list, self.keys, to.files.field_ids) is not None
 
 

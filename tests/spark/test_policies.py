@@ -1,23 +1,20 @@
 """What a job does where a person may choose, and where nothing may be chosen: NULL stays NULL, one process a job."""
 
-import time
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.job_state import owned, read, state_of
 from tests.spark.lake import lake, names, read_table, replicate, write_job
 from tests.spark.simple_topic import INT, ddl, insert, table, topic
-from tests.unit.test_invariants import take_over
 from ticdc_spark import failpoints
 from ticdc_spark.config.values import skip_ddl_line
 from ticdc_spark.errors import LeaseHeld, SchemaMissing
 from ticdc_spark.model import Bootstrap, Change, Column, Row, RowChange, SchemaChange, Watermark
-from ticdc_spark.replicate import loop
-from ticdc_spark.replicate.state.lease import Lease, acquire
-from ticdc_spark.replicate.state.lease_store import lease_store, this_process
+from ticdc_spark.replicate.state.owner import this_process
+from ticdc_spark.replicate.state.store import JobStore, take_over
 
 V = Column(name="v", type=INT, default="7")
 D = Column(name="d", type=INT, default="5")
@@ -123,41 +120,40 @@ def test_a_ddl_that_is_left_out_marks_its_table_among_the_rows_of_its_batch(
 
 def test_a_second_process_of_a_job_is_refused(spark: SparkSession, folder: Path) -> None:
     job = write_job(folder, topic(folder, [CREATE, insert(ONE, 20, id="1", v="1"), Watermark(30)]))
-    with acquire(lease_store(str(folder / "lake"), "lake", "job", folder / "elsewhere"), this_process("job", "ann")):
+    with owned(job, this_process("ann")):
         with pytest.raises(LeaseHeld, match="ann"):
             replicate(job)
-        assert not (folder / "state" / "progress.json").exists()
-    with acquire(lease_store(str(folder / "lake"), "lake", "another", folder / "elsewhere"), this_process("another")):
+        assert read(job).progress is None
+    another = folder / "another.toml"
+    another.write_text(job.read_text().replace('name = "job"', 'name = "another"'))
+    with owned(another):
         replicate(job)
     assert rows(spark, folder) == [{"id": 1, "v": 1}]
 
 
-@pytest.mark.parametrize("checked", [True, False], ids=["holds", "lease not checked"])
-def test_i8_a_job_whose_lease_is_taken_commits_nothing_more(
+@pytest.mark.parametrize("checked", [True, False], ids=["holds", "owner not checked"])
+def test_i8_a_process_whose_job_is_taken_over_commits_nothing_more(
     spark: SparkSession, folder: Path, checked: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     first: tuple[Change, ...] = (CREATE, insert(ONE, 20, id="1", v="1"), Watermark(30))
     job = write_job(folder, topic(folder, first))
     replicate(job)
     topic(folder, [*first, insert(ONE, 40, id="2", v="2"), Watermark(50)])
-    store = lease_store(str(folder / "lake"), "lake", "job", folder / "state")
 
     def take(point: str) -> None:
         if point == "advance":
-            take_over(store)
-            time.sleep(0.3)  # a heartbeat
+            with state_of(job) as states:
+                take_over(states, states.load(), "job", this_process("bob"))
 
     monkeypatch.setattr(failpoints, "point", take)
-    monkeypatch.setattr(loop, "acquire", partial(acquire, ttl=0.1))
     if not checked:
-        monkeypatch.setattr(Lease, "check", lambda _: None)
-    stopped = False
-    try:
-        replicate(job)
-    except LeaseHeld:
-        stopped = True
-    assert stopped == checked
+        monkeypatch.setattr(JobStore, "check", lambda _: None)
+    with pytest.raises(LeaseHeld, match=r"was taken by job 'job' \(bob\)"):
+        replicate(job)  # at the latest its state is refused
     assert len(rows(spark, folder)) == (1 if checked else 2)
+    found = read(job)
+    assert found.progress is not None and found.progress.batch == 1 and found.held is not None
+    assert found.held.owner.label == "bob"
 
 
 MIDDLE: tuple[Change, ...] = (insert(ONE, 20, id="1", v="1"), insert(ONE, 25, id="2", v=None), Watermark(30))

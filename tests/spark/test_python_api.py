@@ -8,6 +8,7 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.job_state import put, read
 from tests.python_examples import examples, run_examples
 from tests.recorded_topics import Line, write_json
 from tests.spark.lake import lake, read_table, replicate, sorted_rows, write_job
@@ -15,10 +16,9 @@ from tests.spark.shops import SHOP, shop_job, truth_of
 from tests.spark.simple_topic import INT, insert, table
 from tests.unit.test_inspect import SIMPLE, shown
 from tests.unit.test_inspect import inspect as inspect_command
+from tests.workload.compare import differences
 from ticdc_spark import FilesSource, SinkFault, UsageError, consistent, read_topic
 from ticdc_spark.model import Bootstrap, Column, Watermark
-from ticdc_spark.replicate.state.store import Store
-from ticdc_spark.workload.compare import differences
 
 T = table(10, Column(name="v", type=INT), name="t")
 OTHER = table(11, Column(name="v", type=INT), name="other")
@@ -71,8 +71,7 @@ def test_tables_are_those_of_the_last_commit_whatever_is_written_since(spark: Sp
     with pytest.raises(UsageError, match="run it first"):
         consistent(file)
     replicate(file)
-    store = Store(folder / "state")
-    committed = store.load()
+    committed = read(file).progress
     assert committed is not None
     found = consistent(file)
     assert found.commit_ts == committed.applied and set(found.tables) == NAMES
@@ -80,7 +79,7 @@ def test_tables_are_those_of_the_last_commit_whatever_is_written_since(spark: Sp
 
     write(folder, "second", len(FIRST), SECOND)
     replicate(file)
-    store.save(committed)  # as seen in the middle of the second batch: tables are written, the progress is not
+    put(file, committed)  # as seen in the middle of the second batch: tables are written, the progress is not
     assert {len(rows(one)) for one in consistent(file).tables.values()} == {1}
     assert {len(read_table(lake(spark, folder), "s", name)) for name in ("t", "other")} == {2}
 
@@ -127,10 +126,9 @@ def test_tables_that_are_not_of_the_commit_are_named(spark: SparkSession, folder
 def test_arrival_mode_is_refused(spark: SparkSession, folder: Path) -> None:
     file = write_job(folder, write(folder, "first", 0, FIRST))
     replicate(file)
-    store = Store(folder / "state")
-    progress = store.load()
+    progress = read(file).progress
     assert progress is not None
-    store.save(msgspec.structs.replace(progress, mode="arrival"))
+    put(file, msgspec.structs.replace(progress, mode="arrival"))
     with pytest.raises(UsageError, match="arrival mode"):
         consistent(file)
 

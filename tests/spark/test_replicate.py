@@ -1,24 +1,22 @@
 """What a job does with rows that come too late, with tables that are not its own, and without its state."""
 
-import re
-import shutil
 from pathlib import Path
 
 import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.job_state import lose
 from tests.recorded_topics import Line, write_json
 from tests.spark.lake import lake, make_topic, names, read_table, replicate, sorted_rows, wild, write_job
 from tests.spark.shops import SHOP, messages_of, shop_job, truth_of, wrong
-from ticdc_spark.cli.demo import compare
+from tests.workload import Truth, generate
+from tests.workload.compare import compare
 from ticdc_spark.errors import DecisionNeeded, LateRow
 from ticdc_spark.model import RowChange
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
-from ticdc_spark.replicate import step
 from ticdc_spark.spark import tasks
-from ticdc_spark.workload import Truth, generate
 
 
 def late_rows(folder: Path) -> Truth:
@@ -69,35 +67,26 @@ def test_a_run_until_a_ts_equals_the_source_then(spark: SparkSession, folder: Pa
         assert not wrong(spark, folder, truth_of(SHOP, ts))
 
 
-@pytest.mark.parametrize("writer", ["python", pytest.param("spark", marks=pytest.mark.slow)])
-def test_the_change_log_is_forgotten_behind_the_tables(
-    spark: SparkSession, folder: Path, writer: str, monkeypatch: pytest.MonkeyPatch
+def test_without_its_state_a_job_stops_and_without_its_tables_too_it_begins_from_scratch(
+    spark: SparkSession, folder: Path
 ) -> None:
-    monkeypatch.setattr(step, "PRUNE_EVERY", 3)
-    job = shop_job(folder, more=f'batch-rows = 35\nlog-retention = 1\nwriter = "{writer}"')
-    summary = replicate(job)
-    assert summary.progress.batch >= 3
-    session = lake(spark, folder)
-    held = {row["batch"] for row in session.table("lake._ticdc_spark.log_job").select("batch").distinct().collect()}
-    assert min(held) > 1
-    (place,) = (folder / "lake" / "_ticdc_spark").glob("log_job*")
-    assert {int(re.findall(r"batch=(\d+)", str(path))[0]) for path in place.rglob("data/**/*.parquet")} == held
-    assert not wrong(spark, folder, truth_of(SHOP))
-
-
-def test_without_its_state_a_job_begins_anew_and_changes_nothing(spark: SparkSession, folder: Path) -> None:
     job = shop_job(folder)
-    before = replicate(job).progress
-    shutil.rmtree(folder / "state")
-    after = replicate(job).progress
-    assert (before.generation, after.generation) == (1, 2)
+    replicate(job)
+    lose(job)
+    with pytest.raises(DecisionNeeded, match=r"the lake has tables of job 'job', and"):
+        replicate(job)
+    assert not wrong(spark, folder, truth_of(SHOP))
+    session = lake(spark, folder)
+    for schema, name in names(session):
+        session.sql(f"DROP TABLE lake.`{schema}`.`{name}`")
+    replicate(job)
     assert not wrong(spark, folder, truth_of(SHOP))
 
 
 def test_a_table_of_another_job_is_refused_unless_adopted(spark: SparkSession, folder: Path) -> None:
     job = shop_job(folder)
     replicate(job)
-    other = job.read_text().replace('name = "job"', 'name = "other"').replace('"state"', '"state2"')
+    other = job.read_text().replace('name = "job"', 'name = "other"')
     job.write_text(other)
     with pytest.raises(DecisionNeeded, match="written by job 'job'"):
         replicate(job)

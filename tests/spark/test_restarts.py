@@ -26,9 +26,10 @@ from tests.spark.deaths import (
 )
 from tests.spark.lake import make_topic, replicate, wild, write_job
 from tests.spark.simple_topic import insert, topic
+from tests.workload.compare import compare
 from ticdc_spark import failpoints
-from ticdc_spark.cli.demo import compare
 from ticdc_spark.config.job import Job
+from ticdc_spark.ddl.known_names import Names
 from ticdc_spark.model import Change, TableName, Watermark
 from ticdc_spark.replicate.apply import batch as batch_module
 from ticdc_spark.replicate.apply.look import Looked, look_at
@@ -38,14 +39,14 @@ from ticdc_spark.replicate.modes.commit import committed
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.base import Sink
-from ticdc_spark.sinks.iceberg.rows import net_changes
+from ticdc_spark.sinks.iceberg.rows import upsert
 
 
 def test_the_failpoints_are_those_that_are_documented() -> None:
     reported = re.search(r"successor: (.*)\.", failpoints.__doc__ or "", re.DOTALL)
     assert reported is not None
     words = set(re.findall(r"\w+", re.sub(r"\(.*?\)", "", reported[1], flags=re.DOTALL)))
-    assert words - {"of", "full", "reads", "a", "changefeed"} == POINTS
+    assert words - {"of", "full", "reads", "a", "changefeed", "MySQL", "sink"} == POINTS
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])
@@ -53,7 +54,7 @@ def test_the_failpoints_are_those_that_are_documented() -> None:
 def test_deaths_inside_the_steps_change_nothing(
     spark: SparkSession, folder: Path, writer: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(net_changes, "MIN_APPEND_ROWS", 10)
+    monkeypatch.setattr(upsert, "MIN_APPEND_ROWS", 10)
     truth = make_topic(folder, wild(seed))
     job_file = write_job(folder, folder / "topic", f'batch-rows = 200\nwriter = "{writer}"')
     chance = random.Random(seed)
@@ -68,7 +69,7 @@ def test_deaths_inside_the_steps_change_nothing(
 def test_a_job_may_die_at_every_point_and_after_every_commit(
     spark: SparkSession, folder: Path, writer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(net_changes, "MIN_APPEND_ROWS", 3)
+    monkeypatch.setattr(upsert, "MIN_APPEND_ROWS", 3)
     job_file = before_the_batch(folder, writer)
     died = run_with_deaths(job_file, everywhere(), monkeypatch)
     assert set(died) == WRITERS[writer], died
@@ -79,11 +80,11 @@ def test_a_job_may_die_at_every_point_and_after_every_commit(
 def _saves_progress_before_it_applies(patch: pytest.MonkeyPatch) -> None:
     ours = Steps._apply
 
-    def apply(steps: Steps, number: int, decided: Decided) -> TimelineResult:
+    def apply(steps: Steps, number: int, decided: Decided, names: Names, furthest: int) -> TimelineResult:
         progress = decided.advanced.progress
         states = {(table.schema, table.name): table for table in progress.tables}
-        steps.store.save(committed(progress, number, states, decided.resolved, 0.0, 0.0))
-        return ours(steps, number, decided)
+        steps.store.save(committed(progress, number, states, decided.resolved, 0.0))
+        return ours(steps, number, decided, names, furthest)
 
     patch.setattr(Steps, "_apply", apply)
 

@@ -11,6 +11,7 @@ import msgspec
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
+from tests.job_state import read
 from tests.recorded_topics import Line, write_json
 from tests.spark.lake import lake, read_table, replicate, write_job
 from tests.spark.simple_topic import ddl, insert, table
@@ -21,7 +22,6 @@ from ticdc_spark.operate.requests import resume
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.replicate import loop
 from ticdc_spark.replicate.report import BatchReport
-from ticdc_spark.replicate.state.store import Store
 
 V = Column(name="v", type=ColumnType(name="varchar", length=9, charset="utf8mb4", collate="utf8mb4_bin"))
 W = Column(name="w", type=V.type)
@@ -127,4 +127,4 @@ def test_a_running_job_takes_a_resume_though_no_message_comes(spark: SparkSessio
         resumed = turn(lambda report: not any(table.quarantined for table in report.progress.tables))
     assert (resumed.messages, resumed.changes) == (0, 1)
     assert sorted(row["id"] for row in read_table(lake(spark, folder), "s", "t")) == [1, 2]
-    assert not Store(load_job(job).state).requests()
+    assert not read(job).requests

@@ -16,7 +16,8 @@ from tests.spark.lake import lake, read_table, replicate, write_job
 from tests.spark.test_protocols import write_topic
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.model import Bootstrap, Column, Message, RowChange, SchemaChange, Watermark
-from ticdc_spark.protocols.open import decode as open_protocol
+from ticdc_spark.protocols.open.encode import OpenConfig
+from ticdc_spark.protocols.open.encode import encoder as open_encoder
 
 TS = 463267588210688000
 CREATED = "CREATE TABLE t (id INT PRIMARY KEY, v INT, w INT)"
@@ -24,7 +25,7 @@ CREATED = "CREATE TABLE t (id INT PRIMARY KEY, v INT, w INT)"
 
 def topic(folder: Path, *rows: tuple[str, dict[str, Any]]) -> Path:
     """A topic in Open: the CREATE TABLE, rows of other tables of that name, and a watermark."""
-    to = open_protocol.encoder(open_protocol.OpenConfig(time_zone="UTC", max_batch_size=1))
+    to = open_encoder(OpenConfig(time_zone="UTC", max_batch_size=1))
     table = parse_create(CREATED, "s")
     created = SchemaChange(commit_ts=TS, query=CREATED, kind="3", schema="s", name="t", table=table)
     sent = [to.ddl(created)]

@@ -14,15 +14,13 @@ from pyspark.sql import SparkSession
 
 from tests.spark.lake import Rows, lake, read_table, replicate, write_job
 from tests.spark.simple_topic import ID, INT, KEY, ddl, insert, table, topic
+from tests.workload.compare import differences
 from ticdc_spark.errors import RejectedMessage
 from ticdc_spark.model import Change, Column, Row, RowChange, Table, Watermark
 from ticdc_spark.mysql import parse_type
 from ticdc_spark.sinks.iceberg.lake import read_table as read_arrow
-from ticdc_spark.sinks.iceberg.log_table import LogTableFiles
 from ticdc_spark.sinks.iceberg.rows import direct, row_delta
-from ticdc_spark.sinks.iceberg.sink import IcebergSink
-from ticdc_spark.spark.decode.log_files import LogFile
-from ticdc_spark.workload.compare import differences
+from ticdc_spark.sinks.iceberg.rows.spark_writer import SparkWriter
 
 T = table(10, Column(name="v", type=INT))
 MERGE_ON_READ = "'format-version' = '2', 'write.merge.mode' = 'merge-on-read'"
@@ -64,14 +62,14 @@ class Ways:
 @pytest.fixture
 def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
     seen = Ways()
-    commit, merge = direct.commit, IcebergSink.merge
+    commit, merge = direct.commit, SparkWriter.merge
 
     def spied_commit(*given: Any) -> bool:
         seen.direct.append(commit(*given))
         return seen.direct[-1]
 
-    def spied_merge(*given: Any) -> None:
-        merge(*given)
+    def spied_merge(*given: Any, **named: Any) -> None:
+        merge(*given, **named)
         seen.merges += 1
 
     look_up = direct.positions
@@ -83,7 +81,7 @@ def ways(monkeypatch: pytest.MonkeyPatch) -> Ways:
 
     monkeypatch.setattr(direct, "positions", compared_positions)
     monkeypatch.setattr(direct, "commit", spied_commit)
-    monkeypatch.setattr(IcebergSink, "merge", spied_merge)
+    monkeypatch.setattr(SparkWriter, "merge", spied_merge)
     return seen
 
 
@@ -351,32 +349,6 @@ def test_many_changes_go_through_sparks_tasks(
     monkeypatch.setattr(direct, "MOST_TASKS", 0)
     replicate(job)
     assert (ways.direct, ways.merges) == ([True], 1)
-    assert rows(spark, folder) == END
-
-
-class Death(BaseException):
-    """As SIGKILL: nothing catches it."""
-
-
-def test_files_of_a_landing_that_died_are_never_read(
-    spark: SparkSession, folder: Path, ways: Ways, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    job = run_first(folder)
-    left: list[Path] = []
-
-    def die(log: LogTableFiles, generation: int, batch: int, files: Sequence[LogFile], fence: object) -> None:
-        left.extend(Path(file.path) for file in files)
-        (left[0].parent / "slot0-torn.parquet").write_bytes(left[0].read_bytes()[:-9])
-        raise Death
-
-    with monkeypatch.context() as patch:
-        patch.setattr(LogTableFiles, "replace", die)
-        with pytest.raises(Death):
-            replicate(job)
-    assert left and all(path.exists() for path in left)
-    replicate(job)
-    assert not [path for path in left if path.exists()]
-    assert not list((folder / "lake").rglob("slot0-torn.parquet"))
     assert rows(spark, folder) == END
 
 

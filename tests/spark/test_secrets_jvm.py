@@ -41,7 +41,7 @@ def test_errors_and_logs_of_the_jvm_show_no_secret(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("LAKE_PASSWORD", "hunter2-jvm")
     (tmp_path / "recorded").mkdir()
     (tmp_path / "job.toml").write_text(
-        '[job]\nname = "x"\nstate = "state"\n[source]\nkind = "files"\npath = "recorded"\nprotocol = "simple"\n'
+        '[job]\nname = "x"\n[source]\nkind = "files"\npath = "recorded"\nprotocol = "simple"\n'
         '[sink]\nkind = "iceberg"\nwarehouse = "lake"\n"catalog.uri" = "jdbc:sqlite:nowhere/${env:LAKE_PASSWORD}.db"\n'
         '"catalog.jdbc.password" = "${env:LAKE_PASSWORD}"\n[spark]\nspark.master = "local[1]"\n'
     )

@@ -10,23 +10,27 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.contract.capabilities import CapabilitiesContract, DeletesContract, ReadsContract, TypesContract
 from tests.contract.changes import ChangesContract
 from tests.contract.columns import ColumnsContract
 from tests.contract.fences import FenceContract
 from tests.contract.loads import LoadsContract
-from tests.contract.log import LogContract
-from tests.contract.member import Guard, Member, Rows
+from tests.contract.member import OPENING, Guard, Member, Rows
 from tests.contract.newest import NewestContract
 from tests.contract.others import OthersContract
+from tests.contract.plain_topic import PlainTopic
 from tests.contract.tables import TablesContract
+from tests.contract.topics import TopicContract
+from tests.contract.typed import OrderedContract, TypedContract
 from tests.spark.lake import lake
+from ticdc_spark.changes.spark_topic import SparkTopicRows
 from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
 from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
-from ticdc_spark.sinks.iceberg.faults import quote
+from ticdc_spark.sinks.iceberg.dead_letters import IcebergDeadLetters
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
-from ticdc_spark.spark.sources.base import MESSAGES
+from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeColumn
 
 NUMBERS = count(1)
@@ -90,12 +94,21 @@ class PartitionedSink(IcebergSink):
     def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
         super().create(table, columns, stamp)
         key = next(column.name for column in columns if column.key)
-        with self.session() as session:
-            session.sql(f"ALTER TABLE {self.sql_name(table)} ADD PARTITION FIELD bucket(3, {quote(key)})").collect()
+        with self.catalog.session() as session:
+            name = self.catalog.sql_name(table)
+            session.sql(f"ALTER TABLE {name} ADD PARTITION FIELD bucket(3, {quote(key)})").collect()
+
+
+def rows_of(session: SparkSession, topic: PlainTopic) -> SparkTopicRows:
+    """Rows of a topic, read by the driver or by tasks."""
+    return SparkTopicRows(session, topic, OPENING)  # type: ignore[arg-type]
 
 
 class OnIceberg:
     """``IcebergSink``, with a lake for all tests of one writer."""
+
+    few = True
+    """Whether the driver reads the topic; else tasks do."""
 
     @pytest.fixture(
         scope="class",
@@ -127,13 +140,14 @@ class OnIceberg:
         sink, guard, session = opened
         number = next(NUMBERS)
         guard.open()
-        log = sink.changelog("contract")
 
-        def letters(generation: int) -> list[tuple[int, str, int, str]]:
-            found = session.sql(
-                f"SELECT batch, stage, `offset`, reason FROM {log.dead_letters} WHERE generation = {generation}"
-            )
-            return sorted(tuple(row) for row in found.collect())
+        letters = IcebergDeadLetters(sink.catalog.spark, sink.catalog.name, f"contract{number}", guard)
+
+        def kept() -> list[tuple[int, str, int, str]]:
+            if not session.catalog.tableExists(letters.where):
+                return []
+            held = session.table(letters.where).select("batch", "stage", "offset", "reason")
+            return sorted(tuple(row) for row in held.collect())
 
         def read(table: TableName) -> Rows:
             name = f"lake.{quote(escape(table[0]))}.{quote(escape(table[1]))}"
@@ -141,23 +155,40 @@ class OnIceberg:
 
         return Member(
             sink=sink,
-            log=log,
+            rows_of=lambda topic: rows_of(session, topic),
+            letters=letters,
+            kept=kept,
             guard=guard,
             others=SparkOthers(session),
             read=read,
-            letters=letters,
-            messages=lambda sent: session.createDataFrame(
-                [(one.topic, one.partition, one.offset, one.timestamp, one.key, one.value) for one in sent], MESSAGES
-            ),
             schema=f"s{number}",
-            generation=number,
+            source=PlainTopic(few=self.few),
         )
 
 
 class TestIcebergSink(
-    OnIceberg, TablesContract, ChangesContract, LoadsContract, NewestContract, FenceContract, LogContract
+    OnIceberg,
+    TablesContract,
+    ChangesContract,
+    LoadsContract,
+    NewestContract,
+    FenceContract,
+    TopicContract,
+    TypedContract,
+    OrderedContract,
+    CapabilitiesContract,
+    ReadsContract,
+    TypesContract,
+    DeletesContract,
 ):
-    """What a job does to tables and to the log."""
+    """What a job does to tables."""
+
+
+class TestIcebergSinkOfManyRows(OnIceberg, ChangesContract, TypedContract, OrderedContract, TopicContract):
+    """The same with rows that tasks read."""
+
+    few = False
+    test_messages_are_found_by_their_places = None
 
 
 @pytest.mark.slow

@@ -16,11 +16,12 @@ from tests.spark.lake import lake, replicate, write_job
 from tests.spark.simple_topic import insert, topic
 from tests.spark.test_row_delta import CREATE, T, Ways, delete, orphans, rows
 from tests.spark.test_row_delta import ways as ways
+from ticdc_spark.changes.spread import spread
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import Change, Row, RowChange, Watermark
 from ticdc_spark.sinks.iceberg.files.data_files import DataFiles
 from ticdc_spark.sinks.iceberg.rows import direct
-from ticdc_spark.spark.decode.spread import spread
+from ticdc_spark.spark import tasks
 from ticdc_spark.spark.tasks import ArrowTask
 
 
@@ -28,6 +29,7 @@ def test_changes_of_one_table_are_spread_over_tasks(
     spark: SparkSession, folder: Path, ways: Ways, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(direct, "WORTH_A_TASK", 500)
+    monkeypatch.setattr(tasks, "SMALL_ROWS", 100)  # more than that is not done by the driver
     draw, live, ts = random.Random(3), dict[int, Row](), 20
     events: list[Change] = [CREATE]
     job = write_job(folder, topic(folder, events))

@@ -9,13 +9,12 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 import ticdc_spark
+from tests.job_state import read
 from tests.spark.lake import lake, replicate, write_job
 from tests.spark.simple_topic import INT, ddl, insert, table, topic
 from tests.spark.test_row_delta import CREATE, T, delete, rows, update
 from ticdc_spark.cli import main
-from ticdc_spark.config.load import load_job
 from ticdc_spark.model import Change, Column, Watermark
-from ticdc_spark.replicate.state.store import Store
 
 UPKEEP = '[upkeep]\nsmall-files = 6\nkeep-all = "1ms"\nkeep-hourly = "1h"\n'
 
@@ -78,7 +77,7 @@ def test_files_and_history_shrink_and_the_job_goes_on(spark: SparkSession, folde
     replicate(job)
     held[min(held)] = -1
     assert rows(spark, folder) == [{"id": key, "v": held[key]} for key in sorted(held)]
-    progress = Store(load_job(job).state).load()
+    progress = read(job).progress
     assert progress is not None
     assert [(table.clean, table.diverged_since) for table in progress.tables] == [(True, None)]
     assert {name: frame.count() for name, frame in ticdc_spark.consistent(job).tables.items()} == {

@@ -11,7 +11,7 @@ from tests.spark.lake import replicate, wild, write_job
 from tests.spark.shops import truth_of, wrong
 from tests.unit.test_reference import SQL_PROTOCOLS
 from tests.unit.test_reference_arrival import DEBEZIUM
-from ticdc_spark.workload import dispatch, generate, write_topic
+from tests.workload import dispatch, generate, write_topic
 
 
 @pytest.mark.parametrize(

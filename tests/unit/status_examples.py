@@ -1,4 +1,4 @@
-"""A job as its state folder shows it."""
+"""A job as its state shows it."""
 
 import subprocess
 import sys
@@ -6,10 +6,10 @@ from pathlib import Path
 
 import msgspec
 
-from ticdc_spark.config.job import Identity
+from ticdc_spark.config.job import IcebergConfig, Identity
 from ticdc_spark.model import SchemaChange
 from ticdc_spark.operate.status import JobStatus, describe
-from ticdc_spark.replicate.state.lease_store import LeaseRecord, this_process
+from ticdc_spark.replicate.state.owner import Ownership, this_process
 from ticdc_spark.replicate.state.processes import Process
 from ticdc_spark.replicate.state.progress import (
     Hold,
@@ -23,7 +23,7 @@ from ticdc_spark.replicate.state.progress import (
 
 NOW = 1_795_000_000.0
 TSO = int((NOW - 100) * 1000) << 18
-IDENTITY = Identity(Path("shop.toml"), "shop", Path("state"))
+IDENTITY = Identity(Path("shop.toml"), "shop", IcebergConfig(warehouse="lake"))
 
 PROGRESS = Progress(
     job="shop",
@@ -51,7 +51,16 @@ PROGRESS = Progress(
     ),
     pending=tuple(
         PendingRows(
-            batch=7, schema="shop", name=name, schema_key="1", rows=4, min_ts=1, max_ts=2, topic="shop", partition=1
+            first=0,
+            end=9,
+            schema="shop",
+            name=name,
+            schema_key="1",
+            rows=4,
+            min_ts=1,
+            max_ts=2,
+            topic="shop",
+            partition=1,
         )
         for name in ("orders", "orders", "new")
     ),
@@ -66,13 +75,13 @@ def beat(state: str = "normal", **more: object) -> Status:
     return msgspec.convert({"state": state, "at": NOW - 3, "started_at": NOW - 900, "pid": 12345, **more}, Status)
 
 
-def said(status: Status | None, lease: LeaseRecord | None = None) -> JobStatus:
-    return describe(IDENTITY, PROGRESS, status, lease, NOW)
+def said(status: Status | None, held: Ownership | None = None) -> JobStatus:
+    return describe(IDENTITY, PROGRESS, status, held, NOW)
 
 
-def lease(process: Process, released: bool = False) -> LeaseRecord:
-    owner = msgspec.structs.replace(this_process("shop"), process=process)
-    return LeaseRecord(owner=owner, epoch=1, heartbeat_at=NOW, ttl=30, released=released)
+def held_by(process: Process, released: bool = False) -> Ownership:
+    owner = msgspec.structs.replace(this_process(), process=process)
+    return Ownership(job="shop", owner=owner, epoch=1, released=released)
 
 
 def gone() -> Process:
@@ -88,10 +97,10 @@ WELL = msgspec.structs.replace(
 
 
 def write_job(folder: Path) -> Path:
-    """A job file whose catalog needs a secret that is not there."""
+    """A job file whose source needs a secret that is not there."""
     path = folder / "shop.toml"
     path.write_text(
-        '[job]\nname = "shop"\nstate = "state"\n[source]\nkind = "kafka"\n'
-        '[sink]\nkind = "iceberg"\nwarehouse = "lake"\n"catalog.uri" = "${env:NO_SUCH_SECRET}"\n'
+        '[job]\nname = "shop"\n[source]\nkind = "kafka"\nupstream = "${env:NO_SUCH_SECRET}"\n'
+        '[sink]\nkind = "iceberg"\nwarehouse = "lake"\n'
     )
     return path

@@ -2,17 +2,25 @@
 
 from typing import Any
 
-import msgspec
 import pytest
 from msgspec.structs import replace
 
-from ticdc_spark.model import Bootstrap, Column, ColumnType, Offsets, Rejected, SchemaChange, Table
+from ticdc_spark.model import Column, ColumnType, Offsets, SchemaChange, Table
 from ticdc_spark.replicate.modes.base import Advanced, Rules
 from ticdc_spark.replicate.modes.commit import committed
 from ticdc_spark.replicate.modes.watermark import advance, due
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, KEPT_VERSIONS, forget_schemas
 from ticdc_spark.replicate.state.progress import KnownSchema, PartitionState, Progress, TableState
-from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, Control, ControlEvent, RowCounts, read_control
+from ticdc_spark.spark.decode.control import (
+    BootstrapRead,
+    ControlEvent,
+    DdlRead,
+    MessageRejected,
+    RowCounts,
+    RowsRead,
+    SchemaBlockRead,
+    WatermarkRead,
+)
 
 NOW = 1_000_000.0
 LIVE = Rules(idle_timeout=60.0, bounded=False, now=NOW)
@@ -28,48 +36,45 @@ def table(name: str = "a", version: int = 1) -> Table:
     )
 
 
-def control(kind: str, commit_ts: int, partition: int = 0, offset: int = 0, **more: Any) -> ControlEvent:
-    values = {"topic": "t", "seq": 0, "schema": "", "table": "", "schema_key": None, "control": None} | more
-    return read_control(Control(kind=kind, partition=partition, offset=offset, commit_ts=commit_ts, **values))
+def place(partition: int = 0, offset: int = 0) -> dict[str, Any]:
+    return {"topic": "t", "partition": partition, "offset": offset, "seq": 0}
 
 
 def watermark(ts: int, partition: int = 0, offset: int = 0) -> ControlEvent:
-    return control("watermark", ts, partition, offset)
+    return WatermarkRead(**place(partition, offset), commit_ts=ts)
 
 
 def rows(low: int, high: int, name: str = "a", key: str = "1", partition: int = 0, **counts: int) -> ControlEvent:
-    summary = RowCounts(**({"rows": 2, "inserts": 0, "min_ts": low, "max_ts": high} | counts))
-    text = msgspec.json.encode(summary).decode()
-    return control("summary", low, partition, schema="s", table=name, schema_key=key, control=text)
+    summary = RowCounts(**({"rows": 2, "min_ts": low, "max_ts": high, "first": 0, "end": 9} | counts))
+    about = {"schema": "s", "table": name, "schema_key": key, "sent": ("s", name)}
+    return RowsRead(**place(partition, -1), **about, summary=summary)
 
 
 def bootstrap(version: int = 1, name: str = "a") -> ControlEvent:
-    text = msgspec.json.encode(Bootstrap(table(name, version))).decode()
-    return control("bootstrap", 0, schema="s", table=name, control=text)
+    return BootstrapRead(**place(), table=table(name, version))
 
 
 def ddl(ts: int, query: str = "ALTER TABLE `a` ADD COLUMN b INT", partition: int = 0, offset: int = 0) -> ControlEvent:
     change = SchemaChange(commit_ts=ts, query=query, kind="ALTER", schema="s", name="a", table=table(version=ts))
-    text = msgspec.json.encode(change).decode()
-    return control("ddl", ts, partition, offset, schema="s", table="a", control=text)
+    return DdlRead(**place(partition, offset), change=change)
 
 
 def block(ts: int, key: str = "#b", name: str = "a") -> ControlEvent:
-    text = msgspec.json.encode(table(name, ts)).decode()
-    return control(SCHEMA_BLOCK, ts, schema="s", table=name, schema_key=key, control=text)
+    about = {"schema": "s", "table": name, "schema_key": key, "commit_ts": ts}
+    return SchemaBlockRead(**place(), **about, held=table(name, ts))
 
 
 def fold(progress: Progress, *controls: ControlEvent, ends: Offsets | None = None, **more: Any) -> Advanced:
     read = ends or {("t", 0): 10}
     latest_offsets = more.pop("latest_offsets", read)
     rules = more.pop("rules", LIVE)
-    return advance(progress, progress.batch + 1, controls, read, latest_offsets, rules, **more)
+    return advance(progress, controls, read, latest_offsets, rules, **more)
 
 
 def commit(advanced: Advanced) -> Progress:
     states = {(state.schema, state.name): state for state in advanced.progress.tables}
     progress = advanced.progress
-    return committed(progress, progress.batch + 1, states, advanced.resolved, NOW, 0.0)
+    return committed(progress, progress.batch + 1, states, advanced.resolved, NOW)
 
 
 EMPTY = Progress(job="j")
@@ -224,24 +229,19 @@ def test_a_ddl_at_the_watermark_waits() -> None:
     assert due(advanced.progress.ddls, fold(commit(advanced), watermark(101)).resolved)
 
 
-def test_rows_are_summed_and_wait_until_they_are_passed() -> None:
-    advanced = fold(EMPTY, rows(10, 20), rows(5, 90, partition=1), bootstrap(), watermark(50), ends={("t", 0): 9})
-    (waiting,) = advanced.progress.pending
-    assert (waiting.rows, waiting.min_ts, waiting.max_ts, waiting.partition) == (4, 5, 90, 1)
+def test_rows_wait_until_they_are_passed() -> None:
+    read = (rows(10, 20, first=3, end=7), rows(5, 90, partition=1), bootstrap(), watermark(50))
+    advanced = fold(EMPTY, *read, ends={("t", 0): 9})
+    first, second = advanced.progress.pending
+    assert (first.rows, first.min_ts, first.max_ts, first.partition, first.first, first.end) == (2, 10, 20, 0, 3, 7)
+    assert (second.rows, second.min_ts, second.max_ts, second.partition) == (2, 5, 90, 1)
     progress = commit(advanced)
     assert [(rest.min_ts, rest.max_ts) for rest in progress.pending] == [(50, 90)]
     assert commit(fold(progress, watermark(91))).pending == ()
 
 
-def test_a_batch_that_is_done_again_counts_its_rows_once() -> None:
-    once = fold(EMPTY, rows(10, 20), watermark(5))
-    twice = advance(once.progress, 1, [rows(10, 20)], {("t", 0): 10}, {("t", 0): 10}, LIVE)
-    assert once.progress.pending == twice.progress.pending
-
-
 def test_rejects_are_reported_with_their_place() -> None:
-    text = msgspec.json.encode(Rejected("no JSON")).decode()
-    (reject,) = fold(EMPTY, control("rejected", 0, 0, 7, control=text)).rejects
+    (reject,) = fold(EMPTY, MessageRejected(**place(offset=7), reason="no JSON")).rejects
     assert (reject.topic, reject.partition, reject.offset, reject.reason) == ("t", 0, 7, "no JSON")
 
 

@@ -20,42 +20,40 @@ from ticdc_spark.replicate.modes.base import Rules
 from ticdc_spark.replicate.modes.choose import as_read, hides, of_job, refuse_hidden, without_ddl
 from ticdc_spark.replicate.plan.timeline import Ddl, Rows, timelines
 from ticdc_spark.replicate.state.progress import PartitionState, PendingRows, Progress, QueuedDdl, TableState
-from ticdc_spark.spark.decode.control import SCHEMA_BLOCK, Control, ControlEvent, RowCounts, read_control
+from ticdc_spark.spark.decode.control import (
+    ControlEvent,
+    DdlRead,
+    RowCounts,
+    RowsRead,
+    SchemaBlockRead,
+    WatermarkRead,
+)
 
 RULES = Rules(idle_timeout=60.0, bounded=False, now=1000.0)
 EMPTY = Progress(job="job")
 CREATE = SchemaChange(commit_ts=50, query="CREATE TABLE t (id INT PRIMARY KEY)", kind="CREATE", schema="s", name="t")
 
 
-def control(kind: str, partition: int, offset: int, commit_ts: int, reported: Any) -> ControlEvent:
-    return read_control(
-        Control(
-            kind=kind,
-            topic="a",
-            partition=partition,
-            offset=offset,
-            seq=0,
-            schema="s",
-            table="t",
-            schema_key="",
-            commit_ts=commit_ts,
-            control=msgspec.json.encode(reported).decode(),
-        )
-    )
+def place(partition: int = 0, offset: int = 0) -> dict[str, Any]:
+    return {"topic": "a", "partition": partition, "offset": offset, "seq": 0}
 
 
 def copy(partition: int) -> ControlEvent:
-    return control("ddl", partition, 3, 50, CREATE)
+    return DdlRead(**place(partition, 3), change=CREATE)
+
+
+def counted(counts: RowCounts, key: str = "") -> ControlEvent:
+    return RowsRead(**place(), schema="s", table="t", schema_key=key, sent=("s", "t"), summary=counts)
 
 
 def rows(first: int, last: int) -> ControlEvent:
-    return control("summary", 0, -1, first, RowCounts(rows=2, min_ts=first, max_ts=last))
+    return counted(RowCounts(rows=2, min_ts=first, max_ts=last, first=0, end=9))
 
 
 def step(progress: Progress, controls: list[ControlEvent], ends: dict[int, int], latest_offsets: dict[int, int]) -> Any:
     places = ({("a", partition): end for partition, end in offsets.items()} for offsets in (ends, latest_offsets))
     named = frozenset({("s", "t")})
-    return advance_arrived(progress, progress.batch + 1, controls, *places, RULES, named_after=lambda _: named)
+    return advance_arrived(progress, controls, *places, RULES, named_after=lambda _: named)
 
 
 def test_nothing_but_a_ddl_bounds_a_batch() -> None:
@@ -80,7 +78,7 @@ def test_or_until_a_partition_was_read_to_the_end_that_it_had() -> None:
 def test_what_precedes_an_applied_ddl_is_a_replay() -> None:
     read = step(EMPTY, [copy(0), rows(10, 90)], {0: 5}, {0: 5})
     states = {("s", "t"): TableState(schema="s", name="t", applied=batch_ordinal(1, 1))}
-    done = committed_arrived(read.progress, 1, states, read.resolved, read.progress.ddls, 0.0, 0.0)
+    done = committed_arrived(read.progress, 1, states, read.resolved, read.progress.ddls, 0.0)
     assert (done.applied, done.tables[0].applied, done.pending, done.ddls) == (90, 50, (), ())
     assert replay_below_last_ddl(done)["s", "t"] == 49
     again = step(done, [copy(0)], {0: 9}, {0: 9})
@@ -127,7 +125,7 @@ def test_a_mode_that_cannot_be(wanted: Any, protocol: str, begun: Any) -> None:
 
 def test_the_mode_by_messages() -> None:
     pending = PendingRows(
-        batch=1, schema="s", name="t", schema_key="", rows=5, min_ts=1, max_ts=2, topic="a", partition=0
+        first=0, end=9, schema="s", name="t", schema_key="", rows=5, min_ts=1, max_ts=2, topic="a", partition=0
     )
     some = msgspec.structs.replace(EMPTY, pending=(pending,))
     marked = msgspec.structs.replace(some, partitions=(PartitionState(topic="a", partition=0, offset=9, watermark=7),))
@@ -139,7 +137,7 @@ def test_the_mode_by_messages() -> None:
 
 
 def test_deletes_without_commit_ts_leave_no_place_for_ddl(caplog: pytest.LogCaptureFixture) -> None:
-    controls = [copy(0), control("watermark", 0, 9, 60, None)]
+    controls = [copy(0), WatermarkRead(**place(0, 9), commit_ts=60)]
     assert without_ddl(EMPTY, controls, "debezium") == (EMPTY, controls)
     assert not caplog.records
     queued = QueuedDdl(change=CREATE, topic="a", partition=0, offset=3)
@@ -149,7 +147,7 @@ def test_deletes_without_commit_ts_leave_no_place_for_ddl(caplog: pytest.LogCapt
 
 @pytest.mark.parametrize(("hidden", "mode", "refused"), [(True, "watermark", True), (True, None, False)])
 def test_rows_without_commit_ts_have_no_place_among_watermarks(hidden: bool, mode: Any, refused: bool) -> None:
-    summaries = [control("summary", 0, 0, 0, RowCounts(rows=1, hidden=value)) for value in (False, hidden)]
+    summaries = [counted(RowCounts(rows=1, hidden=value)) for value in (False, hidden)]
     assert hides(summaries) and not hides(summaries[:1])
     refuse_hidden(summaries[:1], "watermark")
     with pytest.raises(DecisionNeeded, match="without commitTs") if refused else nullcontext():
@@ -158,12 +156,11 @@ def test_rows_without_commit_ts_have_no_place_among_watermarks(hidden: bool, mod
 
 def test_a_schema_block_gives_a_table_without_ddl() -> None:
     table = Table(schema="s", name="t", columns=(), version=60)
-    block = msgspec.structs.replace(control(SCHEMA_BLOCK, 0, 0, 60, table), schema_key="#b")
-    rows = msgspec.structs.replace(
-        control("summary", 0, 0, 60, RowCounts(rows=1, min_ts=60, max_ts=60)), schema_key="#b"
-    )
+    about = {"schema": "s", "table": "t", "schema_key": "#b", "commit_ts": 60}
+    block = SchemaBlockRead(**place(), **about, held=table)  # type: ignore[arg-type]
+    rows = counted(RowCounts(rows=1, min_ts=60, max_ts=60, first=0, end=1), "#b")
     ends = {("a", 0): 5}
-    waiting = advance_arrived(EMPTY, 1, [rows], ends, ends, RULES)
+    waiting = advance_arrived(EMPTY, [rows], ends, ends, RULES)
     assert waiting.resolved == 59 and [one.schema_key for one in waiting.missing] == ["#b"]
-    reported = advance_arrived(EMPTY, 1, [rows, block], ends, ends, RULES)
+    reported = advance_arrived(EMPTY, [rows, block], ends, ends, RULES)
     assert reported.resolved == EVERYTHING and not reported.missing

@@ -35,7 +35,7 @@ from ticdc_spark.model import (
 )
 from ticdc_spark.mysql.checksum import row_checksums
 from ticdc_spark.protocols import decoder
-from ticdc_spark.protocols.avro.decode import AvroDecoder, schema_ids
+from ticdc_spark.protocols.avro.decode import AvroDecoder
 from ticdc_spark.protocols.avro.encode import AvroConfig, default_topic, encoder
 from ticdc_spark.protocols.avro.schema import table_from_schemas
 from ticdc_spark.protocols.base import ReadOptions, decode
@@ -196,8 +196,6 @@ def test_deletes_have_their_key_and_sometimes_their_time() -> None:
     for value, ts in ((None, 0), (b"\3" + TS.to_bytes(8, "big"), TS)):
         (event,) = DECODER.open_message(key, value)
         assert event == Envelope("delete", "s", "t", ts, key, None, None, "1", True, key)
-    assert schema_ids(key, frame(9) + b"x") == {1, 9}
-    assert schema_ids(None, b"\2" + bytes(8)) == frozenset()
 
 
 @pytest.mark.parametrize(

@@ -9,19 +9,22 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
+from tests.memory_sink.lake import Lake
+from tests.memory_sink.letters import open_letters
+from tests.memory_sink.rows import MemoryRows
+from tests.memory_sink.sink import MemorySink
 from tests.reference.applier import run as run_reference
 from tests.reference.workloads import ENCODER, FAULTS, columns_of, rows_of, truth_of
-from tests.unit.test_memory_job import Kept, ListSource, NoLease, in_order, job_of, lake_rows
+from tests.unit.test_memory_job import Kept, ListSource, in_order, job_of, lake_rows
 from tests.unit.test_reference import SQL_PROTOCOLS
+from tests.workload import WorkloadConfig, dispatch, generate
+from ticdc_spark.changes.opening import Opening
 from ticdc_spark.config.job import FilesSource
 from ticdc_spark.model import Bootstrap, Change, RowChange, SchemaChange
 from ticdc_spark.names import escape
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.protocols.simple.decode import DECODER
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.sinks.memory.lake import Lake
-from ticdc_spark.sinks.memory.sink import MemorySink
-from ticdc_spark.workload import WorkloadConfig, dispatch, generate
 
 PROTOCOLS = {"simple": (ENCODER, DECODER), **SQL_PROTOCOLS}
 
@@ -58,8 +61,9 @@ def test_the_tables_equal_the_truth(topic_per_table: bool, batch_rows: int, prot
         replace(job, source=FilesSource(path=tmp_path, protocol=protocol)),
         source,
         MemorySink(lake),
-        NoLease(),
-        Kept(),
+        MemoryRows(source, Opening(protocol=protocol)),
+        open_letters(lake, job.name),
+        Kept().owned(),
         protocol=protocol,
         registry=None,
         bounded=True,

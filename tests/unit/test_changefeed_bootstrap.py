@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from tests.changefeed.history import table
+from tests.changefeed_tables import cadence
 from ticdc_spark.capture.base import CaptureState, Resolved, Transaction
 from ticdc_spark.changefeed.actions import Cadence, Routed, Save, SendBootstrap, SendRows, SendWatermark
 from ticdc_spark.changefeed.config.settings import BootstrapCadence
@@ -61,7 +62,7 @@ def kinds(sent: list[Any]) -> list[type]:
 
 
 def test_before_the_first_row_to_all_partitions() -> None:
-    run = Run(BootstrapCadence())
+    run = Run(cadence())
     sent = [action for action in run.rows(0.0) if not isinstance(action, SendWatermark)]
     assert [type(action) for action in sent] == [SendBootstrap, SendRows]
     assert sent[0].places == (("t", 0), ("t", 1)) and sent[0].table is T
@@ -69,7 +70,7 @@ def test_before_the_first_row_to_all_partitions() -> None:
 
 
 def test_by_interval_while_there_are_rows_and_not_when_idle() -> None:
-    run = Run(BootstrapCadence(interval=120))
+    run = Run(cadence(interval=120))
     run.rows(0.0)
     assert kinds(run.at(119.0)) == []
     assert kinds(run.at(126.0)) == [SendBootstrap]
@@ -81,15 +82,13 @@ def test_by_interval_while_there_are_rows_and_not_when_idle() -> None:
 
 
 def test_by_count() -> None:
-    run = Run(BootstrapCadence(messages=10))
+    run = Run(cadence(messages=10))
     run.rows(0.0, 10)
     assert kinds(run.rows(0.1)) == [SendBootstrap, SendRows]
     assert kinds(run.rows(0.2, 8)) == [SendRows]
 
 
-@pytest.mark.parametrize(
-    "off", [BootstrapCadence(interval=0), BootstrapCadence(messages=0), BootstrapCadence(interval=0, messages=0), None]
-)
+@pytest.mark.parametrize("off", [cadence(interval=0), cadence(messages=0), cadence(interval=0, messages=0), None])
 def test_off_unless_both_are_set(off: BootstrapCadence | None) -> None:
     run = Run(off)
     assert kinds(run.rows(0.0)) == [SendRows]
@@ -97,7 +96,7 @@ def test_off_unless_both_are_set(off: BootstrapCadence | None) -> None:
 
 
 def test_to_the_first_partition_and_all_at_the_start() -> None:
-    run = Run(BootstrapCadence(to_all_partitions=False, all_at_start=True))
+    run = Run(cadence(to_all_partitions=False, all_at_start=True))
     (first,) = [action for action in run.at(0.0) if isinstance(action, SendBootstrap)]
     assert first.places == (("t", 0),)
     assert kinds(run.rows(0.1)) == [SendRows]

@@ -7,10 +7,11 @@ import pytest
 from confluent_kafka import Producer
 
 from tests.changefeed_files import SERVER, load, load_text, sink_uri
+from tests.changefeed_tables import cadence, filters
 from ticdc_spark.changefeed.clients import producing
 from ticdc_spark.changefeed.config.key import CODEC, DISPATCHERS, KAFKA, LARGE, OURS
 from ticdc_spark.changefeed.config.load import load_changefeed
-from ticdc_spark.changefeed.config.settings import BootstrapCadence, Filter, Tls
+from ticdc_spark.changefeed.config.settings import Tls
 from ticdc_spark.changefeed.dispatch.router import Router
 from ticdc_spark.changefeed.filter.events import compile_event_rules
 from ticdc_spark.config.secrets import forget
@@ -32,8 +33,8 @@ def test_the_least_is_a_uri() -> None:
     feed = load_changefeed(None, "kafka://broker:9092/my.topic?protocol=open-protocol")
     assert (feed.id, feed.file, feed.kafka.topic, feed.protocol) == ("my-topic", None, "my.topic", "open")
     assert feed.kafka.client_id.startswith("TiCDC_producer_") and feed.kafka.client_id.endswith("_default_my-topic")
-    assert feed.bootstrap == BootstrapCadence(interval=120.0, messages=10_000, to_all_partitions=True)
-    assert feed.filter == Filter() and feed.warnings == ()
+    assert feed.bootstrap == cadence(interval=120.0, messages=10_000, to_all_partitions=True)
+    assert feed.filter == filters() and feed.warnings == ()
 
 
 def test_the_uri_may_stand_in_the_file_and_the_command_line_goes_over_it(tmp_path: Path) -> None:

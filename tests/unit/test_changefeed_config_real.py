@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from tests.changefeed_files import load_text
+from tests.changefeed_tables import dispatch_rule, event_filter, filters
 from ticdc_spark.changefeed.config.load import load_changefeed
-from ticdc_spark.changefeed.config.settings import ColumnSelector, DispatchRule, EventFilter, Filter, Sasl
+from ticdc_spark.changefeed.config.settings import ColumnSelector, Sasl
 from ticdc_spark.config.secrets import forget
 
 # A file as TiCDC's users have it: every section that concerns Kafka, written with the reference's names.
@@ -147,11 +148,11 @@ def test_a_file_of_ticdc_loads_as_it_is(tmp_path: Path) -> None:
         "max-message-bytes": "1048576",
         "time-zone": "UTC",
     }
-    assert feed.filter == Filter(
+    assert feed.filter == filters(
         rules=("*.*", "!test.*", f"@{tmp_path / 'more.txt'}"),
         ignore_txn_start_ts=(1, 2),
         event_filters=(
-            EventFilter(
+            event_filter(
                 matcher=("test.worker",),
                 ignore_event=("insert", "drop table"),
                 ignore_sql=("^drop", "add column"),
@@ -160,14 +161,14 @@ def test_a_file_of_ticdc_loads_as_it_is(tmp_path: Path) -> None:
                 ignore_update_old_value_expr="age < 18",
                 ignore_update_new_value_expr="gender = 'male'",
             ),
-            EventFilter(matcher=("test.fruit",), ignore_event=("all ddl",)),
+            event_filter(matcher=("test.fruit",), ignore_event=("all ddl",)),
         ),
     )
     assert feed.dispatchers == (
-        DispatchRule(matcher=("test1.*", "test2.*"), topic="table_{schema}_x", partition="index-value"),
-        DispatchRule(matcher=("test3.*", "test4.*"), partition="columns", columns=("id", "a")),
-        DispatchRule(matcher=("test5.*",), topic="{schema}.{table}", partition="ts"),
-        DispatchRule(matcher=("`test6`.*",), partition="index-value", index="idx"),
+        dispatch_rule(matcher=("test1.*", "test2.*"), topic="table_{schema}_x", partition="index-value"),
+        dispatch_rule(matcher=("test3.*", "test4.*"), partition="columns", columns=("id", "a")),
+        dispatch_rule(matcher=("test5.*",), topic="{schema}.{table}", partition="ts"),
+        dispatch_rule(matcher=("`test6`.*",), partition="index-value", index="idx"),
     )
     assert feed.column_selectors == (
         ColumnSelector(matcher=("test1.*",), columns=("column1", "column2")),

@@ -11,9 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.changefeed_tables import change, changefeed, table
+from tests.changefeed_tables import change, changefeed, dispatch_rule, event_filter, filters, table
 from ticdc_spark.capture.base import CapturedDdl, Transaction
-from ticdc_spark.changefeed.config.settings import DispatchRule, EventFilter, Filter
 from ticdc_spark.changefeed.dispatch.partitions import compile_partitioner, dispatch_columns
 from ticdc_spark.changefeed.dispatch.router import Router
 from ticdc_spark.changefeed.dispatch.topics import compile_topic
@@ -27,7 +26,7 @@ WITH_INDEX = table("t1 (Col1 int, COL2 int, c3 varchar(9), unique key Idx (COL2,
 
 def partition(of: Table, row: Row, n: int = 16, commit_ts: int = 1, **rule: object) -> int:
     rule = {"matcher": ("*.*",), **rule}
-    of_row = compile_partitioner(DispatchRule(**rule), of, time_zone="UTC")  # type: ignore[arg-type]
+    of_row = compile_partitioner(dispatch_rule(**rule), of, time_zone="UTC")  # type: ignore[arg-type]
     return of_row(change(of, after=row, commit_ts=commit_ts), n)
 
 
@@ -81,14 +80,14 @@ def test_by_commit_ts() -> None:
 )
 def test_a_rule_that_does_not_fit_the_table_is_refused(rule: dict[str, object], reason: str) -> None:
     with pytest.raises(UsageError, match=reason):
-        dispatch_columns(DispatchRule(matcher=("*.*",), **rule), WITH_INDEX)  # type: ignore[arg-type]
+        dispatch_columns(dispatch_rule(matcher=("*.*",), **rule), WITH_INDEX)  # type: ignore[arg-type]
 
 
 def test_a_virtual_column_cannot_dispatch() -> None:
     of = table("t (a int primary key, v int as (a + 1) virtual, unique key v (v))")
     for rule in ({"partition": "columns", "columns": ("v",)}, {"partition": "index-value", "index": "v"}):
         with pytest.raises(UsageError, match="'v' is a virtual generated column"):
-            compile_partitioner(DispatchRule(matcher=("*.*",), **rule), of, time_zone="UTC")  # type: ignore[arg-type]
+            compile_partitioner(dispatch_rule(matcher=("*.*",), **rule), of, time_zone="UTC")  # type: ignore[arg-type]
 
 
 # canonical value, and what TiCDC writes: Go's FormatFloat(v, 'f', -1), numbers of ENUM, SET and BIT, local time
@@ -116,7 +115,7 @@ TEXTS = [
 
 @pytest.mark.parametrize(("kind", "value", "text"), TEXTS)
 def test_values_are_written_as_go_prints_them(kind: str, value: str, text: str) -> None:
-    rule = DispatchRule(matcher=("*.*",), partition="columns", columns=("a",))
+    rule = dispatch_rule(matcher=("*.*",), partition="columns", columns=("a",))
     typed, plain = table(f"t (a {kind})"), table("t (a text)")
     found, wanted = (compile_partitioner(rule, of, time_zone="Asia/Shanghai") for of in (typed, plain))
     n = 2**31 - 1
@@ -124,7 +123,7 @@ def test_values_are_written_as_go_prints_them(kind: str, value: str, text: str) 
 
 
 def test_bytes_are_written_as_they_are() -> None:
-    rule = DispatchRule(matcher=("*.*",), partition="columns", columns=("a",))
+    rule = dispatch_rule(matcher=("*.*",), partition="columns", columns=("a",))
     of = compile_partitioner(rule, table("t (a varbinary(9))"), time_zone="UTC")
     text = compile_partitioner(rule, table("t (a varchar(9))"), time_zone="UTC")
     n = 2**31 - 1
@@ -145,7 +144,7 @@ def test_a_rows_changes_share_a_partition(
     row: dict[str, str | bytes | None], other: str | bytes | None, n: int
 ) -> None:
     of = table("t (a varchar(9), b varchar(9), c varchar(9), primary key (a, b))")
-    rule = DispatchRule(matcher=("*.*",), partition="index-value")
+    rule = dispatch_rule(matcher=("*.*",), partition="index-value")
     partitioner = compile_partitioner(rule, of, time_zone="UTC")
     updated = {**row, "c": other}
     changes = [change(of, after=row), change(of, row, updated), change(of, before=updated)]
@@ -197,7 +196,7 @@ def test_a_topic_of_one_table_needs_both_names() -> None:
             compile_topic(rule, "default", one_table=True)
     assert compile_topic("{schema}-{table}", "default", one_table=True).topic("a", "b") == "a-b"
     with pytest.raises(UsageError, match=r"sink.dispatchers\[0\].*only one table"):
-        Router(changefeed(protocol="avro", dispatchers=(DispatchRule(matcher=("*.*",), topic="{schema}"),)))
+        Router(changefeed(protocol="avro", dispatchers=(dispatch_rule(matcher=("*.*",), topic="{schema}"),)))
 
 
 @given(st.text(max_size=300), st.text(max_size=300))
@@ -213,8 +212,8 @@ def router(**settings: object) -> Router:
 
 
 DISPATCHERS = (
-    DispatchRule(matcher=("shop.*", "!shop.log"), topic="shop_{table}", partition="index-value"),
-    DispatchRule(matcher=("shop.*",), topic="rest", partition="ts"),
+    dispatch_rule(matcher=("shop.*", "!shop.log"), topic="shop_{table}", partition="index-value"),
+    dispatch_rule(matcher=("shop.*",), topic="rest", partition="ts"),
 )
 
 
@@ -230,7 +229,7 @@ def test_the_first_dispatcher_that_accepts_a_table_decides() -> None:
 
 
 def test_watermarks_go_to_every_topic_of_a_table_that_is_sent() -> None:
-    found = router(dispatchers=DISPATCHERS, filter=Filter(rules=("*.*", "!x.*")))
+    found = router(dispatchers=DISPATCHERS, filter=filters(rules=("*.*", "!x.*")))
     names = [("shop", "a"), ("shop", "b"), ("shop", "log"), ("x", "y"), ("z", "z")]
     tables = [table(f"{name} (a int primary key)", schema) for schema, name in names]
     tables.append(table("keyless (a int)", "shop"))
@@ -262,10 +261,10 @@ def test_ddl_goes_to_one_partition_or_all_by_protocol(protocol: str, where: str)
 
 def test_a_transaction_is_filtered_split_and_sorted() -> None:
     found = router(
-        filter=Filter(
-            rules=("test.*",), event_filters=(EventFilter(matcher=("*.t1",), ignore_insert_value_expr="b = 9"),)
+        filter=filters(
+            rules=("test.*",), event_filters=(event_filter(matcher=("*.t1",), ignore_insert_value_expr="b = 9"),)
         ),
-        dispatchers=(DispatchRule(matcher=("*.*",), partition="index-value"),),
+        dispatchers=(dispatch_rule(matcher=("*.*",), partition="index-value"),),
     )
     other = table("t (a int primary key)", "other")
     rows = (
@@ -288,7 +287,7 @@ def test_a_transaction_is_filtered_split_and_sorted() -> None:
 
 def test_a_row_whose_unique_index_changes_leaves_its_old_partition_by_a_delete() -> None:
     of = table("t (a int primary key, u int, unique key u (u))")
-    by_index = (DispatchRule(matcher=("*.*",), partition="index-value", index="u"),)
+    by_index = (dispatch_rule(matcher=("*.*",), partition="index-value", index="u"),)
     update = Transaction(commit_ts=1, changes=(change(of, {"a": "1", "u": "1"}, {"a": "1", "u": "2"}),), position="")
     assert [row.change.op for row in router(dispatchers=by_index).rows(update)] == ["delete", "insert"]
     assert [row.change.op for row in router().rows(update)] == ["update"]
@@ -298,11 +297,11 @@ def test_a_row_whose_unique_index_changes_leaves_its_old_partition_by_a_delete()
 
 
 def test_check_gives_all_that_is_wrong_at_once_and_why_a_table_is_left_out() -> None:
-    rules = (DispatchRule(matcher=("*.*",), partition="columns", columns=("zz",)),)
+    rules = (dispatch_rule(matcher=("*.*",), partition="columns", columns=("zz",)),)
     wrong = router(dispatchers=rules)
     with pytest.raises(UsageError, match=r"(?s)`test`.`t1`.*\n.*`test`.`t2`"):
         wrong.check([T1, T2])
-    routes = router(filter=Filter(rules=("*.*", "!test.t2"))).check(
+    routes = router(filter=filters(rules=("*.*", "!test.t2"))).check(
         [T1, T2, table("k (a int)"), table("u (x int)", "sys")]
     )
     assert [route.left_out[:30] for route in routes] == [
@@ -312,19 +311,19 @@ def test_check_gives_all_that_is_wrong_at_once_and_why_a_table_is_left_out() -> 
         "`sys` is a system schema",
     ]
     # what does not fit a table that is left out is no mistake
-    assert router(dispatchers=rules, filter=Filter(rules=("no.*",))).check([T1])[0].left_out
+    assert router(dispatchers=rules, filter=filters(rules=("no.*",))).check([T1])[0].left_out
 
 
 def test_a_router_travels_to_a_task(tmp_path: Path) -> None:
     one = router(
         dispatchers=DISPATCHERS,
-        filter=Filter(event_filters=(EventFilter(matcher=("*.*",), ignore_delete_value_expr="a = 1"),)),
+        filter=filters(event_filters=(event_filter(matcher=("*.*",), ignore_delete_value_expr="a = 1"),)),
     )
     one.route(T1)
     assert len(pickle.dumps(one)) < 5_000
     rules = tmp_path / "rules.txt"
     rules.write_text("*.*")
-    one = router(filter=Filter(rules=(f"@{rules}",), event_filters=one.changefeed.filter.event_filters))
+    one = router(filter=filters(rules=(f"@{rules}",), event_filters=one.changefeed.filter.event_filters))
     other = pickle.loads(pickle.dumps(one))
     rules.unlink()
     gone = change(T1, before={"a": "1", "b": "1"})
@@ -337,7 +336,7 @@ def rename(old: str, new: str) -> SchemaChange:
 
 
 def test_renames_at_the_edge_of_the_rules() -> None:
-    found = router(filter=Filter(rules=("in.*",)))
+    found = router(filter=filters(rules=("in.*",)))
 
     def verdict(*changes: SchemaChange) -> list[str]:
         return [one.verdict for one in found.ddl(CapturedDdl(commit_ts=1, changes=changes, position=""))]
@@ -349,7 +348,7 @@ def test_renames_at_the_edge_of_the_rules() -> None:
 
 
 def test_an_ignored_transaction_is_left_out() -> None:
-    found = router(filter=Filter(ignore_txn_start_ts=(7,)))
+    found = router(filter=filters(ignore_txn_start_ts=(7,)))
     rows: tuple[RowChange, ...] = (change(T1, after={"a": "1", "b": "1"}),)
     assert found.rows(Transaction(commit_ts=9, start_ts=7, changes=rows, position="")) == []
     assert len(found.rows(Transaction(commit_ts=9, start_ts=8, changes=rows, position=""))) == 1

@@ -6,9 +6,9 @@ import re
 
 import pytest
 
-from tests.changefeed_tables import change, changefeed, table
+from tests.changefeed_tables import change, changefeed, event_filter, filters, table
 from ticdc_spark.capture.base import CapturedDdl
-from ticdc_spark.changefeed.config.settings import EventFilter, Filter
+from ticdc_spark.changefeed.config.settings import EventFilter
 from ticdc_spark.changefeed.dispatch.router import Router
 from ticdc_spark.changefeed.filter.ddl_events import DDL_EVENTS, EVENTS, ddl_event
 from ticdc_spark.changefeed.filter.tables import has_valid_index
@@ -20,11 +20,11 @@ ROW: Row = {"id": "1", "name": "a", "n": "1", "u": "1"}
 
 
 def router(*entries: EventFilter, rules: tuple[str, ...] = ("*.*",), **settings: object) -> Router:
-    return Router(changefeed(filter=Filter(rules=rules, event_filters=entries), **settings))
+    return Router(changefeed(filter=filters(rules=rules, event_filters=entries), **settings))
 
 
 def entry(*events: str, matcher: tuple[str, ...] = ("test.*",), **more: object) -> EventFilter:
-    return EventFilter(matcher=matcher, ignore_event=events, **more)  # type: ignore[arg-type]
+    return event_filter(matcher=matcher, ignore_event=events, **more)  # type: ignore[arg-type]
 
 
 def kinds(found: Router, before: Row | None, after: Row | None, of: Table = T) -> list[str]:

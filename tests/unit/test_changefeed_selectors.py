@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.changefeed_tables import change, changefeed, table
+from tests.changefeed_tables import change, changefeed, dispatch_rule, table
 from ticdc_spark.changefeed.config.settings import ColumnSelector, DispatchRule
 from ticdc_spark.changefeed.dispatch.router import Router
 from ticdc_spark.changefeed.filter.selectors import compile_selectors, select_columns, sent_columns
@@ -56,7 +56,7 @@ def test_the_first_selector_that_accepts_the_table_decides() -> None:
 def test_what_is_needed_cannot_be_left_out(
     columns: list[str], of: Table, rule: tuple[str, tuple[str, ...]] | None, reason: str
 ) -> None:
-    dispatcher = DispatchRule(matcher=("*.*",), partition=rule[0], columns=rule[1]) if rule else None
+    dispatcher = dispatch_rule(matcher=("*.*",), partition=rule[0], columns=rule[1]) if rule else None
     with pytest.raises(UsageError, match=reason):
         sent(columns, of, rule=dispatcher)
 

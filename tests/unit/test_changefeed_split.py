@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from tests.changefeed_tables import change, table
-from ticdc_spark.changefeed.filter.split import key_columns, net_changes, split_changes, split_update
+from tests.changefeed_tables import change, split_changes, table
+from ticdc_spark.changefeed.filter.split import key_columns, net_changes, split_update
 from ticdc_spark.model import Row, RowChange, Table
 
 T = table("t (a int primary key, b int)")
@@ -106,17 +106,6 @@ def test_key_columns() -> None:
     assert split_update(replace(change(T, row(1), row(2)), partial=True), ("a",)) is None
 
 
-def test_split_deletes_stand_before_everything_and_inserts_behind() -> None:
-    changes = [upd((1, 0), (2, 0)), upd((5, 0), (5, 1)), ins(9)]
-    found = split_changes(changes, key_columns)
-    assert [(one.op, (one.after or one.before or {})["a"]) for one in found] == [
-        ("delete", "1"),
-        ("update", "5"),
-        ("insert", "9"),
-        ("insert", "2"),
-    ]
-
-
 STEPS = st.lists(
     st.tuples(st.sampled_from(["insert", "update", "delete"]), st.integers(0, 3), st.integers(0, 3)), max_size=25
 )
@@ -141,7 +130,7 @@ def test_the_net_changes_lead_to_the_same_rows(start: set[int], steps: list[tupl
     for image in ("before", "after"):  # each row once: a key may be given up by one row and taken by another
         keys = [one["a"] for change_of in net if (one := getattr(change_of, image)) is not None]
         assert len(keys) == len(set(keys))
-    for one in split_changes(net, key_columns):
+    for one in split_changes(net):
         # an update or delete must find its row as the source had it, an insert must find no row
         if one.before is not None:
             assert sent_to.pop(int(str(one.before["a"]))) == int(str(one.before["b"]))

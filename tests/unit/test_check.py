@@ -9,27 +9,28 @@ from click.testing import CliRunner
 from msgspec.structs import replace
 from pyspark import SparkContext
 
+from tests.job_state import heartbeat, owned, put
 from tests.reference.workloads import FAULTS, messages_of
+from tests.workload import write_topic
 from ticdc_spark.cli import main
 from ticdc_spark.config.load import load_job
 from ticdc_spark.errors import SourceFault, UsageError
 from ticdc_spark.model import Message, SchemaChange
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate import loop
-from ticdc_spark.replicate.state.lease import acquire
-from ticdc_spark.replicate.state.lease_store import lease_store, this_process
+from ticdc_spark.replicate.state.owner import this_process
 from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.replicate.state.store import Store
 from ticdc_spark.streams.sql_tables import SqlTables
-from ticdc_spark.workload import write_topic
+from ticdc_spark.topics.kafka_reader import TopicReader
 
 kafka = pytest.importorskip("confluent_kafka")
 SENT = messages_of(FAULTS)[:40]
 
 
 @pytest.fixture
-def broker() -> Iterator[str]:
-    """A broker of librdkafka's own, with the topic ``shop``."""
+def broker(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """A broker of librdkafka's own, with the topic ``shop``. It does not answer what the settings of a topic are."""
+    monkeypatch.setattr(TopicReader, "compacted", lambda *_: [])
     producer = kafka.Producer({"test.mock.num.brokers": 1, "bootstrap.servers": "unused:1"})
     (there,) = producer.list_topics(timeout=10).brokers.values()
     for message in SENT:
@@ -42,8 +43,7 @@ def broker() -> Iterator[str]:
 def job_file(folder: Path, source: str, job: str = "", warehouse: str = "lake") -> Path:
     file = folder / "job.toml"
     file.write_text(
-        f'[job]\nname = "shop"\nstate = "state"\n{job}\n[source]\n{source}\n[sink]\nkind = "iceberg"\n'
-        f'warehouse = "{warehouse}"\n'
+        f'[job]\nname = "shop"\n{job}\n[source]\n{source}\n[sink]\nkind = "iceberg"\nwarehouse = "{warehouse}"\n'
     )
     return file
 
@@ -63,12 +63,14 @@ def check(file: Path, *options: str) -> tuple[int, dict[str, str]]:
 def test_a_job_that_can_run_has_a_line_for_each_thing(tmp_path: Path, broker: str) -> None:
     code, text = check(job_file(tmp_path, of_kafka(broker)))
     assert code == 0, text
-    assert text["state"] == f"ok {tmp_path}/state will be created"
-    assert text["lease"] == "ok no process holds it"
+    assert text["state"].endswith(
+        f"_ticdc_spark.state_shop in catalog lake (warehouse {tmp_path}/lake) will be created"
+    )
+    assert text["owner"] == "ok no process runs the job"
     assert "shop; " in text["source"] and "about 40 messages" in text["source"]
     assert text["protocol"] == "ok simple, by the first messages"
     assert text["packages"].startswith("ok Java is there")
-    assert not (tmp_path / "state").exists() and not (tmp_path / "lake").exists(), "it changes nothing"
+    assert not (tmp_path / "lake").exists(), "it changes nothing"
 
 
 @pytest.mark.parametrize(
@@ -95,7 +97,7 @@ def test_a_dead_broker_is_named_in_seconds_and_before_spark(tmp_path: Path, monk
     with pytest.raises(SourceFault, match="cannot reach Kafka"):
         loop.run(load_job(file), once=True)
     assert SparkContext._gateway is None, "no JVM was started"
-    status = Store(tmp_path / "state").load_status()
+    status = heartbeat(file)
     assert status is not None and (status.state, status.exit_code) == ("failed", 1)
 
 
@@ -116,8 +118,9 @@ def test_another_protocol_is_a_mistake_of_the_job_file(tmp_path: Path, broker: s
 
 
 def test_a_job_that_has_run_is_not_judged_by_the_oldest_messages(tmp_path: Path, broker: str) -> None:
-    Store(tmp_path / "state").save(Progress(job="shop", batch=3))
-    code, text = check(job_file(tmp_path, of_kafka(broker, more='protocol = "canal-json"')))
+    file = job_file(tmp_path, of_kafka(broker, more='protocol = "canal-json"'))
+    put(file, Progress(job="shop", batch=3))
+    code, text = check(file)
     assert (code, text["protocol"]) == (0, "ok canal-json, as before")
 
 
@@ -131,12 +134,11 @@ def test_what_only_the_java_client_can_is_left_to_it(tmp_path: Path, broker: str
     ), text
 
 
-def test_a_lease_that_is_held_needs_the_operator(tmp_path: Path, broker: str) -> None:
-    store = lease_store(str(tmp_path / "lake"), "lake", "shop", tmp_path / "state")
+def test_a_job_that_runs_needs_the_operator(tmp_path: Path, broker: str) -> None:
     file = job_file(tmp_path, of_kafka(broker))
-    with acquire(store, this_process("shop", "ann")):
+    with owned(file, this_process("ann")):
         code, text = check(file)
-        assert (code, "held by job 'shop' (ann)" in text["lease"]) == (4, True)
+        assert (code, "held by job 'shop' (ann)" in text["owner"]) == (4, True)
     assert check(file)[0] == 0
 
 

@@ -37,7 +37,9 @@ PROGRESS = Progress(
         TableState(schema="shop", name="old", dropped=True),
     ),
     pending=(
-        PendingRows(batch=3, schema="s", name="t", schema_key="", rows=9, min_ts=1, max_ts=2, topic="x", partition=0),
+        PendingRows(
+            first=0, end=9, schema="s", name="t", schema_key="", rows=9, min_ts=1, max_ts=2, topic="x", partition=0
+        ),
     ),
     hold=Hold(kind="schema", what="no schema of shop.new, version 7"),
 )

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ticdc_spark.spark.decode import combine as combine_module
-from ticdc_spark.spark.decode.combine import combine, net
+from ticdc_spark.changes import net as combine_module
+from ticdc_spark.changes.net import combine, net
 from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS
 
 SCHEMA = pa.schema(

@@ -7,9 +7,9 @@ from collections.abc import Callable
 import pyarrow as pa
 import pytest
 
+from tests.workload import Truth, WorkloadConfig, generate
+from tests.workload.compare import differences, expected
 from ticdc_spark.model import Row
-from ticdc_spark.workload import Truth, WorkloadConfig, generate
-from ticdc_spark.workload.compare import differences, expected
 
 
 def shop() -> Truth:

@@ -324,7 +324,7 @@ def test_a_geometry_is_its_bytes_as_mysql_keeps_them(kind: str, sent: Any, expec
         found = read(DECODER, raw, known)
         assert isinstance(found, RowChange), found
         assert found.after == {"id": "1", "c": expected}
-        assert lake_type(known.columns[1].type, LakeOptions()).iceberg == "binary"
+        assert lake_type(known.columns[1].type, LakeOptions()).arrow == "binary"
 
 
 @pytest.mark.parametrize("sent", [{}, {"x": 1.0}, {"wkb": "*"}, {"wkb": "", "srid": -1}, "POINT(1 2)"])

@@ -14,23 +14,22 @@ from click.testing import CliRunner
 from pyspark.errors import PySparkException
 
 from tests.unit.simple_examples import USER
-from tests.unit.test_log_files import IDS, PLAN, messages
 from ticdc_spark.capture.base import CaptureState
 from ticdc_spark.capture.binlog import group
 from ticdc_spark.capture.binlog.position import Place
 from ticdc_spark.capture.binlog.wire.events import Gtid
 from ticdc_spark.changefeed.progress import StateFolder
+from ticdc_spark.changes.columns import FIRST, OP
 from ticdc_spark.cli import main
+from ticdc_spark.config.job import IcebergConfig
 from ticdc_spark.errors import EnvironmentFault, SinkFault
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.replicate.loop import os_faults
-from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.replicate.state.store import Store
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.data_files import DataFiles, write_rows
 from ticdc_spark.sinks.iceberg.files.partitions import PartitionSpec
-from ticdc_spark.spark.decode.log_files import LogFile, LogScan, read_log, write_log
-from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS
+from ticdc_spark.sinks.state import StateRow, StateStore
+from ticdc_spark.sinks.states import open_state
 from ticdc_spark.spark.storage import LOCAL
 from ticdc_spark.spark.types import LakeOptions, arrow_type, lake_columns
 
@@ -45,30 +44,11 @@ def files_up_to(size: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_the_log_s_task_names_its_folder(tmp_path: Path) -> None:
-    with files_up_to(1000), pytest.raises(SinkFault, match=rf"{tmp_path}: .*[Ff]ile too large"):
-        list(write_log(PLAN, LOCAL, str(tmp_path), IDS)(messages()))
-    assert list(write_log(PLAN, LOCAL, str(tmp_path), IDS)(messages())), "with room it is written"
-
-
-def test_a_file_of_the_log_that_is_gone_is_named(tmp_path: Path) -> None:
-    scan = LogScan(generation=1, batches=None, schema="s", table="t", above=0, upto=9)
-    gone = LogFile(path=str(tmp_path / "gone.parquet"), bucket=0, rows=1, bytes=1)
-    with pytest.raises(SinkFault, match=gone.path):
-        list(read_log(LOCAL, [[gone]], scan)([pa.RecordBatch.from_pydict({"id": [0]})]))
-
-
-def typed_rows(count: int) -> pa.RecordBatch:
+def net_rows(count: int) -> pa.RecordBatch:
     columns = lake_columns(USER, handle_key(USER), LakeOptions())
     held = {column.name: pa.array([None] * count, arrow_type(column.type)) for column in columns}
     held |= {column.name: pa.array(range(count), arrow_type(column.type)) for column in columns if column.key}
-    meta = {
-        OP: pa.array(["i"] * count),
-        TS: pa.array(range(count), pa.int64()),
-        ORDER: pa.array(range(count), pa.int64()),
-        SEQ: pa.array([0] * count, pa.int32()),
-        BAD: pa.nulls(count, pa.string()),
-    }
+    meta = {OP: pa.array(["i"] * count), FIRST: pa.array(["i"] * count)}
     return pa.RecordBatch.from_pydict({**meta, **held})
 
 
@@ -88,17 +68,24 @@ def test_a_table_s_task_names_the_file(tmp_path: Path) -> None:
         specs={0: PartitionSpec()},
         is_partitioned=False,
     )
-    rows = typed_rows(10_000)
+    rows = net_rows(10_000)
     write = write_rows(columns, files, may_append=False)
     with files_up_to(1000), pytest.raises(SinkFault, match=rf"{folder}/.*\.parquet: .*[Ff]ile too large"):
         list(write([rows]))
     assert list(write([rows]))
 
 
-def test_the_state_folder_names_its_file(tmp_path: Path) -> None:
-    with files_up_to(10), pytest.raises(EnvironmentFault, match=r"progress\.json cannot be written: .*File too large"):
-        Store(tmp_path).save(Progress(job="shop"))
-    assert Store(tmp_path).load() is None
+def test_the_state_names_its_file(tmp_path: Path) -> None:
+    def states() -> StateStore:
+        return open_state(IcebergConfig(warehouse=str(tmp_path)), "shop", {})
+
+    version = states().commit({"a": []}, None, 0)
+    large = [StateRow(kind="table", value="".join(f"{number:x}" for number in range(100_000)))]
+    full = rf"{tmp_path}/_ticdc_spark/state_shop/data/.*: File too large|File too large: {tmp_path}/_ticdc_spark/"
+    with files_up_to(100_000), pytest.raises(SinkFault, match=full):
+        states().commit({"a": large}, version, 0)
+    assert states().version() == version
+    assert states().commit({"a": large}, version, 0) == states().version()
 
 
 def test_rows_of_a_large_transaction_name_the_temporary_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.unit.test_job_file import JOB, KAFKA, SINK, load
-from ticdc_spark.config.job import FilesSource, IcebergConfig, JobKeys, KafkaSource, SchemaFiles
+from ticdc_spark.config.job import FilesSource, IcebergConfig, JobKeys, KafkaSource, MysqlConfig, SchemaFiles
 from ticdc_spark.config.toml import Section
 from ticdc_spark.spark.session.session import coordinates
 
@@ -17,10 +17,10 @@ JOB_FILE = (DOCS / "job-file.md").read_text(encoding="utf-8")
 _ROW = re.compile(r"^\| `([^`]+)` \| *(.*?) *\| (.+) \|$", re.MULTILINE)
 # What stands in a section beside the fields of its struct: the tag of a union, and free options with a prefix.
 _BESIDE = {
-    JobKeys: {"state.…"},
     FilesSource: {"kind", "schema-registry.…"},
     KafkaSource: {"kind", "kafka.…", "schema-registry.…"},
     IcebergConfig: {"kind", "catalog.…"},
+    MysqlConfig: {"kind"},
 }
 
 
@@ -37,7 +37,8 @@ DOCUMENTED: list[tuple[type[Section], dict[str, str]]] = [
     (FilesSource, rows("source", "files")),
     (KafkaSource, rows("source", "kafka")),
     (SchemaFiles, rows("schema")),
-    (IcebergConfig, rows("sink")),
+    (IcebergConfig, rows("sink", "iceberg")),
+    (MysqlConfig, rows("sink", "mysql")),
 ]
 
 
@@ -63,7 +64,11 @@ def test_documented_defaults_are_the_defaults(tmp_path: Path) -> None:
     sections: dict[str, dict[str, str]] = {"job": JOB, "source": KAFKA, "sink": SINK, "schema": {}}
     plain = load(tmp_path, **sections)
     seen = 0
-    for title, documented in (("job", rows("job")), ("source", rows("source", "kafka")), ("sink", rows("sink"))):
+    for title, documented in (
+        ("job", rows("job")),
+        ("source", rows("source", "kafka")),
+        ("sink", rows("sink", "iceberg")),
+    ):
         for key, default in documented.items():
             if not re.fullmatch(r"`[^`]+`", default) or key == "topics":
                 continue

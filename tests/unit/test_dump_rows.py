@@ -8,13 +8,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from tests.memory_sink.raw import Counted
 from ticdc_spark.capture.snapshot import dump_rows
 from ticdc_spark.capture.snapshot.base import Wanted
 from ticdc_spark.capture.snapshot.dump import DumpReader
 from ticdc_spark.capture.snapshot.dump_rows import read_file
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.mysql import handle_key
-from ticdc_spark.sinks.memory.loads import Zeros
 from ticdc_spark.spark.types import LakeOptions, lake_columns
 
 METADATA = (
@@ -80,7 +80,7 @@ def rows_of(reader: DumpReader) -> list[dict[str, object]]:
     wave = reader.wave(wanted)
     assert wave.done
     numbers = pa.RecordBatch.from_pydict({"id": pa.array(range(wave.parts), pa.int64())})
-    return [row for batch in wave.read(Zeros())([numbers]) for row in batch.to_pylist()]
+    return [row for batch in wave.read(Counted())([numbers]) for row in batch.to_pylist()]
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.protocols.encoder_options import target_encoder
 from ticdc_spark.protocols.simple import decode as simple
+from ticdc_spark.protocols.simple.encode import encoder as simple_encoder
 from ticdc_spark.spark.decode.rows import BadRow
 from ticdc_spark.spark.encode.messages import (
     CHANGE_COLUMNS,
@@ -62,7 +63,7 @@ def options(protocol: str) -> Mapping[str, str]:
 def batch_of(changes: Sequence[RowChange], **columns: Sequence[Any]) -> pa.RecordBatch:
     """Changes as the change log has them, sent in Simple; ``columns`` in place of its own."""
     rows = []
-    for at, (change, sent) in enumerate(zip(changes, simple.encoder().rows(changes), strict=True)):
+    for at, (change, sent) in enumerate(zip(changes, simple_encoder().rows(changes), strict=True)):
         (event,) = simple.DECODER.open_message(sent.key, sent.value)
         assert isinstance(event, Envelope)
         reported = msgspec.structs.asdict(event)

@@ -7,9 +7,10 @@ from msgspec.structs import replace
 
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Column, ColumnType, SchemaChange, Table
-from ticdc_spark.replicate.plan.conversions import NO_ZONE
 from ticdc_spark.replicate.plan.evolution import Evolution, SessionZone, evolution, set_aside
 from ticdc_spark.replicate.plan.evolve import Alter, Refused, action
+from ticdc_spark.sinks.iceberg.conversions import NO_ZONE
+from ticdc_spark.sinks.iceberg.types import IcebergTypes
 from ticdc_spark.spark.types import LakeOptions, lake_columns
 
 
@@ -20,10 +21,11 @@ def column(name: str, kind: str = "int", **more: Any) -> Column:
 
 def evolved(live: dict[str, str], *columns: Column, renames: dict[str, str] | None = None) -> Evolution:
     table = Table(schema="s", name="a", columns=columns)
-    return evolution(live, lake_columns(table, (), LakeOptions()), renames or {})
+    return evolution(live, lake_columns(table, (), LakeOptions()), renames or {}, TYPES)
 
 
 LIVE = {"id": "int", "b": "int"}
+TYPES = IcebergTypes()
 
 
 def test_no_change_is_none() -> None:
@@ -89,9 +91,9 @@ def test_what_the_lake_promotes_is_not_rewritten(old: str, new: Column) -> None:
 )
 def test_any_other_change_of_type_converts_every_value(old: str, new: Column) -> None:
     found = evolved({"id": "int", "b": old}, column("id"), new)
-    assert [(one.column.name, one.old_type) for one in found.rewrites] == [("b", old)]
-    assert "{old}" in found.rewrites[0].expression
-    assert "try_" not in found.rewrites[0].expression
+    assert [one.column.name for one in found.rewrites] == ["b"]
+    assert "{old}" in found.rewrites[0].conversion.expression
+    assert "try_" not in found.rewrites[0].conversion.expression
     assert not found.changes.promote
 
 
@@ -103,7 +105,7 @@ def test_a_new_column_fills_old_rows_with_its_default_and_no_other_does() -> Non
 @pytest.mark.parametrize(("literal", "filled"), [(True, ["USD"]), (False, [])])
 def test_old_rows_get_the_default_of_a_text_where_it_is_no_expression(literal: bool, filled: list[str]) -> None:
     table = Table(schema="s", name="a", columns=(column("id"), column("b"), column("c", "longtext", default="USD")))
-    found = evolution(LIVE, lake_columns(table, (), LakeOptions()), {}, literal_defaults=literal)
+    found = evolution(LIVE, lake_columns(table, (), LakeOptions()), {}, TYPES, literal_defaults=literal)
     assert [one.name for one in found.changes.add] == ["c"]
     assert [one.value for one in found.fills] == filled
 
@@ -114,13 +116,13 @@ def test_what_the_server_made_in_old_rows_is_not_known() -> None:
         schema="s", name="a", columns=(column("id"), column("b"), column("C", "varchar", default="uuid()"), made)
     )
     wanted = lake_columns(table, (), LakeOptions())
-    found = evolution(LIVE, wanted, {}, computed=("C",))
+    found = evolution(LIVE, wanted, {}, TYPES, computed=("C",))
     assert not found.fills
     assert found.inexact == (
         "column `C`: rows from before it have NULL in place of its default, 'uuid()'",
         "column `d`: rows from before it have NULL in place of what the server made",
     )
-    assert [fill.value for fill in evolution(LIVE, wanted, {}).fills] == ["uuid()"], "by the text alone"
+    assert [fill.value for fill in evolution(LIVE, wanted, {}, TYPES).fills] == ["uuid()"], "by the text alone"
     change = SchemaChange(
         commit_ts=1,
         query="ALTER TABLE a ADD C VARCHAR(36) DEFAULT uuid()",
@@ -156,16 +158,18 @@ def modified(old: Column, new: Column, zone: str | None = None) -> Evolution:
     before, after = (lake_columns(Table(schema="s", name="a", columns=(one,)), (), LakeOptions()) for one in (old, new))
     live = {one.name: one.type.spark for one in before}
     renames = {} if old.name == new.name else {old.name: new.name}
-    return evolution(live, after, renames, old=before, session=SessionZone(zone))
+    return evolution(live, after, renames, TYPES, old=before, session=SessionZone(zone))
 
 
 def test_values_change_where_the_lake_type_does_not() -> None:
     found = modified(column("b", "datetime", decimal=6), column("c", "datetime", decimal=0))
     assert found.changes.rename == (("b", "c"),)
     (rewrite,) = found.rewrites
-    assert rewrite.conversion is not None
-    assert rewrite.conversion.python("2024-01-01 00:00:00.500000") == "2024-01-01 00:00:01"
-    assert "`_old`" in rewrite.expression.format(old="`_old`") and "{" not in rewrite.expression.format(old="x")
+    assert rewrite.conversion.convert is not None
+    assert rewrite.conversion.convert("2024-01-01 00:00:00.500000") == "2024-01-01 00:00:01"
+    assert "`_old`" in rewrite.conversion.expression.format(
+        old="`_old`"
+    ) and "{" not in rewrite.conversion.expression.format(old="x")
     assert not found.inexact
 
 
@@ -196,7 +200,7 @@ STAMP = column("ts", "timestamp", default="2010-10-10 10:10:10")
 def filled(zone: str | None, *, local: bool, new: Column = STAMP) -> object:
     table = Table(schema="s", name="a", columns=(column("id"), new))
     wanted = lake_columns(table, (), LakeOptions())
-    found = evolution({"id": "int"}, wanted, {}, session=SessionZone(zone), local_defaults=local)
+    found = evolution({"id": "int"}, wanted, {}, TYPES, session=SessionZone(zone), local_defaults=local)
     return found.fills[0].value if found.fills else None
 
 
@@ -218,7 +222,7 @@ def test_a_default_that_the_zone_skips_is_refused_where_ambiguity_is() -> None:
     table = Table(schema="s", name="a", columns=(column("ts", "timestamp", default="2024-03-10 02:30:00"),))
     session = SessionZone("America/New_York", "reject")
     with pytest.raises(UsageError, match="never happens"):
-        evolution({}, lake_columns(table, (), LakeOptions()), {}, session=session, local_defaults=True)
+        evolution({}, lake_columns(table, (), LakeOptions()), {}, TYPES, session=session, local_defaults=True)
 
 
 def test_columns_end_in_the_order_of_the_source() -> None:

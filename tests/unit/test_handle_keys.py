@@ -67,15 +67,6 @@ def test_a_delete_needs_its_key_only() -> None:
     assert isinstance(all_there, RowChange) and not all_there.partial
 
 
-def test_old_rows_are_those_of_the_moment_before() -> None:
-    history = History({(8, "1"): ROW, (9, "1"): {**ROW, "age": "26"}})
-    changes = [partial("update", 9, KEY, KEY), partial("delete", 9, KEY)]
-    assert complete(changes, history.lookup, old_values=True) == [
-        change("update", 9, ROW, {**ROW, "age": "26"}),
-        change("delete", 9, ROW),
-    ]
-
-
 def test_a_row_that_cannot_be_had_is_rejected() -> None:
     history = History({(9, "2"): OTHER})
     lost, found = complete([partial("insert", 9, None, KEY), partial("insert", 9, None, {"id": "2"})], history.lookup)

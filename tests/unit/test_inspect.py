@@ -19,9 +19,13 @@ from ticdc_spark.cli.inspect import report_waiting_once
 from ticdc_spark.model import Column, Index, Message, RowChange, SchemaChange, Table
 from ticdc_spark.mysql import parse_type, tso
 from ticdc_spark.protocols.base import Encoded, Encoder
-from ticdc_spark.protocols.canal_json import decode as canal_json
-from ticdc_spark.protocols.open import decode as open_protocol
+from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig
+from ticdc_spark.protocols.canal_json.encode import encoder as canal_json_encoder
+from ticdc_spark.protocols.open.encode import OpenConfig
+from ticdc_spark.protocols.open.encode import encoder as open_encoder
 from ticdc_spark.protocols.simple import decode as simple
+from ticdc_spark.protocols.simple.encode import SimpleConfig
+from ticdc_spark.protocols.simple.encode import encoder as simple_encoder
 from ticdc_spark.streams.event_lines import EventLine, Kind
 from ticdc_spark.streams.reader import EventReader, Holding
 
@@ -73,9 +77,9 @@ def shown(result: Result) -> list[dict[str, object]]:
 
 
 ZONE = "Asia/Shanghai"
-OPEN = open_protocol.encoder(open_protocol.OpenConfig(time_zone=ZONE))
-SIMPLE = simple.encoder(simple.SimpleConfig(time_zone=ZONE))
-CANAL = canal_json.encoder(canal_json.CanalJsonConfig(time_zone=ZONE, enable_tidb_extension=True))
+OPEN = open_encoder(OpenConfig(time_zone=ZONE))
+SIMPLE = simple_encoder(SimpleConfig(time_zone=ZONE))
+CANAL = canal_json_encoder(CanalJsonConfig(time_zone=ZONE, enable_tidb_extension=True))
 ENCODERS = [OPEN, SIMPLE, CANAL]
 
 
@@ -265,6 +269,12 @@ def _fields() -> dict[str, object]:
         (["x", "--table", "nodot"], "schema.table"),
         (["x", "--from-ts", "yesterday"], "neither a TSO nor a time"),
         (["x", "--protocol", "morse"], "morse"),
+        (
+            ["--bootstrap-servers", "localhost", "--topic", "t"],
+            "--bootstrap-servers: found 'localhost'; allowed: \"host",
+        ),
+        (["x", "--schema-registry", "registry:8081"], "--schema-registry: found 'registry:8081'; allowed: a URL"),
+        (["x", "--upstream", "db:3306"], "--upstream: found 'db:3306'; allowed: a URL such as"),
     ],
 )
 def test_usage_errors(arguments: list[str], words: str) -> None:

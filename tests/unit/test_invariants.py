@@ -4,19 +4,19 @@ I1 shows only with a lake: ``tests/spark/test_restarts.py``.
 """
 
 from collections.abc import Callable
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any
 
 import msgspec
 import pytest
 
+from tests.memory_sink.state import MemoryState
 from tests.unit.test_advance import BOUNDED, EMPTY, commit, ddl, fold, rows, watermark
-from tests.unit.test_land import CONFIG, ENCODERS
 from tests.unit.test_read_rows import read
+from tests.unit.test_scan import CONFIG, ENCODERS
 from tests.unit.test_timeline import ddl as queued
 from tests.unit.test_timeline import described, states
 from tests.unit.test_timeline import rows as pending
+from tests.workload import dispatch, generate
 from ticdc_spark.errors import LeaseHeld
 from ticdc_spark.model import Envelope, Rejected
 from ticdc_spark.protocols.base import ReadOptions
@@ -27,14 +27,13 @@ from ticdc_spark.replicate.modes import watermark as advance_module
 from ticdc_spark.replicate.modes.watermark import due
 from ticdc_spark.replicate.plan import timeline as timeline_module
 from ticdc_spark.replicate.plan.timeline import timelines
-from ticdc_spark.replicate.state import lease as lease_module
-from ticdc_spark.replicate.state.lease import Lease, acquire
-from ticdc_spark.replicate.state.lease_store import FileLeaseStore, LeaseStore, this_process
+from ticdc_spark.replicate.state import store as store_module
+from ticdc_spark.replicate.state.owner import this_process
 from ticdc_spark.replicate.state.progress import TableState
+from ticdc_spark.replicate.state.store import JobStore, acquire, take_over
 from ticdc_spark.spark.decode import rows as rows_module
 from ticdc_spark.spark.decode import versions as versions_module
 from ticdc_spark.spark.decode.rows import BAD
-from ticdc_spark.workload import dispatch, generate
 
 Break: Any = Callable[[pytest.MonkeyPatch], None]
 
@@ -90,40 +89,30 @@ def i7_commit_ts_is_a_number() -> None:
     assert [one.change.query for one in due(advanced.progress.ddls, 999)] == ["first", "second"]
 
 
-def _refused(folder: str) -> bool:
-    """Whether a second job is refused while a first one has the target."""
-    with acquire(FileLeaseStore(Path(folder), "lake"), this_process("first")):
+def _refused() -> bool:
+    """Whether a second process is refused while a first one has the job."""
+    states = MemoryState("shop")
+    with acquire(states, "shop", this_process("first")):
         try:
-            acquire(FileLeaseStore(Path(folder), "lake"), this_process("second")).release()
+            acquire(states, "shop", this_process("second")).release()
         except LeaseHeld:
             return True
         return False
 
 
-def i8_a_second_job_is_refused() -> None:
-    with TemporaryDirectory() as folder:
-        assert _refused(folder)
+def i8_a_second_process_is_refused() -> None:
+    assert _refused()
 
 
-def take_over(store: LeaseStore) -> None:
-    """Write another owner over a lease."""
-    taken = None
-    while taken is None:  # the first one's heartbeat may come between
-        record, version = store.read()
-        assert record is not None
-        taken = store.swap(version, msgspec.structs.replace(record, epoch=100, owner=this_process("another")))
-
-
-def i8_a_job_whose_lease_is_taken_commits_nothing_more() -> None:
-    with TemporaryDirectory() as folder:
-        store = FileLeaseStore(Path(folder), "lake")
-        with acquire(store, this_process("first"), ttl=0.0) as lease:
-            take_over(store)
-            try:
-                lease.check()
-            except LeaseHeld:
-                return
-            raise AssertionError
+def i8_a_process_whose_job_is_taken_commits_nothing_more() -> None:
+    states = MemoryState("shop")
+    first = acquire(states, "shop", this_process("first"))
+    take_over(states, states.load(), "shop", this_process("second"))
+    try:
+        first.check()
+    except LeaseHeld:
+        return
+    raise AssertionError
 
 
 def i9_schemas_do_not_grow_with_time() -> None:
@@ -188,12 +177,11 @@ def _casts_to_null(patch: pytest.MonkeyPatch) -> None:
 
 
 def _looks_at_no_owner(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(lease_module, "_await_processes", lambda *_: None)
-    patch.setattr(FileLeaseStore, "hold", lambda _: True)
+    patch.setattr(store_module, "await_end", lambda *_: None)
 
 
-def _checks_no_lease(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Lease, "check", lambda _: None)
+def _checks_no_owner(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(JobStore, "check", lambda _: None)
 
 
 def _forgets_what_waits(patch: pytest.MonkeyPatch) -> None:
@@ -219,8 +207,8 @@ CASES = [
     (i5_a_value_that_cannot_be_read_is_no_null, _casts_to_null),
     (i6_rows_wait_until_they_are_applied, _forgets_what_waits),
     (i7_commit_ts_is_a_number, _compares_as_text),
-    (i8_a_second_job_is_refused, _looks_at_no_owner),
-    (i8_a_job_whose_lease_is_taken_commits_nothing_more, _checks_no_lease),
+    (i8_a_second_process_is_refused, _looks_at_no_owner),
+    (i8_a_process_whose_job_is_taken_commits_nothing_more, _checks_no_owner),
     (i9_schemas_do_not_grow_with_time, _forgets_no_schema),
 ]
 

@@ -7,17 +7,17 @@ from typing import Any
 import msgspec
 import pytest
 
-from ticdc_spark.config.job import FilesSource, IcebergConfig, Job, JobKeys, KafkaSource, SchemaFiles
+from ticdc_spark.config.job import FilesSource, IcebergConfig, Job, JobKeys, KafkaSource, MysqlConfig, SchemaFiles
 from ticdc_spark.config.load import load_identity, load_job
 from ticdc_spark.config.placement import hint
 from ticdc_spark.config.toml import Section
-from ticdc_spark.config.values import MessagePlace, Retention, SkipDdl, skip_ddl_line
+from ticdc_spark.config.values import MessagePlace, SkipDdl, skip_ddl_line
 from ticdc_spark.errors import UsageError
 
 FILES = {"kind": '"files"', "path": '"recorded"', "protocol": '"simple"'}
 KAFKA = {"kind": '"kafka"', "bootstrap-servers": '"b:9092"', "topics": '["shop"]', "protocol": '"simple"'}
 SINK = {"kind": '"iceberg"', "warehouse": '"lake"'}
-JOB = {"name": '"shop"', "state": '"state/shop"'}
+JOB = {"name": '"shop"'}
 
 
 @pytest.fixture
@@ -53,12 +53,38 @@ def test_the_least_that_is_allowed(folder: Path) -> None:
     job = load(folder)
     assert job.name == "shop"
     assert job.file == folder / "job.toml"
-    assert job.state == folder / "state/shop"
     assert job.source == FilesSource(path=folder / "recorded", protocol="simple")
     assert job.sink.warehouse == str(folder / "lake")
     assert job.sink.catalog == "lake"
     assert (job.batch_rows, job.batch_bytes, job.poll_interval) == (500_000, 256 * 2**20, 1.0)
     assert job.spark == {}
+
+
+MYSQL = {"kind": '"mysql"', "uri": '"mysql://job:secret@db:3307"'}
+
+
+def test_a_mysql_sink(folder: Path) -> None:
+    found = load(folder, sink=MYSQL).sink
+    assert found == MysqlConfig(uri="mysql://job:secret@db:3307")
+    assert load(folder, sink=MYSQL | {"database-prefix": '"copy_"'}).sink == msgspec.structs.replace(
+        found, database_prefix="copy_"
+    )
+
+
+@pytest.mark.parametrize(
+    ("keys", "text"),
+    [
+        ({"kind": '"mysql"'}, "[sink] uri: missing"),
+        (MYSQL | {"uri": '"db:3306"'}, "[sink] uri: found 'db:3306'; allowed: a URL such as \"mysql://"),
+        (MYSQL | {"warehouse": '"lake"'}, "[sink]: unknown key `warehouse`"),
+        (MYSQL | {"database-prefx": '"a"'}, "did you mean `database-prefix`?"),
+        (MYSQL | {"kind": '"mysq"'}, '[sink] kind: found \'mysq\'; allowed: "iceberg", "mysql"'),
+    ],
+)
+def test_a_wrong_mysql_sink_is_refused(folder: Path, keys: dict[str, str], text: str) -> None:
+    found = refused(folder, sink=keys)
+    assert text in found
+    assert "job:secret" not in found
 
 
 def test_paths_are_relative_to_the_file_not_to_where_it_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -75,8 +101,6 @@ def test_paths_are_relative_to_the_file_not_to_where_it_runs(folder: Path, monke
         ("batch-bytes", "4096", 4096),
         ("poll-interval", '"500ms"', 0.5),
         ("schema-timeout", '"1.5h"', 5400.0),
-        ("log-retention", "10", Retention(batches=10)),
-        ("log-retention", '"2d"', Retention(seconds=172800.0)),
         ("on-reject", '"quarantine"', "quarantine"),
         ("tinyint1", '"boolean"', "boolean"),
         ("source-timezone", '"Asia/Shanghai"', "Asia/Shanghai"),
@@ -108,7 +132,6 @@ def test_an_old_word_is_read_with_a_warning_that_names_the_new_one(
     [
         ("name", '"a b"', "'a b'", "letters, digits"),
         ("name", '".."', "'..'", "letters, digits"),
-        ("state", '""', "''", "a path"),
         ("batch-rows", "0", "found 0", "an integer of at least 1"),
         ("batch-rows", "true", "found True", "an integer of at least 1"),
         ("batch-rows", '"5"', "found '5'", "an integer"),
@@ -116,7 +139,6 @@ def test_an_old_word_is_read_with_a_warning_that_names_the_new_one(
         ("batch-bytes", "-1", "found -1", "above 0"),
         ("poll-interval", "1", "found 1", '"500ms"'),
         ("poll-interval", '"1 week"', "'1 week'", '"7d"'),
-        ("log-retention", "0", "found 0", "a number of batches"),
         ("on-reject", '"ignore"', "'ignore'", '"stop", "quarantine", "continue"'),
         ("late-rows", '"drop"', "'drop'", '"fail", "apply-if-newest"'),
         ("source-timezone", '"Mars/Base"', "'Mars/Base'", "IANA"),
@@ -148,7 +170,7 @@ def test_a_wrong_value_is_refused_with_what_is_allowed(
 def test_all_mistakes_are_reported_at_once(folder: Path) -> None:
     message = refused(
         folder,
-        job={"name": '"shop"', "batch_rows": "3", "on-reject": '"halt"'},
+        job={"batch_rows": "3", "on-reject": '"halt"'},
         source=FILES | {"protocol": '"simpel"', "path": '"nowhere"'},
         sink={"kind": '"delta"'},
         spark={"executor.memory": '"2g"'},
@@ -160,7 +182,7 @@ def test_all_mistakes_are_reported_at_once(folder: Path) -> None:
     for part in (
         "unknown section or key `jobs`; did you mean `job`?",
         "[job]: unknown key `batch_rows`; did you mean `batch-rows`?",
-        "[job] state: missing",
+        "[job] name: missing",
         "[job] on-reject: found 'halt'",
         "[source] protocol: found 'simpel'",
         f"[source] path: found 'nowhere', but there is no file or folder {folder / 'nowhere'}",
@@ -364,9 +386,15 @@ def test_the_identity_needs_neither_source_nor_secret(folder: Path, monkeypatch:
     broken = {"kind": '"kafka"', "bootstrap-servers": '"${env:NOT_SET}"'}
     path = write(folder, job=JOB | {"batch-rows": "-1"}, source=broken)
     identity = load_identity(path)
-    assert (identity.name, identity.state) == ("shop", folder / "state/shop")
-    assert (identity.warehouse, identity.catalog) == (str(folder / "lake"), "lake")
-    path = write(folder, sink=SINK | {"warehouse": '"s3a://${env:NOT_SET}"'})
-    assert load_identity(path).warehouse is None
-    with pytest.raises(UsageError, match="state: missing"):
-        load_identity(write(folder, job={"name": '"x"'}))
+    assert (identity.name, identity.sink) == ("shop", IcebergConfig(warehouse=str(folder / "lake")))
+    with pytest.raises(UsageError, match=r"\[sink\] warehouse: .*NOT_SET"):
+        load_identity(write(folder, sink=SINK | {"warehouse": '"s3a://${env:NOT_SET}"'}))
+    with pytest.raises(UsageError, match="name: missing"):
+        load_identity(write(folder, job={}))
+
+
+@pytest.mark.parametrize("key", ["state", '"state.endpoint"'])
+def test_a_place_for_the_state_is_a_mistake(folder: Path, key: str) -> None:
+    for load in (load_job, load_identity):
+        with pytest.raises(UsageError, match=r"\[job\] state: the state of a job is kept in the lake.*; remove this"):
+            load(write(folder, job=JOB | {key: '"state/shop"'}))

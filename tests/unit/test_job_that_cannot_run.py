@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.test_job_file import JOB, KAFKA, SINK, load, refused
+from tests.unit.test_job_file import KAFKA, SINK, load, refused
 
 
 @pytest.fixture
@@ -44,9 +44,3 @@ def test_masters_that_spark_knows(folder: Path, master: str) -> None:
     spark = {'"spark.master"': f'"{master}"', '"spark.executor.memory"': '"2g"', '"spark.driver.memory"': '"1024"'}
     sink = SINK | {"warehouse": '"s3://lake/house"', '"catalog.type"': '"glue"'}
     assert load(folder, source=KAFKA, sink=sink, spark=spark).spark["spark.master"] == master
-
-
-@pytest.mark.parametrize("state", ["lake", "./lake/", "file/../lake"])
-def test_the_state_is_not_kept_where_the_warehouse_is(folder: Path, state: str) -> None:
-    text = refused(folder, job=JOB | {"state": f'"{state}"'})
-    assert f"[job] state: found '{folder / 'lake'}', which is the warehouse; name another place" in text

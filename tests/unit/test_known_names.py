@@ -9,7 +9,7 @@ from ticdc_spark.ddl.known_names import KnownNames, Names
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.references import references, with_names
 from ticdc_spark.model import Column, ColumnType, SchemaChange, Table, TableName
-from ticdc_spark.replicate.plan.spelling import by_source, databases_after, landing_names, spell
+from ticdc_spark.replicate.plan.spelling import by_source, databases_after, scan_names, spell
 from ticdc_spark.replicate.state.progress import Progress, QueuedDdl, TableState
 from ticdc_spark.spark.decode.control import BootstrapRead, DdlRead
 
@@ -120,7 +120,7 @@ def ddl(query: str, ts: int, schema: str = "s", table: str = "", offset: int = 0
 
 
 def spelled(progress: Progress, *events: DdlRead) -> list[SchemaChange]:
-    found = spell(progress, events, landing_names(progress)).controls
+    found = spell(progress, events, scan_names(progress)).controls
     return [event.change for event in found if isinstance(event, DdlRead)]
 
 
@@ -167,7 +167,7 @@ def test_a_table_of_which_a_message_tells_the_schema_gets_its_known_name() -> No
     table = Table(schema="S", name="T", columns=columns)
     progress = Progress(job="j", tables=(TableState(schema="s", name="t"),))
     read = BootstrapRead(topic="t", partition=0, offset=0, seq=0, table=table)
-    (found,) = spell(progress, [read], landing_names(progress)).controls
+    (found,) = spell(progress, [read], scan_names(progress)).controls
     assert isinstance(found, BootstrapRead)
     assert (found.table.schema, found.table.name, found.table.columns) == ("s", "t", columns)
 
@@ -178,7 +178,7 @@ def test_a_queued_ddl_of_a_table_that_was_not_known_finds_it_later() -> None:
     waits = QueuedDdl(change=first.change, topic="t", partition=0, offset=0)
     progress = Progress(job="j", ddls=(waits,))
     create = ddl("CREATE TABLE a (id INT PRIMARY KEY)", 40)
-    (queued,) = spell(progress, [create], landing_names(progress)).progress.ddls
+    (queued,) = spell(progress, [create], scan_names(progress)).progress.ddls
     assert change_tables(queued.change) == ((("s", "a"),), (("s", "b"),))
 
 

@@ -8,18 +8,28 @@ from typing import Any
 
 import pytest
 
+from tests.memory_sink.lake import Lake
+from tests.memory_sink.letters import open_letters
+from tests.memory_sink.rows import MemoryRows
+from tests.memory_sink.sink import MemorySink
+from tests.memory_sink.state import MemoryState
 from tests.reference.workloads import FAULTS, messages_of, truth_of
+from tests.workload import Truth
+from ticdc_spark.changes.opening import Opening
+from ticdc_spark.changes.scan import ScanPlan
 from ticdc_spark.config.job import FilesSource, IcebergConfig, Job
-from ticdc_spark.model import Message, Offsets
+from ticdc_spark.errors import SourceChanged
+from ticdc_spark.model import Envelope, Message, Offsets
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.names import escape
+from ticdc_spark.protocols import decoder
+from ticdc_spark.replicate.state.owner import this_process
 from ticdc_spark.replicate.state.progress import Plan, Progress
 from ticdc_spark.replicate.state.requests import Request
+from ticdc_spark.replicate.state.store import JobStore, ask, read_state, take_over
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.sinks.memory.lake import Lake
-from ticdc_spark.sinks.memory.sink import MemorySink
+from ticdc_spark.spark.decode.control import ControlEvent
 from ticdc_spark.spark.types import LakeOptions, lake_columns, to_arrow
-from ticdc_spark.workload import Truth
 
 
 class ListSource:
@@ -41,14 +51,17 @@ class ListSource:
     def end_offsets(self) -> Offsets:
         return {place: held[-1].offset + 1 for place, held in self.held.items()}
 
-    def notes(self, read: Offsets) -> dict[str, str]:
+    def notes(self, read: Offsets) -> dict[tuple[str, str], str]:
         return {}
 
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         share = min(1.0, max_rows / max(1, sum(end[p] - start.get(p, 0) for p in end)))
         return {p: min(end[p], start.get(p, 0) + max(1, int((end[p] - start.get(p, 0)) * share))) for p in end}
 
-    def read(self, start: Offsets, end: Offsets) -> list[Message]:
+    def offsets_since(self, commit_ts: int) -> Offsets:
+        return self.beginning_offsets()
+
+    def read(self, start: Offsets, end: Offsets, session: Any = None) -> list[Message]:
         return [m for p, last in end.items() for m in self.held[p] if start.get(p, 0) <= m.offset < last]
 
     def first_messages(self, start: Offsets, end: Offsets, limit: int) -> list[Any]:
@@ -56,48 +69,47 @@ class ListSource:
 
 
 class Kept:
-    """A progress store in memory."""
+    """The state of a job in memory."""
 
     def __init__(self) -> None:
-        self.progress: Progress | None = None
-        self.plan: Plan | None = None
-        self.waiting: dict[str, Request] = {}
+        self.states = MemoryState("job")
 
-    def load(self) -> Progress | None:
-        return self.progress
-
-    def save(self, progress: Progress) -> None:
-        self.progress = progress
-
-    def load_plan(self) -> Plan | None:
-        return self.plan
-
-    def save_plan(self, plan: Plan) -> None:
-        self.plan = plan
-
-    def requests(self) -> dict[str, Request]:
-        return dict(self.waiting)
+    def owned(self) -> JobStore:
+        """The state as the process has it that takes the job now, whoever had it."""
+        return take_over(self.states, self.states.load(), "job", this_process())
 
     def ask(self, request: Request) -> None:
-        self.waiting[f"{len(self.waiting):04d}"] = request
+        ask(self.states, request)
 
-    def remove_request(self, name: str) -> None:
-        self.waiting.pop(name, None)
+    def load(self) -> Progress | None:
+        return read_state(self.states).progress
 
+    @property
+    def progress(self) -> Progress | None:
+        return self.load()
 
-class NoLease:
-    def check(self) -> None:
-        return
+    @property
+    def plan(self) -> Plan | None:
+        return read_state(self.states).plan
 
 
 def job_of(folder: Path, **keys: Any) -> Job:
     source, sink = FilesSource(path=folder, protocol="simple"), IcebergConfig(warehouse="memory")
-    return Job(name="job", state=folder, file=folder / "job.toml", source=source, sink=sink, **keys)
+    return Job(name="job", file=folder / "job.toml", source=source, sink=sink, **keys)
 
 
-def run(job: Job, source: ListSource, lake: Lake, store: Kept) -> Steps:
+def run(job: Job, source: ListSource, lake: Lake, store: Kept, rows: type[MemoryRows] = MemoryRows) -> Steps:
     steps = Steps(
-        job, source, MemorySink(lake), NoLease(), store, protocol="simple", registry=None, bounded=True, until_ts=None
+        job,
+        source,
+        MemorySink(lake),
+        rows(source, Opening(protocol="simple")),
+        open_letters(lake, job.name),
+        store.owned(),
+        protocol="simple",
+        registry=None,
+        bounded=True,
+        until_ts=None,
     )
     targets = source.end_offsets()
     while steps.batch(targets, lambda _phase, _batch: None).left:
@@ -132,3 +144,35 @@ def test_the_tables_equal_the_truth(tmp_path: Path, batch_rows: int) -> None:
     for name, rows in expected.items():
         assert in_order(found[name]) == in_order(rows), name
     assert all(table.clean for table in steps.progress.tables if not table.dropped)
+
+
+class Compacted(MemoryRows):
+    """Between a scan and the time when rows are applied, Kafka removes every second row."""
+
+    def scan(self, plan: ScanPlan, starts: Offsets, end_offsets: Offsets, count: int) -> list[ControlEvent]:
+        found = super().scan(plan, starts, end_offsets, count)
+        self.keep(())
+        assert isinstance(self._source, ListSource)
+        for messages in self._source.held.values():
+            rows = [one for one in messages if is_row(one)]
+            messages[:] = [one for one in messages if one not in rows[1:-1:2]]
+        return found
+
+
+def is_row(message: Message) -> bool:
+    return any(isinstance(event, Envelope) for event in decoder("simple").open_message(message.key, message.value))
+
+
+def test_rows_that_are_gone_when_they_are_to_be_applied_stop_the_job_before_it_writes(tmp_path: Path) -> None:
+    lake, source, store = Lake(), ListSource(messages_of(FAULTS)), Kept()
+    job = job_of(tmp_path, parallel_tables=1)
+    with pytest.raises(
+        SourceChanged, match=r"`\w+`\.`\w+`: \d+ rows were read, and the topic had \d+ .*rebuild job.toml"
+    ):
+        run(job, source, lake, store, Compacted)
+    assert not any(table.named_rows() for table in lake.tables.values())
+    whole = ListSource(messages_of(FAULTS))
+    run(job, whole, lake, store)
+    found = {name: table.named_rows() for name, table in lake.tables.items()}
+    for name, rows in lake_rows(truth_of(FAULTS)).items():
+        assert in_order(found[name]) == in_order(rows), name

@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 
 from tests.contract import SinkContract
-from tests.contract.member import Guard, Member, Rows
+from tests.contract.capabilities import CapabilitiesContract
+from tests.contract.member import OPENING, Guard, Member, Rows
+from tests.memory_sink.lake import Field, Lake, MemoryTable
+from tests.memory_sink.letters import open_letters
+from tests.memory_sink.rows import MemoryRows
+from tests.memory_sink.sink import MemorySink
 from ticdc_spark.model import TableName
-from ticdc_spark.sinks.memory.lake import Field, Lake, MemoryTable
-from ticdc_spark.sinks.memory.sink import MemorySink
+from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.spark.types import LakeColumn
 
 
@@ -62,32 +66,41 @@ class MemoryOthers:
         self._put(table, [{ids[name]: value for name, value in row.items()} for row in rows], "append")
 
 
+FEW = Capabilities(rename=False, full_reads=False, ordered_upsert=False, time_travel=False)
+
+
+def member_of(capabilities: Capabilities) -> Member:
+    """A lake in memory."""
+    lake, guard = Lake(), Guard()
+
+    letters = open_letters(lake, "contract", guard)
+    return Member(
+        sink=MemorySink(lake, guard, capabilities),
+        rows_of=lambda topic: MemoryRows(topic, OPENING),
+        letters=letters,
+        kept=lambda: sorted(
+            (batch, stage, one.offset, one.reason)
+            for (batch, stage), kept in lake.letters["contract"].items()
+            for one in kept
+        ),
+        guard=guard,
+        others=MemoryOthers(lake),
+        read=lambda table: lake.table(table).named_rows(),
+        schema="s",
+    )
+
+
 class TestMemorySink(SinkContract):
     """``MemorySink``."""
 
     @pytest.fixture
     def member(self) -> Member:
-        lake, guard = Lake(), Guard()
-        sink = MemorySink(lake, guard)
-        log = sink.changelog("contract")
+        return member_of(Capabilities())
 
-        def letters(generation: int) -> list[tuple[int, str, int, str]]:
-            held = lake.logs["contract"].letters
-            return sorted(
-                (batch, stage, one.offset, one.reason)
-                for (of, batch, stage), rejects in held.items()
-                for one in rejects
-                if of == generation
-            )
 
-        return Member(
-            sink=sink,
-            log=log,
-            guard=guard,
-            others=MemoryOthers(lake),
-            read=lambda table: lake.table(table).named_rows(),
-            letters=letters,
-            messages=list,
-            schema="s",
-            generation=1,
-        )
+class TestSinkOfFewCapabilities(CapabilitiesContract):
+    """What it cannot do is refused."""
+
+    @pytest.fixture
+    def member(self) -> Member:
+        return member_of(FEW)

@@ -1,4 +1,4 @@
-"""How Debezium's own connector is configured: on the command line, in a job file, and in landing tasks."""
+"""How Debezium's own connector is configured: on the command line, in a job file, and in the tasks of a scan."""
 
 from __future__ import annotations
 
@@ -7,22 +7,20 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import pyarrow as pa
 import pytest
 from click.testing import CliRunner, Result
 
 from tests.recorded_topics import Line, write_json
 from tests.unit.debezium_connect import change
 from tests.unit.test_job_file import FILES, KAFKA, load, refused
+from ticdc_spark.changes.opening import Messages, Opener
 from ticdc_spark.cli import main
 from ticdc_spark.config.job import NATIVE, native_of
 from ticdc_spark.errors import UsageError
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.debezium.decode import DECODER
 from ticdc_spark.protocols.debezium.native import NativeModes, read_modes
-from ticdc_spark.replicate.landing import landing_plan
-from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.spark.decode.envelopes import land
+from ticdc_spark.replicate.scanning import opening_of
 
 PRECISE = {"decimal-handling-mode": "precise", "binary-handling-mode": "hex"}
 DDL = {
@@ -70,11 +68,11 @@ def test_it_is_set_on_the_command_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (["--debezium", "decimal.handling.mode=exact"], "allowed: precise, string, double"),
         (
-            ["--debezium", "snapshot.mode=never"],
-            "no property 'snapshot.mode' that matters here; allowed: binary.handling",
+            ["--debezium", "decimal.handling.mode=exact"],
+            "--debezium decimal.handling.mode: found 'exact'; allowed: \"pr",
         ),
+        (["--debezium", "snapshot.mode=never"], "--debezium: found `snapshot.mode`; allowed: decimal.handling.mode, "),
         (["--debezium", "decimal.handling.mode"], "write key=value"),
         (["--protocol", "simple", "--debezium", "time.precision.mode=connect"], "the protocol is simple"),
         (["--protocol", "avro", "--debezium", "time.precision.mode=connect"], "the protocol is avro"),
@@ -94,8 +92,7 @@ def test_it_is_set_in_a_job_file(tmp_path: Path, source: dict[str, str]) -> None
         plain = {key: value for key, value in source.items() if key != "protocol"}
         job = load(tmp_path, source=plain | protocol | keys)
         assert native_of(job.source) == PRECISE
-        plan = landing_plan(job, "debezium", None, Progress(job="j"), 1, None)
-        assert plan.native == PRECISE
+        assert opening_of(job, "debezium", None, None).native == PRECISE
     assert native_of(load(tmp_path, source=source).source) == {}
 
 
@@ -116,16 +113,13 @@ def test_what_a_job_file_may_not_contain(tmp_path: Path, keys: dict[str, str], w
     assert words in refused(tmp_path, source=FILES | keys)
 
 
-def test_landing_reads_by_it(tmp_path: Path) -> None:
+def test_a_scan_reads_by_it(tmp_path: Path) -> None:
     (tmp_path / "recorded").mkdir()
     keys = {key: f'"{value}"' for key, value in PRECISE.items()}
     job = load(tmp_path, source=FILES | {"protocol": '"debezium"'} | keys)
-    message = {"topic": ["t"], "partition": pa.array([0], pa.int32()), "offset": [0]}
-    value = {"key": pa.array([None], pa.binary()), "value": [change("c", None, {"id": 1, "n": "BNI="}, [])]}
-    plan = landing_plan(job, "debezium", None, Progress(job="j"), 1, None)
-    found = [row for part in land(plan)([pa.RecordBatch.from_pydict(message | value)]) for row in part.to_pylist()]
-    (row,) = (row for row in found if row["kind"] == "row")
-    assert row["after"].startswith(b'!{"modes":') and b'"precise"' in row["after"]
+    messages = Messages(["t"], [0], [0], [None], [change("c", None, {"id": 1, "n": "BNI="}, [])])
+    (row,) = Opener(opening_of(job, "debezium", None, None)).open(messages).rows
+    assert row.after is not None and row.after.startswith(b'!{"modes":') and b'"precise"' in row.after
 
 
 def test_the_keys_are_those_of_the_modes() -> None:

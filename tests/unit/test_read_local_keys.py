@@ -12,7 +12,7 @@ from ticdc_spark.mysql import parse_type
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.protocols.canal_json.decode import DECODER
 from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig, encoder
-from ticdc_spark.spark.decode.rows import BAD, LOG_COLUMNS, read_rows
+from ticdc_spark.spark.decode.rows import BAD, RAW_COLUMNS, read_rows
 from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.types import LakeOptions, lake_columns
 
@@ -36,7 +36,7 @@ def read(at: str, seen: str, ambiguous: Literal["earlier", "later", "reject"] = 
     assert isinstance(envelope, Envelope)
     row = {"topic": "t", "partition": 0, "offset": 0, "seq": 0, "op": "insert", "schema_key": "", "commit_ts": 5}
     row |= {"partial": False, "before": None, "after": envelope.after, "checksum": None, "corrupted": None}
-    batch = pa.RecordBatch.from_pylist([{name: row[name] for name in LOG_COLUMNS}])
+    batch = pa.RecordBatch.from_pylist([{name: row[name] for name in RAW_COLUMNS}])
     batch = batch.set_column(8, "before", pa.nulls(1, pa.binary()))
     plan = ReadPlan(
         protocol="canal-json",

@@ -16,15 +16,19 @@ from tests.reference.applier import Applier, ends_of, run
 from tests.reference.faults import by_partition, interleaved
 from tests.reference.state import Lake
 from tests.reference.workloads import columns_of, configs, messages_of, read_unevenly, rows_of, truth_of
+from tests.workload import WorkloadConfig, dispatch, generate, truth_at
 from ticdc_spark.errors import LateRow, SchemaMissing
 from ticdc_spark.model import Bootstrap, Message, SchemaChange
 from ticdc_spark.protocols.base import Decoder, Encoder, ReadOptions
 from ticdc_spark.protocols.canal_json import decode as canal_json
+from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig
+from ticdc_spark.protocols.canal_json.encode import encoder as canal_json_encoder
 from ticdc_spark.protocols.debezium import decode as debezium
 from ticdc_spark.protocols.debezium import encode as debezium_encode
 from ticdc_spark.protocols.open import decode as open_protocol
+from ticdc_spark.protocols.open.encode import OpenConfig
+from ticdc_spark.protocols.open.encode import encoder as open_encoder
 from ticdc_spark.protocols.simple.decode import DECODER
-from ticdc_spark.workload import WorkloadConfig, dispatch, generate, truth_at
 
 
 @given(configs)
@@ -38,9 +42,9 @@ def test_messages_lead_to_the_true_tables(config: WorkloadConfig) -> None:
 
 
 SQL_PROTOCOLS: dict[str, tuple[Encoder, Decoder]] = {
-    "open": (open_protocol.encoder(open_protocol.OpenConfig()), open_protocol.DECODER),
+    "open": (open_encoder(OpenConfig()), open_protocol.DECODER),
     "canal-json": (
-        canal_json.encoder(canal_json.CanalJsonConfig(enable_tidb_extension=True, build_ts=lambda: 0)),
+        canal_json_encoder(CanalJsonConfig(enable_tidb_extension=True, build_ts=lambda: 0)),
         canal_json.DECODER,
     ),
     "debezium": (

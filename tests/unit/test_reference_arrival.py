@@ -13,19 +13,21 @@ from tests.reference.applier import run
 from tests.reference.arrival import ArrivalApplier, Milliseconds
 from tests.reference.faults import by_partition, interleaved
 from tests.reference.workloads import configs, rows_of, truth_of
+from tests.workload import WorkloadConfig, dispatch, generate
 from ticdc_spark.errors import RejectedMessage, SchemaMissing, UnsupportedDdl
 from ticdc_spark.model import Message
 from ticdc_spark.mysql import tso
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.protocols.canal_json import decode as canal_json
+from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig
+from ticdc_spark.protocols.canal_json.encode import encoder as canal_json_encoder
 from ticdc_spark.protocols.debezium import decode as debezium
 from ticdc_spark.protocols.debezium.encode import DebeziumConfig
 from ticdc_spark.protocols.debezium.encode import encoder as debezium_encoder
-from ticdc_spark.workload import WorkloadConfig, dispatch, generate
 
 DEBEZIUM = debezium_encoder(DebeziumConfig(debezium_disable_schema=True, build_ts=lambda: 0))
 """Without the TiDB extension: commit_ts, but no watermarks."""
-CANAL = canal_json.encoder(canal_json.CanalJsonConfig(build_ts=lambda: 0))
+CANAL = canal_json_encoder(CanalJsonConfig(build_ts=lambda: 0))
 
 
 def sent(config: WorkloadConfig) -> list[Message]:

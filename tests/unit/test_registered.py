@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 
 from tests.unit.avro_examples import Registry
@@ -14,15 +16,7 @@ from ticdc_spark.protocols.debezium_avro.encode import DebeziumAvroConfig
 from ticdc_spark.protocols.debezium_avro.encode import encoder as debezium_avro
 from ticdc_spark.replicate.schemas.registered import Registered, restrict_columns
 from ticdc_spark.replicate.state.progress import PendingRows, Progress
-from ticdc_spark.spark.decode.control import (
-    SCHEMA_IDS,
-    Control,
-    ControlEvent,
-    RowCounts,
-    RowsRead,
-    SchemaIds,
-    read_control,
-)
+from ticdc_spark.spark.decode.control import ControlEvent, RowCounts, RowsRead, SchemaIds, SchemaIdsRead
 from ticdc_spark.wire.confluent import schema_id
 
 PRIMARY = Index(name="primary", unique=True, primary=True, nullable=False, columns=("id",))
@@ -34,31 +28,20 @@ def table(name: str, *more: str) -> Table:
     return Table(schema="a db", name=name, columns=columns, indexes=(PRIMARY,))
 
 
-def control(
-    kind: str, schema: str = "", name: str = "", key: str | None = None, text: str | None = None
-) -> ControlEvent:
-    return read_control(
-        Control(
-            kind=kind,
-            topic="t",
-            partition=0,
-            offset=-1,
-            seq=0,
-            schema=schema,
-            table=name,
-            schema_key=key,
-            commit_ts=0,
-            control=text,
-        )
-    )
+PLACE: dict[str, Any] = {"topic": "t", "partition": 0, "offset": -1, "seq": 0}
+
+
+def named(ids: SchemaIds) -> ControlEvent:
+    return SchemaIdsRead(**PLACE, ids=ids)
 
 
 def rows(schema: str, name: str, key: str) -> ControlEvent:
-    return control("summary", schema, name, key, msgspec.json.encode(RowCounts(rows=1)).decode())
+    about = {"schema": schema, "table": name, "schema_key": key, "sent": (schema, name)}
+    return RowsRead(**PLACE, **about, summary=RowCounts(rows=1))
 
 
-def landed(protocol: str, *tables: Table) -> tuple[Registered, list[ControlEvent]]:
-    """What landing returns for a row of each table."""
+def scanned(protocol: str, *tables: Table) -> tuple[Registered, list[ControlEvent]]:
+    """What a scan returns for a row of each table."""
     registry, controls = Registry(), []
     to = debezium_avro(DebeziumAvroConfig(), registry) if protocol != "avro" else avro(AvroConfig(), registry)
     for of in tables:
@@ -66,7 +49,7 @@ def landed(protocol: str, *tables: Table) -> tuple[Registered, list[ControlEvent
         (one,) = to.rows([RowChange(op="insert", table=of, commit_ts=1 << 20, after=row)])
         assert one.key is not None and one.value is not None
         ids = SchemaIds(schema_id(one.key), schema_id(one.value))
-        controls.append(control(SCHEMA_IDS, text=msgspec.json.encode(ids).decode()))
+        controls.append(named(ids))
         controls.append(rows(of.schema, of.name, str(ids.value)))
     registered = Registered(registry.schemas)
     registered.protocol = protocol
@@ -75,7 +58,7 @@ def landed(protocol: str, *tables: Table) -> tuple[Registered, list[ControlEvent
 
 
 def test_debeziums_tables_are_named_as_their_rows_are() -> None:
-    registered, controls = landed("debezium-avro", table("a.b"), table("a.b", "more"), table("c"))
+    registered, controls = scanned("debezium-avro", table("a.b"), table("a.b", "more"), table("c"))
     found = registered.tables(controls)
     assert [(known.schema, known.name, known.key) for known in found] == [
         ("a db", "a.b", "2"),
@@ -87,26 +70,26 @@ def test_debeziums_tables_are_named_as_their_rows_are() -> None:
 
 
 def test_avros_tables_are_named_by_their_schemas() -> None:
-    registered, controls = landed("avro", table("c"))
+    registered, controls = scanned("avro", table("c"))
     (known,) = registered.tables(controls)
     assert (known.schema, known.name, known.key) == ("a_db", "c", "2")
 
 
 def test_tables_have_the_names_by_which_their_rows_land() -> None:
-    registered, controls = landed("avro", table("c"))
+    registered, controls = scanned("avro", table("c"))
     (known,) = registered.tables(controls, Names(live=(("A_db", "C"),)))
     assert (known.schema, known.name, known.table.schema, known.table.name) == ("A_db", "C", "A_db", "C")
 
 
 def test_deletes_among_watermarks_name_a_schema_of_keys() -> None:
-    registered, controls = landed("avro", table("c", "more"))
+    registered, controls = scanned("avro", table("c", "more"))
     deleted = rows("a_db", "c", "1")
     by_values = registered.add_schemas(Progress(job="j"), [*controls, deleted], None)
     assert [known.key for known in by_values.schemas] == ["2"]
     reported = registered.add_schemas(Progress(job="j"), [*controls, deleted], "watermark")
     assert {known.key: len(known.table.columns) for known in reported.schemas if known.name == "c"} == {"2": 2, "1": 1}
     pending = PendingRows(
-        batch=1, schema="a_db", name="c", schema_key="1", rows=1, min_ts=1, max_ts=1, topic="t", partition=0
+        first=0, end=9, schema="a_db", name="c", schema_key="1", rows=1, min_ts=1, max_ts=1, topic="t", partition=0
     )
     later = registered.add_schemas(msgspec.structs.replace(Progress(job="j"), pending=(pending,)), [], "watermark")
     assert [(known.name, known.key) for known in later.schemas] == [("c", "1")]
@@ -115,21 +98,21 @@ def test_deletes_among_watermarks_name_a_schema_of_keys() -> None:
 
 
 def test_schemas_that_are_none_of_debeziums_give_no_table() -> None:
-    registered, controls = landed("avro", table("c"))
+    registered, controls = scanned("avro", table("c"))
     registered.protocol = "debezium-avro"
     assert registered.tables(controls) == []
 
 
 def test_a_schema_without_rows_gives_no_table() -> None:
-    registered, controls = landed("debezium-avro", table("c"))
+    registered, controls = scanned("debezium-avro", table("c"))
     assert registered.tables([event for event in controls if not isinstance(event, RowsRead)]) == []
 
 
 def test_of_two_keys_beside_one_value_the_older_counts_however_they_come() -> None:
-    registered, controls = landed("debezium-avro", table("c"))
+    registered, controls = scanned("debezium-avro", table("c"))
     (known,) = registered.tables(controls)
     keyless = SchemaIds(None, int(known.key))
     later = SchemaIds(99, int(known.key))
-    more = [control(SCHEMA_IDS, text=msgspec.json.encode(pair).decode()) for pair in (keyless, later)]
+    more = [named(pair) for pair in (keyless, later)]
     for order in ([*controls, *more], [*more, *controls]):
         assert registered.tables(order) == [known]

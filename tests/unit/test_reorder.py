@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
+from tests.workload import Workload, WorkloadConfig, dispatch, write_topic
 from ticdc_spark.capture.base import CapturedDdl, CaptureState, Transaction, follow
 from ticdc_spark.capture.stream import open_stream
 from ticdc_spark.errors import LateRow, RejectedMessage, SchemaMissing, SourceFault, UsageError
 from ticdc_spark.model import Message, RowChange, SchemaChange
 from ticdc_spark.protocols.encoder_options import target_encoder
-from ticdc_spark.workload import Workload, WorkloadConfig, dispatch, write_topic
 
 FAULTY = WorkloadConfig(
     seed=11,

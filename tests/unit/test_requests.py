@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
+from tests.memory_sink.sink import MemorySink
 from tests.unit.test_holes.changefeed import SCHEMA
 from tests.unit.test_holes.shop import Shop, after_every_death
-from ticdc_spark.errors import DecisionNeeded, EnvironmentFault, LeaseHeld
+from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.protocols.base import Encoded
-from ticdc_spark.replicate.state.lease import FencedStore
 from ticdc_spark.replicate.state.progress import Progress, TableState
-from ticdc_spark.replicate.state.requests import Clear, Rebuild, Request, Resume, folded, take
-from ticdc_spark.replicate.state.store import Store
-from ticdc_spark.sinks.memory.sink import MemorySink
+from ticdc_spark.replicate.state.requests import Clear, Rebuild, Request, Resume, folded
 
 T = (SCHEMA, "t")
 REQUESTS: tuple[Request, ...] = (Rebuild(tables=(T,), at=7), Resume(tables=(T,)), Clear(tables=(T,)))
@@ -47,7 +44,7 @@ def with_message_lost(**job: Any) -> Shop:
 
 
 def waiting(shop: Shop) -> list[Request]:
-    return list(shop.lab.state.requests().values())
+    return list(shop.lab.state.requests())
 
 
 def same_process(shop: Shop, before: object) -> bool:
@@ -175,15 +172,6 @@ def test_a_death_at_any_point_leaves_a_table_that_is_read_again() -> None:
     assert after_every_death(asked_to_rebuild, judge, rows=2) > 10
 
 
-@pytest.mark.parametrize("make", [asked_to_resume, asked_to_rebuild])
-def test_a_request_is_saved_before_it_is_removed(make: Callable[[], Shop]) -> None:
-    shop = make()
-    shop.dies("remove a request")
-    (request,) = waiting(shop)
-    progress = shop.lab.state.progress
-    assert progress is not None and folded(progress, request) == progress, "taken twice, it changes nothing more"
-
-
 def test_a_rebuild_waits_where_the_job_has_no_source_to_read_from() -> None:
     shop = made()
     shop.lab.state.ask(Rebuild(tables=(T,)))
@@ -197,45 +185,9 @@ def test_a_rebuild_waits_where_the_job_has_no_source_to_read_from() -> None:
     assert not waiting(shop) and shop.condition("t") == "clean"
 
 
-def test_an_overtaken_job_removes_no_request() -> None:
-    """The new owner may have read the progress before this one saved it."""
-    shop = asked_to_resume()
-    assert shop.fence is not None
-    store = FencedStore(shop.lab.state, shop.fence)
-    (name,) = store.requests()
-    shop.fence.record.epoch += 1
-    with pytest.raises(LeaseHeld):
-        store.remove_request(name)
-    assert waiting(shop)
-
-
 def test_a_request_changes_only_tables_that_it_fits() -> None:
     well = TableState(schema=SCHEMA, name="t", cleared=5)
     other = TableState(schema=SCHEMA, name="u", quarantined="a", diverged_since=3)
     progress = Progress(job="shop", tables=(well, other))
     for request in REQUESTS[1:]:
         assert folded(progress, request) == progress
-
-
-def test_requests_wait_in_the_state_folder_in_their_order(tmp_path: Path) -> None:
-    store = Store(tmp_path / "state")
-    assert store.requests() == {}
-    for request in REQUESTS:
-        store.ask(request)
-    (tmp_path / "state" / "requests" / "0.json.17.tmp").write_bytes(b"{")
-    found = Store(tmp_path / "state").requests()
-    assert tuple(found.values()) == REQUESTS
-    after = take(store, Progress(job="shop"), reads=True)
-    assert after is not None
-    assert [(one.schema, one.name, one.at, one.asked) for one in after.wanted] == [(*T, 7, True)]
-    assert (store.load(), store.requests()) == (after, {})
-    store.remove_request(next(iter(found)))
-
-
-@pytest.mark.parametrize("content", [b"{", b'{"request": "drop", "tables": []}', b'{"request": "resume", "tables": 1}'])
-def test_a_request_that_cannot_be_read_is_named(tmp_path: Path, content: bytes) -> None:
-    file = tmp_path / "requests" / "x.json"
-    file.parent.mkdir()
-    file.write_bytes(content)
-    with pytest.raises(EnvironmentFault, match=rf"^{file} cannot be read: .*; remove it, and give the command again$"):
-        Store(tmp_path).requests()

@@ -7,19 +7,15 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.job_state import owned, put, read
 from ticdc_spark.cli import main
-from ticdc_spark.config.load import load_job
 from ticdc_spark.replicate.run.heart import Heart
-from ticdc_spark.replicate.state.lease import acquire
-from ticdc_spark.replicate.state.lease_store import lease_store, this_process
 from ticdc_spark.replicate.state.progress import Progress, TableState, WantedLoad
 from ticdc_spark.replicate.state.requests import take
-from ticdc_spark.replicate.state.store import Store
 
 JOB = """
 [job]
 name = "shop"
-state = "state"
 [source]
 kind = "files"
 path = "topic"
@@ -41,16 +37,16 @@ def job_file(tmp_path: Path) -> Path:
         TableState(schema="s", name="b", applied=6, quarantined="bad message", diverged_since=6),
         TableState(schema="s", name="c", applied=9),
     )
-    Store(tmp_path / "state").save(Progress(job="shop", generation=1, batch=3, applied=9, tables=tables))
+    put(path, Progress(job="shop", generation=1, batch=3, applied=9, tables=tables))
     return path
 
 
 def taken(job_file: Path) -> Progress:
     """The progress once the job has taken what was asked of it."""
-    store = Store(job_file.parent / "state")
-    progress = store.load()
-    assert progress is not None
-    return take(store, progress, reads=True) or progress
+    with owned(job_file) as store:
+        progress = store.load()
+        assert progress is not None
+        return take(store, progress, reads=True) or progress
 
 
 def quarantined(job_file: Path) -> list[str]:
@@ -97,10 +93,10 @@ def test_what_is_not_meant_changes_nothing(
     assert quarantined(job_file) == ["a", "b"]
 
 
-def test_a_running_job_is_asked_without_its_lease_and_status_shows_what_waits(job_file: Path) -> None:
-    job, run = load_job(job_file), CliRunner()
-    with acquire(lease_store(job.sink.warehouse, job.sink.catalog, job.name, job.state), this_process("shop", None)):
-        Heart(Store(job.state)).beat("waiting", 3)
+def test_a_running_job_is_asked_beside_its_owner_and_status_shows_what_waits(job_file: Path) -> None:
+    run = CliRunner()
+    with owned(job_file) as store:
+        Heart(store.states).beat("waiting", 3)
         done = run.invoke(main, ["resume", str(job_file), "--all"])
         cleared = run.invoke(main, ["resume", str(job_file), "s.b", "--clear-diverged"])
         shown = run.invoke(main, ["status", str(job_file)])
@@ -132,7 +128,7 @@ def test_a_rebuild_that_is_not_possible_asks_for_nothing(
     done = CliRunner().invoke(main, ["rebuild", str(job_file), *tables])
     assert done.exit_code == 2
     assert re.search(message, " ".join((done.output + capsys.readouterr().err).split()))
-    assert not Store(job_file.parent / "state").requests()
+    assert not read(job_file).requests
 
 
 def test_tables_are_asked_to_be_read_again(job_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -160,6 +156,6 @@ def dump(job_file: Path) -> None:
 
 
 def test_a_job_without_progress_has_nothing_to_resume(job_file: Path) -> None:
-    (job_file.parent / "state" / "progress.json").unlink()
+    job_file.write_text(job_file.read_text().replace('name = "shop"', 'name = "another"'))
     done = CliRunner().invoke(main, ["resume", str(job_file), "--all"])
     assert done.exit_code == 2

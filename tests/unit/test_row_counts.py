@@ -4,17 +4,20 @@ from pathlib import Path
 
 import pytest
 
+from tests.memory_sink.lake import Lake
+from tests.memory_sink.letters import open_letters
+from tests.memory_sink.rows import MemoryRows
+from tests.memory_sink.sink import MemorySink
 from tests.reference.workloads import ENCODER, FAULTS, messages_of
 from tests.unit.simple_examples import USER
-from tests.unit.test_memory_job import Kept, ListSource, NoLease, job_of
+from tests.unit.test_memory_job import Kept, ListSource, job_of
 from ticdc_spark import failpoints
+from ticdc_spark.changes.opening import Opening
 from ticdc_spark.cli.output.progress import waiting
 from ticdc_spark.model import Bootstrap, Change, Envelope, Message, RowChange, Watermark
 from ticdc_spark.protocols.simple.decode import DECODER
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.sinks.memory.lake import Lake
-from ticdc_spark.sinks.memory.sink import MemorySink
 
 
 def messages(*changes: Change) -> list[Message]:
@@ -42,7 +45,11 @@ def row(ts: int, number: int) -> RowChange:
 def steps(folder: Path, source: ListSource, lake: Lake, store: Kept) -> Steps:
     return Steps(
         job_of(folder, parallel_tables=1),
-        *(source, MemorySink(lake), NoLease(), store),
+        source,
+        MemorySink(lake),
+        MemoryRows(source, Opening(protocol="simple")),
+        open_letters(lake, "job"),
+        store.owned(),
         protocol="simple",
         registry=None,
         bounded=False,

@@ -4,9 +4,8 @@ import pytest
 from pyspark.errors import PySparkException
 
 from ticdc_spark.errors import DecisionNeeded, SinkFault, SourceFault, TicdcSparkError
-from ticdc_spark.sinks.base import UnreadableRows
 from ticdc_spark.sinks.iceberg.faults import faults
-from ticdc_spark.spark.decode.rows import UNREADABLE
+from ticdc_spark.spark.tasks import UNREADABLE, UnreadableRows
 
 FRAME = '  File "/srv/lake/a/project/.venv/lib/python3.11/site-packages/ticdc_spark/spark/tasks.py", line 28, in run'
 JAVA = (

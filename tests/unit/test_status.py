@@ -1,4 +1,4 @@
-"""What status shows of a state folder, whatever the job is doing."""
+"""What status shows of the state of a job, whatever the job is doing."""
 
 import json
 import os
@@ -13,20 +13,17 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from tests.unit.status_examples import IDENTITY, NOW, PROGRESS, TSO, WELL, beat, gone, lease, said, write_job
+from tests.job_state import heartbeat, owned, put, read, state_of
+from tests.unit.status_examples import IDENTITY, NOW, PROGRESS, TSO, WELL, beat, gone, held_by, said, write_job
 from ticdc_spark.cli import main
 from ticdc_spark.config.load import load_identity
 from ticdc_spark.operate.status import JobStatus, describe, job_status
-from ticdc_spark.replicate.state.lease import acquire
-from ticdc_spark.replicate.state.lease_store import lease_store, this_process
 from ticdc_spark.replicate.state.notes import CatchUp
+from ticdc_spark.replicate.state.owner import this_process
 from ticdc_spark.replicate.state.processes import Process
-from ticdc_spark.replicate.state.progress import (
-    Hold,
-    Progress,
-    TableState,
-)
-from ticdc_spark.replicate.state.store import Store
+from ticdc_spark.replicate.state.progress import Hold, Progress, TableState
+from ticdc_spark.replicate.state.store import take_over
+from ticdc_spark.sinks.state import StateRow
 
 
 @pytest.fixture
@@ -67,26 +64,26 @@ def test_a_job_that_never_ran_is_pending() -> None:
 
 @pytest.mark.parametrize("state", ["normal", "warning", "pending"])
 def test_a_living_job_is_as_its_heartbeat_has_it(state: str) -> None:
-    me = this_process("shop").process
-    status = describe(IDENTITY, WELL, beat(state, pid=me.pid), lease(me), NOW)
+    me = this_process().process
+    status = describe(IDENTITY, WELL, beat(state, pid=me.pid), held_by(me), NOW)
     assert (status.state, status.running) == (state, True)
 
 
 def test_a_job_that_runs_with_tables_that_need_a_look_is_a_warning() -> None:
-    me = this_process("shop").process
-    status = said(beat(pid=me.pid), lease(me))
+    me = this_process().process
+    status = said(beat(pid=me.pid), held_by(me))
     assert (status.state, status.running) == ("warning", True)
     assert status.reason == (
         "1 of 4 tables stand still (quarantined), 1 of 4 tables have diverged; 1 messages or rows were left out"
     )
     dropped = tuple(msgspec.structs.replace(table, dropped=True) for table in PROGRESS.tables)
     progress = msgspec.structs.replace(PROGRESS, tables=dropped)
-    assert describe(IDENTITY, progress, beat(pid=me.pid), lease(me), NOW).state == "normal"
+    assert describe(IDENTITY, progress, beat(pid=me.pid), held_by(me), NOW).state == "normal"
 
 
 def test_a_source_that_is_away_is_the_reason() -> None:
-    me = this_process("shop").process
-    status = describe(IDENTITY, WELL, beat("warning", pid=me.pid, error="no broker"), lease(me), NOW)
+    me = this_process().process
+    status = describe(IDENTITY, WELL, beat("warning", pid=me.pid, error="no broker"), held_by(me), NOW)
     assert (status.state, status.reason) == ("warning", "no broker")
 
 
@@ -132,17 +129,17 @@ def test_a_run_that_finished_while_rows_wait_for_a_schema_reports_it() -> None:
 @pytest.mark.parametrize("released", [False, True])
 def test_a_job_whose_process_is_gone_has_failed(released: bool) -> None:
     process = Process(os.getpid(), "an earlier process of this number") if released else gone()
-    status = said(beat(pid=process.pid), lease(process, released))
+    status = said(beat(pid=process.pid), held_by(process, released))
     assert (status.state, status.running) == ("failed", False)
     assert "is gone without a reason; last heartbeat 3 s ago" in status.reason
     assert "nothing is lost" in status.next
 
 
 def test_a_silent_job_is_a_warning_while_its_process_lives_and_failed_when_nobody_sees_it() -> None:
-    me = this_process("shop").process
+    me = this_process().process
     silent = beat(pid=me.pid, at=NOW - 600)
-    assert said(silent, lease(me)).state == "warning"
-    elsewhere = msgspec.structs.replace(lease(me), owner=msgspec.structs.replace(this_process("shop"), machine="other"))
+    assert said(silent, held_by(me)).state == "warning"
+    elsewhere = msgspec.structs.replace(held_by(me), owner=msgspec.structs.replace(this_process(), machine="other"))
     assert said(silent, elsewhere).state == "failed"
     assert describe(IDENTITY, WELL, beat(pid=me.pid), elsewhere, NOW).state == "normal"
 
@@ -166,9 +163,7 @@ def test_an_end_that_was_wanted_needs_nothing(state: str) -> None:
 
 
 def test_the_command_reads_only_files(job_file: Path) -> None:
-    store = Store(job_file.parent / "state")
-    store.save(PROGRESS)
-    store.save_status(beat("failed", error="no [broker]", error_code="SourceFault", error_at=NOW))
+    put(job_file, PROGRESS, beat("failed", error="no [broker]", error_code="SourceFault", error_at=NOW))
     done = CliRunner().invoke(main, ["status", str(job_file)], catch_exceptions=False)
     assert done.exit_code == 0
     text = done.stdout
@@ -187,9 +182,7 @@ def test_the_command_reads_only_files(job_file: Path) -> None:
 
 
 def test_the_command_prints_json(job_file: Path) -> None:
-    store = Store(job_file.parent / "state")
-    store.save(PROGRESS)
-    store.save_status(beat())
+    put(job_file, PROGRESS, beat())
     done = CliRunner().invoke(main, ["status", str(job_file), "--json"], catch_exceptions=False)
     assert done.exit_code == 0
     status = msgspec.json.decode(done.stdout, type=JobStatus)
@@ -201,7 +194,7 @@ def test_numbers_that_a_double_cannot_hold_stand_there_as_text_too(job_file: Pat
     snapshot = 2**63 - 1
     (first, *others) = PROGRESS.tables
     tables = (msgspec.structs.replace(first, snapshot_id=snapshot), *others)
-    Store(job_file.parent / "state").save(msgspec.structs.replace(PROGRESS, tables=tables, applied=TSO + 1))
+    put(job_file, msgspec.structs.replace(PROGRESS, tables=tables, applied=TSO + 1))
     text = CliRunner().invoke(main, ["status", str(job_file), "--json"], catch_exceptions=False).stdout
     # as JavaScript and jq read it
     rounded = json.loads(text, parse_int=lambda digits: int(float(digits)))
@@ -229,7 +222,7 @@ MANY = tuple(TableState(schema="shop", name=f"t{at:04}", applied=TSO, clean=True
 
 
 def print_status(job_file: Path, progress: Progress, *options: str) -> str:
-    Store(job_file.parent / "state").save(progress)
+    put(job_file, progress)
     return CliRunner().invoke(main, ["status", str(job_file), *options], catch_exceptions=False).stdout
 
 
@@ -273,15 +266,14 @@ def test_one_long_reason_does_not_widen_every_row(job_file: Path) -> None:
 
 @pytest.mark.parametrize("options", [[], ["--json"]])
 def test_a_status_that_is_watched_changes(job_file: Path, options: list[str]) -> None:
-    store = Store(job_file.parent / "state")
-    store.save(PROGRESS)
+    put(job_file, PROGRESS)
     start = [sys.executable, "-c", "from ticdc_spark.cli import main; main()", "status", str(job_file), "--watch"]
     default = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
     with subprocess.Popen([*start, *options], stdout=subprocess.PIPE, text=True, preexec_fn=default) as running:
         try:
             assert running.stdout is not None
             assert any("1234" in line.replace(",", "") for line in running.stdout)
-            store.save(msgspec.structs.replace(PROGRESS, rows=5678))
+            put(job_file, msgspec.structs.replace(PROGRESS, rows=5678))
             assert any("5678" in line.replace(",", "") for line in running.stdout)
             running.send_signal(signal.SIGINT)
             assert running.wait(timeout=30) == 0
@@ -289,23 +281,52 @@ def test_a_status_that_is_watched_changes(job_file: Path, options: list[str]) ->
             running.kill()
 
 
-def test_a_broken_state_folder_is_an_error_not_an_empty_status(job_file: Path) -> None:
-    (job_file.parent / "state").mkdir()
-    (job_file.parent / "state" / "progress.json").write_text("{")
+def test_a_state_of_another_version_is_an_error_not_an_empty_status(job_file: Path) -> None:
+    with state_of(job_file) as states:
+        states.commit({"job": [StateRow(kind="progress", value="[]")]}, None, 0)
     done = CliRunner().invoke(main, ["status", str(job_file)], catch_exceptions=False)
-    assert done.exit_code == 1
-    assert "progress.json cannot be read" in done.stderr
+    assert done.exit_code == 4
+    assert "the state _ticdc_spark.state_shop" in done.stderr and "cannot be read" in done.stderr
 
 
-def test_the_lease_beside_the_lake_shows_whether_the_job_lives(job_file: Path) -> None:
-    job_file.write_text(job_file.read_text().replace('"catalog.uri" = "${env:NO_SUCH_SECRET}"\n', ""))
+def test_the_owner_in_the_state_shows_whether_the_job_lives(job_file: Path) -> None:
     identity = load_identity(job_file)
-    assert identity.warehouse is not None
-    store = Store(identity.state)
-    store.save_status(beat(pid=os.getpid(), at=time.time()))
-    with acquire(lease_store(identity.warehouse, "lake", "shop", identity.state), this_process("shop")):
+    with owned(job_file) as store:
+        starting = job_status(identity)
+        assert (starting.state, starting.running, starting.pid) == ("pending", True, os.getpid())
+        store.states.beat(msgspec.json.encode(beat(at=time.time(), pid=1, token="of an owner that was overtaken")))
+        assert job_status(identity).pid == os.getpid()
+        store.states.beat(msgspec.json.encode(beat(at=time.time(), pid=os.getpid(), token=store.held.owner.token)))
         assert job_status(identity).state == "normal"
-    assert job_status(identity).state == "failed", "the lease was given back, and no status was written"
+    assert job_status(identity).state == "failed", "the job was given back, and how it ended was not written"
+
+
+def test_a_job_that_is_gone_before_its_first_heartbeat_has_failed(job_file: Path) -> None:
+    with state_of(job_file) as states:
+        take_over(states, states.load(), "shop", msgspec.structs.replace(this_process(), process=gone()))
+    status = job_status(load_identity(job_file))
+    assert (status.state, status.running) == ("failed", False)
+    assert "is gone without a reason; it sent no heartbeat" in status.reason
+
+
+def test_a_look_at_the_status_changes_nothing(job_file: Path) -> None:
+    assert job_status(load_identity(job_file)).state == "pending"
+    assert [path.name for path in job_file.parent.iterdir()] == [job_file.name]
+    put(job_file, PROGRESS, beat("stopped"))
+    before = read(job_file), heartbeat(job_file)
+    job_status(load_identity(job_file))
+    assert (read(job_file), heartbeat(job_file)) == before
+
+
+def test_the_status_needs_no_jvm_and_no_spark(job_file: Path) -> None:
+    put(job_file, PROGRESS, beat("stopped"))
+    code = (
+        "import sys; from ticdc_spark.config.load import load_identity\n"
+        "from ticdc_spark.operate.status import job_status\n"
+        f"print(job_status(load_identity({str(job_file)!r})).batch, 'pyspark' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "7 False\n"
 
 
 def test_a_table_that_waits_for_a_topic_shows_it_also_behind_a_full_read() -> None:

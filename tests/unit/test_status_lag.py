@@ -6,16 +6,13 @@ import msgspec
 import pytest
 from click.testing import CliRunner
 
-from tests.unit.status_examples import IDENTITY, NOW, TSO, WELL, beat, gone, lease, said, write_job
+from tests.job_state import put
+from tests.unit.status_examples import IDENTITY, NOW, TSO, WELL, beat, gone, held_by, said, write_job
 from ticdc_spark.cli import main
 from ticdc_spark.config.load import load_identity
 from ticdc_spark.operate.status import JobStatus, check_code, describe
-from ticdc_spark.replicate.state.lease_store import this_process
-from ticdc_spark.replicate.state.progress import (
-    PartitionState,
-    Progress,
-)
-from ticdc_spark.replicate.state.store import Store
+from ticdc_spark.replicate.state.owner import this_process
+from ticdc_spark.replicate.state.progress import PartitionState, Progress
 
 
 @pytest.fixture
@@ -54,10 +51,10 @@ def test_a_partition_that_is_passed_over_says_nothing_of_the_lag() -> None:
 
 
 def test_a_job_that_catches_up_shows_what_is_left_and_how_long_that_takes(job_file: Path) -> None:
-    me = this_process("shop").process
+    me = this_process().process
     catching_up = beat("normal", pid=me.pid, phase="apply", read_at=NOW - 900, left=120_000, rate=2_000.0)
     progress = msgspec.structs.replace(WELL, committed_at=NOW - 12)
-    status = describe(IDENTITY, progress, catching_up, lease(me), NOW)
+    status = describe(IDENTITY, progress, catching_up, held_by(me), NOW)
     assert (status.state, status.reason) == (
         "normal",
         "catching up, 120,000 messages to read, about 1 min left: writing the tables",
@@ -65,9 +62,7 @@ def test_a_job_that_catches_up_shows_what_is_left_and_how_long_that_takes(job_fi
     assert (status.messages_to_read, status.messages_per_second, status.seconds_left) == (120_000, 2_000.0, 60.0)
     assert (status.last_commit_at, status.last_commit_age) == (NOW - 12, pytest.approx(12))
     assert (status.upstream_lag, status.own_lag) == (None, None), "newer watermarks may be among what is left"
-    store = Store(job_file.parent / "state")
-    store.save(progress)
-    store.save_status(catching_up)
+    put(job_file, progress, catching_up)
     text = CliRunner().invoke(main, ["status", str(job_file)], catch_exceptions=False).stdout
     assert "to read            120,000 messages, 2,000 messages/s, about 1 min left\n" in text
     assert "last commit        " in text and "ago (2026-11-18 11:06:28Z), batch 7\n" in text
@@ -82,25 +77,23 @@ def test_what_a_job_stopped_at_holds_it_back(job_file: Path, error: str, kind: s
     failed = beat("failed", error=text, error_code=error, error_at=NOW - 9, exit_code=4)
     status = describe(IDENTITY, WELL, failed, None, NOW)
     assert (status.held_back_by.kind, status.held_back_by.what) == (kind, text.splitlines()[0])
-    store = Store(job_file.parent / "state")
-    store.save(WELL)
-    store.save_status(failed)
+    put(job_file, WELL, failed)
     shown = CliRunner().invoke(main, ["status", str(job_file)], catch_exceptions=False).stdout
     assert f"held back by       {kind}: see the reason\n" in shown
     assert shown.count("offset 7") == shown.count("To leave out exactly this one") == 1, "an error is printed once"
 
 
 def test_a_stop_is_forgotten_once_the_job_runs_again() -> None:
-    me = this_process("shop").process
-    status = describe(IDENTITY, WELL, beat(pid=me.pid, read_at=NOW), lease(me), NOW)
+    me = this_process().process
+    status = describe(IDENTITY, WELL, beat(pid=me.pid, read_at=NOW), held_by(me), NOW)
     assert (status.state, status.held_back_by.kind) == ("normal", "none")
 
 
 def late(most: float, **more: object) -> JobStatus:
     """A job that runs, and its changefeed had sent nothing for a minute when it last looked."""
-    me = this_process("shop").process
+    me = this_process().process
     identity = msgspec.structs.replace(IDENTITY, max_lag=most)
-    return describe(identity, WELL, beat(pid=me.pid, read_at=NOW, **more), lease(me), NOW)
+    return describe(identity, WELL, beat(pid=me.pid, read_at=NOW, **more), held_by(me), NOW)
 
 
 def test_a_source_that_is_silent_for_longer_than_max_lag_is_a_warning() -> None:
@@ -116,10 +109,10 @@ def test_a_source_that_is_silent_for_longer_than_max_lag_is_a_warning() -> None:
 
 
 def test_a_source_that_never_had_a_watermark_is_a_warning_after_max_lag() -> None:
-    me = this_process("shop").process
+    me = this_process().process
     for most, state in ((899, "warning"), (901, "normal")):
         identity = msgspec.structs.replace(IDENTITY, max_lag=most)
-        status = describe(identity, Progress(job="shop"), beat(pid=me.pid), lease(me), NOW)
+        status = describe(identity, Progress(job="shop"), beat(pid=me.pid), held_by(me), NOW)
         assert status.state == state
 
 
@@ -147,11 +140,9 @@ def test_max_lag_is_read_from_the_job_file(job_file: Path) -> None:
     ],
 )
 def test_check_exits_by_the_state(job_file: Path, state: str | None, exit_code: int | None, code: int) -> None:
-    store = Store(job_file.parent / "state")
-    store.save(WELL)
     if state is not None:
         error = {"error": "it broke", "error_code": "SinkFault"} if state == "failed" else {}
-        store.save_status(beat(state, pid=gone().pid, exit_code=exit_code, **error))
+        put(job_file, WELL, beat(state, pid=gone().pid, exit_code=exit_code, **error))
     for options, expected in (((), 0), (("--check",), code), (("--check", "--json"), code)):
         done = CliRunner().invoke(main, ["status", str(job_file), *options], catch_exceptions=False)
         assert done.exit_code == expected, options
@@ -159,8 +150,8 @@ def test_check_exits_by_the_state(job_file: Path, state: str | None, exit_code: 
 
 
 def test_check_tells_a_job_that_runs_well_from_one_to_look_at() -> None:
-    me = this_process("shop").process
-    assert check_code(describe(IDENTITY, WELL, beat(pid=me.pid), lease(me), NOW)) == 0
-    assert check_code(describe(IDENTITY, WELL, beat("pending", pid=me.pid), lease(me), NOW)) == 0
-    assert check_code(describe(IDENTITY, WELL, beat("warning", pid=me.pid), lease(me), NOW)) == 3
+    me = this_process().process
+    assert check_code(describe(IDENTITY, WELL, beat(pid=me.pid), held_by(me), NOW)) == 0
+    assert check_code(describe(IDENTITY, WELL, beat("pending", pid=me.pid), held_by(me), NOW)) == 0
+    assert check_code(describe(IDENTITY, WELL, beat("warning", pid=me.pid), held_by(me), NOW)) == 3
     assert check_code(said(beat("finished"))) == 3, "tables need a look"

@@ -1,5 +1,7 @@
 """TiCDC's filter rules."""
 
+import re
+
 import pytest
 
 from ticdc_spark.config.table_filter import read_patterns, table_filter
@@ -31,3 +33,18 @@ def test_the_last_rule_that_matches_decides(rules: list[str], wanted: list[str],
 def test_what_is_no_rule_is_refused(rules: object) -> None:
     with pytest.raises(ValueError):
         read_patterns(rules)
+
+
+@pytest.mark.parametrize(
+    ("rule", "written"),
+    [
+        ("my-shop.*", r"my\-shop.*"),
+        ("!my-shop.tmp-[a-z]*", r"!my\-shop.tmp\-[a-z]*"),
+        ("my-shop.`a-b`", r"my\-shop.`a-b`"),
+        (r"a\-b.c-d", r"a\-b.c\-d"),
+    ],
+)
+def test_a_hyphen_is_escaped_as_in_a_changefeed_and_the_error_shows_how(rule: str, written: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(f"write '{written}'")):
+        read_patterns([rule])
+    assert read_patterns([written]) == (written,)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from itertools import count
 
+from tests.changefeed_tables import cadence
 from ticdc_spark.capture.base import CapturedDdl, CaptureState, Transaction
 from ticdc_spark.changefeed.actions import Cadence, Place, Routed, Save
-from ticdc_spark.changefeed.config.settings import BootstrapCadence
 from ticdc_spark.changefeed.outbox import Outbox
 from ticdc_spark.changefeed.sequence import Sequencer
 from ticdc_spark.ddl import parse_create
@@ -69,8 +69,8 @@ def check(events: Iterable[Event]) -> dict[str, set[int]]:
 def test_a_version_is_not_above_a_row_that_goes_to_another_partition() -> None:
     topic = Topic()
     outbox = Outbox("simple", lambda limit: target_encoder("simple", {}), lambda name: 1 << 20, topic)
-    cadence = Cadence(bootstrap=BootstrapCadence(interval=60.0, messages=1000))
-    sequencer = Sequencer(CaptureState(position="", commit_ts=100), topic, cadence, 0.0)
+    every = Cadence(bootstrap=cadence(interval=60.0, messages=1000))
+    sequencer = Sequencer(CaptureState(position="", commit_ts=100), topic, every, 0.0)
 
     def offer(*rows: tuple[Place, RowChange]) -> None:
         changes = tuple(change for _, change in rows)

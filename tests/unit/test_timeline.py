@@ -27,7 +27,16 @@ def ddl(ts: int, query: str, name: str = "a", old: str | None = None, schema: st
 
 def rows(name: str, low: int = 1, high: int = 99, schema: str = "s") -> PendingRows:
     return PendingRows(
-        batch=1, schema=schema, name=name, schema_key="1", rows=1, min_ts=low, max_ts=high, topic="t", partition=0
+        first=0,
+        end=9,
+        schema=schema,
+        name=name,
+        schema_key="1",
+        rows=1,
+        min_ts=low,
+        max_ts=high,
+        topic="t",
+        partition=0,
     )
 
 

@@ -5,13 +5,13 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.memory_sink.lake import Lake
+from tests.memory_sink.sink import MemorySink
 from tests.reference.workloads import FAULTS, messages_of
 from tests.unit.test_memory_job import Kept, ListSource, job_of, run
-from ticdc_spark.config.job import IcebergConfig
 from ticdc_spark.errors import DecisionNeeded
-from ticdc_spark.replicate.state.lease import acquire
-from ticdc_spark.replicate.state.lease_store import lease_store, this_process
-from ticdc_spark.sinks.memory.lake import Lake
+from ticdc_spark.replicate.state.owner import this_process
+from ticdc_spark.replicate.state.store import acquire
 
 SOURCE = ListSource(messages_of(FAULTS))
 NAMES = sorted(
@@ -40,20 +40,19 @@ def test_each_job_has_its_tables(tmp_path: Path) -> None:
 def test_a_table_of_another_job_is_refused_and_never_adopted_from_one_that_runs(tmp_path: Path, running: bool) -> None:
     lake, (first, *_) = Lake(), NAMES
     job = job_of(tmp_path, tables=(".".join(first),))
-    job = msgspec.structs.replace(job, sink=IcebergConfig(warehouse=str(tmp_path)))
     one, two = msgspec.structs.replace(job, name="one"), msgspec.structs.replace(job, name="two")
     run(one, SOURCE, lake, Kept())
     before = {name: table.current for name, table in lake.tables.items()}
     with pytest.raises(DecisionNeeded, match="already, written by job 'one'"):
         run(two, SOURCE, lake, Kept())
-    lease = acquire(lease_store(str(tmp_path), "lake", "one", tmp_path), this_process("one"))
+    owner = acquire(MemorySink(lake).state("one"), "one", this_process())
     if not running:
-        lease.release()
+        owner.release()
     adopting = msgspec.structs.replace(two, adopt=True)
     if running:
         with pytest.raises(DecisionNeeded, match="another job that is running: job 'one'"):
             run(adopting, SOURCE, lake, Kept())
-        lease.release()
+        owner.release()
         assert {name: table.current for name, table in lake.tables.items()} == before
     else:
         run(adopting, SOURCE, lake, Kept())

@@ -53,7 +53,6 @@ class Tables:
 def job(**keys: object) -> Job:
     return Job(
         name="j",
-        state=Path("/s"),
         file=Path("/j.toml"),
         source=FilesSource(path=Path("/t")),
         sink=IcebergConfig(warehouse="/w"),

@@ -18,11 +18,12 @@ from msgspec.structs import replace
 
 from tests.reference.applier import run
 from tests.reference.workloads import FAULTS, configs, messages_of, rows_of, truth_of
+from tests.workload import DDL_ACTIONS, WorkloadConfig, generate, write_topic
 from ticdc_spark.ddl import apply_ddl, fold
 from ticdc_spark.model import Bootstrap, Change, Message, Row, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols.simple.decode import DECODER
-from ticdc_spark.workload import DDL_ACTIONS, RecordFormat, WorkloadConfig, generate, write_topic
+from ticdc_spark.topics.writer import Format
 
 
 def folded(events: Iterator[Change]) -> dict[Any, dict[Any, Row]]:
@@ -131,7 +132,7 @@ def read_lines(opened: Callable[[Path], Any], path: Path) -> Iterator[Message]:
 
 
 @pytest.mark.parametrize("kind", ["jsonl", "jsonl.gz", "parquet"])
-def test_a_recorded_topic_holds_the_messages(kind: RecordFormat, tmp_path: Path) -> None:
+def test_a_recorded_topic_holds_the_messages(kind: Format, tmp_path: Path) -> None:
     config = replace(FAULTS, changes=1500, topic_per_table=True)
     messages = messages_of(config)
     assert write_topic(iter(messages), tmp_path / "topic", kind) == len(messages)

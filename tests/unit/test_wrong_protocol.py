@@ -5,14 +5,17 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from tests.memory_sink.lake import Lake
+from tests.memory_sink.letters import open_letters
+from tests.memory_sink.rows import MemoryRows
+from tests.memory_sink.sink import MemorySink
 from tests.reference.workloads import FAULTS, messages_of
-from tests.unit.test_memory_job import Kept, ListSource, NoLease, job_of
+from tests.unit.test_memory_job import Kept, ListSource, job_of
+from ticdc_spark.changes.opening import Opening
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import RejectedMessage, UsageError
 from ticdc_spark.model import Message
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.sinks.memory.lake import Lake
-from ticdc_spark.sinks.memory.sink import MemorySink
 
 SIMPLE = messages_of(FAULTS)
 
@@ -20,7 +23,16 @@ SIMPLE = messages_of(FAULTS)
 def go(job: Job, sent: list[Message], protocol: str, lake: Lake, store: Kept) -> Steps:
     source = ListSource(sent)
     steps = Steps(
-        job, source, MemorySink(lake), NoLease(), store, protocol=protocol, registry=None, bounded=True, until_ts=None
+        job,
+        source,
+        MemorySink(lake),
+        MemoryRows(source, Opening(protocol=protocol)),
+        open_letters(lake, job.name),
+        store.owned(),
+        protocol=protocol,
+        registry=None,
+        bounded=True,
+        until_ts=None,
     )
     while steps.batch(source.end_offsets(), lambda *_: None).left:
         pass
@@ -39,7 +51,7 @@ def test_another_protocol_is_a_mistake_of_the_job_file(
     with pytest.raises(UsageError, match=rf"these look like simple, and \[source\] protocol is {named}"):
         go(wrong, SIMPLE, named, lake, store)
     assert not lake.tables
-    assert lake.logs["job"].letters == {}
+    assert lake.letters["job"] == {}
     assert store.progress is not None and store.progress.batch == 0
     done = go(job, SIMPLE, "simple", lake, store)
     assert (done.progress.rejected, all(table.clean for table in done.progress.tables if not table.dropped)) == (

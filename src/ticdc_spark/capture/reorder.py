@@ -11,7 +11,6 @@ which is an error. A DDL there is a replay always.
 from __future__ import annotations
 
 import heapq
-import logging
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
@@ -27,7 +26,6 @@ from ticdc_spark.protocols.base import Decoder
 from ticdc_spark.streams.reader import EventReader
 
 Partition: TypeAlias = tuple[str, int]
-_LOG = logging.getLogger(__name__)
 
 
 class PartitionAt(msgspec.Struct, frozen=True, array_like=True):

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any
 
 from ticdc_spark.changefeed.clients import producing
 from ticdc_spark.changefeed.config.settings import KafkaTarget
@@ -13,7 +12,6 @@ from ticdc_spark.errors import SinkFault, UnsendableChange, UsageError
 
 _STUCK = 1800.0
 """Seconds without an acknowledgement after which a run gives up, as TiCDC's changefeed-error-stuck-duration."""
-Delivered: TypeAlias = Callable[[Any, Any], None]
 _LOG = logging.getLogger(__name__)
 _CLIENT = _LOG.getChild("client")
 """What librdkafka logs: some twenty lines a second while a broker does not answer."""

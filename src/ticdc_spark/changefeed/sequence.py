@@ -182,7 +182,7 @@ class Sequencer:
         self._greet(out, now)
         self._flush(out, now)
         self._advance_batch(out, now)
-        self._advance_ddl(out, now)
+        self._advance_ddl(out)
         self._save(out, now)
         self._mark(out, now)
         self._repeat_bootstraps(out, now)
@@ -315,7 +315,7 @@ class Sequencer:
             self._extra.add(topic)
             self._places = None
 
-    def _advance_ddl(self, out: list[Action], now: float) -> None:
+    def _advance_ddl(self, out: list[Action]) -> None:
         routed = self._ddl
         if routed is None or self._open:
             return  # what is before it, or the DDL itself, is not acknowledged

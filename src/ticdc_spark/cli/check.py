@@ -14,9 +14,10 @@ from ticdc_spark.config.secrets import redact
 def command(job_file: Path, quick: bool) -> None:
     """Check a job file and everything that it names.
 
-    Looks at folders, lease, brokers, topics, protocol, registry, keys of tables, Java, Spark's master and the catalog.
-    Changes nothing. Prints a line for each, and exits with 0, or with the code of the first that failed: 1 something is
-    broken, 2 the job file is wrong, 4 you must decide: another process has the job, or a table has no key.
+    Looks at folders, the state and its owner, brokers, topics, protocol, registry, keys of tables, Java, Spark's master
+    and the catalog. Changes nothing. Prints a line for each, and exits with 0, or with the code of the first that
+    failed: 1 something is broken, 2 the job file is wrong, 4 you must decide: another process has the job, or a table
+    has no key.
     """
     job = load_job(job_file)
     click.echo(f"ok      job file   {job.file}")

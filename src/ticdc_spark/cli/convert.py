@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from ticdc_spark.cli.options.source import Opened, client_options, make_source, opened, parted, source_options
+from ticdc_spark.cli.options.source import Opened, client_options, make_source, opened, source_options
 from ticdc_spark.cli.output.meter import meter
 from ticdc_spark.cli.output.rejects import report_rejects
 from ticdc_spark.cli.output.text import count, noun
@@ -64,9 +64,10 @@ def command(
     registered with --schema-registry, under subjects that TiCDC's rule {schema}_{table} gives.
     """
     counts: Counter[str] = Counter()
+    read = make_source(**source)
     with (
-        _encoder(target, options, source["schema_registry"], parted(source["client"])[1]) as to,
-        opened(make_source(**source)) as start,
+        _encoder(target, options, read.schema_registry, read.schema_registry_options) as to,
+        opened(read) as start,
         recording(folder),
         report_rejects(counts),
     ):

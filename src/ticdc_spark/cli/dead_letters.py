@@ -23,14 +23,14 @@ _SHOWN = 120
 def command(job_file: Path, as_json: bool) -> None:
     """List the messages and rows that a job could not read, or left out by skip-messages.
 
-    Each with its place, the stage (decode: a message; schema.table: a row of it; skip-messages) and the reason. Starts
-    Spark to read the table that holds them; the job may run.
+    Each with its place, the stage (decode: a message; schema.table: a row of it; skip-messages) and the reason. The job
+    may run. An Iceberg sink needs Spark for it, a MySQL sink does not.
     """
     job = load_job(job_file)
-    from ticdc_spark.sinks.iceberg.lake import open_lake, read_dead_letters
+    from ticdc_spark.sinks.registry import sink_kind
 
     with redacted_children():
-        found = read_dead_letters(open_lake(job), job.name, job.sink.catalog)
+        found = sink_kind(job).read_dead_letters(job)
     for letter in found:
         click.echo(_json(letter) if as_json else redact(_lines(letter)))
     if not as_json:

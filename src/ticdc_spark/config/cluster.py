@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ticdc_spark.config.job import FilesSource, IcebergConfig, SnapshotKeys, SourceConfig
+from ticdc_spark.config.job import FilesSource, IcebergConfig, SinkConfig, SnapshotKeys, SourceConfig
 from ticdc_spark.config.paths import local_folder
 from ticdc_spark.config.toml import Mistakes
 
@@ -12,7 +12,7 @@ _STORES = "s3://, s3a://, gs://, abfss:// or hdfs://"
 def check_places(
     spark: Mapping[str, str],
     source: SourceConfig | None,
-    sink: IcebergConfig | None,
+    sink: SinkConfig | None,
     snapshot: SnapshotKeys | None,
     mistakes: Mistakes,
 ) -> None:
@@ -25,7 +25,7 @@ def check_places(
         what = f"found {str(found)!r}, which is on this machine's disk, and tasks of {master!r} run elsewhere"
         mistakes.add(where, f'{what}; allowed: {allowed}, or `spark.master` = "local[*]" under [spark]')
 
-    if sink is not None and local_folder(sink.warehouse) is not None:
+    if isinstance(sink, IcebergConfig) and local_folder(sink.warehouse) is not None:
         refuse("[sink] warehouse", sink.warehouse, f"a location that begins with {_STORES}")
     if isinstance(source, FilesSource):
         refuse("[source] path", source.path, 'kind = "kafka"')

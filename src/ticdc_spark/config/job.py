@@ -5,12 +5,10 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from ticdc_spark.config.state import StateUri
 from ticdc_spark.config.toml import Duration, Section, Size
 from ticdc_spark.config.values import (
     Folder,
     Identifier,
-    Keep,
     Label,
     Mode,
     Name,
@@ -21,10 +19,8 @@ from ticdc_spark.config.values import (
     Positive,
     ProtocolName,
     RegistryUrl,
-    Retention,
     Servers,
     Skips,
-    State,
     Text,
     TopicPattern,
     Topics,
@@ -39,11 +35,9 @@ UnsignedMode: TypeAlias = Literal["long", "precise"]
 TimeMode: TypeAlias = Literal["adaptive_time_microseconds", "adaptive", "connect"]
 
 
-class FilesSource(Section, frozen=True, kw_only=True, tag="files", tag_field="kind"):
-    """A recorded topic: a folder, or one file."""
+class MessageSource(Section, frozen=True, kw_only=True):
+    """How messages are read, wherever they come from: of a job, and of the command line."""
 
-    path: Folder
-    """Absolute once loaded."""
     protocol: ProtocolName | None = None
     """``None``: detected from the first messages."""
     schema_registry: RegistryUrl | None = None
@@ -60,27 +54,21 @@ class FilesSource(Section, frozen=True, kw_only=True, tag="files", tag_field="ki
     time_precision_mode: TimeMode | None = None
 
 
-class KafkaSource(Section, frozen=True, kw_only=True, tag="kafka", tag_field="kind"):
+class FilesSource(MessageSource, frozen=True, kw_only=True, tag="files", tag_field="kind"):
+    """A recorded topic: a folder, or one file."""
+
+    path: Folder
+    """Absolute once loaded."""
+
+
+class KafkaSource(MessageSource, frozen=True, kw_only=True, tag="kafka", tag_field="kind"):
     """Topics of a Kafka cluster: ``topics`` or ``topic_pattern``, never both."""
 
     bootstrap_servers: Servers
     topics: Topics | None = None
     topic_pattern: TopicPattern | None = None
     starting: Literal["earliest", "latest"] = "earliest"
-    protocol: ProtocolName | None = None
-    """``None``: detected from the first messages."""
-    schema_registry: RegistryUrl | None = None
-    schema_registry_options: dict[str, str] = msgspec.field(default_factory=dict)
-    """Every ``schema-registry.…`` key of the section, without the prefix: an option of the registry's client."""
-    claim_check_storage: Text | None = None
-    """Where the changefeed keeps rows that are too large: an absolute path once loaded, or a URI."""
-    upstream: UpstreamUrl | None = None
-    """The database to ask for rows of which only the key was sent."""
-    decimal_handling_mode: DecimalMode | None = None
-    """How Debezium's own connector is configured, as are the next three; for messages without a schema block."""
-    binary_handling_mode: BinaryMode | None = None
-    bigint_unsigned_handling_mode: UnsignedMode | None = None
-    time_precision_mode: TimeMode | None = None
+
     options: dict[str, str] = msgspec.field(default_factory=dict)
     """Every ``kafka.…`` key of the section, with its prefix, as Spark's Kafka source takes it."""
 
@@ -90,7 +78,7 @@ NATIVE = ("decimal_handling_mode", "binary_handling_mode", "bigint_unsigned_hand
 """Keys of a source for the configuration of Debezium's own connector."""
 
 
-def native_of(source: SourceConfig) -> dict[str, str]:
+def native_of(source: MessageSource) -> dict[str, str]:
     """Those of ``NATIVE`` that are set, as a job file has them."""
     return {name.replace("_", "-"): value for name in NATIVE if (value := getattr(source, name)) is not None}
 
@@ -105,6 +93,17 @@ class IcebergConfig(Section, frozen=True, kw_only=True, tag="iceberg", tag_field
     """Every ``catalog.…`` key of the section, without the prefix: an option of ``spark.sql.catalog.<catalog>``."""
     table_properties: dict[str, str] = msgspec.field(default_factory=dict)
     """Properties given to every table that the job creates."""
+
+
+class MysqlConfig(Section, frozen=True, kw_only=True, tag="mysql", tag_field="kind"):
+    """Tables of a MySQL-compatible database."""
+
+    uri: UpstreamUrl
+    database_prefix: Text = ""
+    """Put before the name of each database."""
+
+
+SinkConfig: TypeAlias = IcebergConfig | MysqlConfig
 
 
 class SchemaFiles(Section, frozen=True, kw_only=True):
@@ -148,7 +147,6 @@ class JobKeys(Section, frozen=True, kw_only=True):
     """The section ``[job]``. Durations are seconds, sizes are bytes."""
 
     name: Name
-    state: State
     owner: Label | None = None
     tables: Patterns = ()
     mode: Mode | None = None
@@ -165,7 +163,6 @@ class JobKeys(Section, frozen=True, kw_only=True):
     parallel_tables: Positive = 4
     writer: Writer = "python"
     """What writes files: the Python tasks, where Python can open the warehouse (elsewhere always Spark)."""
-    log_retention: Keep = Retention(seconds=7 * 86400.0)
     on_reject: OnReject = "stop"
     max_rejects: Positive = 1000
     max_lag: Duration | None = None
@@ -199,7 +196,7 @@ class Job(JobKeys, frozen=True, kw_only=True):
     file: Path
     """The job file itself."""
     source: SourceConfig
-    sink: IcebergConfig
+    sink: SinkConfig
     schema: SchemaFiles = SchemaFiles()
     upkeep: UpkeepKeys = UpkeepKeys()
     snapshot: SnapshotKeys | None = None
@@ -214,13 +211,12 @@ class Job(JobKeys, frozen=True, kw_only=True):
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """What ``status`` needs of a job file: no secret, no file but the job file."""
+    """What ``status`` needs of a job file: no secret but those of the catalog, no file but the job file."""
 
     file: Path
     name: str
-    state: Path | StateUri
-    warehouse: str | None = None
-    """``None`` when it needs a secret that is not there."""
-    catalog: str = "lake"
+    sink: SinkConfig
+    spark: dict[str, str] = msgspec.field(default_factory=dict)
+    """Of the section ``[spark]``, what says how the store of the lake is reached."""
     max_lag: float | None = None
     """See ``JobKeys``."""

@@ -15,16 +15,17 @@ from ticdc_spark.config.job import (
     Job,
     JobKeys,
     KafkaSource,
+    MysqlConfig,
     SchemaFiles,
+    SinkConfig,
     SnapshotKeys,
     SourceConfig,
     UpkeepKeys,
 )
 from ticdc_spark.config.kafka_options import read_kafka_options
-from ticdc_spark.config.paths import absolute, existing, local_folder, location, registry_files
+from ticdc_spark.config.paths import existing, local_folder, location, registry_files
 from ticdc_spark.config.placement import hint
 from ticdc_spark.config.spark_options import check_spark
-from ticdc_spark.config.state import StateUri, with_catalog
 from ticdc_spark.config.toml import Mistakes, Section
 from ticdc_spark.protocols import PROTOCOLS
 
@@ -53,18 +54,14 @@ def load_job(path: Path | str) -> Job:
     spark = _spark(sections["spark"], mistakes)
     check_spark(spark, mistakes)
     check_places(spark, source, sink, snapshot, mistakes)
-    if sink is not None and "state" in keys:
-        _check_state(keys["state"], sink.warehouse, mistakes)
     mistakes.stop_if_any()
     assert source is not None and sink is not None, "a section that could not be read is a mistake"
-    keys["state"] = _as_the_lake(keys["state"], sink)
     files = SchemaFiles(**schema)
     return Job(**keys, file=file, source=source, sink=sink, schema=files, upkeep=upkeep, snapshot=snapshot, spark=spark)
 
 
 def load_identity(path: Path | str) -> Identity:
-    """Read only a job's name and state, so that ``status`` needs neither the source nor its secrets, nor those of the
-    lake unless the state is reached by them.
+    """Read only a job's name and sink, so that ``status`` needs neither the source nor its secrets.
 
     Raises: UsageError
     """
@@ -74,14 +71,13 @@ def load_identity(path: Path | str) -> Identity:
     section = _table(raw, "job", mistakes)
     needed = {key: value for key, value in section.items() if key.partition(".")[0] in ("name", "state", "max-lag")}
     keys = _job_keys(needed, mistakes)
+    sink = _sink(_table(raw, "sink", mistakes), mistakes)
+    options = job_file.flatten(_table(raw, "spark", mistakes))
+    hadoop = {key: value for key, value in options.items() if key.startswith("spark.hadoop.fs.")}
+    spark = job_file.read_options(hadoop, "spark", mistakes)
     mistakes.stop_if_any()
-    of_sink = Mistakes(file)
-    sink = _sink(_table(raw, "sink", of_sink), of_sink)
-    if isinstance(keys["state"], StateUri) and not keys["state"].options:
-        of_sink.stop_if_any()  # the store of the state is reached as the lake is
-    warehouse, catalog = (sink.warehouse, sink.catalog) if sink else (None, "lake")
-    state = _as_the_lake(keys["state"], sink)
-    return Identity(file, keys["name"], state, warehouse, catalog, keys.get("max_lag"))
+    assert sink is not None, "a section that could not be read is a mistake"
+    return Identity(file, keys["name"], sink, spark, keys.get("max_lag"))
 
 
 def _table(raw: Mapping[str, Any], name: str, mistakes: Mistakes) -> Mapping[str, Any]:
@@ -93,31 +89,10 @@ def _table(raw: Mapping[str, Any], name: str, mistakes: Mistakes) -> Mapping[str
 
 
 def _job_keys(raw: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
-    plain, options = _split(raw, "state", "job", mistakes)
-    keys = job_file.read_section(plain, JobKeys, "job", mistakes, hint)
-    state = keys.get("state")
-    if isinstance(state, StateUri):
-        own = {key.removeprefix("state."): text for key, text in options.items()}
-        keys["state"] = StateUri(state.uri, tuple(sorted(own.items())))
-    elif state is not None:
-        keys["state"] = absolute(mistakes.path, str(state))
-        if options:
-            mistakes.add(f"[job] {min(options)}", "is an option of an object store, and `state` is a path")
-    return keys
-
-
-def _as_the_lake(state: Path | StateUri, sink: IcebergConfig | None) -> Path | StateUri:
-    """How an object store is reached, by the lake's catalog where the job file does not have it for the state."""
-    return with_catalog(state, sink.catalog_options) if isinstance(state, StateUri) and sink else state
-
-
-def _check_state(state: Path | StateUri, warehouse: str, mistakes: Mistakes) -> None:
-    folder = local_folder(warehouse)
-    if str(state) == (warehouse.rstrip("/") if folder is None else str(folder)):
-        mistakes.add("[job] state", f"found {str(state)!r}, which is the warehouse; name another place")
-    elif isinstance(state, StateUri) and folder is not None:
-        what = f"found {str(state)!r}, and the warehouse is on a disk; keep the state on it, too"
-        mistakes.add("[job] state", what)
+    plain = {key: value for key, value in raw.items() if key.partition(".")[0] != "state"}
+    if len(plain) < len(raw):
+        mistakes.add("[job] state", "the state of a job is kept in the lake, beside its tables; remove this line")
+    return job_file.read_section(plain, JobKeys, "job", mistakes, hint)
 
 
 def _source(raw: Mapping[str, Any], mistakes: Mistakes) -> SourceConfig | None:
@@ -191,10 +166,14 @@ def _suits_protocol(keys: Mapping[str, Any], mistakes: Mistakes) -> None:
             mistakes.add(f"[source] {name.replace('_', '-')}", what)
 
 
-def _sink(raw: Mapping[str, Any], mistakes: Mistakes) -> IcebergConfig | None:
-    kind = _kind(raw, {"iceberg": IcebergConfig}, "sink", mistakes)
+def _sink(raw: Mapping[str, Any], mistakes: Mistakes) -> SinkConfig | None:
+    kind = _kind(raw, {"iceberg": IcebergConfig, "mysql": MysqlConfig}, "sink", mistakes)
     if kind is None:
         return None
+    if kind is MysqlConfig:
+        before, own = mistakes.count, {key: value for key, value in raw.items() if key != "kind"}
+        read = job_file.read_section(own, MysqlConfig, "sink", mistakes, hint, more_known=("kind",))
+        return None if mistakes.count > before else MysqlConfig(**read)
     plain, options = _split({key: value for key, value in raw.items() if key != "kind"}, "catalog", "sink", mistakes)
     properties = plain.pop("table-properties", {})
     before = mistakes.count

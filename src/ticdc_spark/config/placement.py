@@ -10,6 +10,7 @@ from ticdc_spark.config.job import (
     IcebergConfig,
     JobKeys,
     KafkaSource,
+    MysqlConfig,
     SchemaFiles,
     SnapshotKeys,
     UpkeepKeys,
@@ -62,6 +63,8 @@ def _keys() -> dict[str, list[str]]:
     for place, kind in sections.items():
         for key in _own(kind):
             places.setdefault(key, []).append(place)
+    for key in _own(MysqlConfig):
+        places.setdefault(key, []).append('[sink] with kind = "mysql"')
     files, kafka = _own(FilesSource), _own(KafkaSource)
     for key in {**files, **kafka}:
         only = "" if key in files and key in kafka else f' with kind = "{"files" if key in files else "kafka"}"'

@@ -41,15 +41,12 @@ class ColumnRule(msgspec.Struct, frozen=True):
     column: Pattern
 
 
-def parse_rules(rules: Sequence[str], *, folder: Path | None = None, hyphens: bool = False) -> tuple[Rule, ...]:
-    """Read rules over tables. ``hyphens``: ``-`` needs no quotes, which TiCDC does not allow.
-
-    Raises: UsageError that names the rule.
-    """
+def parse_rules(rules: Sequence[str], *, folder: Path | None = None) -> tuple[Rule, ...]:
+    """Read rules over tables. Raises: UsageError that names the rule."""
     found = []
     for line, where in _lines(rules, folder):
         accepts, rest = _sign(line)
-        reader = _Reader(rest, line, where, hyphens=hyphens)
+        reader = _Reader(rest, line, where)
         schema = reader.pattern()
         if not reader.rest.startswith("."):
             raise reader.fail("a dot is expected after the schema: schema.table")
@@ -139,11 +136,10 @@ def _sign(line: str) -> tuple[bool, str]:
 class _Reader:
     """A rule while it is read; ``rest`` is what is left of it."""
 
-    def __init__(self, rest: str, rule: str, where: str, *, hyphens: bool = False) -> None:
+    def __init__(self, rest: str, rule: str, where: str) -> None:
         self.rest = rest
         self._rule = rule
         self._where = where
-        self._plain = "$_-" if hyphens else "$_"
 
     def fail(self, reason: str) -> UsageError:
         return UsageError(f"rule {self._rule!r}{self._where}: {reason}")
@@ -193,15 +189,20 @@ class _Reader:
                 size, char = 2, self._escaped()
                 name.append(char)
                 wild.append(re2.escape(char))
-            elif char in self._plain or (char.isascii() and char.isalnum()) or char >= "\x80":
+            elif char in "$_" or (char.isascii() and char.isalnum()) or char >= "\x80":
                 name.append(char)
                 wild.append(re2.escape(char))
             else:
-                raise self.fail(f"{char!r} must be escaped with \\, or the name quoted with ` `")
+                instead = f": write '{self._escaped_hyphens()}'" if char == "-" else ""
+                raise self.fail(f"{char!r} must be escaped with \\, or the name quoted with ` `{instead}")
             self.rest = self.rest[size:]
         if literal:
             return Pattern("name", "".join(name))
         return self._regex("(?s)^" + "".join(wild) + "$")
+
+    def _escaped_hyphens(self) -> str:
+        rest: str = _HYPHEN.sub(lambda found: found.group(1) or r"\-", self.rest)
+        return self._rule[: -len(self.rest)] + rest
 
     def _escaped(self) -> str:
         if len(self.rest) == 1:
@@ -224,3 +225,4 @@ _C_ESCAPE = re2.compile(r"^(?:[^\\]|\\[^C])*\\C", _OPTIONS)
 _SLASHED = re2.compile(r"/(?:\\.|[^/])+/", _OPTIONS)
 _QUOTED = {'"': re2.compile(r'"(?:""|[^"])+"', _OPTIONS), "`": re2.compile(r"`(?:``|[^`])+`", _OPTIONS)}
 _CHARACTERS = re2.compile(r"\[!?(?:\\[^0-9a-zA-Z]|[^\\\]])+\]", _OPTIONS)
+_HYPHEN = re2.compile(r"""(\[[^\]]*\]|`[^`]*`|"[^"]*"|\\.)|-""", _OPTIONS)

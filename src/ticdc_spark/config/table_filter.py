@@ -1,7 +1,7 @@
 """The job file's filter of tables: TiCDC's rules, ``shop.*``, ``!shop.tmp_*``, ``*.*``.
 
-As in TiCDC the last rule that matches decides, and case does not matter. Otherwise than there, no rules want every
-table, ``-`` needs no quotes, and comments and files of rules are refused.
+As in TiCDC the last rule that matches decides, case does not matter, and no rules want every table. Comments and files
+of rules are refused.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ def table_filter(rules: Sequence[str]) -> Callable[[str, str], bool]:
     if any(rule.strip(" \t")[:1] in ("", "#", "@") for rule in rules):
         raise ValueError
     try:
-        matcher = Matcher(parse_rules(rules, hyphens=True), case_sensitive=False)
+        matcher = Matcher(parse_rules(rules), case_sensitive=False)
     except UsageError as error:
         raise NotAllowed(f'TiCDC filter rules, such as "shop.*" and "!shop.tmp_*" ({error})') from error
     return matcher.matches if rules else _every

@@ -241,18 +241,31 @@ def read_section(
             if field.required:
                 mistakes.add(where, "missing; it must be set")
             continue
-        value, reads = raw[key], reads_of(hints[field.name])
+        value, type_ = raw[key], hints[field.name]
+        reads = reads_of(type_)
         try:
-            resolved, from_elsewhere = references(value, mistakes.path.parent, public=not (reads and reads.secret))
-            read[field.name] = _convert(resolved, hints[field.name], reads, from_elsewhere)
-        except ReferenceFault as fault:
+            resolved, changed = references(value, mistakes.path.parent, public=not (reads and reads.secret))
+            read[field.name] = read_value(resolved, type_, from_elsewhere=changed)
+        except (ReferenceFault, NotAllowed) as fault:
             mistakes.add(where, str(fault))
-        except ValueError as error:
-            told = str(error) if isinstance(error, NotAllowed) else ""
-            allowed = told or (reads.allowed if reads else _allowed(hints[field.name]))
-            shown = redact(repr(resolved) if from_elsewhere else repr(value))
-            mistakes.add(where, f"found {shown}; allowed: {allowed}")
     return read
+
+
+def read_value(value: object, hint: Any, *, from_elsewhere: bool = False) -> object:
+    """Read a value by a field's type, with its annotations. ``from_elsewhere``: a reference had it.
+
+    Raises: NotAllowed that says what was found, without secrets, and what is allowed.
+    """
+    reads = reads_of(hint)
+    try:
+        if reads is not None:
+            return reads.read(value)
+        # What comes from the environment is text, also where a number is meant.
+        return msgspec.convert(value, hint, strict=not from_elsewhere)
+    except ValueError as error:  # msgspec's ValidationError is one
+        told = str(error) if isinstance(error, NotAllowed) else ""
+        allowed = told or (reads.allowed if reads else _allowed(hint))
+        raise NotAllowed(f"found {redact(repr(value))}; allowed: {allowed}") from None
 
 
 def reads_of(hint: Any) -> Reads | None:
@@ -260,17 +273,6 @@ def reads_of(hint: Any) -> Reads | None:
     if typing.get_origin(hint) is Annotated:
         return next((extra for extra in hint.__metadata__ if isinstance(extra, Reads)), None)
     return next((reads for arg in typing.get_args(hint) if (reads := reads_of(arg))), None)
-
-
-def _convert(value: object, hint: Any, reads: Reads | None, from_elsewhere: bool) -> object:
-    """Raises: ValueError (msgspec's ValidationError is one)."""
-    if reads is not None:
-        return reads.read(value)
-    try:
-        # What comes from the environment is text, also where a number is meant.
-        return msgspec.convert(value, hint, strict=not from_elsewhere)
-    except msgspec.ValidationError:
-        raise ValueError from None
 
 
 _PLAIN = {str: "a string", int: "an integer", bool: "true or false", float: "a number"}

@@ -10,7 +10,6 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from ticdc_spark.config import toml as job_file
-from ticdc_spark.config.state import SCHEMES, StateUri, state_uri
 from ticdc_spark.config.table_filter import read_patterns
 from ticdc_spark.config.toml import NotAllowed, Reads
 from ticdc_spark.protocols import ALIASES, PROTOCOLS, canonical
@@ -45,13 +44,6 @@ class MessagePlace(msgspec.Struct, frozen=True, order=True):
 
     def __str__(self) -> str:
         return f"{self.topic}/{self.partition}/{self.offset}"
-
-
-class Retention(msgspec.Struct, frozen=True):
-    """How long the change log is kept: a number of batches, or seconds."""
-
-    batches: int | None = None
-    seconds: float | None = None
 
 
 def _plain(sql: str) -> str:
@@ -102,12 +94,6 @@ def _text_or_texts(value: object) -> tuple[str, ...]:
 
 def _paths(value: object) -> tuple[Path, ...]:
     return tuple(map(Path, _text_or_texts(value)))
-
-
-def _state(value: object) -> Path | StateUri:
-    text = _text(value)
-    # One slash may be missing: a folder of that name on the disk is hardly meant.
-    return state_uri(text) if re.match(rf"({'|'.join(SCHEMES)}):|[^/]+://", text) else Path(text)
 
 
 def _servers(value: object) -> str:
@@ -178,12 +164,6 @@ def _places(value: object) -> tuple[MessagePlace, ...]:
     return tuple(found)
 
 
-def _retention(value: object) -> Retention:
-    if isinstance(value, int) and not isinstance(value, bool) and value >= 1:
-        return Retention(batches=value)
-    return Retention(seconds=job_file.read_duration(value))
-
-
 def _choice(key: str, words: Iterable[str], old_words: Mapping[str, str]) -> Reads:
     """One of some words; ``old_words`` have been renamed, and are read for one more version with a warning."""
     allowed = frozenset(words)
@@ -205,7 +185,6 @@ Identifier: TypeAlias = Annotated[str, Reads(_identifier, "a letter or `_`, then
 Text: TypeAlias = Annotated[str, Reads(_text, "a string that is not empty", secret=True)]
 Label: TypeAlias = Annotated[str, Reads(_text, "a string that is not empty")]
 Folder: TypeAlias = Annotated[Path, Reads(lambda value: Path(_text(value)), "a path")]
-State: TypeAlias = Annotated[Path | StateUri, Reads(_state, f"a path, or a URI with a bucket: {', '.join(SCHEMES)}")]
 Zone: TypeAlias = Annotated[str, Reads(_zone, 'an IANA time zone such as "Asia/Shanghai", "UTC"')]
 Skips: TypeAlias = Annotated[
     tuple[SkipDdl, ...], Reads(_skips, 'a list of "<commitTs>:<start of the SQL>", or "<commitTs>:*" for any SQL')
@@ -215,9 +194,6 @@ Places: TypeAlias = Annotated[
 ]
 Patterns: TypeAlias = Annotated[
     tuple[str, ...], Reads(read_patterns, 'a list of TiCDC filter rules such as "shop.*", "!shop.tmp_*", "*.*"')
-]
-Keep: TypeAlias = Annotated[
-    Retention, Reads(_retention, 'a number of batches of at least 1, or a duration such as "7d"')
 ]
 Topics: TypeAlias = Annotated[tuple[str, ...], Reads(_texts, "a list of topic names")]
 Paths: TypeAlias = Annotated[tuple[Path, ...], Reads(_paths, "a path or a list of paths")]

@@ -124,11 +124,10 @@ class KnownNames:
         self._past[name[0]] = None
 
     def remove(self, name: TableName) -> None:
-        """A table is gone."""
-        if name in self._live:
-            self.note(name)
-            del self._live[name]
-            self._gone[name] = None
+        """A table is gone. One that was not known is known by its name from here on: rows have come, or may."""
+        self.note(name)
+        self._live.pop(name, None)
+        self._gone[name] = None
 
     def see(self, name: TableName) -> None:
         """Rows have a name: what is not known of it is known by its database from here on."""

@@ -8,12 +8,8 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.load import load_job
-from ticdc_spark.errors import UsageError
 from ticdc_spark.model import TableName
-from ticdc_spark.operate.table_status import TableStatus, table_status
-from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.replicate.state.store import Store
-from ticdc_spark.sinks.mark import NO_MARK
+from ticdc_spark.operate.snapshots import table_snapshots
 from ticdc_spark.sinks.registry import sink_kind
 
 
@@ -44,50 +40,29 @@ class ConsistentTables(msgspec.Struct, frozen=True, kw_only=True):
     """Tables of the lake that are not of this commitTs, with the reason: diverged, quarantined, kept, or behind."""
 
 
-def consistent(job: Job | Path | str, *, spark: SparkSession | None = None) -> ConsistentTables:
+def consistent(
+    job: Job | Path | str, *, commit_ts: int | None = None, spark: SparkSession | None = None
+) -> ConsistentTables:
     """Open all tables of a job (or of a job file) as of its last commit.
 
-    Each table is read at the snapshot that the progress in the state folder records for that commit, so tables that a
-    running job has written since do not mix in. ``spark``: a session that sees the job's catalog; without it,
-    ``open_lake`` gives one.
+    Each table is read at the snapshot that the state records for that commit, so tables that a running job has written
+    since do not mix in.
+
+    ``commit_ts``: as of the last commit at this time or before, see ``table_snapshots``. ``spark``: a session that sees
+    the job's catalog; without it, ``open_lake`` gives one.
 
     Raises: UsageError for a wrong job file, a job that has not committed a batch yet, and one in arrival mode, whose
-    tables are of no one commitTs; EnvironmentFault when the state folder cannot be read or Spark does not start;
-    SinkFault when a table is not there, or its snapshot was expired and the table has changed since: try again.
+    tables are of no one commitTs; EnvironmentFault when Spark does not start; SinkFault when a table is not there, or
+    its snapshot was expired and the table has changed since: try again.
     """
     if not isinstance(job, Job):
         job = load_job(Path(job))
-    progress = Store(job.state).load()
-    if progress is None or not progress.applied:
-        raise UsageError(f"job {job.name} has applied nothing yet (state folder {job.state}); run it first")
-    if progress.mode == "arrival":
-        raise UsageError(
-            f"job {job.name} runs in arrival mode: without watermarks its tables are of no one commitTs. open_lake "
-            "reads them as they are"
-        )
+    found = table_snapshots(job, commit_ts)
     kind = sink_kind(job)
     session = kind.open_lake(job) if spark is None else spark
-    unverified: dict[TableName, str] = {}
-    left_out: dict[TableName, str] = {}
-    tables = Tables(left_out)
-    for table in progress.tables:
-        if table.mark == NO_MARK or (table.dropped and not table.kept):
-            continue
-        name = (table.schema, table.name)
-        status = table_status(table)
-        if why := _not_consistent(status, progress):
-            left_out[name] = why
-            continue
-        tables[name] = kind.read_as_of(job, session, name, table.snapshot_id)
-        if status.condition == "unverified":
-            unverified[name] = status.detail
-    return ConsistentTables(commit_ts=progress.applied, tables=tables, unverified=unverified, left_out=left_out)
-
-
-def _not_consistent(status: TableStatus, progress: Progress) -> str:
-    """Why a table is not as the source is at the commitTs of the progress; empty: it is."""
-    if status.condition not in ("clean", "unverified"):
-        return f"{status.condition}: {status.detail}" if status.detail else status.condition
-    if status.applied_ts < progress.applied:
-        return f"behind: it is at {status.applied_ts} ({status.applied_time})"
-    return ""
+    tables = Tables(found.left_out)
+    for name, snapshot in found.tables.items():
+        tables[name] = kind.read_as_of(job, session, name, snapshot)
+    return ConsistentTables(
+        commit_ts=found.commit_ts, tables=tables, unverified=found.unverified, left_out=found.left_out
+    )

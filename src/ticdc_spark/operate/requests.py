@@ -1,6 +1,7 @@
 """Ask a job to read tables again, or to let them go on: it takes the request, running or at its next start."""
 
 from collections.abc import Callable, Collection
+from contextlib import closing
 
 from ticdc_spark.capture.snapshot.base import SnapshotReader
 from ticdc_spark.capture.snapshot.open import open_reader
@@ -12,7 +13,9 @@ from ticdc_spark.operate.status import job_status
 from ticdc_spark.replicate.plan.spelling import by_source
 from ticdc_spark.replicate.state.progress import Progress, TableState
 from ticdc_spark.replicate.state.requests import Clear, Rebuild, Request, Resume, has_diverged, is_quarantined
-from ticdc_spark.replicate.state.store import Store
+from ticdc_spark.replicate.state.store import ask, read_state
+from ticdc_spark.sinks.state import StateStore
+from ticdc_spark.sinks.states import open_state
 
 
 def rebuild(job: Job, tables: Collection[str]) -> None:
@@ -25,7 +28,8 @@ def rebuild(job: Job, tables: Collection[str]) -> None:
         raise UsageError(f"{job.file}: [snapshot]: missing; it names the database, or the dump, to read tables from")
     reader = open_reader(job.snapshot)
     try:
-        _ask(job, rebuild_of(job, Store(job.state).load(), tables, reader))
+        with closing(open_state(job.sink, job.name, job.spark)) as states:
+            _ask(states, rebuild_of(job, read_state(states).progress, tables, reader))
     finally:
         reader.close()
 
@@ -37,8 +41,9 @@ def resume(job: Job, tables: Collection[str], *, every: bool) -> list[TableState
 
     Raises: UsageError for a table that is not quarantined, or a job that has no progress; EnvironmentFault
     """
-    found = quarantined(job, Store(job.state).load(), tables, every=every)
-    _ask(job, Resume(tables=_names(found)))
+    with closing(open_state(job.sink, job.name, job.spark)) as states:
+        found = quarantined(job, read_state(states).progress, tables, every=every)
+        _ask(states, Resume(tables=_names(found)))
     return found
 
 
@@ -50,8 +55,9 @@ def clear(job: Job, tables: Collection[str], *, every: bool) -> list[TableState]
 
     Raises: as ``resume``
     """
-    found = diverged(job, Store(job.state).load(), tables, every=every)
-    _ask(job, Clear(tables=_names(found)))
+    with closing(open_state(job.sink, job.name, job.spark)) as states:
+        found = diverged(job, read_state(states).progress, tables, every=every)
+        _ask(states, Clear(tables=_names(found)))
     return found
 
 
@@ -59,14 +65,15 @@ def taken_when(job: Job) -> str:
     """When the job takes a request that is made now, in words. Raises: EnvironmentFault"""
     if not job_status(load_identity(job.file)).running:
         return "the job is not running: it takes this when it starts"
-    seconds = Store(job.state).pause + max(job.poll_interval, job.commit_interval)
+    pause = open_state(job.sink, job.name, job.spark).pause
+    seconds = pause + max(job.poll_interval, job.commit_interval)
     return f"the job is running: it takes this within {seconds:.0f} s, or once the batch under way is over"
 
 
 def rebuild_of(job: Job, progress: Progress | None, tables: Collection[str], reader: SnapshotReader) -> Rebuild:
     """The request for full reads of tables, all or none. Raises: UsageError, SourceFault"""
     if progress is None:
-        raise UsageError(f"{job.file}: the job has no progress in {job.state}: its tables are read when it first runs")
+        raise UsageError(f"{job.file}: the job has no progress yet: its tables are read when it first runs")
     found = by_source(progress, reader.tables())
     there = {".".join(one): name for named, name in found.items() for one in (named, name)}
     followed = table_filter(job.tables or ["*.*"])
@@ -100,7 +107,7 @@ def _chosen(
     what: str,
 ) -> list[TableState]:
     if progress is None:
-        raise UsageError(f"{job.file}: the job has no progress in {job.state}: nothing is {what}")
+        raise UsageError(f"{job.file}: the job has no progress yet: nothing is {what}")
     marked = {f"{table.schema}.{table.name}": table for table in progress.tables if fits(table)}
     for text in tables:
         if text not in marked:
@@ -112,6 +119,6 @@ def _names(tables: Collection[TableState]) -> tuple[tuple[str, str], ...]:
     return tuple((table.schema, table.name) for table in tables)
 
 
-def _ask(job: Job, request: Request) -> None:
+def _ask(states: StateStore, request: Request) -> None:
     if request.tables:
-        Store(job.state).ask(request)
+        ask(states, request)

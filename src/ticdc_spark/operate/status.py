@@ -1,6 +1,7 @@
-"""What a job's state folder shows of it, also while the job does not run. Reads files, starts nothing."""
+"""What the state of a job in its target shows of it, also while the job does not run. Starts nothing."""
 
 import time
+from contextlib import closing
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -9,17 +10,17 @@ from ticdc_spark.config.durations import duration
 from ticdc_spark.config.job import Identity
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.config.values import ModeName
-from ticdc_spark.errors import SinkFault
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.operate.held_back import HeldBack, first_line, held_back
 from ticdc_spark.operate.lag import lag_of, seconds_left, slowest_partition, too_late
 from ticdc_spark.operate.table_status import TableStatus, tables_status
 from ticdc_spark.replicate.report import held, needs_a_look, reading
-from ticdc_spark.replicate.state.lease_store import LeaseRecord, lease_store
-from ticdc_spark.replicate.state.processes import machine, process, runs
+from ticdc_spark.replicate.state.owner import Ownership, beat_of, load_status
+from ticdc_spark.replicate.state.processes import machine, runs
 from ticdc_spark.replicate.state.progress import Progress, Status
 from ticdc_spark.replicate.state.requests import words
-from ticdc_spark.replicate.state.store import Store
+from ticdc_spark.replicate.state.store import read_state
+from ticdc_spark.sinks.states import open_state
 
 State: TypeAlias = Literal["normal", "warning", "pending", "failed", "stopped", "finished"]
 """TiCDC's words. warning: it goes on, or has finished, but look. failed: it ended with an error. stopped: as asked."""
@@ -105,20 +106,23 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     last_error: LastError | None = None
 
 
-def job_status(identity: Identity, now: float | None = None) -> JobStatus:
-    """Read the state of a job. Raises: EnvironmentFault when a file of the state folder is broken."""
-    store = Store(identity.state)
-    progress = store.load() or Progress(job=identity.name)
-    requests = tuple(words(request) for request in store.requests().values())
-    status = describe(identity, progress, store.load_status(), _lease(identity), now or time.time())
+def job_status(identity: Identity) -> JobStatus:
+    """Read the state of a job. Raises: SinkFault, DecisionNeeded, UsageError"""
+    with closing(open_state(identity.sink, identity.name, identity.spark)) as states:
+        found = read_state(states)
+        runs_now = found.held is not None and not found.held.released
+        beat = beat_of(states, found.held) if found.held is not None and runs_now else load_status(states)
+    progress = found.progress or Progress(job=identity.name)
+    requests = tuple(words(request) for request in found.requests)
+    status = describe(identity, progress, beat, found.held, time.time())
     return msgspec.structs.replace(status, requests=requests)
 
 
 def describe(
-    identity: Identity, progress: Progress, beat: Status | None, lease: LeaseRecord | None, now: float
+    identity: Identity, progress: Progress, beat: Status | None, held: Ownership | None, now: float
 ) -> JobStatus:
     """Derive a job's status from what is written about it."""
-    state, reason, todo, running = _state(identity, beat, lease, now)
+    state, reason, todo, running = _state(identity, beat, held, now)
     if state in ("normal", "finished"):
         state, reason, todo = _troubled(identity, progress, state, reason)
     lag = lag_of(progress, beat, now)
@@ -132,7 +136,7 @@ def describe(
         reason=reason,
         next=todo,
         running=running,
-        pid=beat.pid if beat else None,
+        pid=beat.pid if beat else held.owner.process.pid if held and running else None,
         heartbeat_age=max(0.0, now - beat.at) if beat else None,
         phase=beat.phase if beat and running else "",
         batch=progress.batch,
@@ -181,21 +185,13 @@ def describe(
     )
 
 
-def _lease(identity: Identity) -> LeaseRecord | None:
-    if identity.warehouse is None:
-        return None
-    try:
-        record, _ = lease_store(identity.warehouse, identity.catalog, identity.name, identity.state).read()
-    except SinkFault:
-        # The lake is away; the heartbeat in the state folder must do.
-        return None
-    return record
-
-
-def _state(
-    identity: Identity, beat: Status | None, lease: LeaseRecord | None, now: float
-) -> tuple[State, str, str, bool]:
+def _state(identity: Identity, beat: Status | None, held: Ownership | None, now: float) -> tuple[State, str, str, bool]:
     again = f"ticdc-spark replicate {identity.file.name}"
+    if beat is None and held is not None and not held.released:
+        if held.owner.machine == machine() and not runs(held.owner.process):
+            reason = f"its process, pid {held.owner.process.pid}, is gone without a reason; it sent no heartbeat"
+            return "failed", reason, f"look at its log; nothing is lost; then run: {again}", False
+        return "pending", f"pid {held.owner.process.pid} on host {held.owner.host} starts it", "", True
     if beat is None:
         return "pending", "it has not run yet", f"run: {again}", False
     age = now - beat.at
@@ -206,7 +202,7 @@ def _state(
             return "failed", first_line(beat), f"{todo}; then run: {again}", False
         reached = "it reached the end that --once or --until-ts set"
         return beat.state, "it was stopped on request" if beat.state == "stopped" else reached, "", False
-    if not _lives(beat, lease, age):
+    if not _lives(held, age):
         reason = f"its process, pid {beat.pid}, is gone without a reason; last heartbeat {age:.0f} s ago"
         return "failed", reason, f"look at its log (memory?); nothing is lost; then run: {again}", False
     if age > _SILENT:
@@ -251,14 +247,12 @@ def _ways_out(file: str, progress: Progress) -> str:
     return "; ".join(filter(None, parts)).removeprefix("or ") or "look at the tables below"
 
 
-def _lives(beat: Status, lease: LeaseRecord | None, age: float) -> bool:
-    if lease is not None and lease.owner.process.pid == beat.pid:
-        if lease.released:
-            return False
-        if lease.owner.machine == machine():
-            return runs(lease.owner.process)
-    # Its machine is not known: a process that is seen here may be it, one that is not may run elsewhere.
-    return age < _SILENT or (lease is None and process(beat.pid) is not None)
+def _lives(held: Ownership | None, age: float) -> bool:
+    if held is None or held.released:
+        return False
+    if held.owner.machine == machine():
+        return runs(held.owner.process)
+    return age < _SILENT
 
 
 def check_code(status: JobStatus) -> int:
@@ -274,8 +268,7 @@ def check_code(status: JobStatus) -> int:
 _PHASES = {
     "starting": "starting",
     "source": "asking the source for new messages",
-    "plan": "choosing the messages of a batch",
-    "land": "reading the messages of a batch",
+    "scan": "reading the messages of a batch",
     "advance": "finding out how far the tables may go",
     "apply": "writing the tables",
     "snapshot": "reading tables in full",

@@ -52,7 +52,7 @@ def tables_status(progress: Progress) -> tuple[TableStatus, ...]:
     for one in progress.pending:
         waiting[one.schema, one.name] = waiting.get((one.schema, one.name), 0) + one.waiting
     read = {state.topic for state in progress.partitions}
-    behind = {(one.schema, one.name): _catches_up(one, read, progress) for one in progress.catching_up}
+    behind = {(one.schema, one.name): _catches_up(one, read) for one in progress.catching_up}
     if progress.mode != "arrival":
         for table in progress.tables:
             if table.applied < progress.applied:
@@ -87,13 +87,12 @@ def tables_status(progress: Progress) -> tuple[TableStatus, ...]:
 _WAITS = "it is behind the others: it shares a DDL with a table that does not advance"
 
 
-def _catches_up(one: CatchUp, read: Collection[str], progress: Progress) -> str:
+def _catches_up(one: CatchUp, read: Collection[str]) -> str:
     """Why a table is behind the others. ``read``: the topics that are read."""
     unread = next((topic for topic, _, _ in one.needs if topic not in read), "")
     if unread:
         return f"it is behind the others: topic {unread}, which it came from, is not read"
-    why = "the state of the job was lost" if progress.replay_below else "its messages came later than those of others"
-    return f"it is behind the others, and catches up: {why}"
+    return "it is behind the others, and catches up: its messages came later than those of others"
 
 
 def _wanted(table: TableStatus) -> TableStatus:

@@ -20,13 +20,15 @@ def look_after(job: Job, rules: Sequence[str], orphans: float | None) -> Iterato
     Raises: SinkFault once all tables were tried, EnvironmentFault when Spark does not start
     """
     wanted = table_filter(tuple(rules) or ("*.*",))
-    # No lease: to a job that runs, this is another writer, as any tool's upkeep is.
+    # Without owning the job: to one that runs, this is another writer, as any tool's upkeep is.
     fault: SinkFault | None = None
-    sink = sink_kind(job).open(open_spark(job), job.sink, job.writer, lambda: None)
+    kind = sink_kind(job)
+    kind.capabilities.need("upkeep", f"{job.file}: the files of its tables are to be looked after")
+    sink = kind.open(open_spark(job), job, lambda: None)
     places: Sequence[FilePlace] = ()
     if orphans is not None:
         try:
-            places = (*sink.file_places(), FilePlace("the state of the job", str(job.state)))
+            places = sink.file_places()
         except SinkFault as raised:
             fault, orphans = raised, None
     for name in sorted(sink.list_tables(job.name)):

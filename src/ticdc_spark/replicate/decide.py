@@ -2,7 +2,6 @@
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from functools import partial
 from typing import Literal
 
 import msgspec
@@ -14,19 +13,18 @@ from ticdc_spark.errors import EnvironmentFault, RejectedMessage, UsageError
 from ticdc_spark.model import TableName
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.ddl import is_skipped
-from ticdc_spark.replicate.apply.look import held_in_lake
 from ticdc_spark.replicate.apply.rejects import log_rejects, ways_out
+from ticdc_spark.replicate.letters import Letters
 from ticdc_spark.replicate.modes.arrival import advance_arrived
-from ticdc_spark.replicate.modes.base import Advanced, LandedBatch, Rules
+from ticdc_spark.replicate.modes.base import Advanced, Rules, ScannedBatch
 from ticdc_spark.replicate.modes.choose import as_read, hides, refuse_hidden, without_ddl
 from ticdc_spark.replicate.modes.filters import at_the_filter, judge_left_out, leave_out, names_left_out, skip_to_known
 from ticdc_spark.replicate.modes.late_rows import add_late_rows
 from ticdc_spark.replicate.modes.waiting import held_by_schemas
 from ticdc_spark.replicate.modes.watermark import advance, due
+from ticdc_spark.replicate.plan.catch_up import bounds_of_late
 from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Refused, action, is_of_partitions
-from ticdc_spark.replicate.plan.past import mark_missing
 from ticdc_spark.replicate.plan.timeline import identity
-from ticdc_spark.replicate.proof import check_unproven
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.schemas.sql_ddl import named_after, with_schemas
 from ticdc_spark.replicate.schemas.upstream import add_upstream_schemas
@@ -36,7 +34,6 @@ from ticdc_spark.replicate.state.notes import UnreadNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
 from ticdc_spark.replicate.unread import names_in, of_databases, with_left_out, with_topics_of_tables
 from ticdc_spark.sinks.base import Sink
-from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.spark.decode.control import MessageSkipped, WatermarkRead, reject_of
 
 log = logging.getLogger(__name__)
@@ -74,7 +71,7 @@ class Decider:
     def __init__(
         self,
         job: Job,
-        changelog: ChangeLog,
+        letters: Letters,
         sink: Sink,
         protocol: str,
         registry: Registered | None,
@@ -83,7 +80,7 @@ class Decider:
         until_ts: int | None,
     ) -> None:
         self.job = job
-        self.changelog = changelog
+        self.letters = letters
         self.sink = sink
         self.protocol = protocol
         self.registry = registry
@@ -92,7 +89,9 @@ class Decider:
         self._left_out = skip_to_known(job.schema.skip_to_known)
         self._is_included = table_filter(job.tables)
 
-    def decide(self, progress: Progress, mode: ModeName | None, landed: LandedBatch, plan: Plan, now: float) -> Decided:
+    def decide(
+        self, progress: Progress, mode: ModeName | None, scanned: ScannedBatch, plan: Plan, now: float
+    ) -> Decided:
         """Fold what a batch read into the progress.
 
         Raises: RejectedMessage, LateRow, DecisionNeeded, EnvironmentFault, SinkFault, SourceFault, RegistryFault
@@ -104,34 +103,32 @@ class Decider:
             now=now,
             floor=plan.resolved or 0,
         )
-        controls, skipped = skipped_of(landed.controls)
-        filtered = msgspec.structs.replace(landed, controls=leave_out(controls, self.job.tables))
-        mode, advanced = self._advance(check_unproven(progress, landed), mode, filtered, rules)
-        if mode != "arrival":
-            found = mark_missing(advanced.progress, self._is_included)
-            advanced = msgspec.structs.replace(advanced, progress=found)
+        controls, skipped = skipped_of(scanned.controls)
+        filtered = msgspec.structs.replace(scanned, controls=leave_out(controls, self.job.tables))
+        mode, advanced = self._advance(progress, mode, filtered, rules)
         tables = judge_left_out(advanced.progress.tables, self.job.tables)
         # Also in the queue: once it is due, `tables` may have changed, and rows beyond it were left out.
         ddls = self._judge_queue(advanced.progress)
         judged = msgspec.structs.replace(advanced.progress, tables=tables, ddls=ddls)
         judged = with_left_out(judged, self.job.tables, names_left_out(controls, self.job.tables))
         advanced = msgspec.structs.replace(advanced, progress=judged)
-        if landed.controls:
-            noted = msgspec.structs.replace(advanced.progress, logged=landed.number)
-            advanced = msgspec.structs.replace(advanced, progress=noted)
         # Tables may be there already as the policy of the first try had it.
         on_reject = plan.on_reject or self.job.on_reject
         databases = of_databases(progress)
         noted = with_topics_of_tables(advanced.progress, controls)
         advanced = msgspec.structs.replace(advanced, progress=noted)
         if skipped:
-            rejects, generation = [reject_of(event) for event in skipped], advanced.progress.generation
-            self.changelog.keep_rejects(generation, landed.number, STAGE, rejects, now)
+            places = ((event.topic, event.partition, event.offset) for event in skipped)
+            kept = msgspec.structs.replace(
+                advanced.progress, left_out=tuple(sorted({*advanced.progress.left_out, *places}))
+            )
+            advanced = msgspec.structs.replace(advanced, progress=kept)
+            self.letters.keep(scanned.number, STAGE, [reject_of(event) for event in skipped], now)
             advanced = msgspec.structs.replace(advanced, progress=mark(advanced.progress, skipped, databases))
         if advanced.rejects:
-            advanced = self._decode_rejects(landed.number, advanced, databases, now, on_reject)
+            advanced = self._decode_rejects(scanned.number, advanced, databases, now, on_reject)
         if advanced.late:
-            advanced = add_late_rows(self.job, self.changelog, landed.number, advanced)
+            advanced = add_late_rows(self.job, self.letters.rows, scanned, progress, advanced)
         resolved = max(advanced.resolved, plan.resolved or 0)
         if mode == "arrival" and plan.resolved is not None:
             resolved = plan.resolved
@@ -171,25 +168,25 @@ class Decider:
         return mode
 
     def _advance(
-        self, progress: Progress, mode: ModeName | None, landed: LandedBatch, rules: Rules
+        self, progress: Progress, mode: ModeName | None, scanned: ScannedBatch, rules: Rules
     ) -> tuple[ModeName | None, Advanced]:
-        controls, end_offsets, latest_offsets = landed.controls, landed.end_offsets, landed.latest_offsets
+        controls, end_offsets, latest_offsets = scanned.controls, scanned.end_offsets, scanned.latest_offsets
         waited = rules.now - (progress.hold.since or rules.now) >= self.job.idle_partition_timeout
         at_end = self.bounded and all(end_offsets.get(place, 0) >= end for place, end in latest_offsets.items())
-        folded = (landed.number, controls, end_offsets, latest_offsets, rules, self._left_out, self._named_after)
+        folded = (controls, end_offsets, latest_offsets, rules, self._left_out, self._named_after)
         refuse_hidden(controls, mode)
-        begun = self._add_registered(progress, landed, mode)
+        begun = self._add_registered(progress, scanned, mode)
         if mode is None:
             read = as_read(advance(begun, *folded).progress, at_end=at_end, waited=waited, hidden=hides(controls))
             mode = self.settle(read)
-            begun = self._add_registered(progress, landed, mode)
+            begun = self._add_registered(progress, scanned, mode)
         if mode != "arrival":
             return mode, self._fold_with_upstream(begun, lambda progress: advance(progress, *folded))
         if any(isinstance(event, WatermarkRead) for event in controls) and not hides(controls):
             log.warning("there are watermarks: a new job would run in mode watermark, which is exact")
-        registered = None if self.registry is None else self.registry.tables(controls, landed.names)
+        registered = None if self.registry is None else self.registry.tables(controls, scanned.names)
         begun, controls = without_ddl(progress, controls, self.protocol)
-        arrived = (landed.number, controls, *folded[2:5], registered, *folded[5:])
+        arrived = (controls, *folded[1:4], registered, *folded[4:])
         return mode, self._fold_with_upstream(begun, lambda progress: advance_arrived(progress, *arrived))
 
     def _fold_with_upstream(self, begun: Progress, fold: Callable[[Progress], Advanced]) -> Advanced:
@@ -199,27 +196,26 @@ class Decider:
             advanced = fold(add_upstream_schemas(begun, advanced.missing, upstream))
         return advanced
 
-    def _add_registered(self, progress: Progress, landed: LandedBatch, mode: ModeName | None) -> Progress:
+    def _add_registered(self, progress: Progress, scanned: ScannedBatch, mode: ModeName | None) -> Progress:
         if self.registry is None:
             return progress
-        return self.registry.add_schemas(progress, landed.controls, mode, landed.names)
+        return self.registry.add_schemas(progress, scanned.controls, mode, scanned.names)
 
     def _due(self, progress: Progress, resolved: int) -> list[QueuedDdl]:
         """The DDLs to apply, with their schemas."""
         states = {(table.schema, table.name): table for table in progress.tables}
         sanitised = PROTOCOLS[self.protocol].traits.sanitised_names
         ddls = due(progress.ddls, resolved, progress.tables)
-        find = partial(held_in_lake, self.sink, self.job)
         filled = with_schemas(
             ddls,
             states,
             progress.schemas,
             sanitised=sanitised,
-            find=find,
             is_included=self._is_included,
             is_skipped=lambda change: is_skipped(self.job, change) and not is_of_partitions(change),
             unread={(note.schema, note.name): note.until for note in progress.unread},
             read_upto=_read_upto(progress),
+            late=bounds_of_late(progress),
         )
         return at_the_filter(filled, self.job.tables)
 
@@ -250,11 +246,11 @@ class Decider:
                 f"max-rejects = {self.job.max_rejects}; the first: {where}: {first.reason}"
             )
             raise EnvironmentFault(message)
-        self.changelog.keep_rejects(advanced.progress.generation, number, "decode", rejects, now)
+        self.letters.keep(number, "decode", rejects, now)
         text = f"a message cannot be read: {first.reason} ({where})"
         if on_reject == "stop":
             message = (
-                f"{text}; {len(rejects)} such in this batch, kept in {self.changelog.dead_letters}; nothing of the "
+                f"{text}; {len(rejects)} such in this batch, kept in {self.letters.where}; nothing of the "
                 f"batch is applied. {ways_out(self.job, ((at.topic, at.partition, at.offset) for at in rejects))}"
             )
             raise RejectedMessage(message)

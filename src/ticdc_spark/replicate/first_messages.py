@@ -41,7 +41,7 @@ def refuse_other(
 ) -> None:
     """Look whether a source of which nothing could be read so far has messages of another protocol.
 
-    ``controls``: what a batch has landed, from ``starts`` to ``end_offsets``.
+    ``controls``: what a batch has scanned, from ``starts`` to ``end_offsets``.
     Raises: UsageError if it has; SourceFault.
     """
     anything = progress.tables or progress.pending or progress.ddls or progress.schemas

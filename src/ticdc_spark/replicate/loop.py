@@ -1,10 +1,10 @@
-"""The loop of ``replicate``: land, advance, apply, commit, batch after batch."""
+"""The loop of ``replicate``: plan, scan, decide, apply, commit, batch after batch."""
 
 import logging
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
 from ticdc_spark.config.job import Job
@@ -18,12 +18,11 @@ from ticdc_spark.replicate.run.pace import Pace
 from ticdc_spark.replicate.run.preflight import stop_at_fault
 from ticdc_spark.replicate.run.retry import Patience
 from ticdc_spark.replicate.run.upkeep import Caretaker
-from ticdc_spark.replicate.state.lease import acquire
-from ticdc_spark.replicate.state.lease_store import lease_store, this_process
+from ticdc_spark.replicate.state.owner import this_process
 from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.replicate.state.store import Store
-from ticdc_spark.replicate.state.target_lease import Leases
+from ticdc_spark.replicate.state.store import acquire
 from ticdc_spark.replicate.step import Steps
+from ticdc_spark.sinks.states import open_state
 from ticdc_spark.spark.session.session import jvm_is_gone
 
 log = logging.getLogger(__name__)
@@ -44,20 +43,20 @@ def run(
     there.
     """
     stop = stop or threading.Event()
-    heart = Heart(Store(job.state), lambda: silent(job.source))
-    with heart, os_faults():
-        store = lease_store(job.sink.warehouse, job.sink.catalog, job.name, job.state)
-        with acquire(store, this_process(job.name, job.owner), stop=stop) as lease, Leases(lease) as leases:
-            heart.start()
-            log.info("lease: %s", store.where)
+    states = open_state(job.sink, job.name, job.spark)
+    heart = Heart(states, lambda: silent(job.source))
+    with closing(states), heart, os_faults():
+        with acquire(states, job.name, this_process(job.owner), stop=stop) as store:
+            heart.start(store.held.owner.token, store.check)
+            log.info("state: %s, epoch %d", states.where, store.held.epoch)
             stop_at_fault(job, log.info)
 
             def opened() -> Steps | None:
-                return open_steps(job, leases, until_ts, stop, bounded=once or until_ts is not None)
+                return open_steps(job, store, until_ts, stop, bounded=once or until_ts is not None)
 
             turns = _Turns(job, heart, Caretaker(job), once=once, until_ts=until_ts, on_progress=on_progress, stop=stop)
             summary = _run(turns, opened)
-    heart.end("finished" if summary.finished else "stopped", exit_code=NOT_ALL_APPLIED if summary.held else 0)
+        heart.end("finished" if summary.finished else "stopped", exit_code=NOT_ALL_APPLIED if summary.held else 0)
     return summary
 
 
@@ -94,7 +93,7 @@ def _run(turns: "_Turns", opened: Callable[[], Steps | None]) -> Summary:
                 goes_on = turns.turn(steps)
                 progress = steps.progress
                 patience.worked()
-                if turns.finished:
+                if turns.finished and steps.sink.capabilities.upkeep:
                     written = {(table.schema, table.name): table.snapshot_id for table in progress.tables}
                     touched = [name for name, snapshot in written.items() if snapshot != before.get(name)]
                     turns.caretaker.finish(steps.sink, progress, touched)
@@ -160,7 +159,8 @@ class _Turns:
         self.pace.add(report.messages, report.seconds)
         self.heart.note(report, self.pace.rate)
         self.on_progress(report)
-        self.caretaker.turn(steps.sink, report.progress, lambda: self.heart.beat("upkeep", report.progress.batch))
+        if steps.sink.capabilities.upkeep:
+            self.caretaker.turn(steps.sink, report.progress, lambda: self.heart.beat("upkeep", report.progress.batch))
         if self.until_ts is not None and report.progress.applied >= self.until_ts:
             self.finished = True
         elif self.targets is not None:

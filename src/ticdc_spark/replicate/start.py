@@ -1,224 +1,109 @@
-"""The start of a run: the progress is compared with the tables, the change log and the source as they are now."""
+"""The start of a run: the progress is compared with the tables, the change log and the source as they are now.
+
+State, tables and change log are of one time, but for a batch that was interrupted. Where they are not, the job stops.
+"""
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 import msgspec
 
 from ticdc_spark.config.job import Job
-from ticdc_spark.errors import DecisionNeeded, UsageError
+from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.columns import columns_gone
-from ticdc_spark.replicate.apply.look import Looked, look_at
+from ticdc_spark.replicate.apply.look import Looked, look_at, stop_if_ahead, way_back
 from ticdc_spark.replicate.apply.rows import vanished
+from ticdc_spark.replicate.modes.arrival import batch_ordinal
 from ticdc_spark.replicate.plan.reach import partitions_at
 from ticdc_spark.replicate.plan.source_check import source_notes
-from ticdc_spark.replicate.plan.timeline import DDL_STEPS
-from ticdc_spark.replicate.proof import doubt_of, is_arrival, unread_topics
 from ticdc_spark.replicate.schemas.files import with_schema_files
-from ticdc_spark.replicate.snapshot.steps import LOAD_STEP
-from ticdc_spark.replicate.state.conditions import diverged, misshapen, without_first_rows
-from ticdc_spark.replicate.state.notes import CatchUp
-from ticdc_spark.replicate.state.progress import PartitionState, PendingRows, Progress, TableState, WantedLoad
+from ticdc_spark.replicate.state.conditions import diverged, misshapen
+from ticdc_spark.replicate.state.progress import Plan, Progress, TableState
 from ticdc_spark.replicate.state.requests import take
 from ticdc_spark.replicate.state.store import ProgressStore
 from ticdc_spark.sinks.base import Sink
-from ticdc_spark.sinks.changelog_base import ChangeLog
-from ticdc_spark.sinks.mark import NO_MARK, Mark
-from ticdc_spark.spark.decode.log_files import LogScan
+from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.spark.sources.base import Source
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
+_NAMED = 5
+"""Tables that one error names."""
 
 
-def begin(
-    job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: ProgressStore, protocol: str
-) -> tuple[Progress, tuple[PendingRows, ...]]:
-    """The progress to go on from, and rows that must be applied again to tables that were set back.
+def begin(job: Job, source: Source, sink: Sink, store: ProgressStore, protocol: str) -> Progress:
+    """The progress to go on from.
 
     Raises: DecisionNeeded with the ways out; SinkFault, SourceFault, UsageError
     """
     found = store.load()
-    if found is not None and found.job != job.name:
-        message = f"{job.file}: [job] state: {job.state} is of job {found.job!r}; each job needs a state of its own"
-        raise UsageError(message)
-    is_first = found is None
     if found is None:
-        found = _first(job, source, sink, changelog, store)
+        _stop_if_there_are_tables(job, sink)
+        starting = partitions_at(source.starting())
+        found = Progress(job=job.name, partitions=starting)
         found = msgspec.structs.replace(found, source=source_notes(source, found))
         store.save(found)
     found = take(store, found, reads=job.snapshot is not None) or found
     progress = msgspec.structs.replace(with_schema_files(found, job.schema.file), protocol=protocol)
-    batches = frozenset() if is_first else changelog.batches(progress.generation)
-    missing = {rows.batch for rows in progress.pending if rows.batch > 0} - batches
-    missing |= {rows.batch for rows in progress.pending if _is_of_older_try(rows, progress, changelog)}
-    if missing:
-        raise DecisionNeeded(
-            f"the change log lacks rows of batches {', '.join(map(str, sorted(missing)[:5]))}, not applied yet: "
-            f"it was restored or replaced by an older copy. Delete the state folder {job.state}, and the job reads the "
-            "topic again from its start, and goes on from what its tables are"
-        )
-    plan = store.load_plan()
-    under_way = plan is not None and (plan.generation, plan.batch) == (progress.generation, progress.batch + 1)
-    interrupted = under_way and plan is not None and plan.resolved is not None
-    known, redo = _look(job, sink, changelog, progress, interrupted=interrupted)
-    newest = max(batches, default=0)
-    return (known if newest <= progress.batch + interrupted else _of_older_state(known, newest, job, sink)), redo
+    plan = _under_way(progress, store)
+    return _look(job, sink, progress, progress.tables, plan)
 
 
-def look_at_wanted(job: Job, sink: Sink, changelog: ChangeLog, progress: Progress) -> Progress:
+def look_at_wanted(job: Job, sink: Sink, progress: Progress, store: ProgressStore) -> Progress:
     """The progress of a running job, with the tables that a person wants read in full as they are in the lake now.
 
     Raises: DecisionNeeded, SinkFault
     """
     wanted = {(one.schema, one.name) for one in progress.wanted if one.asked}
-    asked = tuple(table for table in progress.tables if (table.schema, table.name) in wanted)
-    looked, _ = _look(job, sink, changelog, msgspec.structs.replace(progress, tables=asked), interrupted=False)
-    now = {(table.schema, table.name): table for table in looked.tables}
-    tables = tuple(now.get((table.schema, table.name), table) for table in progress.tables)
-    return msgspec.structs.replace(progress, tables=tables)
+    asked = [table for table in progress.tables if (table.schema, table.name) in wanted]
+    return _look(job, sink, progress, asked, _under_way(progress, store))
 
 
-def _is_of_older_try(rows: PendingRows, progress: Progress, changelog: ChangeLog) -> bool:
-    """Whether the change log has fewer rows of a batch than wait: a copy from between two tries of the batch, of which
-    the second read further."""
-    if rows.late or not 0 < rows.batch <= progress.landed_anew:
-        return False
-    every = LogScan(
-        generation=progress.generation,
-        batches=frozenset({rows.batch}),
-        schema=rows.schema,
-        table=rows.name,
-        above=-1,
-        upto=2**63 - 1,
-        keys=(rows.schema_key,),
-    )
-    return changelog.count_rows(every) < rows.rows
+def furthest(progress: Progress, plan: Plan | None) -> int:
+    """How far the marks of tables can be. ``plan``: that of the batch under way; ``None``: there is none."""
+    if _is_arrival(progress, plan):
+        return batch_ordinal(progress.generation, progress.batch + _is_decided(plan))
+    return max(progress.applied, 0 if plan is None else plan.resolved or 0)
 
 
-def _of_older_state(progress: Progress, newest: int, job: Job, sink: Sink) -> Progress:
-    """Note that the change log has batches beyond the progress, up to ``newest``, since the state folder is an older
-    copy: they land anew, with other offsets. And how far the tables had come."""
-    held = (sink.find(name) for name in sink.list_tables(job.name))
-    stamps = (found.stamp for found in held if found is not None and found.stamp is not None)
-    reached = max((stamp.job_applied for stamp in stamps if stamp.job == job.name), default=0)
-    return msgspec.structs.replace(
-        progress, landed_anew=max(newest, progress.landed_anew), reached=max(reached, progress.reached)
-    )
+def _is_arrival(progress: Progress, plan: Plan | None) -> bool:
+    return "arrival" in (progress.mode, "" if plan is None else plan.mode)
 
 
-def _first(job: Job, source: Source, sink: Sink, changelog: ChangeLog, store: ProgressStore) -> Progress:
-    """The progress of a job that has none: a new one, or one whose state was lost."""
-    plan, newest = store.load_plan(), changelog.newest_generation()
-    if plan is not None and plan.batch == 1 and plan.generation >= newest:
-        # Its first batch was interrupted; tables may be ahead already.
-        return Progress(job=job.name, generation=plan.generation, partitions=partitions_at(source.starting()))
-    tables = _recovered(job, sink)
-    if not tables:
-        starting = source.starting() if newest == 0 else source.beginning_offsets()
-        return Progress(job=job.name, generation=newest + 1, partitions=partitions_at(starting))
-    beginning = source.beginning_offsets()
-    applied = max(table.job_applied for table in tables)
-    log.warning(
-        "the state was lost: %d tables are there, which had applied everything up to %d; the topic is read again from "
-        "its start",
-        len(tables),
-        applied,
-    )
-    unread = {(table.schema, table.name): unread_topics(table, beginning, newest + 1) for table in tables}
-    idle = {topic for table in tables if table.job_applied == applied for topic in table.idle_topics}
-    tables = [_passed_over(table, sorted(idle & {*table.topics})) for table in tables]
-    promised = tuple(_promised(table, applied, unread[table.schema, table.name], newest + 1) for table in tables)
-    needs = tuple(sorted((topic, partition, applied) for topic, partition in beginning))
-    return Progress(
-        job=job.name,
-        generation=newest + 1,
-        applied=applied,
-        replay_below=applied,
-        partitions=tuple(
-            PartitionState(topic=topic, partition=partition, offset=offset)
-            for (topic, partition), offset in sorted(beginning.items())
-        ),
-        tables=promised,
-        catching_up=tuple(
-            CatchUp(schema=table.schema, name=table.name, needs=left_out or needs)
-            for table in tables
-            if (left_out := tuple((topic, 0, applied) for topic in unread[table.schema, table.name]))
-            or _catches_up(table, newest + 1)
-        ),
-        # What was gathered is of a base before which messages count as applied now.
-        wanted=tuple(
-            WantedLoad(schema=table.schema, name=table.name, asked=True) for table in tables if table.load is not None
-        ),
-        unproven=tuple(sorted(place for place, first in beginning.items() if first > 0)),
-        whole=() if any(beginning.values()) else tuple(sorted(beginning)),
-        doubt=doubt_of(
-            ((table, table.mark[0] if _is_further_back(table) else applied) for table in promised),
-            beginning,
-        ),
-    )
+def _is_decided(plan: Plan | None) -> bool:
+    """Whether tables may have something of a batch."""
+    return plan is not None and plan.resolved is not None
 
 
-def _is_further_back(table: TableState) -> bool:
-    """Whether what all tables had applied says nothing of one: it stood still, or caught up."""
-    return bool(table.behind or table.quarantined or table.load)
+def _under_way(progress: Progress, store: ProgressStore) -> Plan | None:
+    plan = store.load_plan()
+    is_next = plan is not None and (plan.generation, plan.batch) == (progress.generation, progress.batch + 1)
+    return plan if is_next else None
 
 
-def _catches_up(table: TableState, generation: int) -> bool:
-    """Whether messages of a table count from its own mark on, and not from where all tables had come to: it may be an
-    older copy, or some come late. In arrival mode marks are no commit_ts."""
-    if table.dropped or table.quarantined or table.load:
-        return False
-    return table.behind or not is_arrival(table, generation)
-
-
-def _passed_over(table: TableState, topics: Sequence[str]) -> TableState:
-    """A table after the state was lost. ``topics``: of its topics those with a partition that was passed over, since no
-    watermark had come for long: rows of it that had not come count as replays now."""
-    if not topics:
-        return table
-    why = f"a partition of topic {topics[0]} was passed over when the state was lost: rows of it may be missing"
-    return diverged(table, table.mark[0], why)
-
-
-def _promised(table: TableState, applied: int, unread: Sequence[str], generation: int) -> TableState:
-    """A table after the state was lost. What comes of it now may stand in a topic that is not read (``unread``)."""
-    stays = bool(unread) or _is_further_back(table) or not is_arrival(table, generation)
-    if unread:
-        log.warning(
-            "`%s`.`%s` came from topic %s, which is not read: it stays where it is", table.schema, table.name, unread[0]
+def _stop_if_there_are_tables(job: Job, sink: Sink) -> None:
+    """Stop where a job without a state has tables. Raises: DecisionNeeded, SinkFault"""
+    tables = sorted(sink.list_tables(job.name))
+    if tables:
+        names = ", ".join(f"`{schema}`.`{name}`" for schema, name in tables[:_NAMED])
+        more = f" and {len(tables) - _NAMED} more" if len(tables) > _NAMED else ""
+        raise DecisionNeeded(
+            f"the lake has tables of job {job.name!r}, and not the state of the job: {names}{more}. Restore the lake "
+            "from a backup, with the namespace `_ticdc_spark`. Or drop these tables: the job then begins from scratch"
         )
-        table = without_first_rows(table)
-    return msgspec.structs.replace(table, applied=table.mark[0] if stays else applied)
 
 
-def _recovered(job: Job, sink: Sink) -> list[TableState]:
-    """The tables of the lake that are this job's, by their own stamps."""
-    found = []
-    for name in sink.list_tables(job.name):
-        looked = look_at(sink, job, name, None)
-        if looked.behind:
-            raise DecisionNeeded(
-                f"{looked.behind}, and the state of the job is lost: what the table lacks is not known. Roll it "
-                "forward again, or drop every table of the job to have them rebuilt from the start of the topic"
-            )
-        if looked.state is not None and looked.stamp is not None and looked.stamp.about:
-            found.append(looked.state)
-    return found
+def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], plan: Plan | None) -> Progress:
+    """Look at tables of the job. ``plan``: that of a batch that was not finished, which may have dropped or renamed
+    some.
 
-
-def _look(
-    job: Job, sink: Sink, changelog: ChangeLog, progress: Progress, *, interrupted: bool
-) -> tuple[Progress, tuple[PendingRows, ...]]:
-    """Look at every table of the job. ``interrupted``: a batch that was not finished may have dropped or renamed some.
-
-    Returns: the progress with what the tables show, and rows to apply again.
+    Returns: the progress with what the tables show.
     """
-    tables = [table for table in progress.tables if table.mark != NO_MARK and (not table.dropped or table.kept)]
-    arrival = progress.mode == "arrival"
+    tables = [table for table in some if table.mark != NO_MARK and (not table.dropped or table.kept)]
+    arrival, upto = _is_arrival(progress, plan), furthest(progress, plan)
 
     def look(table: TableState) -> tuple[Looked, str]:
         looked = look_at(sink, job, (table.schema, table.name), table, arrival=arrival)
@@ -226,21 +111,17 @@ def _look(
         return looked, columns_gone(sink, table) if as_left and table.diverged_since is None else ""
 
     asked = {(one.schema, one.name) for one in progress.wanted if one.asked}
-    redo: list[PendingRows] = []
     worse: dict[TableName, TableState] = {}
     for table, (looked, gone) in zip(tables, _each(job, look, tables), strict=True):
         name = (table.schema, table.name)
+        stop_if_ahead(job, name, looked.stamp, table, upto)
         if name in asked and (looked.stamp is None or looked.behind):
             worse[name] = _to_be_read(sink, table, looked)
         elif looked.stamp is None:
-            if not interrupted:
-                raise DecisionNeeded(vanished(job, name))
+            if not _is_decided(plan):
+                raise DecisionNeeded(vanished(job, name, arrival=arrival))
         elif looked.behind:
-            redo.append(_redo(job, changelog, progress, table, looked))
-            # The table is here from now on. Until its rows are applied again, the stored progress is ahead of it, so
-            # that a crash on the way begins this anew.
-            sink.stamp(name, looked.stamp)
-            worse[name] = _set_back(table, looked)
+            raise DecisionNeeded(f"{looked.behind}. {way_back(job, name, arrival=arrival)}")
         elif looked.state is not None and looked.state.diverged_since is not None and table.diverged_since is None:
             worse[name] = _marked_as(table, looked.state)
         if gone:
@@ -248,7 +129,7 @@ def _look(
             worse[name] = misshapen(worse.get(name, table), table.applied, gone)
     worse |= {} if arrival else _come_back(job, sink, progress)
     known = tuple(worse.get((table.schema, table.name), table) for table in progress.tables)
-    return msgspec.structs.replace(progress, tables=known), tuple(redo)
+    return msgspec.structs.replace(progress, tables=known)
 
 
 def _come_back(job: Job, sink: Sink, progress: Progress) -> dict[TableName, TableState]:
@@ -313,65 +194,3 @@ def _each(job: Job, look: Callable[[TableState], T], tables: list[TableState]) -
         return [look(table) for table in tables]
     with ThreadPoolExecutor(job.parallel_tables, "look") as pool:
         return list(pool.map(look, tables))
-
-
-def _redo(job: Job, changelog: ChangeLog, progress: Progress, table: TableState, looked: Looked) -> PendingRows:
-    """The rows that a table lacks, if the change log has them all and nothing but rows is missing.
-
-    Raises: DecisionNeeded
-    """
-    assert looked.stamp is not None, "it is in the lake"
-    mark, was = looked.stamp.mark[0], looked.state or table
-    batches = changelog.batches(progress.generation)
-    why = ""
-    if progress.mode == "arrival":
-        why = "without watermarks it is not known which rows it lacks"
-    elif (read := max(_read_in_full(table), _read_in_full(was))) >= mark:
-        why = f"it was read in full at {read}. `ticdc-spark rebuild` reads it again"
-    elif (ddl := _last_ddl(table, was, looked)) > looked.stamp.mark:
-        why = f"a DDL at {ddl[0]} is among what it lacks"
-    elif mark < progress.forgotten or mark < progress.replay_below:
-        why = "the change log does not reach back so far (log-retention)"
-    elif progress.logged and progress.logged not in batches:
-        why = "the change log is an older copy, too"
-    elif progress.logged and progress.logged <= progress.landed_anew and _is_restored(table, looked):
-        why = "the change log may be an older copy, too, from between two tries of its last batch"
-    if why:
-        raise DecisionNeeded(
-            f"{looked.behind}. It cannot be brought forward from the change log: {why}. Roll the table forward again, "
-            "have it read again (`ticdc-spark rebuild`), "
-            f"or, if all tables were restored together, delete the state folder {job.state}: the job then reads the "
-            "topic again from its start and goes on from what the tables are"
-        )
-    log.warning("%s; its rows since then are applied again from the change log", looked.behind)
-    topic = table.topics[0] if table.topics else ""
-    return PendingRows(
-        batch=0,
-        schema=table.schema,
-        name=table.name,
-        schema_key="",
-        rows=0,
-        min_ts=mark + 1,
-        max_ts=max(table.applied, mark + 1),
-        late=True,
-        redo=True,
-        topic=topic,
-        partition=0,
-    )
-
-
-def _is_restored(table: TableState, looked: Looked) -> bool:
-    """Whether a table was replaced by an older copy, and not only rolled back."""
-    return looked.furthest is None or looked.furthest < table.mark
-
-
-def _read_in_full(table: TableState) -> int:
-    return table.emptied if table.origin == "snapshot" else -1
-
-
-def _last_ddl(table: TableState, was: TableState, looked: Looked) -> Mark:
-    """The last commit of a DDL to a table that was set back. ``was``: what it was before; a batch that was interrupted
-    may have brought it beyond the progress, and into the midst of a DDL."""
-    found = max((table.ddl_ts, table.ddl_step), (was.ddl_ts, was.ddl_step))
-    furthest = looked.furthest
-    return max(found, furthest) if furthest is not None and DDL_STEPS <= furthest[1] < LOAD_STEP else found

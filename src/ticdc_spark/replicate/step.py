@@ -1,68 +1,71 @@
-"""One batch, step by step: plan, land, decide, apply, commit. Every step can be run again with the same result."""
+"""One batch, step by step: plan, scan, decide, apply, commit. Every step can be run again with the same result."""
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
 from ticdc_spark import failpoints
 from ticdc_spark.capture.snapshot.base import SnapshotReader
+from ticdc_spark.changes.topic import TopicRows
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.values import ModeName
-from ticdc_spark.errors import SinkFault, SourceFault, UsageError
+from ticdc_spark.ddl.known_names import Names
+from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Offsets, Table, TableName
 from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.replicate.apply.batch import Batch
 from ticdc_spark.replicate.apply.timelines import TimelineResult, apply, settle
 from ticdc_spark.replicate.decide import Decided, Decider, touch_new
 from ticdc_spark.replicate.first_messages import refuse_other
-from ticdc_spark.replicate.landing import land, landing_plan
+from ticdc_spark.replicate.letters import Letters
 from ticdc_spark.replicate.modes.arrival import batch_ordinal
-from ticdc_spark.replicate.modes.base import LandedBatch
+from ticdc_spark.replicate.modes.base import ScannedBatch
 from ticdc_spark.replicate.modes.choose import MODES, of_job
-from ticdc_spark.replicate.modes.commit import DROPPED_KEPT_MS, counted_off, forget_before, forgotten_by
+from ticdc_spark.replicate.modes.commit import DROPPED_KEPT_MS, counted_off
 from ticdc_spark.replicate.plan.catch_up import bounds_behind, with_dropped
 from ticdc_spark.replicate.plan.gone_topics import without_topics
 from ticdc_spark.replicate.plan.holds import bounds_of
 from ticdc_spark.replicate.plan.offsets import (
     choose_offsets,
     first_offsets,
-    idle_topics,
+    known_offsets,
     lagging,
     may_advance,
     starts_of_new,
 )
+from ticdc_spark.replicate.plan.pending import range_of
 from ticdc_spark.replicate.plan.reach import with_new_partitions, without_beginning
-from ticdc_spark.replicate.plan.source_check import check_plan, check_source, notes_of_batch, without_left_out
+from ticdc_spark.replicate.plan.source_check import (
+    check_plan,
+    check_source,
+    notes_of_batch,
+    with_notes_of_left_out,
+    without_left_out,
+    without_removed,
+)
 from ticdc_spark.replicate.plan.spelling import Spelled, databases_after
 from ticdc_spark.replicate.plan.timeline import identity
-from ticdc_spark.replicate.proof import doubted_tables, is_doubt_over, mark_doubted
 from ticdc_spark.replicate.report import BatchReport
+from ticdc_spark.replicate.scanning import learn_waiting, scan, scan_plan
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.skips import mark_new, warn_of_old
 from ticdc_spark.replicate.snapshot.loader import Loader, Outcome
 from ticdc_spark.replicate.snapshot.wanted import with_settled
-from ticdc_spark.replicate.start import begin, look_at_wanted
-from ticdc_spark.replicate.state.lease import Fence, FencedStore
+from ticdc_spark.replicate.start import begin, furthest, look_at_wanted
 from ticdc_spark.replicate.state.notes import SourceNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
 from ticdc_spark.replicate.state.requests import take
 from ticdc_spark.replicate.state.store import ProgressStore
-from ticdc_spark.replicate.stops import stop_if_needed
+from ticdc_spark.replicate.stops import stop_if_left_out_before, stop_if_needed
 from ticdc_spark.replicate.timer import Timer
 from ticdc_spark.replicate.unread import mark_unread, topics_of, unread_names, with_topics
 from ticdc_spark.sinks.base import Sink
-from ticdc_spark.sinks.mark import NO_MARK
-from ticdc_spark.spark.decode.control import ControlEvent
-from ticdc_spark.spark.decode.envelopes import LandingPlan
+from ticdc_spark.sinks.dead_letters import DeadLetters
 from ticdc_spark.spark.sources.base import Source
-from ticdc_spark.spark.tasks import Parts, is_small
 
 log = logging.getLogger(__name__)
-PRUNE_EVERY = 10
-"""Batches between removals from the change log."""
 REGRESSIONS_TO_WARN = 10
 """A partition: so many times may its watermark fall before a second changefeed is suspected."""
 
@@ -75,7 +78,8 @@ class Steps:
         job: Job,
         source: Source,
         sink: Sink,
-        lease: Fence,
+        rows: TopicRows,
+        letters: DeadLetters,
         store: ProgressStore,
         *,
         protocol: str,
@@ -89,20 +93,20 @@ class Steps:
         self.job = job
         self.source = source
         self.sink = sink
-        self.lease = lease
-        self.store = FencedStore(store, lease)
+        self.store = store
         self.protocol = protocol
         self.registry = registry
         self.bounded = bounded
         self.until_ts = until_ts
         self.clock = clock
-        self.changelog = sink.changelog(job.name)
-        self.progress, redo = begin(job, source, sink, self.changelog, self.store, protocol)
+        self.rows = rows
+        self.letters = Letters(rows, letters)
+        self.progress = begin(job, source, sink, self.store, protocol)
         warn_of_old(job, self.progress)
-        if redo:
-            self.progress = msgspec.structs.replace(self.progress, pending=(*self.progress.pending, *redo))
-        self.decider = Decider(job, self.changelog, sink, protocol, registry, bounded=bounded, until_ts=until_ts)
+        self.decider = Decider(job, self.letters, sink, protocol, registry, bounded=bounded, until_ts=until_ts)
         self.mode: ModeName | None = self.decider.settle(of_job(job.mode, protocol, self.progress))
+        if registry is not None:
+            learn_waiting(rows, registry, self.progress)
         """``None`` until messages show it."""
         self.loader: Loader | None = None
         if reader is not None and job.snapshot is not None:
@@ -112,8 +116,6 @@ class Steps:
         elif loads := [table for table in self.progress.tables if table.load is not None]:
             names = ", ".join(f"{table.schema}.{table.name}" for table in loads)
             raise UsageError(f"{job.file}: [snapshot]: missing; {names} stands still for a full read that is under way")
-        self._by_parts = True
-        """Landing tasks may read the topic themselves."""
         self._first = True
         """Nothing was done in this run yet."""
         self.seconds: dict[str, float] = {}
@@ -133,53 +135,53 @@ class Steps:
         if fresh and not messages and not self._may_advance():
             self._first = False
             return BatchReport(progress=self.progress, left=0, looked_at=looked_at)
-        beat("plan", number)
-        if fresh:
-            self.store.save_plan(plan)
-            failpoints.point("plan")
-        beat("land", number)
+        beat("scan", number)
         notes = notes_of_batch(self.source, self.progress, end_offsets)
-        with Timer(self.seconds, "land"):
-            spelled = self._land(number, starts, end_offsets, messages)
-        failpoints.point("land")
+        with Timer(self.seconds, "scan"):
+            spelled = self._scan(starts, end_offsets, messages)
+        failpoints.point("scan")
         refuse_other(self.job, self.source, self.progress, starts, end_offsets, spelled.controls, self.protocol)
         latest_offsets = self.source.end_offsets()
         beat("advance", number)
         with Timer(self.seconds, "advance"):
-            landed = LandedBatch(
+            scanned = ScannedBatch(
                 number=number,
                 controls=spelled.controls,
                 end_offsets=end_offsets,
                 latest_offsets=latest_offsets,
-                names=spelled.landing,
+                new_topics=frozenset(topic for topic, _ in end_offsets)
+                - {partition.topic for partition in self.progress.partitions},
+                names=spelled.scan_names,
             )
             begun = without_topics(with_new_partitions(spelled.progress, starts, end_offsets), left_out)
+            begun = without_removed(begun, self.source.beginning_offsets())
             for topic in sorted(left_out):
                 log.warning("topic %s is not read any more: `topics` leaves it out, or its tables are dropped", topic)
-            if plan.anew:
-                begun = msgspec.structs.replace(begun, landed_anew=number)
-            decided = self.decider.decide(begun, self.mode, landed, plan, self.clock())
+            decided = self.decider.decide(begun, self.mode, scanned, plan, self.clock())
+        stop_if_left_out_before(decided, plan)
         self.mode = decided.mode
-        self.store.save_plan(
-            msgspec.structs.replace(
-                plan,
-                resolved=decided.resolved,
-                mode=self.mode or "",
-                on_reject=decided.on_reject,
-                source=notes,
-                start_offsets=starts_of_new(self.progress, starts, end_offsets),
-            )
+        plan = msgspec.structs.replace(
+            plan,
+            resolved=decided.resolved,
+            mode=self.mode or "",
+            on_reject=decided.on_reject,
+            source=notes,
+            start_offsets=starts_of_new(self.progress, starts, end_offsets),
         )
+        self.store.save_plan(plan)
         failpoints.point("advance")
         beat("apply", number)
+        # What waits is read again as it was scanned: without what was left out then, and with what is left out now.
+        left_out_then = decided.advanced.progress.left_out
+        self.rows.opening = msgspec.structs.replace(self.rows.opening, left_out=left_out_then)
         with Timer(self.seconds, "apply"):
-            result = self._apply(number, decided)
+            result = self._apply(number, decided, spelled.scan_names, furthest(self.progress, plan))
         failpoints.point("apply")
         with Timer(self.seconds, "commit"):
             self._commit(number, decided, result, notes)
         failpoints.point("progress")
         self._first = False
-        stop_if_needed(self.job, self.progress, decided, self.clock(), self.changelog)
+        stop_if_needed(self.job, self.progress, decided, self.clock())
         left = sum(max(0, end - end_offsets.get(place, 0)) for place, end in (targets or latest_offsets).items())
         return BatchReport(
             progress=self.progress,
@@ -196,7 +198,7 @@ class Steps:
         progress = take(self.store, self.progress, reads=self.loader is not None)
         if progress is None:
             return
-        self.progress = look_at_wanted(self.job, self.sink, self.changelog, progress)
+        self.progress = look_at_wanted(self.job, self.sink, progress, self.store)
         if self.loader is not None:
             self.loader.forget()
         self._first = True  # what waited for a table is applied, and no message need come for it
@@ -213,6 +215,8 @@ class Steps:
         return done
 
     def _keep(self, progress: Progress) -> None:
+        if self.sink.capabilities.atomic_tables:
+            self.sink.commit_with(self.store.states)
         self.store.save(progress)
         self.progress = progress
 
@@ -221,7 +225,8 @@ class Steps:
         return Batch(
             job=self.job,
             sink=self.sink,
-            changelog=self.changelog,
+            rows=self.rows,
+            letters=self.letters,
             generation=progress.generation,
             batch=progress.batch,
             protocol=self.protocol,
@@ -244,9 +249,8 @@ class Steps:
             self.mode = old.mode or self.mode
             old = without_left_out(self.source, old, self.job.source, left_out)
             check_plan(self.source, old)
-            return old, False  # Tables may be there already; before that point nothing but the log was written.
-        plan = choose_offsets(self.job, self.source, self.progress, number, targets)
-        return msgspec.structs.replace(plan, anew=same), True
+            return old, False  # Tables may be there already; before that point nothing was written.
+        return choose_offsets(self.job, self.source, self.progress, number, targets), True
 
     def _may_advance(self) -> bool:
         """Whether something else than messages moves the resolved ts: a changed job file, or time."""
@@ -255,46 +259,24 @@ class Steps:
         known = self.mode is not None
         return may_advance(self.job, self.progress, bounded=self.bounded, mode_known=known, now=self.clock())
 
-    def _land(self, number: int, starts: Offsets, end_offsets: Offsets, messages: int) -> Spelled:
-        plan = landing_plan(self.job, self.protocol, self.mode, self.progress, number, self.registry)
-        return land(plan, self.progress, self.registry, lambda plan: self._landed(plan, starts, end_offsets, messages))
+    def _scan(self, starts: Offsets, end_offsets: Offsets, messages: int) -> Spelled:
+        plan = scan_plan(self.job, self.protocol, self.mode, self.progress, self.registry)
+        return scan(
+            plan, self.progress, self.registry, lambda plan: self.rows.scan(plan, starts, end_offsets, messages)
+        )
 
-    def _landed(
-        self, plan: LandingPlan, starts: Offsets, end_offsets: Offsets, messages: int
-    ) -> Sequence[ControlEvent]:
-        found = self._read(starts, end_offsets, messages)
-        try:
-            return self.changelog.land(found, plan)
-        except (SinkFault, SourceFault) as fault:
-            if not isinstance(found, Parts) or self.source.is_recorded:
-                raise
-            # An executor may lack the client or a file of the login, or reach no broker, where Spark's does.
-            log.warning("tasks that read the topic themselves failed, Spark's source reads it now: %s", fault)
-            controls = self.changelog.land(self.source.read(starts, end_offsets), plan)
-            self._by_parts = False  # only now: what fails both ways, an outage, says nothing of the tasks
-            return controls
-
-    def _read(self, starts: Offsets, end_offsets: Offsets, messages: int) -> Any:
-        """The messages of a batch, about so many, in the form that takes the least work."""
-        found: Any = None
-        if self.changelog.lands_here:
-            found = self.source.read_here(starts, end_offsets) if is_small(messages) else None
-            if found is None and self._by_parts:
-                found = self.source.read_parts(starts, end_offsets)
-        return self.source.read(starts, end_offsets) if found is None else found
-
-    def _apply(self, number: int, decided: Decided) -> TimelineResult:
+    def _apply(self, number: int, decided: Decided, names: Names, furthest: int) -> TimelineResult:
         progress = decided.advanced.progress
         states: dict[TableName, TableState] = {(table.schema, table.name): table for table in progress.tables}
         mode = MODES[decided.mode or "watermark"]
-        behind = bounds_behind(progress)
         refused = () if decided.refused is None else (decided.refused,)
-        bounds, held = bounds_of(states, decided.ddls, behind, refused)
+        bounds, held = bounds_of(states, decided.ddls, bounds_behind(progress), refused)
         ddls = _without(decided.ddls, held)
         batch = Batch(
             job=self.job,
             sink=self.sink,
-            changelog=self.changelog,
+            rows=self.rows,
+            letters=self.letters,
             generation=progress.generation,
             batch=number,
             protocol=self.protocol,
@@ -305,12 +287,11 @@ class Steps:
             schemas=_schemas(progress, decided.ddls),
             now=self.clock(),
             job_applied=0 if decided.mode == "arrival" else self.progress.applied,
-            # also one that a DDL holds which waits for another table
-            behind=frozenset(name for name, bound in bounds.items() if name in behind or bound < decided.resolved),
-            all_behind=decided.resolved < progress.reached and decided.mode != "arrival",
-            idle_topics=() if self.bounded else idle_topics(progress),
+            furthest=furthest,
             topics=topics_of(progress),
-            unread=unread_names(progress.unread, ddls) | doubted_tables(progress),
+            read=known_offsets(progress),
+            names=names,
+            unread=unread_names(progress.unread, ddls),
         )
         lines = mode.timelines(self.progress, states, progress.pending, ddls, decided.resolved, bounds)
         result = apply(batch, states, lines, mode.apply_rows)
@@ -320,8 +301,6 @@ class Steps:
         states, _ = mark_unread(states, progress, decided.resolved, ddls, arrival=batch.arrival)
         states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped, ddls, arrival=batch.arrival)
         states = without_beginning(self.progress, states, progress.partitions)
-        if not batch.arrival:
-            states = _with_behind(mark_doubted(states, progress), batch.behind)
         before = {(table.schema, table.name): table for table in self.progress.tables}
         changed = [name for name, state in states.items() if _is_judged(before.get(name), state)]
         changed += [name for name, state in states.items() if result.states.get(name) != state]
@@ -334,7 +313,6 @@ class Steps:
 
     def _commit(self, number: int, decided: Decided, result: TimelineResult, notes: tuple[SourceNote, ...]) -> None:
         now = self.clock()
-        retention = self.job.log_retention
         states = dict(result.states)
         for name in result.touched:
             state = states.get(name)
@@ -352,7 +330,6 @@ class Steps:
             unread=unread,
             dropped_databases=with_dropped(before.dropped_databases, ddls, oldest),
             databases=databases_after(before.databases, ddls),
-            doubt=None if arrival or is_doubt_over(before) else before.doubt,
             pending=counted_off(before.pending, result.taken, result.uncounted, decided.resolved),
             rows=before.rows + result.rows,
             ddls_applied=before.ddls_applied + result.ddls,
@@ -360,21 +337,14 @@ class Steps:
             zero_dates=before.zero_dates + result.zero_dates,
         )
         mode = MODES[decided.mode or "watermark"]
-        keep = retention.seconds or 0.0
-        progress = mode.commit(counted, number, states, decided.resolved, ddls, result.left, now, keep)
-        prune = number % PRUNE_EVERY == 0
-        before_batch = forget_before(progress, retention.batches, retention.seconds, now) if prune else 0
-        if prune:
-            progress = msgspec.structs.replace(progress, forgotten=forgotten_by(progress, before_batch))
-        progress = msgspec.structs.replace(progress, source=notes)
+        progress = mode.commit(counted, number, states, decided.resolved, ddls, result.left, now)
+        progress = msgspec.structs.replace(progress, source=with_notes_of_left_out(notes, progress))
         if self.loader is not None:
             progress = self.loader.with_partial(progress)
-        self.store.save(progress)
-        self.progress = progress
+        self._keep(progress)
+        self.rows.keep(map(range_of, progress.pending))
         if progress.regressions > REGRESSIONS_TO_WARN * max(1, len(progress.partitions)):
             log.warning("watermarks went back %d times: a second changefeed on the topic?", progress.regressions)
-        if prune:
-            self.changelog.forget(progress.generation, before_batch)
 
 
 def _without(ddls: Sequence[QueuedDdl], those: Iterable[QueuedDdl]) -> list[QueuedDdl]:
@@ -387,17 +357,6 @@ def _schemas(progress: Progress, ddls: Sequence[QueuedDdl]) -> dict[tuple[str, s
     tables = [table for ddl in ddls for table in (ddl.change.pre_table, ddl.change.table) if table is not None]
     from_ddls = {(table.schema, table.name, str(table.version)): table for table in tables if table.version is not None}
     return from_ddls | {(known.schema, known.name, known.key): known.table for known in progress.schemas}
-
-
-def _with_behind(states: Mapping[TableName, TableState], behind: Collection[TableName]) -> dict[TableName, TableState]:
-    """Tables with a note that they are behind. It must be in their stamps while others go on: once the state is lost,
-    what all tables had applied says nothing of them."""
-    return {
-        name: msgspec.structs.replace(state, behind=True)
-        if name in behind and state.mark != NO_MARK and not state.dropped
-        else state
-        for name, state in states.items()
-    }
 
 
 def _is_judged(before: TableState | None, now: TableState) -> bool:

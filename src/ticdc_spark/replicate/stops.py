@@ -6,35 +6,49 @@ from ticdc_spark.errors import SchemaMissing, UnsupportedDdl
 from ticdc_spark.replicate.apply.first_rows import missing_schema
 from ticdc_spark.replicate.decide import Decided
 from ticdc_spark.replicate.plan.evolve import Refused, action
-from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.sinks.changelog_base import ChangeLog
+from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl
 
 
-def stop_if_needed(job: Job, progress: Progress, decided: Decided, now: float, changelog: ChangeLog) -> None:
+def stop_if_left_out_before(decided: Decided, plan: Plan) -> None:
+    """Stop a batch that goes less far than a try of it that was interrupted: that one left a DDL out which stops this
+    one, so tables have passed it. ``plan``: as that try left it.
+
+    Raises: UnsupportedDdl
+    """
+    if decided.refused is not None and decided.resolved < (plan.resolved or 0):
+        now = "the job file left it out when this batch was begun, and has to until the batch is done"
+        raise UnsupportedDdl(_refusal(decided.refused, now))
+
+
+def stop_if_needed(job: Job, progress: Progress, decided: Decided, now: float) -> None:
     """Raise what ends the job after a committed batch.
 
     Raises: UnsupportedDdl, SchemaMissing, SinkFault
     """
-    refused = decided.refused
-    if refused is not None:
-        change = refused.change
-        why = action(change)
-        assert isinstance(why, Refused), "that is why it was chosen"
-        message = (
-            f"a DDL cannot be replayed: {why.why}\n  SQL: {change.query}\n  at commitTs {change.commit_ts}, topic "
-            f"{refused.topic}, partition {refused.partition}, offset {refused.offset}; all before it is applied.\n"
-            f"  To skip exactly this one, under [job]: {skip_ddl_line(change.commit_ts, change.query)}"
-        )
-        if why.rows_only:
-            message += '\n  To mark the tables of every such DDL and go on, under [job]: partition-ddl = "mark"'
-        raise UnsupportedDdl(message)
+    if decided.refused is not None:
+        raise UnsupportedDdl(_refusal(decided.refused, "all before it is applied"))
     missing = decided.advanced.missing
     waited = now - progress.schema_wait_since
     if missing and progress.schema_wait_since and waited >= job.schema_timeout:
         first = min(missing, key=lambda rows: rows.min_ts)
         message = (
-            f"{missing_schema(changelog, progress, first)}. No DDL or BOOTSTRAP with it came in {waited:.0f} s "
+            f"{missing_schema(first)}. No DDL or BOOTSTRAP with it came in {waited:.0f} s "
             "(schema-timeout). Ways out: [schema] file with its CREATE TABLE, upstream under [source], a BOOTSTRAP, "
             f'or [schema] skip-to-known = ["{first.schema}.{first.name}"], which leaves these rows out'
         )
         raise SchemaMissing(message)
+
+
+def _refusal(refused: QueuedDdl, now: str) -> str:
+    """What there is to do about a DDL that cannot be replayed. ``now``: where the job is."""
+    change = refused.change
+    why = action(change)
+    assert isinstance(why, Refused), "that is why it was chosen"
+    message = (
+        f"a DDL cannot be replayed: {why.why}\n  SQL: {change.query}\n  at commitTs {change.commit_ts}, topic "
+        f"{refused.topic}, partition {refused.partition}, offset {refused.offset}; {now}.\n"
+        f"  To skip exactly this one, under [job]: {skip_ddl_line(change.commit_ts, change.query)}"
+    )
+    if why.rows_only:
+        message += '\n  To mark the tables of every such DDL and go on, under [job]: partition-ddl = "mark"'
+    return message

@@ -3,29 +3,24 @@
 Every write and every DDL carries its stamp in the very commit that does it. The contract is split by what a sink can
 do: ``Tables`` (find, create, drop, stamp), ``Columns`` (schema changes), ``Changes`` (rows), ``Loads`` (full reads);
 ``Sink`` is all of them.
-A sink opens the change log that belongs to it, and decides how it writes the net changes of rows of that log.
+A sink receives typed changes (``changes.typed``): it knows nothing of messages, offsets or protocols.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Protocol
 
 import msgspec
+import pyarrow as pa
 
+from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.model import TableName, Value
-from ticdc_spark.sinks.changelog_base import ChangeLog
-from ticdc_spark.sinks.claims import Claims
+from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import Mark
-from ticdc_spark.spark.decode.log_files import LogScan
-from ticdc_spark.spark.decode.rows import OP, BadRow
-from ticdc_spark.spark.decode.versions import ReadPlan
+from ticdc_spark.sinks.state import StateStore
+from ticdc_spark.sinks.type_map import ColumnConversion, NameRule, TypeMap
 from ticdc_spark.spark.tasks import ReadParts
 from ticdc_spark.spark.types import LakeColumn, LakeOptions
-
-OP_COLUMN = OP
-"""Column of a net change: ``d`` deletes its key, anything else is the row's last image."""
-TIES, ALWAYS = "_ticdc_ties", "_ticdc_always"
-"""Columns of a net change in arrival mode: whether it wins over a row of the same time, and over any row."""
 
 
 class Stamp(msgspec.Struct, frozen=True):
@@ -81,15 +76,15 @@ class Fill(msgspec.Struct, frozen=True):
     lake: LakeOptions
 
 
-class ColumnConversion(msgspec.Struct, frozen=True):
-    """How the values of a column become those of another type."""
+class Condition(msgspec.Struct, frozen=True, kw_only=True):
+    """What a value of one column must meet. Values are canonical; a bound that is ``None`` is none."""
 
-    expression: str
-    """Spark SQL over ``{old}``."""
-    before: LakeColumn | None = None
-    """The column as it was; ``None``: only its type in the lake is known."""
-    convert: Callable[[Value], Value] | None = None
-    """The same of a canonical value of ``before``. Raises: MessageError for one that the source would refuse"""
+    column: LakeColumn
+    at_least: Value = None
+    below: Value = None
+    any_of: tuple[Value, ...] | None = None
+    or_null: bool = False
+    """Whether NULL meets it, too."""
     lake: LakeOptions = LakeOptions()
 
 
@@ -101,63 +96,14 @@ def unconverted(column: LakeColumn, why: str) -> str:
     )
 
 
-class NetChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows of one table to apply, one net change a key, and how they are read."""
-
-    table: TableName
-    scan: LogScan
-    plan: ReadPlan
-    stamp: Stamp
-    """The mark of the commit that applies them."""
-    appended: Stamp | None = None
-    """The mark of a commit before it, if the sink appends new keys by a commit of their own."""
-    new_keys: bool = False
-    """Whether a key whose first event is an insert has no row in the table, if no other writer changed it since
-    ``stamp.seen``."""
-    inserts: int = 0
-    others: int = 0
-    """How many of the changes are inserts, and how many are not, as far as is known."""
-    share: float = 0.0
-    """Of all changes that are applied together, for a sink that does large ones by several tasks."""
-    leave_out_unreadable: bool = False
-    """Rows that cannot be read are left out; otherwise nothing is applied when there is one."""
-
-
-class NewestChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows of one table to apply in arrival mode: each key's newest change, where the table has no newer one."""
-
-    table: TableName
-    scan: LogScan
-    plan: ReadPlan
-    columns: tuple[LakeColumn, ...]
-    """Those of ``plan``, and the last one for the commit_ts of a row's last change."""
-    stamp: Stamp
-    deletes: ReadPlan | None = None
-    """How older rows of the log are read for the deletes that they hold; ``None``: those need not be read."""
-    leave_out_unreadable: bool = False
-
-
-class Applied(msgspec.Struct, frozen=True, kw_only=True):
-    """What a commit of rows did."""
-
-    zero_dates: int = 0
-    """Zero or impossible dates that became NULL."""
-    rows: int | None = None
-    """Row changes of the log that it took in; ``None``: they were not counted."""
-
-
-class UnreadableRows(Exception):
-    """Rows that cannot be read; nothing was applied. Not an error of its own: ``on-reject`` decides."""
-
-
 class Tables(Protocol):
-    """The tables of a lake, and their stamps. Every commit is fenced: the lease is checked first."""
+    """The tables of a lake, and their stamps. Every commit is fenced: it is checked first that the job is ours."""
 
     def find(self, table: TableName) -> TableFound | None:
         """A table as it is now; ``None``: the lake has no such table."""
 
     def list_tables(self, job: str) -> list[TableName]:
-        """The tables whose newest stamp is of a job. Reads every table: for a job whose state was lost."""
+        """The tables whose newest stamp is of a job. Reads every table: for a job without a state."""
 
     def snapshot_id(self, table: TableName) -> int | None:
         """The current snapshot."""
@@ -188,7 +134,7 @@ class Columns(Protocol):
     """Schema changes."""
 
     def columns(self, table: TableName) -> dict[str, str]:
-        """Lake column names of a table to their types, as Spark SQL names them."""
+        """The names of a table's columns to their types, as ``LakeType.name`` has them."""
 
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
         """Rename, add, drop and promote columns, with the stamp, in one commit."""
@@ -206,22 +152,32 @@ class Columns(Protocol):
 
 
 class Changes(Protocol):
-    """Rows of the sink's change log into its tables."""
+    """Row changes into tables."""
 
-    def apply_net_changes(self, changes: NetChanges) -> Applied:
-        """Apply one net change a key: the last image of each, in one commit with the stamp.
+    def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None = None) -> None:
+        """Apply the net changes of a table, all or none, in one commit with the stamp.
 
-        Raises: UnreadableRows when there are some that are not to be left out; nothing is applied then. SinkFault
+        Ordered changes (``changes.ordered_by``) are applied only where the table has no newer row.
+        ``appended``: the stamp of a commit before it, if the sink appends new keys by a commit of their own.
+        Raises: UnreadableRows when there are some that are not to be left out; nothing is applied then, but for keys
+        that a commit of their own has appended. SinkFault
         """
 
-    def apply_newest(self, changes: NewestChanges) -> Applied:
-        """Apply each key's newest change where the table has no newer one, in one commit with the stamp.
+    def delete_where(self, table: TableName, where: Sequence[Condition], stamp: Stamp) -> None:
+        """Delete the rows that meet every condition, of which there is one at least, in one commit with the stamp.
 
-        Raises: as ``apply_net_changes``.
+        Raises: SinkFault
         """
 
-    def unreadable_rows(self, scan: LogScan, plan: ReadPlan, limit: int) -> list[BadRow]:
-        """At most ``limit`` rows that cannot be read, each once. Raises: SinkFault"""
+
+class Reads(Protocol):
+    """What the tables hold."""
+
+    def read(self, table: TableName, columns: Sequence[str], as_of: int | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of a table in some of its columns, by their names in the target, in no order.
+
+        ``as_of``: the snapshot (``Tables.snapshot_id``). Raises: SinkFault, also where that is gone
+        """
 
 
 class Loads(Protocol):
@@ -291,11 +247,27 @@ class Upkeep(Protocol):
         """
 
 
-class Sink(Tables, Columns, Changes, Loads, Upkeep, Protocol):
-    """A lake. One object a job; safe to call from several threads for different tables."""
+class Sink(Tables, Columns, Changes, Reads, Loads, Upkeep, Protocol):
+    """A target. One object a job; safe to call from several threads for different tables."""
 
-    def claims(self, job: str) -> Claims | None:
-        """Where a lease can be kept that all runs of a job find; ``None``: in a folder of the lake."""
+    @property
+    def capabilities(self) -> Capabilities:
+        """What it can do."""
 
-    def changelog(self, job: str) -> ChangeLog:
-        """Open the job's change log and dead letters, which this sink then reads rows from."""
+    @property
+    def types(self) -> TypeMap:
+        """How it holds the source's types."""
+
+    @property
+    def names(self) -> NameRule:
+        """How it holds the source's names."""
+
+    def state(self, job: str) -> StateStore:
+        """The state of a job, which may be another one than writes here."""
+
+    def commit_with(self, states: StateStore) -> None:
+        """Let the next commit of a state bring in the changes of rows, and the stamps, that were written so far.
+
+        Until then ``find`` shows them and no reader does; a DDL brings in those of its table. What was written when
+        no commit follows is lost with it. Raises: NotSupported unless ``atomic_tables``
+        """

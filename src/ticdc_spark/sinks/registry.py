@@ -1,31 +1,44 @@
 """The sinks by the kind that a job file names: the only list of them."""
 
 from collections.abc import Callable
-from typing import Protocol
+from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
-from ticdc_spark.config.job import IcebergConfig, Job
-from ticdc_spark.config.values import WriterName
+from ticdc_spark.config.job import Job
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Sink
+from ticdc_spark.sinks.capabilities import Capabilities
+from ticdc_spark.sinks.dead_letters import DeadLetters
 from ticdc_spark.sinks.iceberg import kind as iceberg
+from ticdc_spark.sinks.mysql import kind as mysql
 from ticdc_spark.spark.session.session import Part
 
 
 class SinkKind(Protocol):
-    """A kind of sink, before it is opened."""
+    """A kind of sink, before it is opened. ``config``: its own section of a job file."""
 
-    def parts(self, config: IcebergConfig) -> list[Part]:
+    capabilities: Capabilities
+
+    def parts(self, config: Any) -> list[Part]:
         """What Spark must have to write to it."""
 
-    def spark_options(self, config: IcebergConfig) -> dict[str, str]:
+    def spark_options(self, config: Any) -> dict[str, str]:
         """Spark's options for it."""
 
-    def open(self, spark: SparkSession, config: IcebergConfig, writer: WriterName, fence: Callable[[], None]) -> Sink:
-        """Open it. ``fence`` is called before each commit. Raises: SinkFault"""
+    def open(self, spark: SparkSession, job: Job, fence: Callable[[], None]) -> Sink:
+        """Open it for a job. ``fence`` is called before each commit. Raises: SinkFault"""
 
-    def look(self, spark: SparkSession, config: IcebergConfig) -> str:
+    def dead_letters(self, spark: SparkSession, config: Any, job: str, fence: Callable[[], None]) -> DeadLetters:
+        """Open the dead letters of a job. ``fence`` is called before each commit."""
+
+    def read_dead_letters(self, job: Job) -> list[dict[str, Any]]:
+        """The dead letters of a job, in the order of topics, partitions and offsets. Raises: SinkFault"""
+
+    def place(self, job: Job) -> str:
+        """Whether the target can be written to, as far as is known without Spark, in words. Raises: SinkFault"""
+
+    def look(self, spark: SparkSession, config: Any) -> str:
         """Open the catalog without changing it, and say what is there. Raises: SinkFault"""
 
     def open_lake(self, job: Job) -> SparkSession:
@@ -35,7 +48,7 @@ class SinkKind(Protocol):
         """A table as of a snapshot, see ``Tables.snapshot_id``. Raises: SinkFault when that is gone"""
 
 
-SINKS: dict[str, SinkKind] = {"iceberg": iceberg.KIND}
+SINKS: dict[str, SinkKind] = {"iceberg": iceberg.KIND, "mysql": mysql.KIND}
 
 
 def sink_kind(job: Job) -> SinkKind:

@@ -20,6 +20,8 @@ SMALL_BYTES = 32 << 20
 """Bytes up to which so many rows are small."""
 MOVED = "ticdc-source-moved"
 """How the text of a MessageError begins where a table is not any more what a task was to read."""
+UNREADABLE = "ticdc-unreadable-row"
+"""How it begins where a task met a row that cannot be read, and that is not to be left out."""
 
 
 def in_worker(task: ArrowTask) -> ArrowTask:
@@ -84,6 +86,14 @@ class Counter(Protocol):
         """Count."""
 
 
+class Count(Counter, Protocol):
+    """A counter that the driver reads."""
+
+    @property
+    def value(self) -> int:
+        """What was counted, once the tasks are done."""
+
+
 ReadParts: TypeAlias = Callable[[Counter], ArrowTask]
 """Makes a task that reads: batches with one column of part numbers to batches of the lake's columns, in their order.
 It counts the zero and impossible dates that became NULL."""
@@ -91,6 +101,10 @@ It counts the zero and impossible dates that became NULL."""
 
 class SourceMoved(Exception):
     """A table is not what it was when its read began: it was altered, or is gone. Not an error of its own."""
+
+
+class UnreadableRows(Exception):
+    """Rows that cannot be read; nothing was applied. Not an error of its own: ``on-reject`` decides."""
 
 
 def counted(rows: Counter) -> ArrowTask:
@@ -111,3 +125,14 @@ def chain(first: ArrowTask, second: ArrowTask) -> ArrowTask:
         return second(first(batches))
 
     return run
+
+
+def numbered(numbers: Iterable[int]) -> pa.RecordBatch:
+    """Numbers of parts, as a task that reads gets them."""
+    return pa.record_batch([pa.array(list(numbers), pa.int64())], names=["number"])
+
+
+def first_cells(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
+    """What a task gave in its first column."""
+    for batch in batches:
+        yield from batch.column(0).to_pylist()

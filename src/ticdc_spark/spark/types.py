@@ -1,4 +1,4 @@
-"""MySQL types in the lake: one table from a column type to its lake type, Spark, Iceberg and Arrow.
+"""MySQL types in the lake: one table from a column type to its lake type, for Spark and Arrow.
 
 The lake types are those of the table in ``docs/types.md``. ``to_arrow`` turns a list of canonical values
 (``mysql.values``) into an Arrow array of the lake type and the rows that could not be read: a failed cast is a reject,
@@ -29,16 +29,22 @@ HIDDEN_PREFIX = "_V$_"
 
 
 class LakeType(msgspec.Struct, frozen=True):
-    """A type of the lake in the three spellings that we need."""
+    """A type of the lake: as Spark's tasks have its values, and as the sink names it."""
 
     spark: str
-    """Spark SQL, also what ``sinks`` compare."""
-    iceberg: str
+    """Spark SQL."""
     arrow: Literal[
         "int32", "int64", "decimal", "bool", "float", "double", "string", "binary", "date", "local", "instant", "floats"
     ]
     precision: int = 0
     scale: int = 0
+    own: str = ""
+    """The sink's own name of the type; ``""``: Spark's."""
+
+    @property
+    def name(self) -> str:
+        """As ``sinks.base.Columns.columns`` gives it."""
+        return self.own or self.spark
 
 
 class LakeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,18 +65,18 @@ class LakeColumn(msgspec.Struct, frozen=True, kw_only=True):
     column: Column
 
 
-_INT = LakeType("int", "int", "int32")
-_LONG = LakeType("bigint", "long", "int64")
-_STRING = LakeType("string", "string", "string")
-_BINARY = LakeType("binary", "binary", "binary")
-_BOOLEAN = LakeType("boolean", "boolean", "bool")
+_INT = LakeType("int", "int32")
+_LONG = LakeType("bigint", "int64")
+_STRING = LakeType("string", "string")
+_BINARY = LakeType("binary", "binary")
+_BOOLEAN = LakeType("boolean", "bool")
 
 
 def decimal_type(precision: int, scale: int) -> LakeType:
     """Return the lake's decimal; beyond 38 digits it is a string, as Spark has no wider one."""
     if precision > 38:
         return _STRING
-    return LakeType(f"decimal({precision},{scale})", f"decimal({precision}, {scale})", "decimal", precision, scale)
+    return LakeType(f"decimal({precision},{scale})", "decimal", precision, scale)
 
 
 _UNSIGNED_LONG = decimal_type(20, 0)
@@ -78,17 +84,17 @@ _FIXED: dict[str, LakeType] = {
     "smallint": _INT,
     "mediumint": _INT,
     "year": _INT,
-    "float": LakeType("float", "float", "float"),
-    "double": LakeType("double", "double", "double"),
+    "float": LakeType("float", "float"),
+    "double": LakeType("double", "double"),
     "enum": _STRING,
     "set": _STRING,
     "json": _STRING,
-    "date": LakeType("date", "date", "date"),
-    "newdate": LakeType("date", "date", "date"),
-    "datetime": LakeType("timestamp_ntz", "timestamp", "local"),
-    "timestamp": LakeType("timestamp", "timestamptz", "instant"),
+    "date": LakeType("date", "date"),
+    "newdate": LakeType("date", "date"),
+    "datetime": LakeType("timestamp_ntz", "local"),
+    "timestamp": LakeType("timestamp", "instant"),
     "time": _STRING,
-    "vector": LakeType("array<float>", "list", "floats"),
+    "vector": LakeType("array<float>", "floats"),
     "null": _STRING,
     **dict.fromkeys(SPATIAL_TYPES, _BINARY),
 }

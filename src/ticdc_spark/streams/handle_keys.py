@@ -29,48 +29,41 @@ class _Query(NamedTuple):
     commit_ts: int
 
 
-def complete(changes: Sequence[RowChange], lookup: Lookup, *, old_values: bool = False) -> list[RowChange | Rejected]:
+def complete(changes: Sequence[RowChange], lookup: Lookup) -> list[RowChange | Rejected]:
     """Give partial changes their whole rows, and the others as they are; one lookup for each table and commit ts.
 
-    An insert or update gets its new row. Its old row, and a delete's, keep only their keys, unless ``old_values`` asks
-    for them as of the moment before; such a delete stays ``partial``. ``Rejected``: a row is not there, or its image
-    lacks the key. A row was there at its commit ts: if it is not, the upstream would only have the present.
+    An insert or update gets its new row. Its old row, and a delete's, keep only their keys; such a delete stays
+    ``partial``. ``Rejected``: a row is not there, or its image lacks the key. A row was there at its commit ts: if it
+    is not, the upstream would only have the present.
     """
     done: list[RowChange | Rejected] = [
-        _without_key(change, old_values) or change if change.partial else change for change in changes
+        _without_key(change) or change if change.partial else change for change in changes
     ]
-    _fill(done, "after", lookup)
-    if old_values:
-        _fill(done, "before", lookup)
+    _fill(done, lookup)
     return [_whole(change) if was.partial else change for was, change in zip(changes, done, strict=True)]
 
 
-def _without_key(change: RowChange, old_values: bool) -> Rejected | None:
+def _without_key(change: RowChange) -> Rejected | None:
     names = {*handle_key(change.table)}
     if not names:
         return Rejected(f"{_name(change.table)} has no handle key to look its row up by")
-    images = [change.after, change.before if old_values else None]
-    if any(image is not None and not names <= image.keys() for image in images):
+    if change.after is not None and not names <= change.after.keys():
         return Rejected(f"a partial row of {_name(change.table)} lacks columns of its key, {', '.join(sorted(names))}")
     return None
 
 
-def _fill(changes: list[RowChange | Rejected], which: str, lookup: Lookup) -> None:
-    """Replace one image of the partial changes, in place."""
+def _fill(changes: list[RowChange | Rejected], lookup: Lookup) -> None:
+    """Replace the new images of the partial changes, in place."""
     queries: dict[int, tuple[Table, list[_Query]]] = {}
     for at, change in enumerate(changes):
-        if isinstance(change, RowChange) and change.partial:
-            image = change.after if which == "after" else change.before
-            if image is not None:
-                key = {name: image[name] for name in handle_key(change.table)}
-                # the moment before a commit has its old rows
-                ts = change.commit_ts - (which == "before")
-                queries.setdefault(id(change.table), (change.table, []))[1].append(_Query(at, key, ts))
+        if isinstance(change, RowChange) and change.partial and change.after is not None:
+            query = _Query(at, {name: change.after[name] for name in handle_key(change.table)}, change.commit_ts)
+            queries.setdefault(id(change.table), (change.table, []))[1].append(query)
     for table, wanted in queries.values():
         for at, row in _looked_up(table, wanted, lookup):
             change = changes[at]
             assert isinstance(change, RowChange)
-            changes[at] = row if isinstance(row, Rejected) else replace(change, **{which: row})
+            changes[at] = row if isinstance(row, Rejected) else replace(change, after=row)
 
 
 def complete_columns(table: Table, columns: Columns, partial: Mapping[int, int], lookup: Lookup) -> dict[int, str]:

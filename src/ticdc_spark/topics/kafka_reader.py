@@ -100,14 +100,10 @@ class TopicReader:
     def ids(self, topics: Sequence[str], seconds: float = _ANSWER_SECONDS) -> dict[str, str]:
         """The ids of topics, without those that are not there, and of a broker that has none. Raises: SourceFault"""
         from confluent_kafka import TopicCollection
-        from confluent_kafka.admin import AdminClient
 
         found: dict[str, str] = {}
         with self._asking():
-            if self._admin is None:
-                settings: dict[str, Any] = {**self._settings, "logger": _CLIENT}
-                self._admin = AdminClient(settings)
-            asked = self._admin.describe_topics(TopicCollection([*topics]), request_timeout=seconds)
+            asked = self._administer().describe_topics(TopicCollection([*topics]), request_timeout=seconds)
             for topic, answer in asked.items():
                 try:
                     found[topic] = str(answer.result().topic_id)
@@ -115,6 +111,32 @@ class TopicReader:
                     if error.args[0].code() != self._kafka.KafkaError.UNKNOWN_TOPIC_OR_PART:
                         raise
         return {topic: number for topic, number in found.items() if number.strip("A=")}  # zeros: before Kafka 2.8
+
+    def compacted(self, topics: Sequence[str]) -> list[str]:
+        """The topics of which the broker keeps only the newest message of a key, as far as it says: a login may lack
+        the right to ask, and other brokers than Kafka may not know."""
+        administer, resource_of = self._administer(), self._kafka.admin.ConfigResource
+        wanted = [resource_of(resource_of.Type.TOPIC, topic) for topic in topics]
+        asked = administer.describe_configs(wanted, request_timeout=_METADATA_SECONDS) if wanted else {}
+        found = []
+        for resource, answer in asked.items():
+            try:
+                settings = answer.result()
+            except self._kafka.KafkaException as error:
+                _LOG.debug("the settings of topic %s are not known: %s", resource.name, error.args[0].str())
+                continue
+            policy = settings.get("cleanup.policy")
+            if policy is not None and "compact" in (policy.value or ""):
+                found.append(str(resource.name))
+        return found
+
+    def _administer(self) -> Any:
+        from confluent_kafka.admin import AdminClient
+
+        if self._admin is None:
+            settings: dict[str, Any] = {**self._settings, "logger": _CLIENT}
+            self._admin = AdminClient(settings)
+        return self._admin
 
     def start(self, partitions: Sequence[TopicPartition], place: Place, held: Offsets, way_out: str = "") -> Offsets:
         """Where to go on: after what is held, also where that is offset 0, else at ``place``.

@@ -39,13 +39,13 @@ class RecordedFile(msgspec.Struct, frozen=True):
     chunks: tuple[Chunk, ...]
 
 
-def list_recorded(path: Path, *, cache: bool = True) -> tuple[RecordedFile, ...]:
+def list_recorded(path: Path) -> tuple[RecordedFile, ...]:
     """List the files of a recorded topic; files that did not change since are not read again.
 
     Raises: SourceFault for a path that is not there, a line that cannot be read (named), an offset that two files
     hold, or a partition in two files of which one has no offsets.
     """
-    listed = tuple(_describe(file, kind, cache) for file, kind in _files(path))
+    listed = tuple(_describe(file, kind) for file, kind in _files(path))
     if not listed:
         raise SourceFault(f"{path}: no recorded messages; files end in {', '.join(SUFFIXES)}")
     _check(listed)
@@ -88,29 +88,29 @@ def _files(path: Path) -> list[tuple[Path, Kind]]:
         raise SourceFault(f"{path}: {error.strerror or error}") from error
 
 
-def _describe(path: Path, kind: Kind, cache: bool) -> RecordedFile:
+def _describe(path: Path, kind: Kind) -> RecordedFile:
     try:
         stat = path.stat()
-        described = _kept(str(path.absolute()), kind, stat.st_size, stat.st_mtime_ns, cache)
+        described = _kept(str(path.absolute()), kind, stat.st_size, stat.st_mtime_ns)
     except OSError as error:
         raise SourceFault(f"{path}: {error.strerror or error}") from error
     return described
 
 
 @lru_cache(maxsize=100_000)
-def _kept(path: str, kind: Kind, size: int, mtime_ns: int, cache: bool) -> RecordedFile:
+def _kept(path: str, kind: Kind, size: int, mtime_ns: int) -> RecordedFile:
     name = hashlib.sha256(f"{_FORMAT}\0{path}\0{size}\0{mtime_ns}".encode()).hexdigest()[:32]
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     kept = Path(base).expanduser() / "ticdc-spark" / "recorded" / name[:2] / f"{name}.json"
     # A Parquet footer is read as quickly as a note about it.
-    if cache and kind != "parquet" and kept.is_file():
+    if kind != "parquet" and kept.is_file():
         try:
             return msgspec.json.decode(kept.read_bytes(), type=RecordedFile)
         except msgspec.DecodeError:
             kept.unlink(missing_ok=True)
     scan = recorded_parquet.scan if kind == "parquet" else recorded_json.scan
     described = RecordedFile(path, kind, size, mtime_ns, tuple(scan(path)))
-    if cache and kind != "parquet":
+    if kind != "parquet":
         _keep(kept, described)
     return described
 

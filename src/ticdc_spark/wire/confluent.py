@@ -40,3 +40,8 @@ def subjects(topic: str) -> tuple[str, str]:
     """The subjects of a topic's keys and values, as TiCDC names them: TopicNameStrategy, with ``_`` for each dot."""
     name = topic.replace(".", "_")
     return f"{name}-key", f"{name}-value"
+
+
+def head(part: bytes | None) -> bytes | None:
+    """The frame of a registered schema's id, if a key or value begins with one."""
+    return part[:HEAD] if part is not None and is_framed(part) else None

@@ -9,26 +9,29 @@ from typing import Any, cast
 import msgspec
 import pytest
 
+from tests.memory_sink.letters import open_letters
+from tests.memory_sink.rows import MemoryRows
+from tests.memory_sink.sink import MemorySink
 from tests.simulator.database import Database, Live
 from tests.simulator.faults import Died, Fault
-from tests.simulator.job_lab import BrokerSource, Fence, JobLab, StateOfProcess
+from tests.simulator.job_lab import BrokerSource, Fence, JobLab
 from tests.simulator.seams import Clock, Copy, LakeTable, TableView
 from tests.simulator.setup import JobSetup, job_of, scratch_folder
 from tests.simulator.snapshots import DatabaseView
 from tests.unit.test_holes.changefeed import SCHEMA, Changefeed
 from tests.unit.test_holes.faults import Faults
+from ticdc_spark.changes.opening import Opening
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.operate.requests import diverged, rebuild_of
 from ticdc_spark.replicate.state.requests import Clear
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.sinks.memory.sink import MemorySink
 
 _FOLDER = scratch_folder("holes")
 _OF_SETUP = {field.name for field in msgspec.structs.fields(JobSetup)}
 
 
 class Shop(Changefeed):
-    """A changefeed, and one job over a lake, a state folder and a lease in memory. ``job``: keys of the job file."""
+    """A changefeed, and one job over a lake and a state in memory. ``job``: keys of the job file."""
 
     def __init__(
         self, protocol: str = "simple", *, zone: str = "UTC", topic_per_table: bool = False, **job: Any
@@ -49,15 +52,17 @@ class Shop(Changefeed):
         """Start a process. Raises: as ``Steps``"""
         self.stop()
         self.clock.advance(1.0)
-        self.fence = self.lab.lease.take(self.faults, self.clock, 1)
+        self.fence = self.lab.lease.take(self.lab.state, self.clock, 1)
         job = msgspec.structs.replace(job_of(self.setup, _FOLDER), **self.keys)
+        source = BrokerSource(self.broker, self.setup)
         try:
             self.steps = Steps(
                 job,
-                BrokerSource(self.broker, self.setup),
+                source,
                 MemorySink(self.lab.tables, self.fence.check),
-                self.fence,
-                StateOfProcess(self.lab.state, self.fence),
+                MemoryRows(source, Opening(protocol=self.wire.name)),
+                open_letters(self.lab.tables, job.name, self.fence.check),
+                self.fence.store,
                 protocol=self.wire.name,
                 registry=None,
                 bounded=False,
@@ -130,10 +135,6 @@ class Shop(Changefeed):
         except Died:
             self.stop()
         return self.faults.fired is not None
-
-    def lose_state(self) -> None:
-        self.stop()
-        self.lab.state.wipe()
 
     def saved(self) -> Copy:
         """A backup of the lake with its change log."""

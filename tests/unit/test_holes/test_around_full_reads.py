@@ -6,6 +6,7 @@ from types import SimpleNamespace
 from typing import cast
 
 import msgspec
+import pytest
 
 from tests.simulator.database import Database
 from tests.simulator.snapshots import DatabaseView
@@ -147,3 +148,63 @@ def test_a_topic_that_lost_messages_since_a_full_read_began_leaves_its_table_unv
     assert rows is not None
     assert len(rows) == 26, "and not the row that is lost"
     assert shop.condition("t") == "unverified"
+
+
+@pytest.mark.parametrize(("more", "condition"), [("", "clean"), (", n INT", "unverified")])
+def test_a_full_read_of_an_adopted_table_is_clean_only_with_the_columns_of_the_source(
+    more: str, condition: str
+) -> None:
+    other = Shop()
+    other.change(f"CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9){more})")
+    shop = Shop("canal-json", adopt=True, snapshot="now")
+    shop.lab.lake.create(other.tables[SCHEMA, "t"], [{"id": "7", "v": "z", "n": None}])
+    shop.change("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
+    shop.held[(SCHEMA, "t"), "1"] = {"id": "1", "v": "a"}
+    shop.sql("CREATE TABLE other (id INT PRIMARY KEY)")
+    for number in range(8):
+        shop.insert("other", id=str(number))
+        shop.watermark()
+        shop.run()
+    shop.insert("t", id="2", v="b")
+    shop.watermark()
+    shop.run()
+    assert [row[:2] for row in shop.rows("t") or ()] == [(1, "a"), (2, "b")]
+    assert shop.condition("t") == condition
+
+
+class ShopWithDump(Shop):
+    """The tables are read from a dump of what they were when the job first began."""
+
+    dump: DatabaseView | None = None
+
+    def reader(self) -> DatabaseView | None:
+        tables = ShopTables(self).now
+        seen = SimpleNamespace(now=tables, events=[], meanwhile=None, ts=0, truth_at=lambda _ts: tables)
+        self.dump = self.dump or DatabaseView(cast(Database, seen), "dump", self.ts)
+        return self.dump
+
+
+@pytest.mark.parametrize("ddl", ["DROP TABLE t", "RENAME TABLE t TO u"])
+@pytest.mark.parametrize("days", [0, 40])
+def test_a_table_of_a_dump_that_was_dropped_since_is_not_read_again(days: int, ddl: str) -> None:
+    shop = ShopWithDump("canal-json", snapshot="dump")
+    shop.sql("CREATE TABLE other (id INT PRIMARY KEY)")
+    shop.change("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
+    shop.held[(SCHEMA, "t"), "1"] = {"id": "1", "v": "a"}
+    assert shop.reader() is not None
+    shop.insert("other", id="1")
+    shop.watermark()
+    shop.run()
+    shop.run()
+    assert shop.rows("t") == [(1, "a")]
+    shop.sql(ddl)
+    shop.watermark()
+    shop.run()
+    shop.ts += days * 86_400_000 << 18
+    for _ in range(2):
+        shop.watermark()
+        shop.run(again=True)
+    if not days:
+        shop.rebuild("t")
+        shop.run()
+    assert shop.rows("t") is None

@@ -41,6 +41,29 @@ def test_a_table_that_is_made_again_in_another_case_keeps_its_name_in_the_lake(p
     assert set(shop.lab.view().tables) == {("shop", "t")}
 
 
+@pytest.mark.parametrize("protocol", ["simple", "open"])
+@BATCHES
+def test_rows_before_the_drop_of_a_table_that_is_made_again_in_another_case_are_of_the_old_one(
+    protocol: str, rows: int
+) -> None:
+    """The table was there before the changefeed, so no DDL brought its name."""
+    shop = Shop(protocol)
+    shop.change(TABLE)
+    table = shop.tables["shop", "t"]
+    shop.insert("t", id="1", w="a")
+    shop.sql("DROP TABLE t")
+    ts = shop.tick()
+    new = renamed(table, "shop", "T")
+    query = TABLE.replace(" t ", " T ")
+    shop.send_ddl(SchemaChange(commit_ts=ts, query=query, kind="CREATE", schema="shop", name="T", table=new), "cdc")
+    shop.tables["shop", "t"] = table
+    insert_as(shop, "shop", "T", {"id": "2", "w": "b"})
+    shop.watermark()
+    shop.run(rows)
+    (name,) = (name for _, name in shop.lab.view().tables if shop.rows(name) is not None)
+    assert (shop.rows(name), shop.condition(name)) == ([(2, "b")], "clean")
+
+
 @PROTOCOLS
 @BATCHES
 def test_two_tables_whose_names_differ_in_case_only_stay_apart(protocol: str, rows: int) -> None:

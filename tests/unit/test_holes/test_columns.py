@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from tests.memory_sink.lake import Field
 from tests.unit.test_holes.changefeed import SCHEMA
 from tests.unit.test_holes.shop import Shop, after_every_death
 from ticdc_spark.errors import DecisionNeeded
-from ticdc_spark.sinks.memory.lake import Field
 
 BATCHES = pytest.mark.parametrize("rows", [2, 1000])
 
@@ -35,18 +35,6 @@ def test_a_death_after_columns_without_a_ddl_were_added_does_not_stick(rows: int
         assert shop.condition("t") == "unverified"
 
     assert after_every_death(silently_changed, judge, rows) >= 14
-
-
-def test_columns_without_a_ddl_and_a_lost_state_do_not_stick() -> None:
-    """Issue 9, hole 10: then the state has nothing of the table, and the lake has all of it."""
-    shop = silently_changed()
-    shop.dies("apply rows of shop.t", after=False)
-    shop.lose_state()
-    shop.run()
-    shop.sql("ALTER TABLE t DROP COLUMN n")
-    shop.watermark()
-    shop.run()
-    assert shop.rows("t") == [(1, "a", None), (2, "b", 6)]
 
 
 def made_anew(protocol: str, between: tuple[str, ...]) -> Shop:
@@ -135,20 +123,6 @@ def test_a_column_that_somebody_else_made_stops_a_ddl_that_brings_its_name(ddl: 
     shop.lab.lake.drop_column((SCHEMA, "t"), "v")
     shop.run()
     assert "v" in shop.columns("t")
-
-
-def test_a_rename_that_is_read_again_does_not_touch_columns_that_somebody_dropped_since() -> None:
-    """Seed 7513316: the table had the RENAME already, and the job stopped for a column that it was to fill."""
-    shop = Shop()
-    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT NOT NULL)")
-    shop.insert("t", id="1", v="1")
-    shop.sql("RENAME TABLE t TO u")
-    shop.watermark()
-    shop.run()
-    shop.lose_state()
-    shop.lab.lake.drop_column((SCHEMA, "u"), "v")
-    shop.run(again=True)
-    assert (shop.rows("u"), shop.condition("u")) == ([(1,)], "diverged")
 
 
 def in_type_change(*, after: bool) -> Shop:

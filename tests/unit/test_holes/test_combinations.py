@@ -7,7 +7,7 @@ import pytest
 
 from tests.unit.test_holes.changefeed import SCHEMA
 from tests.unit.test_holes.shop import Shop
-from ticdc_spark.errors import SourceChanged, UnsupportedDdl
+from ticdc_spark.errors import UnsupportedDdl
 from ticdc_spark.model import RowChange
 from ticdc_spark.protocols.base import Encoded
 
@@ -40,58 +40,6 @@ def test_a_key_whose_delete_was_rejected_is_not_appended_a_second_time() -> None
     shop.watermark()
     shop.run()
     assert shop.rows("t") == [(1, "b")]
-
-
-@pytest.mark.parametrize("removed", [False, True])
-def test_a_topic_that_lost_unread_messages_while_the_state_was_lost_stops_the_job(removed: bool) -> None:
-    """What is left of the topic must reach back to what the tables had applied."""
-    shop = made()
-    shop.insert("t", id="2", v="b")
-    shop.watermark()
-    shop.run()
-    read = shop.broker.end_offsets()["cdc", 0]
-    shop.bootstrap("t")
-    shop.insert("t", id="3", v="c")
-    shop.insert("t", id="4", v="d")
-    shop.watermark()
-    shop.lose_state()
-    shop.broker.trim(("cdc", 0), read + 1 if removed else read - 3)
-    if removed:
-        with pytest.raises(SourceChanged, match="its first messages were removed"):
-            shop.run()
-        assert shop.rows("t") == [(1, "a"), (2, "b")]
-        return
-    shop.run()
-    assert shop.rows("t") == [(1, "a"), (2, "b"), (3, "c"), (4, "d")]
-
-
-def test_a_quarantined_table_is_where_it_stood_still_once_the_state_was_lost() -> None:
-    """The other tables went on; the rows that it did not apply are not replays."""
-    shop = Shop(on_reject="quarantine")
-    for table in ("t", "u"):
-        shop.sql(f"CREATE TABLE {table} (id INT PRIMARY KEY, v VARCHAR(9))")
-        shop.insert(table, id="1", v="a")
-    shop.watermark()
-    shop.run()
-    send_unreadable(shop, shop.row("update", (SCHEMA, "t"), {"id": "1", "v": "x"}))
-    shop.insert("t", id="2", v="b")
-    shop.watermark()
-    shop.run()
-    assert shop.condition("t") == "quarantined"
-    shop.insert("t", id="3", v="c")
-    shop.insert("u", id="3", v="c")
-    shop.watermark()
-    shop.run()
-    shop.lose_state()
-    shop.configure(on_reject="continue")
-    shop.run()
-    assert shop.condition("t") == "quarantined"
-    shop.resume("t")
-    shop.watermark()
-    shop.run()
-    assert shop.rows("u") == [(1, "a"), (3, "c")]
-    assert shop.rows("t") == [(1, "a"), (2, "b"), (3, "c")]
-    assert shop.condition("t") == "diverged"
 
 
 @pytest.mark.parametrize("again", [False, True])

@@ -42,41 +42,6 @@ def test_a_job_killed_anywhere_in_its_first_batches_applies_the_ddl_all_the_same
     assert after_every_death(lambda: rows_then(ddl), judge, rows) >= 16
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 1000])
-@pytest.mark.parametrize("made", ["by a DDL", "before the topic"])
-@pytest.mark.parametrize("unread", [False, True])
-@pytest.mark.parametrize("ddl", DDLS)
-def test_a_ddl_is_applied_although_the_state_was_lost(ddl: str, unread: bool, made: str, rows: int) -> None:
-    """Issue 9, hole 3: whether the DDL was applied before the state was lost, or comes only then; ``rows``: the size
-    of the batches in which the topic is read again."""
-    wanted, columns = DDLS[ddl]
-    shop = Shop()
-    if made == "by a DDL":
-        shop.sql(CREATE)
-    else:
-        shop.change(CREATE)
-        shop.bootstrap("t")
-    shop.insert("t", id="1", v="a")
-    shop.insert("t", id="2", v="b")
-    shop.watermark()
-    shop.run()
-    if unread:
-        shop.lose_state()
-    shop.sql(ddl)
-    shop.insert("t", id="3", v="c", w="c", n="7")
-    shop.watermark()
-    shop.run()
-    shop.lose_state()
-    shop.run(rows)
-    assert (shop.rows("t"), shop.columns("t")) == (wanted, columns)
-    shop.insert("t", id="4")
-    shop.watermark()
-    shop.run()
-    found = shop.rows("t")
-    assert found is not None
-    assert [row[0] for row in found] == [*(row[0] for row in wanted), 4]
-
-
 @pytest.mark.parametrize("ddl", DDLS)
 def test_an_adopted_table_follows_a_ddl_that_comes_before_its_first_row(ddl: str) -> None:
     """Issue 9, hole 3: adopt, with a TRUNCATE or an ALTER first."""

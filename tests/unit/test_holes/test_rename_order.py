@@ -210,3 +210,22 @@ def test_in_arrival_mode_a_table_goes_there_and_back_whenever_the_job_dies() -> 
         assert shop.lake("b") is None
 
     assert after_every_death(make, judge) > 20
+
+
+def test_rows_of_another_table_that_has_the_name_before_and_after_mark_nothing() -> None:
+    """One stretch of rows has the rows of ``b`` that another table is called before and behind this one."""
+    shop = Shop("simple")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT, w INT)")
+    shop.sql("CREATE TABLE s (id INT PRIMARY KEY)")
+    shop.insert("t", id="1", v="1", w="1")
+    shop.sql("RENAME TABLE s TO b")
+    shop.insert("b", id="1")
+    shop.sql("RENAME TABLE b TO s")
+    shop.sql("RENAME TABLE t TO b")
+    shop.sql("RENAME TABLE b TO t")
+    shop.sql("RENAME TABLE s TO b")
+    shop.insert("b", id="2")
+    shop.watermark()
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == ([(1, 1, 1)], "clean")
+    assert (shop.rows("b"), shop.condition("b")) == ([(1,), (2,)], "clean")

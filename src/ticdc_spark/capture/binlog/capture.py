@@ -34,6 +34,8 @@ _RESOLVED_SECONDS = 0.5
 _HEARTBEATS = (Kind.HEARTBEAT, Kind.HEARTBEAT_2)
 _BEGINS = (Kind.GTID, Kind.ANONYMOUS_GTID)
 _TRIES = 20
+_RETRY_SECONDS = 600.0
+"""How long a server that cannot be reached is tried again."""
 
 
 def _everything(schema: str, name: str) -> bool:
@@ -43,18 +45,14 @@ def _everything(schema: str, name: str) -> bool:
 class BinlogCapture:
     """A ``Capture`` of all tables of a server but its own."""
 
-    def __init__(
-        self, uri: str, *, wanted: Callable[[str, str], bool] = _everything, retry_seconds: float = 600
-    ) -> None:
+    def __init__(self, uri: str, *, wanted: Callable[[str, str], bool] = _everything) -> None:
         """``wanted``: schema and table; rows of others are left out unread, their DDL is given all the same.
-        ``retry_seconds``: how long a server that cannot be reached is tried again.
 
         Raises: UsageError for a wrong URI, or without PyMySQL.
         """
         self._server = parse_uri(uri)
         self._server_id = self._server.server_id or random.randrange(1 << 30, 1 << 31)
         self._wanted = wanted
-        self._retry_seconds = retry_seconds
         self._dump: Dump | None = None
         self._closed = False
         self._clock = (0.0, 0.0)
@@ -100,7 +98,7 @@ class BinlogCapture:
                 if self._closed:
                     return
                 failing_since = failing_since or time.monotonic()
-                if time.monotonic() - failing_since > self._retry_seconds:
+                if time.monotonic() - failing_since > _RETRY_SECONDS:
                     raise
                 state = state if assembler is None else assembler.state()
                 for _ in backoff.waits(error):

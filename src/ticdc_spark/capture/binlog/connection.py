@@ -30,7 +30,7 @@ def pymysql() -> Any:
 class Connection:
     """A connection for queries. Cells are text or bytes, as the server sends them."""
 
-    def __init__(self, server: ServerUri, *, init: str = _SESSION) -> None:
+    def __init__(self, server: ServerUri) -> None:
         self._library = pymysql()
         self._server = server
         options = server.options()
@@ -40,7 +40,7 @@ class Connection:
                 charset="utf8mb4",
                 conv=self._library.converters.encoders,
                 autocommit=True,
-                init_command=init,
+                init_command=_SESSION,
                 connect_timeout=10,
                 read_timeout=_READ_SECONDS,
                 write_timeout=_READ_SECONDS,

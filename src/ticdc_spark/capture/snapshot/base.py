@@ -93,6 +93,5 @@ def same_columns(one: Sequence[LakeColumn], other: Sequence[LakeColumn]) -> bool
     return sorted(map(_look, one)) == sorted(map(_look, other))
 
 
-def _look(column: LakeColumn) -> tuple[str, str, str, bool, tuple[str, ...]]:
-    elements = column.column.type.elements
-    return column.source, column.name, column.type.spark, column.key, elements
+def _look(column: LakeColumn) -> tuple[str, str, bool, tuple[str, ...]]:
+    return column.source, column.type.spark, column.key, column.column.type.elements

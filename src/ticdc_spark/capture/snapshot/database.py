@@ -35,8 +35,7 @@ from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import EnvironmentFault, MessageError, SourceFault
 from ticdc_spark.model import ColumnType, Table, TableName
 from ticdc_spark.mysql import handle_key
-from ticdc_spark.spark.decode.rows import UNREADABLE
-from ticdc_spark.spark.tasks import MOVED, ArrowTask, Counter, SourceMoved, in_worker
+from ticdc_spark.spark.tasks import MOVED, UNREADABLE, ArrowTask, Counter, SourceMoved, in_worker
 from ticdc_spark.spark.types import lake_columns
 
 log = logging.getLogger(__name__)

@@ -19,8 +19,7 @@ from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError, SourceFault, UsageError, os_reason
 from ticdc_spark.model import Column, Table, TableName, Value
 from ticdc_spark.mysql import enum_index, handle_key, is_bytes, set_mask
-from ticdc_spark.spark.decode.rows import UNREADABLE
-from ticdc_spark.spark.tasks import ArrowTask, Counter, SourceMoved, in_worker
+from ticdc_spark.spark.tasks import UNREADABLE, ArrowTask, Counter, SourceMoved, in_worker
 from ticdc_spark.spark.types import lake_columns
 
 _SCHEMA = re.compile(r"(?P<schema>[^.]+)\.(?P<table>[^.]+)-schema\.sql(\.gz|\.zst)?")

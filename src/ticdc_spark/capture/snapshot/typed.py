@@ -10,8 +10,7 @@ from ticdc_spark.clients.mysql_texts import is_raw
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Value
 from ticdc_spark.mysql import is_bytes
-from ticdc_spark.spark.decode.rows import UNREADABLE
-from ticdc_spark.spark.tasks import Counter
+from ticdc_spark.spark.tasks import UNREADABLE, Counter
 from ticdc_spark.spark.types import Cells, LakeColumn, LakeOptions, arrow_type, to_arrow
 
 

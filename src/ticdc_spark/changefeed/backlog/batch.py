@@ -52,14 +52,3 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     def commit_ts(self) -> int:
         """The last one's."""
         return self.end.commit_ts
-
-
-class Here:
-    """Runs the tasks in this process, one after the other."""
-
-    parallelism = 1
-
-    def run(self, task: Callable[[J, int], R], job: J, count: int, kind: type[R]) -> list[R]:
-        return [task(job, number) for number in range(count)]
-
-    def close(self) -> None: ...

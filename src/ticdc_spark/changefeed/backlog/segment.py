@@ -105,7 +105,7 @@ class Segments:
     ) -> FileBatch:
         names = {name for one in ranges for chunk in one.chunks for name in chunk.names}
         known = _tables(reader, names)
-        shown = _shown(reader, source, ranges, above, names)
+        shown = _shown(reader, source, ranges, names)
         facts: dict[str, TopicFacts] = {}
         sent: dict[Table, None] = {}
         whole = self._traits.versioned_tables
@@ -199,7 +199,7 @@ def _tables(reader: EventReader, names: set[Name]) -> tuple[Table, ...]:
 
 
 def _shown(
-    reader: EventReader, source: tuple[TopicPartition, ...], ranges: Sequence[Range], above: int, names: set[Name]
+    reader: EventReader, source: tuple[TopicPartition, ...], ranges: Sequence[Range], names: set[Name]
 ) -> tuple[Table, ...]:
     """The tables of names that are not known, as the first row of each shows them."""
     if not reader.follows_ddl:

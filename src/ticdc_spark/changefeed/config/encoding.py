@@ -14,7 +14,6 @@ from ticdc_spark.errors import UsageError
 from ticdc_spark.protocols import PROTOCOLS, WireProtocol
 from ticdc_spark.protocols.encoder_options import target_encoder
 
-EXTENSION = f"{CODEC}.enable-tidb-extension"
 WATERMARK = f"{CODEC}.avro-enable-watermark"
 HANDLE = f"{LARGE}.large-message-handle-option"
 STORAGE = f"{LARGE}.claim-check-storage-uri"

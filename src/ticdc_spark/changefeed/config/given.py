@@ -2,7 +2,9 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from ticdc_spark.changefeed.config.key import OURS, Key
 from ticdc_spark.changefeed.config.keys import BY_ID, BY_URI, SECTIONS, key
@@ -11,6 +13,7 @@ from ticdc_spark.config.paths import registry_files
 from ticdc_spark.config.secrets import ReferenceFault, is_secret_key
 from ticdc_spark.config.toml import Mistakes, nearest, read_options, references
 
+T = TypeVar("T", bound=msgspec.Struct)
 _RAW = {"sink-uri", f"{OURS}.sink-uri"}
 """Their references are resolved once they are parted."""
 REGISTRY_OPTIONS = f"{OURS}.schema-registry"
@@ -41,6 +44,12 @@ class Entry:
             return self.places[name]
         found = key(name)
         return f"{self.where} {found.name}" if self.where else found.place
+
+
+def read_keys(kind: type[T], prefix: str, entry: Entry, **others: Any) -> T:
+    """Settings whose fields have the names of keys, with ``_`` for ``-``, behind ``prefix``; and the other fields."""
+    names = (name for name in kind.__struct_fields__ if name not in others)
+    return kind(**{name: entry.get(prefix + name.replace("_", "-")) for name in names}, **others)
 
 
 class Given(Entry):

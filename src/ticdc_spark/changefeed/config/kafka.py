@@ -3,9 +3,9 @@
 import re
 import socket
 from pathlib import Path
-from typing import Any, get_args
+from typing import get_args
 
-from ticdc_spark.changefeed.config.given import Given
+from ticdc_spark.changefeed.config.given import Given, read_keys
 from ticdc_spark.changefeed.config.key import KAFKA
 from ticdc_spark.changefeed.config.keys import KEYS
 from ticdc_spark.changefeed.config.settings import Compression, KafkaTarget, Sasl, Tls
@@ -21,23 +21,14 @@ _BY_PASSWORD = {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
 
 def read_kafka(given: Given, uri: SinkUri, changefeed: str) -> KafkaTarget:
     """The cluster, the default topic and the producer. What is wrong is noted."""
-
-    def get(name: str) -> Any:
-        return given.get(f"{KAFKA}.{name}")
-
-    return KafkaTarget(
+    return read_keys(
+        KafkaTarget,
+        f"{KAFKA}.",
+        given,
         servers=uri.servers,
         topic=uri.topic,
-        partition_num=get("partition-num"),
-        replication_factor=get("replication-factor"),
-        max_message_bytes=get("max-message-bytes"),
-        required_acks=get("required-acks"),
         compression=_compression(given),
-        auto_create_topic=get("auto-create-topic"),
-        client_id=get("kafka-client-id") or _client_id(changefeed),
-        dial_timeout=get("dial-timeout"),
-        read_timeout=get("read-timeout"),
-        write_timeout=get("write-timeout"),
+        client_id=given.get(f"{KAFKA}.kafka-client-id") or _client_id(changefeed),
         tls=_tls(given, uri.scheme),
         sasl=_sasl(given),
     )

@@ -29,10 +29,9 @@ def _key(
     *,
     uri: bool = True,
     secret: bool = False,
-    section: str = KAFKA,
 ) -> Key:
     place = name if uri else None
-    return Key(name=name, section=section, uri=place, kind=kind, default=default, meaning=meaning, secret=secret)
+    return Key(name=name, section=KAFKA, uri=place, kind=kind, default=default, meaning=meaning, secret=secret)
 
 
 def _kerberos(name: str, kind: Kind, meaning: str, reason: str, *, secret: bool = False) -> Key:

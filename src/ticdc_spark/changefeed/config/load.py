@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from ticdc_spark.changefeed.config.encoding import check_encoder, read_encoder, sends_watermarks
-from ticdc_spark.changefeed.config.given import Given
+from ticdc_spark.changefeed.config.given import Given, read_keys
 from ticdc_spark.changefeed.config.kafka import read_kafka
 from ticdc_spark.changefeed.config.key import KAFKA, OURS
 from ticdc_spark.changefeed.config.keys import key
@@ -161,12 +161,8 @@ def _snapshot(given: Given, start: int | None) -> SnapshotSettings:
         given.mistake(f"{OURS}.snapshot", "found 'initial'; not with start-ts: tables are read as they are now")
     if mode == "initial" and source is not None and not source.startswith(SERVERS):
         given.mistake(f"{OURS}.snapshot", f"found 'initial'; only where source is one of {', '.join(SERVERS)}")
-    return SnapshotSettings(
-        mode=mode,
-        parallelism=given.get(f"{OURS}.snapshot-parallelism"),
-        chunk_rows=given.get(f"{OURS}.snapshot-chunk-rows"),
-        spark=given.get(f"{OURS}.spark") or {},
-    )
+    spark = given.get(f"{OURS}.spark") or {}
+    return read_keys(SnapshotSettings, f"{OURS}.snapshot-", given, mode=mode, spark=spark)
 
 
 def _bootstrap(given: Given) -> BootstrapCadence:

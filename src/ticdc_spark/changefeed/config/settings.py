@@ -14,7 +14,6 @@ from ticdc_spark.config.secrets import SECRET, redact
 Compression: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 DEFAULT_PARTITIONS = 3
 """Of a topic that is created, where ``partition-num`` is not set."""
-MAX_MESSAGE_BYTES = 10_485_760
 
 
 class Tls(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,17 +47,17 @@ class KafkaTarget(msgspec.Struct, frozen=True, kw_only=True):
     """``host:port``."""
     topic: str
     """The topic of the sink URI."""
-    partition_num: int | None = None
+    partition_num: int | None
     """``None``: as many as the topic has; ``DEFAULT_PARTITIONS`` where it is created."""
-    replication_factor: int = 1
-    max_message_bytes: int = MAX_MESSAGE_BYTES
-    required_acks: Literal[-1, 0, 1] = -1
-    compression: Compression = "none"
-    auto_create_topic: bool = True
+    replication_factor: int
+    max_message_bytes: int
+    required_acks: Literal[-1, 0, 1]
+    compression: Compression
+    auto_create_topic: bool
     client_id: str
-    dial_timeout: float = 10.0
-    read_timeout: float = 10.0
-    write_timeout: float = 10.0
+    dial_timeout: float
+    read_timeout: float
+    write_timeout: float
     tls: Tls | None = None
     sasl: Sasl | None = None
 
@@ -67,33 +66,33 @@ class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
     """``[[filter.event-filters]]``: events of matching tables that are left out."""
 
     matcher: tuple[str, ...]
-    ignore_event: tuple[str, ...] = ()
-    ignore_sql: tuple[str, ...] = ()
-    ignore_insert_value_expr: str = ""
-    ignore_update_old_value_expr: str = ""
-    ignore_update_new_value_expr: str = ""
-    ignore_delete_value_expr: str = ""
-    ignore_update_only_columns: tuple[str, ...] = ()
+    ignore_event: tuple[str, ...]
+    ignore_sql: tuple[str, ...]
+    ignore_insert_value_expr: str | None
+    ignore_update_old_value_expr: str | None
+    ignore_update_new_value_expr: str | None
+    ignore_delete_value_expr: str | None
+    ignore_update_only_columns: tuple[str, ...]
 
 
 class Filter(msgspec.Struct, frozen=True, kw_only=True):
     """``[filter]``."""
 
-    rules: tuple[str, ...] = ("*.*",)
-    ignore_txn_start_ts: tuple[int, ...] = ()
-    event_filters: tuple[EventFilter, ...] = ()
+    rules: tuple[str, ...]
+    ignore_txn_start_ts: tuple[int, ...]
+    event_filters: tuple[EventFilter, ...]
 
 
 class DispatchRule(msgspec.Struct, frozen=True, kw_only=True):
     """An entry of ``sink.dispatchers``; the first whose matcher accepts a table decides."""
 
     matcher: tuple[str, ...]
-    topic: str = ""
+    topic: str
     """A topic, an expression with ``{schema}`` and ``{table}``, or ``""``: the topic of the sink URI."""
-    partition: str = "default"
+    partition: str
     """``default``, ``table``, ``index-value``, ``columns`` or ``ts``."""
-    index: str | None = None
-    columns: tuple[str, ...] = ()
+    index: str | None
+    columns: tuple[str, ...]
 
 
 class ColumnSelector(msgspec.Struct, frozen=True, kw_only=True):
@@ -106,22 +105,22 @@ class ColumnSelector(msgspec.Struct, frozen=True, kw_only=True):
 class BootstrapCadence(msgspec.Struct, frozen=True, kw_only=True):
     """When Simple's BOOTSTRAP messages are sent. Off unless interval and count are both above 0."""
 
-    interval: float = 120.0
-    messages: int = 10_000
-    to_all_partitions: bool = True
-    all_at_start: bool = False
+    interval: float
+    messages: int
+    to_all_partitions: bool
+    all_at_start: bool
 
 
 class SnapshotSettings(msgspec.Struct, frozen=True, kw_only=True):
     """How tables are read that exist already: ``snapshot…`` and ``spark`` of ``[ticdc-spark]``."""
 
-    mode: Literal["never", "initial"] = "never"
+    mode: Literal["never", "initial"]
     """``initial``: a new changefeed begins with the rows that its tables have."""
-    parallelism: int = 4
+    parallelism: int
     """Ranges of keys that are read side by side."""
-    chunk_rows: int = 50_000
+    chunk_rows: int
     """Of a range, about."""
-    spark: Mapping[str, str] = {}
+    spark: Mapping[str, str]
     """Spark's options, by its own names."""
 
 
@@ -134,22 +133,22 @@ class Changefeed(msgspec.Struct, frozen=True, kw_only=True):
     kafka: KafkaTarget
     protocol: str
     """A name of ``protocols.PROTOCOLS``."""
-    encoder: Mapping[str, str] = {}
+    encoder: Mapping[str, str]
     """Options of ``protocols.encoder_options.target_encoder``."""
     schema_registry: str | None = None
     schema_registry_options: Mapping[str, str] = {}
     """Of the registry's client, by its own names."""
-    filter: Filter = Filter()
-    dispatchers: tuple[DispatchRule, ...] = ()
-    column_selectors: tuple[ColumnSelector, ...] = ()
-    bootstrap: BootstrapCadence = BootstrapCadence()
-    case_sensitive: bool = False
-    force_replicate: bool = False
-    output_raw_change_event: bool = False
+    filter: Filter
+    dispatchers: tuple[DispatchRule, ...]
+    column_selectors: tuple[ColumnSelector, ...]
+    bootstrap: BootstrapCadence
+    case_sensitive: bool
+    force_replicate: bool
+    output_raw_change_event: bool
     """Whether an update that changes a key is sent as one, instead of a delete and an insert."""
-    watermarks: bool = True
+    watermarks: bool
     """Whether WATERMARK messages are sent, by protocol and options."""
-    time_zone: str = "UTC"
+    time_zone: str
     """Of TIMESTAMP in messages and in dispatch; TiCDC's ``tz``."""
     source: str | None = None
     """Where changes come from, as ``[ticdc-spark] source`` has it."""
@@ -159,7 +158,7 @@ class Changefeed(msgspec.Struct, frozen=True, kw_only=True):
     """commitTs from which changes are sent; ``None``: from now on."""
     target_ts: int | None = None
     """The changefeed ends once all up to it has been sent."""
-    snapshot: SnapshotSettings = SnapshotSettings()
+    snapshot: SnapshotSettings
     backlog: int | None = None
     """From how many messages on that a stream is behind Spark's tasks send them; ``None``: never."""
     warnings: tuple[str, ...] = ()

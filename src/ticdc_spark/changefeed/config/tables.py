@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ticdc_spark.changefeed.config.given import Entry, Given
+from ticdc_spark.changefeed.config.given import Entry, Given, read_keys
 from ticdc_spark.changefeed.config.key import DISPATCHERS, EVENTS, SELECTORS
 from ticdc_spark.changefeed.config.settings import ColumnSelector, DispatchRule, EventFilter, Filter
 from ticdc_spark.changefeed.config.sink_uri import is_topic
@@ -22,35 +22,24 @@ PARTITIONS = ("default", "table", "index-value", "columns", "ts")
 
 def read_filter(given: Given) -> Filter:
     """``[filter]`` and its event filters."""
-    rules = _rules(given, given, "filter.rules") or Filter().rules  # [] is everything, as in TiCDC
+    rules = _rules(given, given, "filter.rules") or Entry().get("filter.rules")  # [] is everything, as in TiCDC
     if rules and all(rule.strip().startswith("!") for rule in rules):
         given.warn("filter.rules", 'no rule lets a table in, so nothing is sent; begin with "*.*"')
     if given.get("filter.ignore-txn-start-ts"):
         given.warn("filter.ignore-txn-start-ts", "has no effect where the source has no start_ts, such as a binlog")
     filters = tuple(_event_filter(given, entry) for entry in given.entries.get("filter.event-filters", ()))
-    return Filter(rules=rules, ignore_txn_start_ts=given.get("filter.ignore-txn-start-ts"), event_filters=filters)
+    return read_keys(Filter, "filter.", given, rules=rules, event_filters=filters)
 
 
 def _event_filter(given: Given, entry: Entry) -> EventFilter:
-    def get(name: str) -> Any:
-        return entry.get(f"{EVENTS}.{name}")
-
-    for event in get("ignore-event"):
+    found = read_keys(EventFilter, f"{EVENTS}.", entry, matcher=_matcher(given, entry, EVENTS))
+    for event in found.ignore_event:
         if event not in EVENTS_ALLOWED:
             near = nearest(event, EVENTS_ALLOWED) or "; allowed: " + ", ".join(EVENTS_ALLOWED)
             given.mistakes.add(entry.place(f"{EVENTS}.ignore-event"), f"found {event!r}, which is no event{near}")
-    for pattern in get("ignore-sql"):
+    for pattern in found.ignore_sql:
         _try(given, entry, f"{EVENTS}.ignore-sql", partial(regex, pattern, f"found {pattern!r}"))
-    return EventFilter(
-        matcher=_matcher(given, entry, EVENTS),
-        ignore_event=get("ignore-event"),
-        ignore_sql=get("ignore-sql"),
-        ignore_insert_value_expr=get("ignore-insert-value-expr") or "",
-        ignore_update_old_value_expr=get("ignore-update-old-value-expr") or "",
-        ignore_update_new_value_expr=get("ignore-update-new-value-expr") or "",
-        ignore_delete_value_expr=get("ignore-delete-value-expr") or "",
-        ignore_update_only_columns=get("ignore-update-only-columns"),
-    )
+    return found
 
 
 def read_dispatchers(given: Given, protocol: WireProtocol[Any] | None) -> tuple[DispatchRule, ...]:
@@ -79,9 +68,8 @@ def _dispatcher(given: Given, entry: Entry, one_table: bool) -> DispatchRule:
     elif columns and partition != "columns":
         where = entry.place(f"{DISPATCHERS}.columns")
         given.warnings.append(f'{where}: has an effect with partition = "columns" only; found {partition!r}')
-    return DispatchRule(
-        matcher=_matcher(given, entry, DISPATCHERS), topic=topic, partition=partition, index=index, columns=columns
-    )
+    matcher = _matcher(given, entry, DISPATCHERS)
+    return read_keys(DispatchRule, f"{DISPATCHERS}.", entry, matcher=matcher, partition=partition)
 
 
 def _partition(given: Given, entry: Entry) -> str:

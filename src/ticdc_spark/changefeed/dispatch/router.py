@@ -8,6 +8,8 @@ from typing import Any, Literal, NamedTuple
 from msgspec.structs import replace
 
 from ticdc_spark.capture.base import CapturedDdl, Transaction
+from ticdc_spark.changefeed.config.given import Entry, read_keys
+from ticdc_spark.changefeed.config.key import DISPATCHERS
 from ticdc_spark.changefeed.config.settings import Changefeed, DispatchRule
 from ticdc_spark.changefeed.dispatch.partitions import Partitioner, compile_partitioner, dispatch_columns
 from ticdc_spark.changefeed.dispatch.topics import TopicRule, compile_topic
@@ -23,7 +25,7 @@ from ticdc_spark.model import Row, RowChange, SchemaChange, Table
 from ticdc_spark.protocols import PROTOCOLS, canonical
 
 _ROUTES_KEPT = 4096
-_DEFAULT_RULE = DispatchRule(matcher=("*.*",))
+_DEFAULT_RULE = read_keys(DispatchRule, f"{DISPATCHERS}.", Entry(), matcher=("*.*",))
 
 
 class Route:

@@ -6,7 +6,7 @@ a key that one row gives up is free before another takes it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import TypeAlias
 
 from msgspec.structs import replace
@@ -64,21 +64,6 @@ def split_update(change: RowChange, keys: Iterable[str]) -> tuple[RowChange, Row
     if all(before.get(name) == after.get(name) for name in keys):
         return None
     return replace(change, op="delete", after=None), replace(change, op="insert", before=None)
-
-
-def split_changes(changes: Sequence[RowChange], keys_of: Callable[[Table], Sequence[str]]) -> list[RowChange]:
-    """The changes with updates of keys split, all deletes before all else and their inserts after all else."""
-    deletes: list[RowChange] = []
-    others: list[RowChange] = []
-    inserts: list[RowChange] = []
-    for change in changes:
-        parts = split_update(change, keys_of(change.table))
-        if parts is None:
-            others.append(change)
-        else:
-            deletes.append(parts[0])
-            inserts.append(parts[1])
-    return deletes + others + inserts if deletes else others
 
 
 class _State:

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+import typing
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 import click
-import msgspec
 
 from ticdc_spark.clients.claim_check import ClaimCheckStorage
+from ticdc_spark.config.job import NATIVE, MessageSource, native_of
 from ticdc_spark.config.secrets import ReferenceFault, is_secret_key, remember, resolve
+from ticdc_spark.config.toml import NotAllowed, read_value
+from ticdc_spark.config.values import Servers
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Message, Offsets
 from ticdc_spark.mysql import time_zone
-from ticdc_spark.protocols import ALIASES, PROTOCOLS, canonical
+from ticdc_spark.protocols import ALIASES, PROTOCOLS
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.streams.decoders import decoder_of
 from ticdc_spark.streams.detect import ENOUGH, detected
@@ -27,23 +31,17 @@ from ticdc_spark.topics.kafka_reader import Place, TopicReader
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-class Source(msgspec.Struct, frozen=True, kw_only=True):
-    """Where to read, from the command line."""
+class Source(MessageSource, frozen=True, kw_only=True):
+    """Where to read, from the command line, and how: as ``[source]`` of a job file."""
 
     path: Path | None
-    bootstrap_servers: str | None
+    bootstrap_servers: Servers | None
     topics: tuple[str, ...]
     first: Place
     schemas_first: Place | None
     client: dict[str, str]
-    registry_options: dict[str, str]
-    protocol: str | None
-    schema_registry: str | None
     source_timezone: str | None
-    claim_check_storage: str | None = None
-    upstream: str | None = None
     verify_checksum: bool = False
-    debezium: dict[str, str] = {}
 
 
 class Opened(NamedTuple):
@@ -85,13 +83,6 @@ def client_options(ctx: click.Context, parameter: click.Parameter, value: tuple[
     return options
 
 
-def parted(options: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str]]:
-    """Options of ``-X`` for Kafka's client, and for the registry's: those that begin with ``schema-registry.``."""
-    prefix = "schema-registry."
-    registry = {key.removeprefix(prefix): value for key, value in options.items() if key.startswith(prefix)}
-    return {key: value for key, value in options.items() if not key.startswith(prefix)}, registry
-
-
 def client_option(name: str) -> Callable[[F], F]:
     """The option ``-X``, which a command takes as ``name``."""
     return click.option(
@@ -122,7 +113,6 @@ _OPTIONS = (
     click.option(
         "--protocol",
         type=click.Choice(sorted({*PROTOCOLS, *ALIASES})),
-        callback=lambda _context, _parameter, name: name and canonical(name),
         help="Detected if not given.",
     ),
     click.option(
@@ -148,7 +138,6 @@ _OPTIONS = (
     ),
     click.option(
         "--debezium",
-        "debezium",
         multiple=True,
         callback=client_options,
         metavar="KEY=VALUE",
@@ -168,8 +157,23 @@ def source_options(command: F) -> F:
 
 def make_source(**options: Any) -> Source:
     """Check the options together. Raises: UsageError."""
-    client, registry = parted(options.pop("client"))
-    source = Source(**options, client=client, registry_options=registry)
+    prefix, of_clients, native = "schema-registry.", options.pop("client"), options.pop("debezium")
+    modes = {re.sub("[.-]", "_", key): text for key, text in native.items()}
+    if unknown := modes.keys() - set(NATIVE):
+        allowed = ", ".join(NATIVE).replace("_", ".")
+        raise UsageError(f"--debezium: found `{min(unknown).replace('_', '.')}`; allowed: {allowed}")
+    options |= modes
+    hints = typing.get_type_hints(Source, include_extras=True)
+    given = {name for name, value in options.items() if value is not None}
+    for name in sorted(given & {"bootstrap_servers", *MessageSource.__struct_fields__}):
+        try:
+            options[name] = read_value(options[name], hints[name])
+        except NotAllowed as error:
+            option = f"debezium {name.replace('_', '.')}" if name in NATIVE else name.replace("_", "-")
+            raise UsageError(f"--{option}: {error}") from None
+    registry = {key.removeprefix(prefix): value for key, value in of_clients.items() if key.startswith(prefix)}
+    client = {key: value for key, value in of_clients.items() if not key.startswith(prefix)}
+    source = Source(**options, client=client, schema_registry_options=registry)
     if source.path is not None and str(source.path).startswith("kafka:"):
         raise UsageError("PATH is a recorded topic; Kafka is read with --bootstrap-servers HOST:PORT --topic NAME")
     if (source.path is None) == (source.bootstrap_servers is None):
@@ -199,10 +203,8 @@ def opened(source: Source, *, follow: bool = False) -> Iterator[Opened]:
         options = ReadOptions(source_timezone=source.source_timezone, verify_checksum=source.verify_checksum)
         storage = source.claim_check_storage
         fetch = ClaimCheckStorage(storage).fetch if storage is not None else None
-        with (
-            decoder_of(protocol, source.schema_registry, source.debezium, source.registry_options) as (of, schemas),
-            _upstream(source.upstream) as lookup,
-        ):
+        registry = source.schema_registry, native_of(source), source.schema_registry_options
+        with decoder_of(protocol, *registry) as (of, schemas), _upstream(source.upstream) as lookup:
             reader = EventReader(of, options, schemas=schemas, fetch=fetch, lookup=lookup)
             for message in earlier:
                 reader.learn(message)

@@ -10,4 +10,5 @@ def table_rules(ctx: click.Context, parameter: click.Parameter, value: tuple[str
     try:
         return read_patterns(list(value))
     except ValueError as error:
-        raise click.BadParameter("write schema.table; *, ? and [a-z] are wild, `quoted names` are not") from error
+        why = f" ({error.__cause__})" if error.__cause__ else ""
+        raise click.BadParameter(f"write schema.table; *, ? and [a-z] are wild, `quoted names` are not{why}") from error

@@ -23,13 +23,12 @@ import msgspec
 
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Envelope, Event, Op, Rejected, SchemaChange, Table, Value, Watermark
-from ticdc_spark.protocols.avro.encode import AvroConfig, encoder
-from ticdc_spark.protocols.avro.schema import Schema, read_schema, table_from_schemas
+from ticdc_spark.protocols.avro.schema import Schema, read_schema
 from ticdc_spark.protocols.avro.tail import Tail, read_tail
 from ticdc_spark.protocols.avro.values import compile_reader
 from ticdc_spark.protocols.base import ReadOptions, RowReader, Schemas
-from ticdc_spark.protocols.shared.avro_images import MISSING, image_reader
-from ticdc_spark.wire.confluent import HEAD, MAGIC, is_framed, schema_id
+from ticdc_spark.protocols.shared.avro_images import image_reader
+from ticdc_spark.wire.confluent import HEAD, MAGIC, schema_id
 
 DDL, WATERMARK, DELETE = b"\1", b"\2", b"\3"
 OLD = b"\1"
@@ -158,19 +157,3 @@ def _ts(value: bytes) -> int:
     if len(value) != 9 or value[1] & 0x80:
         raise MessageError(f"a timestamp of {value[1:].hex()}; expected eight bytes, below 2^63")
     return int.from_bytes(value[1:], "big")
-
-
-def schema_ids(key: bytes | None, value: bytes | None) -> frozenset[int]:
-    """The ids that a message names, whether they are known or not."""
-    return frozenset(schema_id(part) for part in (key, value) if part is not None and is_framed(part))
-
-
-__all__ = [
-    "DECODER",
-    "MISSING",
-    "AvroConfig",
-    "AvroDecoder",
-    "encoder",
-    "schema_ids",
-    "table_from_schemas",
-]

@@ -23,7 +23,6 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Envelope, Event, Op, Rejected, SchemaChange, Table, Watermark
 from ticdc_spark.mysql import tso
 from ticdc_spark.protocols.base import ReadOptions, RowReader
-from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig, encoder
 from ticdc_spark.protocols.canal_json.images import whole_before
 from ticdc_spark.protocols.canal_json.types import cell
 from ticdc_spark.protocols.shared.json_rows import image_reader
@@ -164,5 +163,3 @@ def _rows(message: WireMessage, op: Op, commit_ts: int) -> Sequence[Event]:
 
 
 _NOTHING = WireExtension()
-
-__all__ = ["DECODER", "CanalJsonConfig", "CanalJsonDecoder", "encoder"]

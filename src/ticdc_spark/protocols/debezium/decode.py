@@ -27,7 +27,7 @@ from ticdc_spark.model import Envelope, Event, Op, Rejected, SchemaChange, Table
 from ticdc_spark.mysql import tso
 from ticdc_spark.protocols.base import ReadOptions, RowReader
 from ticdc_spark.protocols.debezium.blocks import Block, parts, quick_parts
-from ticdc_spark.protocols.debezium.native import Forms, NativeModes, forms_of, read_modes, row_reader
+from ticdc_spark.protocols.debezium.native import NativeModes, forms_of, row_reader
 from ticdc_spark.wire.compression import unpack
 
 _BAD_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -193,6 +193,3 @@ def _without_source(raw: bytes) -> Sequence[Event]:
 
 def _unpacked(value: bytes) -> bytes:
     return value if value.lstrip()[:1] == b"{" else unpack(value)
-
-
-__all__ = ["DECODER", "DebeziumDecoder", "Forms", "NativeModes", "read_modes"]

@@ -21,7 +21,6 @@ import msgspec
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Envelope, Event, Op, Rejected, SchemaChange, Table, Watermark
 from ticdc_spark.protocols.base import ReadOptions, RowReader
-from ticdc_spark.protocols.open.encode import OpenConfig, encoder
 from ticdc_spark.protocols.open.frames import split_keys, split_values
 from ticdc_spark.protocols.open.images import whole_before
 from ticdc_spark.protocols.open.types import cell
@@ -144,6 +143,3 @@ def _row(key: WireKey, row: WireRow) -> Event:
     partial = key.ohk or bool(key.ccl)
     # by place, which is quicker than by name
     return Envelope(op, key.scm, key.tbl, key.ts, before, after, key.ptn, "", partial, None, None, key.ccl or None)
-
-
-__all__ = ["DECODER", "OpenConfig", "OpenDecoder", "encoder"]

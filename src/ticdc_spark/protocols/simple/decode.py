@@ -22,7 +22,6 @@ from ticdc_spark.protocols.simple.avro.decode import MARK, read_message
 from ticdc_spark.protocols.simple.avro.envelope import read_envelope
 from ticdc_spark.protocols.simple.avro.rows import row_reader as avro_row_reader
 from ticdc_spark.protocols.simple.avro.types import IMAGE
-from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.protocols.simple.message import (
     VERSION,
     WireMessage,
@@ -186,6 +185,3 @@ def _reason(value: bytes, error: Exception) -> str:
         if mark in fields:
             return f"not a Simple message but {protocol}, by its field `{mark}`"
     return f"not a Simple message: {error}"
-
-
-__all__ = ["DECODER", "SimpleConfig", "SimpleDecoder", "encoder"]

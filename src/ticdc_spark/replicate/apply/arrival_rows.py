@@ -8,10 +8,13 @@ the batch's ordinal in its mark, in place of a commit_ts.
 
 import logging
 from collections.abc import Sequence
+from dataclasses import replace
 
 import msgspec
 
 from ticdc_spark import failpoints
+from ticdc_spark.changes.ranges import RowScan
+from ticdc_spark.changes.typed import Counts, Deletes, TypedChanges
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.protocols import PROTOCOLS
@@ -28,9 +31,8 @@ from ticdc_spark.replicate.schemas.inferred import follow
 from ticdc_spark.replicate.schemas.registered import restrict_columns
 from ticdc_spark.replicate.state.conditions import expected_columns
 from ticdc_spark.replicate.state.progress import PendingRows, TableState
-from ticdc_spark.sinks.base import Applied, NewestChanges
 from ticdc_spark.sinks.mark import NO_MARK, Mark
-from ticdc_spark.spark.decode.log_files import LogScan
+from ticdc_spark.spark.decode.versions import ReadPlan
 
 log = logging.getLogger(__name__)
 
@@ -92,40 +94,34 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> None:
     plan = batch.read_plan(
         {key: _version(batch, name, key, target, group.followed) for key in keys}, data, inferred=inferred
     )
-    scan = LogScan(
-        generation=batch.generation,
-        batches=frozenset(rows.batch for rows in waiting),
-        schema=name[0],
-        table=name[1],
-        above=max(step.above, min(rows.min_ts for rows in waiting) - 1),
-        upto=step.upto,
-        keys=keys,
-    )
+    above = max(step.above, min(rows.min_ts for rows in waiting) - 1)
+    scan = msgspec.structs.replace(batch.waiting(name, waiting, above, step.upto), keys=keys)
     hidden = PROTOCOLS[batch.protocol].traits.hidden_deletes
     every = None
     if not hidden and scan.above < batch.commit_ts_of(state):
         every = batch.read_plan(_every_version(batch, name, target), data, inferred=inferred)
-    changes = NewestChanges(
-        table=name,
-        scan=scan,
+    changes = TypedChanges(
+        raw=batch.rows.raw(scan),
         plan=plan,
-        columns=tuple(columns),
-        stamp=batch.stamp(state, group.mark, group.mark[0]),
-        deletes=every,
+        ordered_by=columns[-1],
+        deletes=None if every is None else _deletes(batch, state, scan, every),
     )
 
-    def commit(now: TableState, leave_out: bool) -> Applied:
+    def commit(now: TableState, leave_out: bool) -> Counts:
         expecting = msgspec.structs.replace(plan, expects=expected_columns(now))
-        readable = msgspec.structs.replace(changes, plan=expecting, leave_out_unreadable=leave_out)
+        readable = replace(changes, plan=expecting, leave_out_unreadable=leave_out)
         after = msgspec.structs.replace(now, schema_keys=group.followed, clean=False)
-        return work.commit(
-            after,
-            group.mark,
-            batch.batch_ordinal,
-            lambda stamp: batch.sink.apply_newest(msgspec.structs.replace(readable, stamp=stamp)),
-        )
+        work.commit(after, group.mark, batch.batch_ordinal, lambda stamp: batch.sink.upsert(name, readable, stamp))
+        return readable.counts
 
-    apply_readable(work, name, state, scan, plan, commit)
+    apply_readable(work, state, changes, scan.above + 1, commit)
+
+
+def _deletes(batch: Batch, state: TableState, scan: RowScan, plan: ReadPlan) -> Deletes:
+    """The changes that may have deleted keys, moves of keys among them, that the topics have in the range of a scan."""
+    keys = None if plan.schemas is None else tuple(plan.tables)
+    every = msgspec.structs.replace(batch.rows_since(state, scan.above, scan.upto), keys=keys, ops=("delete", "update"))
+    return Deletes(batch.rows.raw(every), plan)
 
 
 def _target(batch: Batch, state: TableState, keys: Sequence[str]) -> tuple[Table | None, tuple[str, ...]]:

@@ -6,26 +6,30 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ticdc_spark.changes.ranges import RowRange, RowScan
+from ticdc_spark.changes.topic import TopicRows
 from ticdc_spark.config.job import Job
-from ticdc_spark.errors import SinkFault, UsageError
-from ticdc_spark.model import Column, ColumnType, Table, TableName
+from ticdc_spark.ddl.known_names import NO_NAMES, Names
+from ticdc_spark.errors import DecisionNeeded, UsageError
+from ticdc_spark.model import Column, ColumnType, Offsets, Table, TableName
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.replicate.apply.look import look_at
+from ticdc_spark.replicate.apply.look import look_at, stop_if_ahead, way_back
+from ticdc_spark.replicate.letters import Letters
 from ticdc_spark.replicate.plan.evolution import SessionZone
+from ticdc_spark.replicate.plan.pending import range_of
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.state.progress import PendingRows, TableState
 from ticdc_spark.sinks.base import Sink, Stamp
-from ticdc_spark.sinks.changelog_base import ChangeLog
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.decode.versions import ReadPlan
-from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType, lake_columns
+from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType
 
 T = TypeVar("T")
 COMMIT_TS = "_ticdc_commit_ts"
 """In arrival mode: the lake's column with the commit_ts of each row's last change; 0 where the protocol hides it."""
-_LONG = LakeType("bigint", "long", "int64")
+_LONG = LakeType("bigint", "int64")
 _COMMIT_TS = LakeColumn(
     source=COMMIT_TS, name=COMMIT_TS, type=_LONG, column=Column(name=COMMIT_TS, type=ColumnType(name="bigint"))
 )
@@ -37,7 +41,8 @@ class Batch:
 
     job: Job
     sink: Sink
-    changelog: ChangeLog
+    rows: TopicRows
+    letters: Letters
     generation: int
     batch: int
     protocol: str
@@ -50,16 +55,34 @@ class Batch:
     registry: Registered | None = None
     job_applied: int = 0
     """What all tables had applied before this batch."""
+    furthest: int = 2**63 - 1
+    """The highest commit_ts, or ordinal, of a mark that this batch makes, or an interrupted try of it has made."""
     unread: frozenset[TableName] = frozenset()
     """Tables that may lack a message, and are marked after the batch: one that cannot be read, or is in no topic."""
-    behind: frozenset[TableName] = frozenset()
-    """Tables that catch up with the others: what all tables had applied says nothing of them."""
-    all_behind: bool = False
-    """The state is an older copy: every table that is written now is behind those that wait to be written again."""
-    idle_topics: tuple[str, ...] = ()
-    """Topics with a partition that is passed over, as it has had no watermark for long."""
+    read: Offsets = field(default_factory=dict)
+    """The offsets up to which partitions were read."""
+    names: Names = NO_NAMES
+    """By which the rows of the batch are known."""
     topics: Mapping[TableName, Collection[str]] = field(default_factory=dict)
     """The topics of what waits for tables: one that is new has not noted them yet."""
+
+    def waiting(self, name: TableName, waiting: Sequence[PendingRows], above: int, upto: int) -> RowScan:
+        """Rows that wait for a table."""
+        return RowScan(
+            table=name,
+            ranges=tuple(map(range_of, waiting)),
+            above=above,
+            upto=upto,
+            rows=sum(rows.waiting for rows in waiting),
+            bytes=sum(rows.bytes for rows in waiting),
+        )
+
+    def rows_since(self, state: TableState, above: int, upto: int) -> RowScan:
+        """Every row of a table after a commit_ts, applied or not. Raises: SourceFault"""
+        name = (state.schema, state.name)
+        topics = {*state.topics, *self.topics.get(name, ())}
+        ranges: tuple[RowRange, ...] = self.rows.ranges_since(above + 1, self.read, topics)
+        return RowScan(table=name, ranges=ranges, above=above, upto=upto, names=self.names)
 
     def read_plan(
         self, tables: Mapping[str, Table], columns: Sequence[LakeColumn], *, inferred: bool = False
@@ -113,7 +136,7 @@ class Batch:
                     f"TIMESTAMP, which {self.protocol} sends as local text: name the changefeed's time zone"
                 )
                 raise UsageError(message)
-        columns = lake_columns(table, handle_key(table), self.lake)
+        columns = self.sink.types.columns(table, handle_key(table), self.lake)
         return (*columns, _COMMIT_TS) if self.arrival else columns
 
     def commit_ts_of(self, state: TableState) -> int:
@@ -122,10 +145,7 @@ class Batch:
 
     def stamp(self, state: TableState, mark: Mark, applied_before: int) -> Stamp:
         """A stamp of this job: ``mark``, and what the table is then."""
-        name = (state.schema, state.name)
-        topics = tuple(sorted({*state.topics, *self.topics.get(name, ())}))
-        behind = self.all_behind or name in self.behind
-        held = msgspec.structs.replace(state, **_VOLATILE, topics=topics, behind=behind, idle_topics=self.idle_topics)
+        held = msgspec.structs.replace(state, **_VOLATILE)
         about = msgspec.json.encode(held).decode()
         return Stamp(self.job.name, mark, applied_before, about, self.job_applied)
 
@@ -135,7 +155,6 @@ _VOLATILE: dict[str, Any] = {
     "mark": NO_MARK,
     "snapshot_id": None,
     "rows": 0,
-    "job_applied": 0,
     "gathered": 0,
     "expected": 0,
 }
@@ -245,7 +264,8 @@ class TimelineWork:
         promise = self.promised.get(table)
         looked = look_at(batch.sink, batch.job, table, promise, arrival=batch.arrival, job_applied=batch.job_applied)
         if looked.behind:
-            raise SinkFault(f"{looked.behind}, while the job ran. Start the job again: it applies what the table lacks")
+            raise DecisionNeeded(f"{looked.behind}. {way_back(batch.job, table, arrival=batch.arrival)}")
+        stop_if_ahead(batch.job, table, looked.stamp, promise, batch.furthest)
         self.stamps[table] = looked.stamp
         self.known[table] = looked.state
         self.seen[table] = looked.snapshot

@@ -16,7 +16,7 @@ from ticdc_spark.replicate.apply.rejects import HiddenColumns
 from ticdc_spark.replicate.state.conditions import misshapen, with_unread_columns
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.sinks.base import ColumnChanges, Sink
-from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
+from ticdc_spark.spark.types import LakeColumn, LakeOptions
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -109,7 +109,7 @@ def columns_gone(sink: Sink, state: TableState) -> str:
     """One sentence about columns that somebody else dropped or renamed; ``""``: none. Raises: SinkFault"""
     if state.table is None:
         return ""
-    gone = _missing(sink, state, lake_columns(state.table, (), LakeOptions()))
+    gone = _missing(sink, state, sink.types.columns(state.table, (), LakeOptions()))
     return _why(gone) if gone else ""
 
 

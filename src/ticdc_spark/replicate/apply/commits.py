@@ -8,7 +8,6 @@ import msgspec
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import fsp, time_zone, tso_physical_ms
-from ticdc_spark.names import escape
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import OLD_VALUES, stop_if_new_column_is_gone, stop_if_old_values_are_gone
 from ticdc_spark.replicate.plan.evolution import Evolution, Fill, Rewrite, evolution
@@ -16,7 +15,7 @@ from ticdc_spark.replicate.plan.evolution import set_aside as set_column_aside
 from ticdc_spark.replicate.plan.evolve import Alter
 from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.sinks import base as sink_base
-from ticdc_spark.sinks.base import ColumnChanges, ColumnConversion, Stamp
+from ticdc_spark.sinks.base import ColumnChanges, Stamp
 from ticdc_spark.sinks.mark import Mark
 from ticdc_spark.spark.types import LakeColumn
 
@@ -40,12 +39,14 @@ def commits_of(
     wanted = batch.columns(act.table)
     known = state.table or pre_table
     old = () if known is None else batch.columns(known)
-    live = dict(state.columns_before) or {column.name: column.type.spark for column in old}
-    renames = {escape(before): escape(other) for before, other in act.renames.items()}
+    live = dict(state.columns_before) or {column.name: column.type.name for column in old}
+    held = sink.names.held
+    renames = {held(before): held(other) for before, other in act.renames.items()}
     plan = evolution(
         live,
         wanted,
         renames,
+        sink.types,
         old=old,
         session=batch.session_zone,
         local_defaults=batch.local_defaults(inferred=inferred),
@@ -134,11 +135,7 @@ def _rewriting(work: TimelineWork, name: TableName, rewrite: Rewrite, plan: Evol
     sink, (at, step), column = work.batch.sink, mark, rewrite.column
     aside = set_column_aside(rewrite, plan, OLD_VALUES)
     drop = ColumnChanges(drop=(OLD_VALUES,))
-    conversion = ColumnConversion(rewrite.expression, lake=work.batch.lake)
-    if (known := rewrite.conversion) is not None:
-        source = msgspec.structs.replace(column.column, type=known.before)
-        before = msgspec.structs.replace(column, type=known.old, column=source)
-        conversion = ColumnConversion(rewrite.expression, before, known.python, work.batch.lake)
+    conversion = msgspec.structs.replace(rewrite.conversion, lake=work.batch.lake)
 
     def convert(stamp: Stamp) -> None:
         stop_if_old_values_are_gone(work, name, column.name)

@@ -306,7 +306,7 @@ def _is_in_shape(work: TimelineWork, state: TableState, table: Table, *, certain
     if state.origin != "adopted" and not state.misshapen:
         return True
     have = {name.casefold(): kind for name, kind in work.batch.sink.columns((state.schema, state.name)).items()}
-    wanted = {column.name.casefold(): column.type.spark for column in work.batch.columns(table)}
+    wanted = {column.name.casefold(): column.type.name for column in work.batch.columns(table)}
     if state.misshapen:
         return certain and have == wanted
     return have.keys() == wanted.keys()

@@ -3,22 +3,26 @@
 from ticdc_spark.config.values import skip_ddl_line
 from ticdc_spark.replicate.apply.batch import Batch
 from ticdc_spark.replicate.modes.waiting import describe_missing
-from ticdc_spark.replicate.state.progress import PendingRows, Progress, TableState
-from ticdc_spark.sinks.changelog_base import ChangeLog
-from ticdc_spark.spark.decode.log_files import LogScan
+from ticdc_spark.replicate.state.progress import PendingRows, TableState
 
 
 def there_already(batch: Batch, state: TableState, ts: int) -> str:
-    """Why a CREATE TABLE at a commit_ts cannot be applied to a table of this job, and what to do. Raises: SinkFault"""
+    """Why a CREATE TABLE at a commit_ts cannot be applied to a table of this job, and what to do.
+
+    Raises: SourceFault
+    """
     name = f"`{state.schema}`.`{state.name}`"
     line = skip_ddl_line(ts, "CREATE TABLE")
     ways_out = f"To keep the table and leave out this CREATE TABLE, which marks the table as diverged: {line}"
     if not state.emptied:
-        scan = LogScan(
-            generation=batch.generation, batches=None, schema=state.schema, table=state.name, above=-1, upto=ts
-        )
-        first = batch.changelog.first_row(scan)
-        where = f"of commitTs {state.mark[0]}" if first is None else f"({first})"
+        mine = [rows for rows in batch.pending if (rows.schema, rows.name) == (state.schema, state.name)]
+        there = batch.rows.identities(batch.waiting((state.schema, state.name), mine, -1, ts))
+        first = min(there, key=lambda row: (row.commit_ts, row.partition, row.offset), default=None)
+        where = f"of commitTs {state.mark[0]} or before"
+        if first is not None:
+            where = (
+                f"(topic {first.topic}, partition {first.partition}, offset {first.offset}, commitTs {first.commit_ts})"
+            )
         return (
             f"{name}: a row {where} comes before the CREATE TABLE of its table (commitTs {ts}). TiCDC does not send "
             f"that: look for another producer on the topic. {ways_out}"
@@ -29,16 +33,6 @@ def there_already(batch: Batch, state: TableState, ts: int) -> str:
     )
 
 
-def missing_schema(changelog: ChangeLog, progress: Progress, rows: PendingRows) -> str:
-    """Which rows wait for a schema, with the place of the first one. Raises: SinkFault"""
-    scan = LogScan(
-        generation=progress.generation,
-        batches=frozenset({rows.batch}),
-        schema=rows.schema,
-        table=rows.name,
-        above=-1,
-        upto=rows.max_ts,
-        keys=(rows.schema_key,),
-    )
-    first = changelog.first_row(scan)
-    return describe_missing(rows) + ("" if first is None else f", offset {first.offset}")
+def missing_schema(rows: PendingRows) -> str:
+    """Which rows wait for a schema, with the place of the first one."""
+    return f"{describe_missing(rows)}, offset {rows.first}"

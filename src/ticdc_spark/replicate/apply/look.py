@@ -1,11 +1,12 @@
 """Read the stamp of a table of the lake, and compare it with the progress.
 
-The stamp is the truth: it was written in the very commits that made the table so. The progress is the promise: a
-table that is behind it was set back or restored, one that is ahead of it was written by a batch that was never
-committed, or by a job whose state was lost.
+The stamp is the truth: it was written in the very commits that made the table so. The progress is the promise. A table
+that is ahead of it was written by the batch under way, before that was interrupted. A table that is further ahead, or
+behind, is of another time than the state: the job stops.
 """
 
 import logging
+from contextlib import closing
 
 import msgspec
 
@@ -14,10 +15,9 @@ from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.state.conditions import diverged
-from ticdc_spark.replicate.state.lease import living
-from ticdc_spark.replicate.state.lease_store import lease_store
+from ticdc_spark.replicate.state.owner import beat_of, describe, lives
 from ticdc_spark.replicate.state.progress import TableState
-from ticdc_spark.replicate.state.target_lease import ClaimLeaseStore
+from ticdc_spark.replicate.state.store import read_state
 from ticdc_spark.sinks.base import Sink, Stamp, TableFound
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
@@ -67,17 +67,39 @@ def look_at(
         # A batch that was interrupted had made it, and the job has done without since: `tables` left it out, say.
         why = f"the job went on without it after {stamp.mark[0]}: what changed meanwhile may be missing"
         state = _diverged(state, stamp.mark[0], why)
-    behind = _behind(name, stamp, found, promise)
+    behind = _behind(f"`{name[0]}`.`{name[1]}`" if arrival else _where(name, stamp), stamp, found, promise)
     return Looked(state=state, stamp=stamp, behind=behind, furthest=found.furthest, snapshot=found.snapshot)
 
 
-def held_in_lake(sink: Sink, job: Job, name: TableName) -> TableState | None:
-    """What a table of this job is by its stamp alone; ``None``: there is none. Raises: SinkFault"""
-    found = sink.find(name)
-    stamp = None if found is None else found.stamp
-    if stamp is None or stamp.job != job.name or not stamp.about:
-        return None
-    return _merged(name, msgspec.json.decode(stamp.about.encode(), type=TableState), stamp, None)
+def way_back(job: Job, name: TableName, *, arrival: bool) -> str:
+    """What there is to do about a table that is not as far as the job had brought it, or is gone."""
+    again = f"`ticdc-spark rebuild {job.file.name} {name[0]}.{name[1]}` reads it again from the source"
+    drop = "Or drop all tables of the job and the table of its state: the job begins from scratch"
+    return (
+        f"Restore the table as the job left it. {drop if arrival else f'Or let the job read it: {again}'}. If you "
+        "restored the lake, restore all of it, the namespace `_ticdc_spark` too, from one backup"
+    )
+
+
+OLDER_STATE = (
+    "the state is an older copy. Restore the whole lake from one backup: the warehouse and the catalog, with the "
+    "namespace `_ticdc_spark`"
+)
+"""What there is to do where the lake is newer than the state."""
+
+
+def stop_if_ahead(job: Job, name: TableName, stamp: Stamp | None, promise: TableState | None, furthest: int) -> None:
+    """Stop at a table that is further than any batch that the state knows of. ``furthest``: that of the batch under
+    way, as in ``Batch``.
+
+    Raises: DecisionNeeded
+    """
+    known = NO_MARK if promise is None else promise.mark
+    if stamp is not None and stamp.job == job.name and stamp.mark > known and stamp.mark[0] > furthest:
+        raise DecisionNeeded(
+            f"`{name[0]}`.`{name[1]}` is at {stamp.mark[0]}, and the state of the job knows of nothing beyond "
+            f"{furthest}: {OLDER_STATE}"
+        )
 
 
 def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState | None) -> TableState:
@@ -89,7 +111,6 @@ def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState
         mark=stamp.mark,
         applied=stamp.mark[0],
         rows=0,
-        job_applied=stamp.job_applied,
     )
     if promise is None:
         return state
@@ -144,13 +165,16 @@ def _diverged(state: TableState, at: int, why: str) -> TableState:
     return diverged(state, at, why)
 
 
-def _behind(name: TableName, stamp: Stamp, found: TableFound, promise: TableState | None) -> str:
-    where = f"`{name[0]}`.`{name[1]}` is at {stamp.mark[0]} ({tso_time.utc(stamp.mark[0])})"
+def _where(name: TableName, stamp: Stamp) -> str:
+    return f"`{name[0]}`.`{name[1]}` is at {stamp.mark[0]} ({tso_time.utc(stamp.mark[0])})"
+
+
+def _behind(where: str, stamp: Stamp, found: TableFound, promise: TableState | None) -> str:
     if found.rolled_back:
         return f"{where}: it was set back to an older snapshot"
     if promise is not None and promise.mark > stamp.mark and not promise.dropped:
         return (
-            f"{where}, and the job had brought it to {promise.mark[0]}: it was restored, or replaced by an older copy"
+            f"{where}, behind {promise.mark[0]}, where the job left it: it was restored, or replaced by an older copy"
         )
     return ""
 
@@ -161,8 +185,8 @@ def _not_ours(sink: Sink, job: Job, name: TableName, promise: TableState | None,
     if was_ours and stamp is None:
         message = (
             f"`{name[0]}`.`{name[1]}` is a table of this job, but what the job wrote into its metadata is gone: it was "
-            "replaced, or its history was removed. Restore it, or have all tables rebuilt: drop every table of the job "
-            f"and delete the state folder {job.state}, and the job reads the topic again from its start"
+            "replaced, or its history was removed. Restore it; or drop it, and have it read again by `ticdc-spark "
+            f"rebuild {job.file.name} {name[0]}.{name[1]}`"
         )
         raise DecisionNeeded(message)
     owner = "no job" if stamp is None else f"job {stamp.job!r}"
@@ -182,10 +206,11 @@ def _refuse_living(sink: Sink, job: Job, name: TableName, stamp: Stamp | None) -
     """Two jobs that both write to a table would undo each other's rows. Raises: DecisionNeeded, SinkFault"""
     if stamp is None:
         return
-    owner = living(lease_store(job.sink.warehouse, job.sink.catalog, stamp.job, job.state))
-    if not owner and (claims := sink.claims(stamp.job)) is not None:
-        owner = living(ClaimLeaseStore(claims))
-    if owner:
+    with closing(sink.state(stamp.job)) as states:
+        held = read_state(states).held
+        beat = None if held is None else beat_of(states, held)
+    if held is not None and lives(held, beat):
+        owner = describe(held, beat)
         message = (
             f"`{name[0]}`.`{name[1]}` is written by another job that is running: {owner}. `adopt` takes over the table "
             "of a job that does not run any more: stop that one, or leave the table out of one of them with `tables` "

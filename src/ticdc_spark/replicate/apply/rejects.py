@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
+from ticdc_spark.changes.typed import Counts, TypedChanges
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.values import MessagePlace, skip_messages_line
 from ticdc_spark.errors import EnvironmentFault, RejectedMessage
@@ -12,12 +13,10 @@ from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.progress import TableState
-from ticdc_spark.sinks.base import Applied, UnreadableRows
 from ticdc_spark.spark.decode.control import Reject
-from ticdc_spark.spark.decode.log_files import LogScan
 from ticdc_spark.spark.decode.odd_columns import odd_columns
 from ticdc_spark.spark.decode.rows import BadRow
-from ticdc_spark.spark.decode.versions import ReadPlan
+from ticdc_spark.spark.tasks import UnreadableRows
 
 log = logging.getLogger(__name__)
 MOST_NAMED = 20
@@ -40,18 +39,18 @@ class HiddenColumns(Exception):
 
 def apply_readable(
     work: TimelineWork,
-    name: TableName,
     state: TableState,
-    scan: LogScan,
-    plan: ReadPlan,
-    apply: Callable[[TableState, bool], Applied],
-) -> Applied:
-    """Apply the rows of a scan; where some cannot be read, keep them as dead letters and follow ``on-reject``.
+    changes: TypedChanges,
+    since: int,
+    apply: Callable[[TableState, bool], Counts],
+) -> Counts:
+    """Apply changes of a table; where some cannot be read, keep them as dead letters and follow ``on-reject``.
 
-    ``apply(state, leave_out)`` commits, without the unreadable rows if ``leave_out``.
-    Returns: what was applied. The table is marked as diverged where rows were left out, or lack columns.
+    ``since``: their lowest commit_ts. ``apply(state, leave_out)`` commits, without unreadable ones if ``leave_out``.
+    Returns: what was read. The table is marked as diverged where rows were left out, or lack columns.
     Raises: RejectedMessage, Quarantined, HiddenColumns, EnvironmentFault when there are more than ``max-rejects``
     """
+    name = (state.schema, state.name)
     try:
         applied = apply(state, False)
     except UnreadableRows as unreadable:
@@ -61,8 +60,8 @@ def apply_readable(
         if odd is not None:
             why = lacks(odd.lacking)
             log.warning("`%s`.`%s`: %s", *name, why)
-            return apply_readable(work, name, diverged(state, scan.above + 1, why), scan, plan, apply)
-        bad = _bad_rows(work, scan, plan)
+            return apply_readable(work, diverged(state, since, why), changes, since, apply)
+        bad = _bad_rows(work, changes)
         if not bad:
             raise EnvironmentFault(f"rows of {name} could not be read, and then could: {unreadable}") from unreadable
         job = work.batch.job
@@ -71,7 +70,7 @@ def apply_readable(
         reason = _keep(work, name, bad)
         policy = job.on_reject if others else "continue"
         if policy == "stop":
-            kept = work.batch.changelog.dead_letters
+            kept = work.batch.letters.where
             message = (
                 f"{reason}; kept in {kept}; nothing of this table was applied past it. "
                 f"{ways_out(job, ((row.topic, row.partition, row.offset) for row in others))}"
@@ -81,8 +80,8 @@ def apply_readable(
         if policy == "quarantine":
             work.put(msgspec.structs.replace(state, quarantined=reason))
             raise Quarantined(reason) from unreadable
-        since = min(row.commit_ts for row in bad)
-        first = since if state.diverged_since is None else min(since, state.diverged_since)
+        first = min(row.commit_ts for row in bad)
+        first = first if state.diverged_since is None else min(first, state.diverged_since)
         state = msgspec.structs.replace(state, diverged_since=first, diverged_why=reason, clean=False)
         applied = apply(state, True)
     work.zero_dates += applied.zero_dates
@@ -120,9 +119,9 @@ def ways_out(job: Job, places: Iterable[tuple[str, int, int]]) -> str:
     )
 
 
-def _bad_rows(work: TimelineWork, scan: LogScan, plan: ReadPlan) -> list[BadRow]:
+def _bad_rows(work: TimelineWork, changes: TypedChanges) -> list[BadRow]:
     limit = work.batch.job.max_rejects + 1
-    bad = work.batch.sink.unreadable_rows(scan, plan, limit)
+    bad = changes.unreadable(limit)
     odd = [found for row in bad if (found := odd_columns(row.reason)) is not None]
     if odd:  # The task that met another row stopped first.
         raise HiddenColumns(tuple(sorted({name for found in odd for name in found.hidden})))
@@ -139,7 +138,7 @@ def _keep(work: TimelineWork, name: TableName, bad: list[BadRow]) -> str:
         Reject(topic=row.topic, partition=row.partition, offset=row.offset, seq=row.seq, reason=row.reason)
         for row in bad
     ]
-    batch.changelog.keep_rejects(batch.generation, batch.batch, ".".join(name), rejects, batch.now)
+    batch.letters.keep(batch.batch, ".".join(name), rejects, batch.now)
     work.rejected += len(bad)
     return reason_of(name, min(bad, key=lambda row: row.commit_ts))
 

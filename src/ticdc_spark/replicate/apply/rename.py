@@ -150,8 +150,8 @@ def _is_later(taken: TableState, at: int) -> bool:
 
 
 def _forget_copy(work: TimelineWork, old: TableName, mark: Mark) -> None:
-    """The old name was built again from the log, since the state was lost or the batch was interrupted; its future is
-    under the new name already, or is over."""
+    """The old name was built again from the log, since the batch was interrupted; its future is under the new name
+    already, or is over."""
     if NO_MARK < work.mark(old) < mark:
         work.batch.sink.drop(old)
         work.gone(old)

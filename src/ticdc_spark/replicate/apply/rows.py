@@ -6,27 +6,30 @@ A sink may append keys that are new by a commit of their own, before the others 
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Literal
 
 import msgspec
 
 from ticdc_spark import failpoints
+from ticdc_spark.changes.ranges import RowScan
+from ticdc_spark.changes.typed import Counts, TypedChanges
 from ticdc_spark.config.job import Job
-from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.errors import DecisionNeeded, SourceChanged
 from ticdc_spark.model import Column, Table, TableName
 from ticdc_spark.mysql import HIDDEN_NAMES
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.columns import merge_with_hidden_columns, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.keyless import leave_out_rows
+from ticdc_spark.replicate.apply.look import way_back
 from ticdc_spark.replicate.apply.rejects import apply_readable, lacks
 from ticdc_spark.replicate.plan.timeline import ROWS_APPENDED, ROWS_MERGED, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, effective, is_block
 from ticdc_spark.replicate.schemas.registered import restrict_columns
 from ticdc_spark.replicate.state.conditions import diverged, expected_columns
 from ticdc_spark.replicate.state.progress import PendingRows, TableState
-from ticdc_spark.sinks.base import Applied, ColumnChanges, NetChanges
+from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.mark import NO_MARK
-from ticdc_spark.spark.decode.log_files import LogScan
 
 log = logging.getLogger(__name__)
 
@@ -60,25 +63,17 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         # What a DROP or a RENAME took away does not come back under the old name.
         gone = state.ddl_ts if mark == NO_MARK and state.dropped else 0
         above = max(state.emptied, gone, min(above, max(taken or 0, min(rows.min_ts for rows in late) - 1)))
-    scan = LogScan(
-        generation=batch.generation,
-        batches=None if late else frozenset(rows.batch for rows in waiting),
-        schema=name[0],
-        table=name[1],
-        above=above,
-        upto=upto,
-        kinds=("row", "late") if late else ("row",),
-    )
-    if state.dropped and (mark == NO_MARK or state.kept) and not batch.changelog.has_rows(scan):
+    scan = batch.rows_since(state, above, upto) if late else batch.waiting(name, waiting, above, upto)
+    if state.dropped and (mark == NO_MARK or state.kept) and not batch.rows.has_rows(scan):
         # What waits is of a later table of this name.
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
     versions = _versions(batch, name, state, waiting, everything=bool(late))
     state = _leave_out_unknown(name, state, waiting, versions, above)
-    if versions and state.table is not None and _new_columns(state.table, list(versions.values())[-1]):
+    if versions and state.table is not None and _has_other_columns(state.table, list(versions.values())[-1]):
         # A group of rows may be of two tables that had the name in turn.
         with_keys = {key: msgspec.structs.replace(scan, keys=(key,)) for key in versions}
-        versions = {key: one for key, one in versions.items() if batch.changelog.has_rows(with_keys[key])}
+        versions = {key: one for key, one in versions.items() if batch.rows.has_rows(with_keys[key])}
     if not versions:
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
@@ -102,8 +97,7 @@ def _with_columns_of_rows(state: TableState, versions: Mapping[str, Table], abov
     assert state.table is not None, "the table was created"
     if state.diverged_since is not None or (newest.version or 0) <= (state.table.version or 0):
         return state
-    there = {column.name.casefold() for column in newest.columns} | HIDDEN_NAMES
-    lacking = [column.name for column in state.table.columns if column.name.casefold() not in there]
+    lacking = _columns_lacking(state.table, newest)
     if not lacking:
         return state
     log.warning("`%s`.`%s`: %s", state.schema, state.name, lacks(lacking))
@@ -114,12 +108,12 @@ class _Group(msgspec.Struct, frozen=True, kw_only=True):
     """Rows of a table that are applied in one go."""
 
     waiting: Sequence[PendingRows]
-    scan: LogScan
+    scan: RowScan
     versions: Mapping[str, Table]
     is_redo: bool
 
 
-def _merge(work: TimelineWork, state: TableState, group: _Group) -> Applied:
+def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
     """Apply rows to a table that is prepared for them. Raises: as ``apply_readable``, DecisionNeeded"""
     batch, name, scan, waiting = work.batch, (state.schema, state.name), group.scan, group.waiting
     above, upto = scan.above, scan.upto
@@ -128,39 +122,52 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Applied:
     columns = batch.columns(state.table)
     is_new = state.clean and not group.is_redo and not late and name not in batch.unread
     """Whether a key that begins with an insert has no row in the lake."""
-    changes = NetChanges(
-        table=name,
-        scan=scan,
+    changes = TypedChanges(
+        raw=batch.rows.raw(scan),
         plan=batch.read_plan(group.versions, columns),
-        stamp=batch.stamp(state, (upto, ROWS_MERGED), above),
-        appended=batch.stamp(state, (upto, ROWS_APPENDED), above),
         new_keys=is_new,
         inserts=sum(rows.inserts for rows in waiting),
         others=sum(rows.rows - rows.inserts for rows in waiting),
         share=sum(rows.rows for rows in waiting) / max(1, sum(rows.rows for rows in batch.pending)),
+        scanned=_scanned(group),
     )
 
-    still_clean = not late or all(rows.redo for rows in late)
-
-    def commit(now: TableState, leave_out: bool) -> Applied:
+    def commit(now: TableState, leave_out: bool) -> Counts:
         after = msgspec.structs.replace(now, applied=upto)
-        if not still_clean:  # nor does a full read that settles make it clean
+        if late:  # nor does a full read that settles make it clean
             after = msgspec.structs.replace(after, clean=False, settles=0)
-        readable = msgspec.structs.replace(
+        readable = replace(
             changes,
             leave_out_unreadable=leave_out,
             plan=msgspec.structs.replace(changes.plan, expects=expected_columns(now)),
             new_keys=changes.new_keys and now.clean,
-            appended=batch.stamp(after, (upto, ROWS_APPENDED), above),
         )
-        return work.commit(
-            after,
-            (upto, ROWS_MERGED),
-            above,
-            lambda stamp: batch.sink.apply_net_changes(msgspec.structs.replace(readable, stamp=stamp)),
-        )
+        appended = batch.stamp(after, (upto, ROWS_APPENDED), above)
+        try:
+            work.commit(
+                after, (upto, ROWS_MERGED), above, lambda stamp: batch.sink.upsert(name, readable, stamp, appended)
+            )
+        except SourceChanged as error:
+            raise SourceChanged(f"`{name[0]}`.`{name[1]}`: {error}. {_read_again(batch.job, name)}") from error
+        return readable.counts
 
-    return apply_readable(work, name, state, scan, changes.plan, commit)
+    return apply_readable(work, state, changes, above + 1, commit)
+
+
+def _scanned(group: _Group) -> int:
+    """How many rows there are at least, as the scan counted them: those of ranges that are applied as a whole."""
+    whole = (
+        rows.rows
+        for rows in group.waiting
+        if rows.schema_key in group.versions
+        and not (rows.late or rows.cut)
+        and group.scan.above < rows.min_ts <= rows.max_ts <= group.scan.upto
+    )
+    return 0 if group.is_redo else sum(whole)
+
+
+def _read_again(job: Job, name: TableName) -> str:
+    return f"`ticdc-spark rebuild {job.file.name} {name[0]}.{name[1]}` reads the table again from the source"
 
 
 def _late_rows_taken(work: TimelineWork, name: TableName, upto: int) -> int | None:
@@ -220,7 +227,7 @@ def _prepare_table(
     mark = work.mark(name)
     if mark == NO_MARK:
         if state.table is not None and not state.dropped:
-            raise DecisionNeeded(vanished(batch.job, name))
+            raise DecisionNeeded(vanished(batch.job, name, arrival=batch.arrival))
         new = TableState(
             schema=name[0],
             name=name[1],
@@ -268,11 +275,18 @@ def _new_columns(table: Table, newest: Table) -> tuple[Column, ...]:
     return tuple(column for column in newest.columns if column.name.casefold() not in known)
 
 
-def vanished(job: Job, name: TableName) -> str:
-    """What there is to do about a table that was there."""
+def _columns_lacking(table: Table, newest: Table) -> list[str]:
+    there = {column.name.casefold() for column in newest.columns} | HIDDEN_NAMES
+    return [column.name for column in table.columns if column.name.casefold() not in there]
+
+
+def _has_other_columns(table: Table, newest: Table) -> bool:
+    return bool(_new_columns(table, newest) or _columns_lacking(table, newest))
+
+
+def vanished(job: Job, name: TableName, *, arrival: bool = False) -> str:
+    """One sentence about a table that was there, and what there is to do."""
     return (
-        f"`{name[0]}`.`{name[1]}` was created by this job, but it is not in the lake any more. Restore it, have it "
-        f"read again (`ticdc-spark rebuild {job.file.name} {name[0]}.{name[1]}`), or leave it "
-        f"out with `tables` under [job]; if the whole lake or the state folder is an older copy, delete the state "
-        f"folder {job.state}, and the job goes on from what the tables are"
+        f"`{name[0]}`.`{name[1]}` was created by this job, but it is not in the lake any more. "
+        f"{way_back(job, name, arrival=arrival)}. Or leave it out with `tables` under [job]"
     )

@@ -16,6 +16,8 @@ from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.progress import QueuedDdl, TableState
 from ticdc_spark.sinks.mark import NO_MARK
 
+TOGETHER = 64
+"""Timelines whose rows are read together, most of which wait for them at a time."""
 ApplyRows = Callable[[TimelineWork, Rows], None]
 """How a mode applies the rows of a table up to the end of a step."""
 
@@ -55,12 +57,18 @@ def apply(
     if len(lines) <= 1 or batch.job.parallel_tables == 1:
         results = [_work(batch, line, states, apply_rows) for line in lines]
     else:
-        with ThreadPoolExecutor(min(batch.job.parallel_tables, len(lines)), "apply") as pool:
-            running = [pool.submit(_work, batch, line, states, apply_rows) for line in lines]
-            _, waiting = wait(running, return_when=FIRST_EXCEPTION)
-            for future in waiting:
-                future.cancel()
-        results = [future.result() for future in running if not future.cancelled()]
+        with batch.rows.share(batch.job.parallel_tables) as workers:
+
+            def work(line: Sequence[Step]) -> TimelineResult:
+                with workers.worker():
+                    return _work(batch, line, states, apply_rows)
+
+            with ThreadPoolExecutor(min(TOGETHER, len(lines)), "apply") as pool:
+                running = [pool.submit(work, line) for line in lines]
+                _, waiting = wait(running, return_when=FIRST_EXCEPTION)
+                for future in waiting:
+                    future.cancel()
+            results = [future.result() for future in running if not future.cancelled()]
     return _fold(states, results)
 
 

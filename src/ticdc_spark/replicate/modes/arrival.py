@@ -50,7 +50,6 @@ def batch_ordinal(generation: int, batch: int) -> int:
 
 def advance_arrived(
     progress: Progress,
-    batch: int,
     controls: Sequence[ControlEvent],
     end_offsets: Offsets,
     latest_offsets: Offsets,
@@ -67,7 +66,7 @@ def advance_arrived(
     ordered = sorted(controls, key=lambda event: (event.topic, event.partition, event.offset, event.seq))
     read, _ = read_partitions(progress, ordered, end_offsets, latest_offsets, rules)
     ddls, replayed = _ddls(progress, ordered, read, latest_offsets)
-    pending, replays, late = waiting_rows(progress, batch, ordered)
+    pending, replays, late = waiting_rows(progress, ordered)
     tables = seen_tables(progress.tables, ordered)
     schemas = {(known.schema, known.name, known.key): known for known in known_schemas(progress, ordered)}
     for known in registered or ():
@@ -161,7 +160,7 @@ def _was_applied(change: SchemaChange, last: LastDdl) -> bool:
     """Whether a DDL is not beyond the last one of a name."""
     if change.commit_ts != last.commit_ts:
         return change.commit_ts < last.commit_ts
-    return not last.queries or _digest(change.query) in last.queries
+    return _digest(change.query) in last.queries
 
 
 def _digest(query: str) -> str:
@@ -197,10 +196,9 @@ def committed_arrived(
     bound: int,
     ddls: Sequence[QueuedDdl],
     now: float,
-    keep: float,
     left: Sequence[QueuedDdl] = (),
 ) -> Progress:
-    """The progress after a batch that applied ``ddls``, and rows up to ``bound``; ``keep`` as in ``committed``."""
+    """The progress after a batch that applied ``ddls``, and rows up to ``bound``."""
     last_ddls = {(last.schema, last.name): last for last in progress.last_ddls}
     for ddl in ddls:
         change = ddl.change
@@ -214,7 +212,7 @@ def committed_arrived(
     at = batch_ordinal(progress.generation, batch)
     before = {(table.schema, table.name): table.applied for table in progress.tables}
     newest = max([progress.newest, progress.applied, *last_ddl_ts.values()])
-    done = committed(progress, batch, states, bound, now, keep, left, newest=newest)
+    done = committed(progress, batch, states, bound, now, left, newest=newest)
     tables = []
     for table in done.tables:
         name = (table.schema, table.name)
@@ -263,6 +261,5 @@ class ArrivalMode:
         ddls: Sequence[QueuedDdl],
         left: Sequence[QueuedDdl],
         now: float,
-        keep: float,
     ) -> Progress:
-        return committed_arrived(progress, number, states, resolved, ddls, now, keep, left)
+        return committed_arrived(progress, number, states, resolved, ddls, now, left)

@@ -31,7 +31,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
     """The resolved ts of a try of the batch that was interrupted: it goes at least as far again."""
 
 
-class LandedBatch(msgspec.Struct, frozen=True, kw_only=True):
+class ScannedBatch(msgspec.Struct, frozen=True, kw_only=True):
     """What a batch read."""
 
     number: int
@@ -40,8 +40,10 @@ class LandedBatch(msgspec.Struct, frozen=True, kw_only=True):
     """Exclusive offsets that the batch read to."""
     latest_offsets: Offsets
     """End offsets of the topics after it was read."""
+    new_topics: frozenset[str] = frozenset()
+    """Topics of which the progress knew nothing before: new ones, and those that are read again from their start."""
     names: Names = Names()
-    """By which its rows landed."""
+    """By which its rows were scanned."""
 
 
 class Advanced(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,9 +88,5 @@ class Mode(Protocol):
         ddls: Sequence[QueuedDdl],
         left: Sequence[QueuedDdl],
         now: float,
-        keep: float,
     ) -> Progress:
-        """The progress after a batch that applied ``ddls``, and not those ``left``.
-
-        ``keep``: seconds for which the change log is kept.
-        """
+        """The progress after a batch that applied ``ddls``, and not those ``left``."""

@@ -8,15 +8,14 @@ from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.replicate.plan.catch_up import bounds_behind
 from ticdc_spark.replicate.plan.holds import Bounds, bounds_of
+from ticdc_spark.replicate.plan.pending import bounded, holds
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.schemas.history import forget_schemas
 from ticdc_spark.replicate.schemas.sql_ddl import model_of
-from ticdc_spark.replicate.state.progress import BatchTime, PendingRows, Progress, QueuedDdl, TableState
+from ticdc_spark.replicate.state.progress import PendingRows, Progress, QueuedDdl, TableState
 
 DROPPED_KEPT_MS = 30 * 86_400_000
 """How long a dropped table's name is remembered, so that replays of its messages are known for what they are."""
-BATCH_TIMES = 100
-"""At most this many notes of when a batch was committed, spread over the retention of the change log."""
 
 States = Mapping[TableName, TableState]
 
@@ -27,15 +26,13 @@ def committed(
     states: States,
     resolved: int,
     now: float,
-    keep: float,
     left: Sequence[QueuedDdl] = (),
     *,
     newest: int | None = None,
 ) -> Progress:
     """The progress after a batch that brought ``states`` to ``resolved``. ``left``: DDLs that still wait.
 
-    ``keep``: seconds for which the change log is kept; ``newest``: the commit_ts that was reached, unless it is
-    ``resolved``.
+    ``newest``: the commit_ts that was reached, unless it is ``resolved``.
     """
     oldest = tso_physical_ms(resolved if newest is None else newest) - DROPPED_KEPT_MS
     behind = bounds_behind(progress)
@@ -52,27 +49,10 @@ def committed(
         tables=tables,
         pending=_still_waiting(progress.pending, bounds, resolved),
         ddls=_still_queued(progress.ddls, left, resolved, behind),
-        batch_times=_times(progress.batch_times, batch, now, keep, progress.newest),
         committed_at=now,
     )
-    return msgspec.structs.replace(done, schemas=forget_schemas(done))
-
-
-def forgotten_by(progress: Progress, before: int) -> int:
-    """The commit_ts up to which rows are missing in the change log once batches below ``before`` are removed."""
-    if before <= 1:
-        return progress.forgotten
-    newest = next((note.newest for note in progress.batch_times if note.batch >= before - 1), progress.newest)
-    return max(progress.forgotten, newest)
-
-
-def forget_before(progress: Progress, batches: int | None, keep: float | None, now: float) -> int:
-    """The first batch of the change log that must stay: rows wait in it, or it is not old enough."""
-    waiting = min((rows.batch for rows in progress.pending), default=progress.batch + 1)
-    if batches is not None:
-        return min(waiting, progress.batch + 1 - batches)
-    old = [note.batch for note in progress.batch_times if keep is not None and note.at <= now - keep]
-    return min(waiting, max(old, default=0))
+    left_out = tuple(at for at in progress.left_out if any(holds(rows, *at) for rows in done.pending))
+    return msgspec.structs.replace(done, schemas=forget_schemas(done), left_out=left_out)
 
 
 def _moved(state: TableState, resolved: int) -> TableState:
@@ -104,8 +84,9 @@ def _still_waiting(pending: Sequence[PendingRows], bounds: Bounds, resolved: int
     for rows in pending:
         end = min(resolved, bounds.get((rows.schema, rows.name), resolved))
         if rows.max_ts > end:
-            kept.append(msgspec.structs.replace(rows, min_ts=max(rows.min_ts, end + 1)))
-    return tuple(kept)
+            is_cut = rows.min_ts <= end
+            kept.append(msgspec.structs.replace(rows, min_ts=max(rows.min_ts, end + 1), cut=rows.cut or is_cut))
+    return bounded(kept)
 
 
 def _still_queued(
@@ -121,12 +102,3 @@ def _still_queued(
     }
     queued = (ddl for ddl in ddls if ddl.change.commit_ts > resolved or identity(ddl.change) in held)
     return tuple(filled.get(identity(ddl.change), ddl) for ddl in queued)
-
-
-def _times(times: Sequence[BatchTime], batch: int, now: float, keep: float, newest: int) -> tuple[BatchTime, ...]:
-    """Note this batch's time now and then; one note older than the retention stays, as the bound."""
-    if times and now - times[-1].at < keep / BATCH_TIMES:
-        return tuple(times)
-    recent = [note for note in times if note.at > now - keep]
-    bound = [note for note in times if note.at <= now - keep][-1:]
-    return (*bound, *recent, BatchTime(batch=batch, at=now, newest=newest))

@@ -1,10 +1,10 @@
-"""Advance: how far all tables may go by what a landed batch holds. A pure function over control events.
+"""Advance: how far all tables may go by what a batch read. A pure function over control events.
 
 resolved = min over partitions of the watermark, minus 1: a watermark W only guarantees that everything **smaller** than
 W was sent, and it often equals the commit_ts of a DDL that is still to come.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -18,10 +18,9 @@ from ticdc_spark.replicate.modes.commit import committed
 from ticdc_spark.replicate.modes.waiting import describe_missing, held_by_schemas
 from ticdc_spark.replicate.plan.catch_up import catching_up, with_drops
 from ticdc_spark.replicate.plan.holds import Bounds
-from ticdc_spark.replicate.plan.late_ddl import late_for, renamed_behind, with_late, with_rename
+from ticdc_spark.replicate.plan.late_ddl import late_for, with_late
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.order import in_order
-from ticdc_spark.replicate.plan.past import with_past
 from ticdc_spark.replicate.plan.reach import by_place, reached, with_end_of_gone
 from ticdc_spark.replicate.plan.timeline import Rows, Step, identity, timelines
 from ticdc_spark.replicate.schemas.history import known_schemas
@@ -40,7 +39,6 @@ from ticdc_spark.spark.decode.control import (
 
 def advance(
     progress: Progress,
-    batch: int,
     controls: Sequence[ControlEvent],
     end_offsets: Offsets,
     latest_offsets: Offsets,
@@ -58,9 +56,8 @@ def advance(
     ordered = sorted(controls, key=lambda event: (event.topic, event.partition, event.offset, event.seq))
     read, regressions = read_partitions(progress, ordered, end_offsets, latest_offsets, rules)
     schemas = known_schemas(progress, ordered)
-    progress = with_past(progress, ordered)
     ddls, known = _ddls(progress, ordered)
-    pending, replays, late = waiting_rows(progress, batch, ordered)
+    pending, replays, late = waiting_rows(progress, ordered)
     ddls = with_drops(progress, ordered, ddls, pending)
     tables = seen_tables(known, ordered)
     partitions, resolved, hold = _resolve(progress, read, latest_offsets, rules)
@@ -84,7 +81,7 @@ def advance(
         schema_wait_since=(progress.schema_wait_since or rules.now) if missing else 0.0,
         replays=progress.replays + replays,
         regressions=progress.regressions + regressions,
-        newest=max(progress.newest, max((rows.max_ts for rows in pending if rows.batch == batch), default=0)),
+        newest=max([progress.newest, *(event.summary.max_ts for event in ordered if isinstance(event, RowsRead))]),
     )
     rejects = tuple(reject_of(event) for event in ordered if isinstance(event, MessageRejected))
     return Advanced(
@@ -123,9 +120,7 @@ def read_partitions(
             marks[place] = max(highest, event.commit_ts)
     of_cut = by_place(controls) if any(state.reaches for state in states.values()) else {}
     for place, state in states.items():
-        reaches, again = state.reaches, state.again
-        if reaches:
-            reaches, again = reached(of_cut.get(place, ()), state)
+        reaches = reached(of_cut.get(place, ()), state) if state.reaches else 0
         watermark, end = marks.get(place, state.watermark), end_offsets.get(place, state.offset)
         heard = place in marks  # also a lower one: what is sent again comes to where it was
         states[place] = msgspec.structs.replace(
@@ -134,7 +129,6 @@ def read_partitions(
             end=latest_offsets.get(place, end),
             watermark=watermark,
             reaches=reaches,
-            again=again,
             # What was read a moment ago may be of a partition that awoke, with its next watermark on the way: once,
             # as what others write there, without watermarks, must not hold everything for ever.
             behind_since=0.0 if heard or (end > state.offset and not state.stirred) else state.behind_since,
@@ -179,75 +173,57 @@ def _ddls(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[tuple[Q
     the order of their offsets."""
     queue = {identity(ddl.change): ddl for ddl in progress.ddls}
     states = {(table.schema, table.name): table for table in progress.tables}
-    behind = {(one.schema, one.name) for one in progress.catching_up}
-    behind |= {name for name, state in states.items() if state.behind}
     for event in controls:
         if not isinstance(event, DdlRead):
             continue
         change = event.change
         late = late_for(progress, change, event.topic, states)
-        if not late and _is_replay(progress, change, states, behind):
+        if not late and _is_replay(progress, change, states):
             continue
         ddl = QueuedDdl(change=change, topic=event.topic, partition=event.partition, offset=event.offset)
         queue.setdefault(identity(change), ddl)
         states |= {name: with_late(states[name], change) for name in late}
-        states |= {name: with_rename(states[name], change) for name in renamed_behind(progress, change, states, behind)}
     return tuple(queue.values()), tuple(states.values())
 
 
-def _is_replay(
-    progress: Progress, change: SchemaChange, states: Mapping[TableName, TableState], behind: Set[TableName]
-) -> bool:
+def _is_replay(progress: Progress, change: SchemaChange, states: Mapping[TableName, TableState]) -> bool:
     """Whether a DDL was applied before. One at or below ``applied`` may be new to a table that was never seen: its
-    topic was added, or found, later than the others; rows of such a table count from the beginning, too. ``behind``:
-    the tables that may lack what all had applied."""
+    topic was added, or found, later than the others; rows of such a table count from the beginning, too."""
     ts = change.commit_ts
     if ts > progress.applied:
         return False
-    named = tables_of(change)
-    if ts <= progress.replay_below:
-        return not any(name in states and name in behind and _may_lack(states[name], ts) for name in named)
-    return not any(name not in states or states[name].applied < ts for name in named)
+    return not any(name not in states or states[name].applied < ts for name in tables_of(change))
 
 
-def _may_lack(state: TableState, ts: int) -> bool:
-    """Whether a DDL is to be applied to a table, by what its mark says; of its very commit_ts the mark may be that of
-    the rows before it, or of a part of it. What is done of it, it passes over."""
-    return state.applied < ts or state.applied == ts == state.mark[0]
-
-
-def waiting_rows(
-    progress: Progress, batch: int, controls: Sequence[ControlEvent]
-) -> tuple[tuple[PendingRows, ...], int, int]:
+def waiting_rows(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[tuple[PendingRows, ...], int, int]:
     """Rows that wait, with those of this batch; and counts of replays and of rows that may be late."""
-    found: dict[tuple[str, str, str], PendingRows] = {}
+    new: list[PendingRows] = []
     replays = late = 0
     for event in controls:
         if not isinstance(event, RowsRead):
             continue
-        summary = event.summary
-        replays += summary.replays
-        late += summary.late
-        if not summary.rows:
-            continue
-        key = (event.schema, event.table, event.schema_key)
-        rows = found.get(key)
-        first = rows is None or summary.min_ts < rows.min_ts
-        place = event if first or rows is None else rows
-        found[key] = PendingRows(
-            batch=batch,
-            schema=event.schema,
-            name=event.table,
-            schema_key=event.schema_key,
-            rows=summary.rows + (rows.rows if rows else 0),
-            inserts=summary.inserts + (rows.inserts if rows else 0),
-            min_ts=min(summary.min_ts, rows.min_ts) if rows else summary.min_ts,
-            max_ts=max(summary.max_ts, rows.max_ts) if rows else summary.max_ts,
-            topic=place.topic,
-            partition=place.partition,
-        )
-    old = [rows for rows in progress.pending if rows.batch != batch]
-    return (*old, *found.values()), replays, late
+        counts = event.summary
+        replays += counts.replays
+        late += counts.late
+        if counts.rows:
+            new.append(
+                PendingRows(
+                    schema=event.schema,
+                    name=event.table,
+                    schema_key=event.schema_key,
+                    rows=counts.rows,
+                    inserts=counts.inserts,
+                    min_ts=counts.min_ts,
+                    max_ts=counts.max_ts,
+                    topic=event.topic,
+                    partition=event.partition,
+                    first=counts.first,
+                    end=counts.end,
+                    sent=None if event.sent == (event.schema, event.table) else event.sent,
+                    bytes=counts.bytes,
+                )
+            )
+    return (*progress.pending, *new), replays, late
 
 
 def seen_tables(tables: Iterable[TableState], controls: Sequence[ControlEvent]) -> tuple[TableState, ...]:
@@ -271,8 +247,7 @@ class WatermarkMode:
     name: ClassVar[ModeName] = "watermark"
 
     def replay_below(self, progress: Progress) -> dict[TableName, int]:
-        # After the state was lost, a table may be ahead of what was read again.
-        return {(table.schema, table.name): min(table.applied, progress.applied) for table in progress.tables}
+        return {(table.schema, table.name): table.applied for table in progress.tables}
 
     def timelines(
         self,
@@ -297,6 +272,5 @@ class WatermarkMode:
         ddls: Sequence[QueuedDdl],
         left: Sequence[QueuedDdl],
         now: float,
-        keep: float,
     ) -> Progress:
-        return committed(progress, number, states, resolved, now, keep, left)
+        return committed(progress, number, states, resolved, now, left)

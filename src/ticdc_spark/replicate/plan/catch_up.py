@@ -42,8 +42,7 @@ def catching_up(
     }
     for name, ts, here, need in events:
         need = max(need, passed.get(here, 0))
-        late = progress.replay_below < ts <= progress.applied or progress.replay_below < ts < need
-        if name not in behind and (name in known or not late):
+        if name not in behind and (name in known or not (ts <= progress.applied or ts < need)):
             continue
         needs = behind.setdefault(name, {})
         needs |= {place: needs.get(place, 0) for place in places if place[0] == here[0]}
@@ -85,7 +84,7 @@ def _gone_on(progress: Progress, controls: Sequence[ControlEvent]) -> set[TableN
         (event.schema, event.table)
         for event in controls
         if isinstance(event, RowsRead) and event.summary.rows
-        if event.summary.max_ts > max(applied.get((event.schema, event.table), 0), progress.replay_below)
+        if event.summary.max_ts > applied.get((event.schema, event.table), 0)
     }
 
 
@@ -141,9 +140,7 @@ def _passed_drops(progress: Progress, controls: Sequence[ControlEvent]) -> list[
     return [
         QueuedDdl(change=event.change, topic=event.topic, partition=event.partition, offset=event.offset)
         for event in controls
-        if isinstance(event, DdlRead)
-        and progress.replay_below < event.change.commit_ts <= progress.applied
-        and database_of(event.change)
+        if isinstance(event, DdlRead) and event.change.commit_ts <= progress.applied and database_of(event.change)
     ]
 
 
@@ -163,13 +160,18 @@ def database_of(change: SchemaChange) -> str:
 
 def bounds_behind(progress: Progress) -> Bounds:
     """How far the tables may go that catch up, or that wait for a full read of what they were at some commit_ts."""
-    reached = {(state.topic, state.partition): state for state in progress.partitions}
-    bounds = {(one.schema, one.name): _bound(one, reached) for one in progress.catching_up}
+    bounds = bounds_of_late(progress)
     for wanted in progress.wanted:
         if wanted.at:
             name = (wanted.schema, wanted.name)
             bounds[name] = min(wanted.at, bounds.get(name, wanted.at))
     return bounds
+
+
+def bounds_of_late(progress: Progress) -> Bounds:
+    """Up to which commit_ts all that there is of the tables that catch up was read."""
+    reached = {(state.topic, state.partition): state for state in progress.partitions}
+    return {(one.schema, one.name): _bound(one, reached) for one in progress.catching_up}
 
 
 def _bound(one: CatchUp, reached: Mapping[Place, PartitionState]) -> int:

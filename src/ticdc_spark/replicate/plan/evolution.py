@@ -7,25 +7,16 @@ import msgspec
 from ticdc_spark.ddl import is_moment
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.mysql import NO_CONSTANT, Ambiguous, default_value, fsp, utc_timestamp
-from ticdc_spark.replicate.plan.conversions import Conversion, conversion
 from ticdc_spark.sinks.base import ColumnChanges
+from ticdc_spark.sinks.type_map import ColumnConversion, TypeMap
 from ticdc_spark.spark.types import LakeColumn
 
 
 class Rewrite(msgspec.Struct, frozen=True):
-    """A type change that the lake cannot promote: every value is converted, as MySQL converts."""
+    """A type change that the target does not do by itself: every value is converted, as MySQL converts."""
 
     column: LakeColumn
-    old_type: str
-    expression: str
-    """Spark SQL over ``{old}``, the column's old values."""
-    conversion: Conversion | None = None
-    """The same for canonical values; ``None`` where the source's type before is not known."""
-
-    @property
-    def inexact(self) -> str:
-        """Why the new values may differ from the source's, as ``inexact: …``; ``""`` when they are exact."""
-        return self.conversion.reason if self.conversion is not None else ""
+    conversion: ColumnConversion
 
 
 class Fill(msgspec.Struct, frozen=True):
@@ -65,6 +56,7 @@ def evolution(
     live: Mapping[str, str],
     wanted: tuple[LakeColumn, ...],
     renames: Mapping[str, str],
+    types: TypeMap,
     *,
     old: Sequence[LakeColumn] = (),
     session: SessionZone = _NO_SESSION,
@@ -72,10 +64,11 @@ def evolution(
     literal_defaults: bool = False,
     computed: Collection[str] = (),
 ) -> Evolution:
-    """Compare the live columns of a table (name to Spark type, in the lake's order) with the wanted ones.
+    """Compare the live columns of a table (name to the sink's type, in the table's order) with the wanted ones.
 
-    ``renames``: lake names, old to new. ``old``: the table's columns before, whose source types decide the conversion;
-    a live column that is not among them, or has another type there, is converted by its lake type alone.
+    ``renames``: names in the target, old to new. ``types``: the sink's. ``old``: the table's columns before, whose
+    source types decide the conversion; a live column that is not among them, or has another type there, is converted by
+    its type in the target alone.
     ``local_defaults``: the schema came from SQL, so a TIMESTAMP default is local time of ``session`` (Simple: UTC).
     ``literal_defaults``: it came from the schemas of rows, so a TEXT or BLOB may have any default; see
     ``mysql.default_value``. ``computed``: the source's names of new columns whose values in old rows its server made.
@@ -107,11 +100,10 @@ def evolution(
         if origin is None:
             continue
         kind, source = live[origin], before.get(origin)
-        rewrite = _rewrite(kind, source, column, session)
-        if rewrite is not None and _promotes(kind, column.type.spark):
+        if kind != column.type.name and types.promotes(kind, column.type.name):
             promote.append(column)
-        elif rewrite is not None:
-            rewrites.append(rewrite)
+        elif (changed := _conversion(types, kind, source, column, session)) is not None:
+            rewrites.append(Rewrite(column, changed))
     unknown = {column.name for column in add if _is_unknown(column, literal_defaults, computed)}
     found = (_fill(column, session, local_defaults, literal_defaults) for column in add if column.name not in unknown)
     fills = tuple(fill for fill in found if fill is not None)
@@ -121,7 +113,7 @@ def evolution(
         fills,
         tuple(rewrites),
         (
-            *(f"column `{one.column.source}`: {one.inexact}" for one in rewrites if one.inexact),
+            *(f"column `{one.column.source}`: {one.conversion.inexact}" for one in rewrites if one.conversion.inexact),
             *(_unknown_default(column) for column in add if column.name in unknown),
             *(_about_moment(fill.column) for fill in fills if fill.moment),
         ),
@@ -129,16 +121,15 @@ def evolution(
     )
 
 
-def _rewrite(kind: str, source: LakeColumn | None, column: LakeColumn, session: SessionZone) -> Rewrite | None:
-    """``None``: the lake has the new values already."""
-    if source is None or source.type.spark != kind:
-        return None if kind == column.type.spark else Rewrite(column, kind, _conversion(kind, column))
+def _conversion(
+    types: TypeMap, kind: str, source: LakeColumn | None, column: LakeColumn, session: SessionZone
+) -> ColumnConversion | None:
+    """``None``: the table has the new values already."""
+    if source is None or source.type.name != kind:
+        return None if kind == column.type.name else types.cast(kind, column)
     if source.column.type == column.column.type and source.type == column.type:
         return None
-    change = conversion(source, column, session.name, session.ambiguous)
-    if change.keeps_lake:
-        return None
-    return Rewrite(column, kind, change.template, change)
+    return types.conversion(source, column, session.name, session.ambiguous)
 
 
 def _order(
@@ -211,31 +202,3 @@ def local_default(column: LakeColumn, value: str | bytes, session: SessionZone) 
     except MessageError as error:
         message = f"[job] ddl-timezone: the default of the new column `{column.source}`: {error}"
         raise UsageError(message) from error
-
-
-def _promotes(old: str, new: str) -> bool:
-    """What Iceberg changes in metadata alone."""
-    if (old, new) in {("int", "bigint"), ("float", "double")}:
-        return True
-    if old.startswith("decimal(") and new.startswith("decimal("):
-        (old_precision, old_scale), (precision, scale) = (map(int, kind[8:-1].split(",")) for kind in (old, new))
-        return scale == old_scale and precision > old_precision
-    return False
-
-
-def _conversion(old: str, column: LakeColumn) -> str:
-    """Spark SQL that converts as MySQL does; it fails on a value that does not fit, it never makes a NULL of it."""
-    new = column.type.spark
-    if old == "string" and new == "binary":
-        return "encode({old}, 'UTF-8')"
-    if old == "binary" and new == "string":
-        return "decode({old}, 'UTF-8')"
-    if old in {"float", "double", "string"} and new in {"int", "bigint"}:
-        return f"CAST(round(CAST({{old}} AS double)) AS {new})"
-    if old.startswith("decimal") and new in {"int", "bigint"}:
-        return f"CAST(round({{old}}) AS {new})"
-    if old == "boolean" and new != "string":
-        return f"CAST(CAST({{old}} AS int) AS {new})"
-    if old == "boolean":
-        return "CAST(CAST({old} AS int) AS string)"
-    return f"CAST({{old}} AS {new})"

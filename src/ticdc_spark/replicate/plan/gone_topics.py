@@ -36,12 +36,20 @@ def without_topics(progress: Progress, topics: Collection[str]) -> Progress:
         for name, of in _topics_of_live(progress).items()
         if of & left
     }
+    for rows in progress.pending:
+        # Also under a name that a DDL which waits takes away: the table lacks them until they are read again.
+        if rows.topic in left:
+            parts = (one for one in progress.partitions if one.topic == rows.topic)
+            needs = tuple((one.topic, one.partition, one.watermark) for one in parts)
+            stay.setdefault((rows.schema, rows.name), needs)
     for name, needs in stay.items():
         if progress.mode != "arrival":
             catching_up.setdefault(name, CatchUp(schema=name[0], name=name[1], needs=needs))
     return msgspec.structs.replace(
         progress,
         partitions=tuple(state for state in progress.partitions if state.topic not in left),
+        # Once their topic is read again, it is read from its start.
+        pending=tuple(rows for rows in progress.pending if rows.topic not in left),
         catching_up=tuple(
             one for name, one in catching_up.items() if name in stay or not {need[0] for need in one.needs} & left
         ),

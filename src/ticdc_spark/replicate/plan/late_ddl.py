@@ -4,10 +4,10 @@ Watermarks of other topics had brought such a table so far. Where it has had no 
 it had come in time; where it has, rows of another schema may be in it, and it is marked.
 """
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 
 from ticdc_spark.model import SchemaChange, TableName
-from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
+from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS
 from ticdc_spark.replicate.state.conditions import misshapen
 from ticdc_spark.replicate.state.progress import Progress, TableState
@@ -19,7 +19,7 @@ def late_for(progress: Progress, change: SchemaChange, topic: str, states: State
     """The tables that a DDL changes and that have passed it without it. ``progress``: before the batch; ``topic``:
     where the DDL stands."""
     ts = change.commit_ts
-    if not progress.replay_below < ts <= progress.applied:
+    if ts > progress.applied:
         return set()
     if any(one.watermark > ts for one in progress.partitions if one.topic == topic):
         return set()  # It was read before.
@@ -38,18 +38,3 @@ def with_late(state: TableState, change: SchemaChange) -> TableState:
     if state.mark < (ts, DDL_STEPS):
         return state
     return misshapen(state, ts, f"a DDL came after later rows had been applied, and was left out: {change.query}")
-
-
-def renamed_behind(progress: Progress, change: SchemaChange, states: States, behind: Set[TableName]) -> set[TableName]:
-    """After the state was lost: the tables that catch up to which a DDL gives a name under which rows up to
-    ``replay_below`` count as replays. ``behind``: the tables that catch up."""
-    if change.commit_ts > progress.replay_below:
-        return set()
-    before, after = tables_before_and_after(change)
-    return before & states.keys() & behind if after - before - behind else set()
-
-
-def with_rename(state: TableState, change: SchemaChange) -> TableState:
-    """A table that gets another name while it catches up after the state was lost."""
-    why = "it is older than what was applied before the state was lost, and rows under another name are left out since"
-    return misshapen(state, change.commit_ts, f"{why}: {change.query}")

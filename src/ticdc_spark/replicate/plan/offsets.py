@@ -5,6 +5,9 @@ from ticdc_spark.model import Offsets
 from ticdc_spark.replicate.state.progress import Plan, Progress
 from ticdc_spark.spark.sources.base import Source
 
+WAITING_BATCHES = 2
+"""Batches of rows that may wait before partitions that are ahead are not read any further."""
+
 
 def first_offsets(source: Source, progress: Progress, end_offsets: Offsets) -> Offsets:
     """Where each partition of ``end_offsets`` is read from."""
@@ -30,10 +33,25 @@ def choose_offsets(job: Job, source: Source, progress: Progress, number: int, ta
     """The plan of a batch: up to ``targets`` or to where the topics end now, cut to the size of a batch."""
     end_offsets = source.end_offsets() if targets is None else targets
     starts = first_offsets(source, progress, end_offsets)
+    end_offsets = _not_far_ahead(progress, end_offsets, WAITING_BATCHES * job.batch_rows)
     cut = source.cap(starts, end_offsets, job.batch_rows, job.batch_bytes)
     fixed = tuple(sorted((topic, partition, end) for (topic, partition), end in cut.items()))
     full = any(cut[place] < end for place, end in end_offsets.items())
     return Plan(generation=progress.generation, batch=number, end_offsets=fixed, full=full)
+
+
+def _not_far_ahead(progress: Progress, end_offsets: Offsets, most: int) -> Offsets:
+    """Where to read to: where more than ``most`` rows wait, only in the partitions with the lowest watermark, as the
+    others' rows could not be applied before."""
+    if sum(rows.waiting for rows in progress.pending) <= most:
+        return end_offsets
+    unread = [one for one in progress.partitions if end_offsets.get((one.topic, one.partition), 0) > one.offset]
+    lowest = min((one.watermark for one in progress.partitions if not one.idle), default=0)
+    slow = {(one.topic, one.partition) for one in unread if one.watermark <= lowest}
+    if not slow:
+        return end_offsets
+    ahead = {(one.topic, one.partition): one.offset for one in progress.partitions}
+    return {place: end if place in slow else ahead.get(place, end) for place, end in end_offsets.items()}
 
 
 def lagging(source: Source, progress: Progress, targets: Offsets) -> Offsets | None:
@@ -63,9 +81,3 @@ def may_advance(job: Job, progress: Progress, *, bounded: bool, mode_known: bool
     behind = [state for state in progress.partitions if state.watermark < highest and not state.idle]
     # One that was not at its end after the last batch (behind_since 0) is there now: nothing is to be read.
     return any(not state.behind_since or now - state.behind_since >= timeout for state in behind)
-
-
-def idle_topics(progress: Progress) -> tuple[str, ...]:
-    """The topics with a partition that had watermarks, and is passed over since it has had none for long: if it has
-    rows yet below what the others had reached, they are late."""
-    return tuple(sorted({state.topic for state in progress.partitions if state.idle and state.watermark}))

@@ -28,72 +28,32 @@ def partitions_at(offsets: Offsets) -> tuple[PartitionState, ...]:
 
 
 def with_new_partitions(progress: Progress, starts: Offsets, end_offsets: Offsets) -> Progress:
-    """Note the partitions that a batch begins to read and whose first messages may be gone.
-
-    Either the partition does not begin at offset 0, or a table waits for its topic. The job did not read such a topic
-    for a while, and somebody may have created it again."""
+    """Note the partitions that a batch begins to read and whose first messages are gone: they do not begin at offset
+    0. A topic that was created again while it was not read has another id (``plan.source_check``)."""
     known = {(state.topic, state.partition) for state in progress.partitions}
-    waited_for = {topic for one in progress.catching_up for topic, _, _ in one.needs} - {topic for topic, _ in known}
     new = [
         PartitionState(topic=place[0], partition=place[1], offset=starts.get(place, 0), reaches=NOT_YET)
         for place in sorted(end_offsets)
-        if place not in known and (starts.get(place, 0) > 0 or place[0] in waited_for)
+        if place not in known and starts.get(place, 0) > 0
     ]
     return msgspec.structs.replace(progress, partitions=(*progress.partitions, *new)) if new else progress
 
 
-def lowest(controls: Sequence[ControlEvent], before: Sequence[PartitionState]) -> dict[Place, int]:
-    """What shows how far back partitions reach, by partition, in the batch with their first watermark or before it;
-    ``before``: the partitions before the batch.
+def reached(events: Sequence[ControlEvent], state: PartitionState) -> int:
+    """How far back a partition reaches whose first messages were not read, after a batch: to its first watermark, or to
+    a DDL before that. ``events``: those of the partition, in order; ``state``: as it was before.
 
-    Rows do not: others may have overtaken them. Nor does a DDL behind a watermark: it may be sent again alone.
+    What comes later shows nothing: it may be sent again, and count as a replay in tables that have passed it. Nor do
+    rows: others may have overtaken them.
     """
-    found: dict[Place, int] = {}
-    begun = {(state.topic, state.partition) for state in before if state.watermark}
-    for place, events in by_place(controls).items():
-        if place in begun:
-            continue
-        first = first_watermarks(events, ()).get(place, NOT_YET)
-        shown = [event.change.commit_ts for event in events if isinstance(event, DdlRead) and event.offset < first]
-        low, _ = _watermarks(events, NOT_YET, 0, 0)
-        if shown or low < NOT_YET:
-            found[place] = min(*shown, low) if shown else low
-    return found
-
-
-def reached(events: Sequence[ControlEvent], state: PartitionState) -> tuple[int, int]:
-    """How far back a partition reaches whose first messages were not read, after a batch, and its ``again``.
-    ``events``: those of the partition; ``state``: as it was before."""
-    first = -1 if state.watermark else first_watermarks(events, ()).get((state.topic, state.partition), NOT_YET)
-    early = (event.change.commit_ts for event in events if isinstance(event, DdlRead) and event.offset < first)
-    return _watermarks(events, min((state.reaches, *early)), state.watermark, state.again)
-
-
-def _watermarks(events: Sequence[ControlEvent], reaches: int, highest: int, again: int) -> tuple[int, int]:
-    """``reaches`` and ``again`` after the watermarks of a partition. One that falls shows something only once the
-    partition is as far as before: what comes again after that counts as a replay in tables that have passed it."""
-    for event in sorted(events, key=lambda event: event.offset):
-        if not isinstance(event, WatermarkRead):
-            continue
-        ts = event.commit_ts
-        if ts < highest:
-            again = min(ts, again or ts)
-            continue
-        if again or not highest:
-            reaches, again = min(reaches, again or ts), 0
-        highest = ts
-    return reaches, again
-
-
-def first_watermarks(controls: Iterable[ControlEvent], before: Iterable[PartitionState]) -> dict[Place, int]:
-    """The offset of the first watermark of each partition that has had one; -1: it had it before the batch.
-    ``before``: the partitions before it."""
-    found = {(state.topic, state.partition): -1 for state in before if state.watermark}
-    for event in controls:
-        if isinstance(event, WatermarkRead):
-            place = (event.topic, event.partition)
-            found[place] = min(event.offset, found.get(place, event.offset))
-    return found
+    shown = [state.reaches]
+    for event in () if state.watermark else events:
+        if isinstance(event, DdlRead):
+            shown.append(event.change.commit_ts)
+        elif isinstance(event, WatermarkRead):
+            shown.append(event.commit_ts)
+            break
+    return min(shown)
 
 
 def by_place(controls: Iterable[ControlEvent]) -> dict[Place, list[ControlEvent]]:

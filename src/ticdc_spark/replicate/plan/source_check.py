@@ -7,11 +7,12 @@ import msgspec
 
 from ticdc_spark.config.job import KafkaSource, SourceConfig
 from ticdc_spark.errors import SourceChanged
-from ticdc_spark.model import Offsets
+from ticdc_spark.model import Offsets, TableName
 from ticdc_spark.replicate.plan.gone_topics import without_tables
 from ticdc_spark.replicate.plan.offsets import known_offsets
+from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.notes import SourceNote
-from ticdc_spark.replicate.state.progress import Plan, Progress
+from ticdc_spark.replicate.state.progress import PendingRows, Plan, Progress
 from ticdc_spark.spark.sources.base import Source
 
 WAYS_OUT = (
@@ -44,7 +45,17 @@ def notes_of_batch(source: Source, progress: Progress, end_offsets: Offsets) -> 
 
 def _notes(source: Source, offsets: Offsets) -> tuple[SourceNote, ...]:
     found = source.notes(offsets)
-    return tuple(SourceNote(what=what, value=value) for what, value in sorted(found.items()))
+    return tuple(SourceNote(topic=topic, what=what, value=value) for (topic, what), value in sorted(found.items()))
+
+
+def with_notes_of_left_out(notes: tuple[SourceNote, ...], progress: Progress) -> tuple[SourceNote, ...]:
+    """The notes after a batch, with those of topics that the job had read and that `topics` leaves out by now. Once
+    such a topic is read again, it must be the same one: rows and DDLs of the old one were applied, or wait.
+    ``progress``: that after the batch, with the notes of the one before."""
+    read = {state.topic for state in progress.partitions} | {note.topic for note in notes}
+    left = {note.topic for note in progress.source} - read
+    left -= without_tables(progress, left)
+    return (*notes, *(note for note in progress.source if note.topic in left))
 
 
 def check_source(source: Source, progress: Progress, config: SourceConfig) -> frozenset[str]:
@@ -61,7 +72,9 @@ def check_source(source: Source, progress: Progress, config: SourceConfig) -> fr
     left = {topic for topic in gone if not _is_named(config, topic)} | without_tables(progress, gone)
     known = {place: offset for place, offset in known.items() if place[0] not in left}
     ends = {(one.topic, one.partition): one.end for one in progress.partitions}
-    _compare(progress.source, source.notes(known))
+    # New topics, too: the job may have read them before `topics` left them out.
+    notes = source.notes(dict.fromkeys(end_offsets, 0) | known)
+    _compare(progress.source, notes, {topic for topic, _ in end_offsets.keys() - known.keys()})
     for place, offset in known.items():
         where = f"topic {place[0]}, partition {place[1]}"
         if place not in end_offsets:
@@ -79,7 +92,49 @@ def check_source(source: Source, progress: Progress, config: SourceConfig) -> fr
                 f"{where} begins at offset {beginning[place]}, and was read up to {offset}: the messages between were "
                 f"removed before they were read. {WAYS_OUT}"
             )
+    _stop_if_removed(progress, beginning, left)
     return frozenset(left)
+
+
+def _stop_if_removed(progress: Progress, beginning: Offsets, left: Collection[str]) -> None:
+    """Stop where rows that are not applied yet were removed from their topic. Raises: SourceChanged"""
+    asked = {(one.schema, one.name) for one in progress.wanted if one.asked}
+    gone: dict[TableName, PendingRows] = {}
+    for rows in progress.pending:
+        name = (rows.schema, rows.name)
+        if rows.first < beginning.get((rows.topic, rows.partition), 0) and rows.topic not in left and name not in asked:
+            gone.setdefault(name, rows)
+    if gone:
+        (schema, table), rows = next(iter(gone.items()))
+        more = f" (and rows of {len(gone) - 1} more tables)" if len(gone) > 1 else ""
+        raise SourceChanged(
+            f"`{schema}`.`{table}`: rows in topic {rows.topic}, partition {rows.partition}, from offset "
+            f"{rows.first} on, are not applied yet, and the topic begins at offset "
+            f"{beginning[rows.topic, rows.partition]} now{more}. Have the tables read again (`ticdc-spark rebuild`), "
+            "and keep messages longer (retention.ms of the topic)"
+        )
+
+
+def without_removed(progress: Progress, beginning: Offsets) -> Progress:
+    """The progress, with rows of tables that are to be read in full as far as they are still in the topics."""
+    asked = {(one.schema, one.name) for one in progress.wanted if one.asked}
+    pending, marked = [], set()
+    for rows in progress.pending:
+        begins = beginning.get((rows.topic, rows.partition), 0)
+        if (rows.schema, rows.name) in asked and rows.first < begins:
+            marked.add((rows.schema, rows.name))
+            if begins >= rows.end:
+                continue
+            rows = msgspec.structs.replace(rows, first=begins, cut=True)
+        pending.append(rows)
+    if not marked:
+        return progress
+    why = "rows of it were removed from the topic before they were applied; a full read of it is wanted"
+    tables = tuple(
+        diverged(table, table.applied, why) if (table.schema, table.name) in marked else table
+        for table in progress.tables
+    )
+    return msgspec.structs.replace(progress, pending=tuple(pending), tables=tables)
 
 
 def without_left_out(source: Source, plan: Plan, config: SourceConfig, left_out: Collection[str]) -> Plan:
@@ -118,10 +173,15 @@ def check_plan(source: Source, plan: Plan) -> None:
             )
 
 
-def _compare(then: Sequence[SourceNote], now: Mapping[str, str]) -> None:
+def _compare(
+    then: Sequence[SourceNote], now: Mapping[tuple[str, str], str], left: Collection[str] = frozenset()
+) -> None:
+    """``left``: topics that `topics` under [source] had left out."""
     for note in then:
-        if note.what in now and now[note.what] != note.value:
-            raise SourceChanged(f"{note.what} was {note.value} and is {now[note.what]}. {WAYS_OUT}")
+        value = now.get((note.topic, note.what), note.value)
+        if value != note.value:
+            left_out = ". You can also leave the topic out of `topics` under [source]" if note.topic in left else ""
+            raise SourceChanged(f"{note.what} was {note.value} and is {value}. {WAYS_OUT}{left_out}")
 
 
 def _is_named(config: SourceConfig, topic: str) -> bool:

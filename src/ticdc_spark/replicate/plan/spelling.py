@@ -1,7 +1,7 @@
 """The names in what a batch read become those by which the job knows its tables; behind this, names are equal or not.
 
 DDL is taken in the order of commit_ts, so that a later one sees what an earlier one made or renamed. Rows get their
-names when they land, by ``landing_names``. Pure.
+names when they are scanned, by ``scan_names``. Pure.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -29,7 +29,7 @@ from ticdc_spark.spark.decode.control import (
 
 _Identity = tuple[int, str, str, str]
 _NAMING = (DdlRead, BootstrapRead, SchemaBlockRead, MessageSkipped)
-"""Control events whose names are those of the messages: rows have landed by theirs."""
+"""Control events whose names are those of the messages: rows were scanned by theirs."""
 
 
 class _HasName(Protocol):
@@ -45,17 +45,17 @@ class Spelled(NamedTuple):
 
     progress: Progress
     controls: list[ControlEvent]
-    landing: Names
-    """The names by which its rows have to land: those that its DDL brings are among them."""
+    scan_names: Names
+    """The names by which its rows have to be scanned: those that its DDL brings are among them."""
 
 
-def landing_names(progress: Progress, *, exact: bool = False) -> Names:
+def scan_names(progress: Progress, *, exact: bool = False) -> Names:
     """The names that are known before a batch."""
     live = {(one.schema, one.name): None for one in progress.tables if not one.dropped}
     gone = {(one.schema, one.name): None for one in progress.tables if one.dropped}
     named: list[_HasName] = [*progress.schemas, *progress.catching_up]
     live |= {name: None for one in named if (name := (one.schema, one.name)) not in gone}
-    noted: list[_HasName] = [*progress.unread, *progress.skipped, *progress.past, *progress.last_ddls]
+    noted: list[_HasName] = [*progress.unread, *progress.skipped, *progress.last_ddls]
     noted += progress.wanted  # by names that the source has now, and the DDLs to come are older
     gone |= {name: None for one in noted if one.name and (name := (one.schema, one.name)) not in live}
     # A schema may be of a later time than the CREATE DATABASE that is read behind it, so it does not count here.
@@ -75,15 +75,15 @@ def landing_names(progress: Progress, *, exact: bool = False) -> Names:
     return known.names()
 
 
-def spell(progress: Progress, controls: Sequence[ControlEvent], landing: Names) -> Spelled:
-    """Resolve the names of a batch. ``landing``: the names by which its rows landed."""
+def spell(progress: Progress, controls: Sequence[ControlEvent], scanned_by: Names) -> Spelled:
+    """Resolve the names of a batch. ``scanned_by``: the names by which its rows were scanned."""
     met = [event for event in controls if isinstance(event, RowsRead)]
-    unknown = {(event.schema, event.table) for event in met} - set(landing.live)
+    unknown = {(event.schema, event.table) for event in met} - set(scanned_by.live)
     if not unknown and not any(isinstance(event, _NAMING) for event in controls):
-        return Spelled(progress, list(controls), landing)
-    changes = _spelled_ddls(progress, [event.change for event in controls if isinstance(event, DdlRead)], landing)
+        return Spelled(progress, list(controls), scanned_by)
+    changes = _spelled_ddls(progress, [event.change for event in controls if isinstance(event, DdlRead)], scanned_by)
     queue = tuple(_queued(ddl, changes[identity(ddl.change)]) for ddl in progress.ddls)
-    rows = KnownNames(landing)
+    rows = KnownNames(scanned_by)
     for change in changes.values():
         if change.commit_ts > progress.applied:
             _bring(rows, change)
@@ -110,18 +110,18 @@ def spell(progress: Progress, controls: Sequence[ControlEvent], landing: Names) 
     return Spelled(msgspec.structs.replace(progress, ddls=queue), found, rows.names())
 
 
-def is_landed(controls: Iterable[ControlEvent], before: Names, landing: Names) -> bool:
-    """Whether the rows of a batch have the names that they have to land by. ``before``: those by which they landed."""
-    old, known = KnownNames(before), KnownNames(landing)
+def is_scanned_by(controls: Iterable[ControlEvent], before: Names, scanned_by: Names) -> bool:
+    """Whether rows that were scanned by the names ``before`` have those that they have to be scanned by."""
+    old, known = KnownNames(before), KnownNames(scanned_by)
     rows = {(event.schema, event.table) for event in controls if isinstance(event, RowsRead)}
     # Rows of a table that is new may have been taken for those of another one.
-    new = set(landing.live) - set(before.live)
+    new = set(scanned_by.live) - set(before.live)
     return all(known.of_rows(name) == name for name in rows) and all(old.of_rows(name) == name for name in new)
 
 
 def by_source(progress: Progress, there: Collection[TableName]) -> dict[TableName, TableName]:
     """The names by which a job knows the tables that a source has."""
-    known, every = KnownNames(landing_names(progress)), set(there)
+    known, every = KnownNames(scan_names(progress)), set(there)
     databases = {schema for schema, _ in there}
     found: dict[TableName, TableName] = {}
     for name in there:
@@ -170,7 +170,7 @@ def _note(known: KnownNames, change: SchemaChange) -> None:
             known.note(full)
 
 
-def _spelled_ddls(progress: Progress, read: Sequence[SchemaChange], landing: Names) -> dict[_Identity, SchemaChange]:
+def _spelled_ddls(progress: Progress, read: Sequence[SchemaChange], scanned_by: Names) -> dict[_Identity, SchemaChange]:
     """The DDLs of the queue and of a batch."""
     found = {identity(ddl.change): ddl.change for ddl in progress.ddls}
     if not read:
@@ -178,7 +178,7 @@ def _spelled_ddls(progress: Progress, read: Sequence[SchemaChange], landing: Nam
     queued = set(found)
     for change in read:
         found.setdefault(identity(change), change)
-    before = landing_names(msgspec.structs.replace(progress, ddls=()), exact=landing.exact)
+    before = scan_names(msgspec.structs.replace(progress, ddls=()), exact=scanned_by.exact)
     # What waits keeps the database that it was read with, also where the CREATE DATABASE is read behind it.
     waits = (ddl.change.schema for ddl in progress.ddls if ddl.change.schema)
     known = KnownNames(msgspec.structs.replace(before, seen=(*before.seen, *waits)))
@@ -286,7 +286,7 @@ def _spell_moment(known: KnownNames, moment: Sequence[_Named], *, past: bool) ->
                 named.full[at] = found
                 freed |= {found} if named.frees else set()
     for named, at in coming:
-        if named.is_raw:  # else rows may have landed by it
+        if named.is_raw:  # else rows may have been scanned by it
             named.full[at] = _coming(known, named.full[at], freed)
     new = [named.full[at] for named, at in coming]
     for named, at in unknown:

@@ -1,4 +1,4 @@
-"""The heartbeat of a run: writes ``status.json`` now and then while all is well, and how the run ended."""
+"""The heartbeat of a run: written beside the state now and then while all is well, and how the run ended."""
 
 import logging
 import os
@@ -9,17 +9,18 @@ from typing import Any
 
 import msgspec
 
-from ticdc_spark.errors import EnvironmentFault, StateFault, TicdcSparkError
+from ticdc_spark.errors import DecisionNeeded, EnvironmentFault, SinkFault, TicdcSparkError
 from ticdc_spark.replicate.report import BatchReport
+from ticdc_spark.replicate.state.owner import load_status
 from ticdc_spark.replicate.state.progress import Status
-from ticdc_spark.replicate.state.store import Store
+from ticdc_spark.sinks.state import StateStore
 
 log = logging.getLogger(__name__)
-HEARTBEAT = 15.0
+HEARTBEAT = 10.0
 """Seconds between heartbeats."""
 SUSPICIOUS = 10.0
 """Seconds in one phase that reads the source, after which the source itself is probed."""
-_READS = ("source", "land")
+_READS = ("source", "scan")
 _END_PAUSES = (1.0, 2.0, 4.0, 0.0)
 """Seconds between tries to write down how a run ended, where an object store does not answer."""
 
@@ -32,7 +33,7 @@ class Heart:
 
     def __init__(
         self,
-        store: Store,
+        store: StateStore,
         silent: Callable[[], str] = lambda: "",
         *,
         every: float = HEARTBEAT,
@@ -50,6 +51,7 @@ class Heart:
         self._lock = threading.Lock()
         self._thread = threading.Thread(target=self._go_on, name="status-heartbeat", daemon=True)
         self._alive = False
+        self._fence: Callable[[], None] = lambda: None
 
     def __enter__(self) -> "Heart":
         return self
@@ -67,10 +69,12 @@ class Heart:
             # What ended the run must not be hidden by this.
             log.warning("the end of the run is not written down: %s", fault)
 
-    def start(self) -> None:
-        """Begin to write: the job has the lease now."""
-        self._alive = True
-        if before := self.store.load_status():
+    def start(self, token: str = "", fence: Callable[[], None] = lambda: None) -> None:
+        """Begin to write: this process owns the job now. ``token``: of the owner; ``fence``: raises DecisionNeeded once
+        it is not the owner any more."""
+        self._alive, self._fence = True, fence
+        self.status = msgspec.structs.replace(self.status, token=token)
+        if before := load_status(self.store):
             self.status = msgspec.structs.replace(self.status, read_at=before.read_at, left=before.left)
         self._write()
         self._thread.start()
@@ -114,24 +118,28 @@ class Heart:
             try:
                 self._write()
                 return
-            except StateFault as fault:
+            except SinkFault as fault:
                 # What was done stays done, whether it can be written down or not.
                 log.warning("the end of the run is not written down: %s", fault)
             time.sleep(pause)
 
     def _is_over(self) -> bool:
         """Whether the stored status is of a run that has ended; that of a living run is not overwritten."""
-        there = self.store.load_status()
+        there = load_status(self.store)
         return there is None or there.state in ("failed", "stopped", "finished")
 
     def _go_on(self) -> None:
         while not self._stop.wait(min(self._every, self._suspicious)):
-            self._suspect()
             try:
                 if time.time() - self.status.at >= self._every:
+                    self._fence()  # the heart of an owner that was overtaken beats no more
                     self._write()
+            except DecisionNeeded as taken:
+                log.error("%s", taken)
+                return
             except EnvironmentFault as fault:
                 log.warning("no heartbeat: %s", fault)
+            self._suspect()
 
     def _suspect(self) -> None:
         """Where the source has been read for long, probe it: its clients retry silently."""
@@ -154,4 +162,4 @@ class Heart:
         with self._lock:
             self.status = msgspec.structs.replace(self.status, at=time.time())
             self._written = self.status.phase
-            self.store.save_status(self.status)
+            self.store.beat(msgspec.json.encode(self.status))

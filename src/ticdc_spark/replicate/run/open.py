@@ -9,13 +9,14 @@ from pyspark.sql import SparkSession
 
 from ticdc_spark.background import in_background
 from ticdc_spark.capture.snapshot.open import open_reader
+from ticdc_spark.changes.spark_topic import SparkTopicRows
 from ticdc_spark.config.job import Job, native_of
 from ticdc_spark.errors import UsageError
 from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.replicate.first_messages import detected
+from ticdc_spark.replicate.scanning import opening_of
 from ticdc_spark.replicate.schemas.registered import registered
-from ticdc_spark.replicate.state.store import Store
-from ticdc_spark.replicate.state.target_lease import Leases
+from ticdc_spark.replicate.state.store import JobStore, ProgressStore
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.registry import sink_kind
 from ticdc_spark.spark.session.session import Part, coordinates, open_session
@@ -26,7 +27,9 @@ from ticdc_spark.spark.sources.open import parts as source_parts
 log = logging.getLogger(__name__)
 
 
-def open_steps(job: Job, leases: Leases, until_ts: int | None, stop: threading.Event, *, bounded: bool) -> Steps | None:
+def open_steps(
+    job: Job, store: JobStore, until_ts: int | None, stop: threading.Event, *, bounded: bool
+) -> Steps | None:
     """Start Spark unless it runs, open the catalog and the source.
 
     ``None``: stopped before Spark ran, or before a message showed the protocol.
@@ -44,12 +47,9 @@ def open_steps(job: Job, leases: Leases, until_ts: int | None, stop: threading.E
     spark = starting.result()
     process = getattr(spark.sparkContext._gateway, "proc", None)
     if process is not None:
-        leases.lease.set_jvm(process.pid)
-    log.info("catalog: opening %s in %s", job.sink.catalog, job.sink.warehouse)
+        store.set_jvm(process.pid)
     source = open_source(spark, job.source)
-    sink = kind.open(spark, job.sink, job.writer, leases.check)
-    leases.take(sink.claims(job.name), stop)
-    store = Store(job.state)
+    sink = kind.open(spark, job, store.check)
     protocol = _protocol(job, source, store, stop, bounded=bounded)
     if protocol is None:
         return None
@@ -60,12 +60,14 @@ def open_steps(job: Job, leases: Leases, until_ts: int | None, stop: threading.E
         raise UsageError(f"{job.file}: [source] schema-registry: missing; Avro messages name schemas of a registry")
     else:
         registry.protocol = protocol
-    log.info("tables: comparing the lake with the state in %s", job.state)
+    letters = kind.dead_letters(spark, job.sink, job.name, store.check)
+    log.info("tables: comparing them with the state")
     return Steps(
         job,
         source,
         sink,
-        leases,
+        SparkTopicRows(spark, source, opening_of(job, protocol, None, registry)),
+        letters,
         store,
         protocol=protocol,
         registry=registry,
@@ -93,7 +95,7 @@ def open_spark(job: Job, more: Sequence[Part] = ()) -> SparkSession:
     return open_session(f"ticdc-spark {job.name}", options, parts).newSession()
 
 
-def _protocol(job: Job, source: Source, store: Store, stop: threading.Event, *, bounded: bool) -> str | None:
+def _protocol(job: Job, source: Source, store: ProgressStore, stop: threading.Event, *, bounded: bool) -> str | None:
     """The protocol as the job file names it, as it was, or as the first messages show it."""
     before = store.load()
     named = job.source.protocol or (before.protocol if before else "")

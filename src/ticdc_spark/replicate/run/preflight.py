@@ -1,21 +1,17 @@
-"""What ``check`` and a start look at: folders, lease, brokers, topics, protocol, registry, tables, Spark, catalog."""
+"""What ``check`` and a start look at: the state, brokers, topics, protocol, registry, tables, Spark, catalog."""
 
 import re
-import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from itertools import islice
-from pathlib import Path
 
 import msgspec
 from pyspark.sql import SparkSession
 
 from ticdc_spark.config.job import Job, KafkaSource
-from ticdc_spark.config.paths import local_folder
-from ticdc_spark.config.state import StateUri
 from ticdc_spark.errors import (
-    EnvironmentFault,
     LeaseHeld,
-    SinkFault,
+    SourceChanged,
     SourceFault,
     TicdcSparkError,
     UsageError,
@@ -26,10 +22,10 @@ from ticdc_spark.replicate.run.open import open_spark
 from ticdc_spark.replicate.run.outage import silent
 from ticdc_spark.replicate.run.table_keys import known_tables, tables_to_read
 from ticdc_spark.replicate.schemas.registered import registered
-from ticdc_spark.replicate.state.lease import living
-from ticdc_spark.replicate.state.lease_store import lease_store
-from ticdc_spark.replicate.state.store import Store
+from ticdc_spark.replicate.state.owner import beat_of, describe, lives
+from ticdc_spark.replicate.state.store import progress_of, read_state
 from ticdc_spark.sinks.registry import sink_kind
+from ticdc_spark.sinks.states import open_state
 from ticdc_spark.spark.session.session import check_java, coordinates
 from ticdc_spark.spark.sources.open import parts as source_parts
 from ticdc_spark.streams.detect import ENOUGH, describe_other, detect
@@ -54,15 +50,15 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 def checks(job: Job, *, starting: bool = False, spark: bool = False) -> Iterator[Checked]:
     """Run one check after the other; what builds on something that failed is left out.
 
-    ``starting``: by a process that holds the job and starts it: without the lease, and without the tables, which it
+    ``starting``: by a process that holds the job and starts it: without its owner, and without the tables, which it
     reads at once. ``spark``: start Spark, too, and open the catalog.
     """
-    state = _checked("state", lambda: _state(job.state))
-    yield state
-    warehouse = _checked("warehouse", lambda: _warehouse(job))
+    warehouse = _checked("warehouse", lambda: sink_kind(job).place(job))
     yield warehouse
+    state = _checked("state", lambda: _state(job))
+    yield state
     if state.error is None and not starting:
-        yield _checked("lease", lambda: _lease(job))
+        yield _checked("owner", lambda: _owner(job))
     messages: list[Message] = []
     source = _checked("source", lambda: _source(job, messages))
     yield source
@@ -104,43 +100,19 @@ def _checked(what: str, look: Callable[[], str]) -> Checked:
         return Checked(what=what, found=str(error), error=error)
 
 
-def _state(state: Path | StateUri) -> str:
-    if isinstance(state, Path):
-        return _writable(state, EnvironmentFault)
-    Store(state).load_status()
-    return f"{state}, which answers"
+def _state(job: Job) -> str:
+    with closing(open_state(job.sink, job.name, job.spark)) as states:
+        found = read_state(states)
+        return f"{states.where}" if found.held is not None else f"{states.where} will be created"
 
 
-def _writable(folder: Path, fault: type[EnvironmentFault]) -> str:
-    there = folder
-    while not there.exists() and there != there.parent:
-        there = there.parent
-    if not there.is_dir():
-        raise fault(f"{folder}: {there} is no folder")
-    try:
-        # Not by its permissions: root has them on a file system that is mounted read-only, too.
-        tempfile.TemporaryFile(dir=there).close()
-    except OSError as error:
-        raise fault(f"{folder}: {there} cannot be written to: {error.strerror}") from error
-    return f"{folder}" if there == folder else f"{folder} will be created"
-
-
-def _warehouse(job: Job) -> str:
-    folder = local_folder(job.sink.warehouse)
-    if folder is None:
-        jars = job.spark.get("spark.jars.packages", "") + job.spark.get("spark.jars", "")
-        lacks = job.sink.warehouse.startswith("s3") and "aws" not in jars
-        hint = "; Spark must have iceberg-aws-bundle, which [spark] does not name" if lacks else ""
-        return f"{job.sink.warehouse}, which Spark opens (catalog {job.sink.catalog}){hint}"
-    return f"{_writable(folder, SinkFault)} (catalog {job.sink.catalog})"
-
-
-def _lease(job: Job) -> str:
-    store = lease_store(job.sink.warehouse, job.sink.catalog, job.name, job.state)
-    owner = living(store)
-    if owner:
-        raise LeaseHeld(f"{store.where} is held by {owner}")
-    return "no process holds it"
+def _owner(job: Job) -> str:
+    with closing(open_state(job.sink, job.name, job.spark)) as states:
+        held = read_state(states).held
+        beat = None if held is None else beat_of(states, held)
+        if held is not None and lives(held, beat):
+            raise LeaseHeld(f"{states.where} is held by {describe(held, beat)}")
+    return "no process runs the job"
 
 
 def _source(job: Job, found: list[Message]) -> str:
@@ -158,6 +130,12 @@ def _source(job: Job, found: list[Message]) -> str:
     with TopicReader(source.bootstrap_servers, options) as kafka:
         topics = source.topics or tuple(_matching(kafka.topics(), source.topic_pattern or ""))
         partitions = kafka.partitions(topics)
+        if compacted := kafka.compacted(topics):
+            raise SourceChanged(
+                f"topic {compacted[0]} has cleanup.policy = compact: Kafka removes changes from it that the job may "
+                "not have applied. Set its cleanup.policy to delete. If it was compacted before, use a new topic and a "
+                "full read of the tables ([snapshot])"
+            )
         start, end = kafka.places(partitions, "beginning"), kafka.places(partitions, "end")
         messages = sum(max(0, end[place] - start[place]) for place in partitions)
         if messages:
@@ -183,7 +161,7 @@ def _matching(topics: list[str], pattern: str) -> list[str]:
 
 def _protocol(job: Job, messages: list[Message]) -> str:
     pairs = [(message.key, message.value) for message in messages]
-    named, known = job.source.protocol, Store(job.state).load()
+    named, known = job.source.protocol, progress_of(job)
     if known is not None and known.batch:
         return f"{named or known.protocol}, as before"
     try:

@@ -4,10 +4,10 @@ import logging
 import time
 from collections.abc import Callable
 
-from ticdc_spark.errors import EnvironmentFault, RegistryFault, SinkFault, SourceFault, StateFault
+from ticdc_spark.errors import EnvironmentFault, RegistryFault, SinkFault, SourceFault
 
 log = logging.getLogger(__name__)
-CONNECTIONS = (SourceFault, SinkFault, RegistryFault, StateFault)
+CONNECTIONS = (SourceFault, SinkFault, RegistryFault)
 """Faults that may pass by themselves. Others, such as too many unreadable messages or a full disk under the state
 folder, end the job at once."""
 FIRST_PAUSE = 1.0

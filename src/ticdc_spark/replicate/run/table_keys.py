@@ -11,7 +11,7 @@ from ticdc_spark.mysql import handle_key, no_key
 from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.protocols.wire_protocol import WireProtocol
 from ticdc_spark.replicate.snapshot.wanted import wanted_tables
-from ticdc_spark.replicate.state.store import Store
+from ticdc_spark.replicate.state.store import progress_of
 from ticdc_spark.streams.detect import ENOUGH, detect
 from ticdc_spark.streams.sql_tables import SqlTables
 
@@ -43,7 +43,7 @@ def tables_to_read(job: Job, keys: SnapshotKeys) -> str:
 
 def known_tables(job: Job, messages: Sequence[Message]) -> str:
     """Whether each table that the state, or one of the first messages, describes has a key. Raises: DecisionNeeded"""
-    before = Store(job.state).load()
+    before = progress_of(job)
     known = {(each.schema, each.name): each.table for each in (before.tables if before else ()) if each.table}
     named = job.source.protocol or (before.protocol if before else "")
     protocol = PROTOCOLS[named or detect([(message.key, message.value) for message in messages[:ENOUGH]])]

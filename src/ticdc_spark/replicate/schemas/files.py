@@ -9,7 +9,7 @@ from ticdc_spark.ddl import parse_create
 from ticdc_spark.ddl.known_names import KnownNames
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import TableName
-from ticdc_spark.replicate.plan.spelling import landing_names
+from ticdc_spark.replicate.plan.spelling import scan_names
 from ticdc_spark.replicate.schemas.history import ANY_VERSION
 from ticdc_spark.replicate.state.progress import KnownSchema, Progress
 
@@ -30,7 +30,7 @@ def with_schema_files(progress: Progress, files: Sequence[Path]) -> Progress:
         return progress
     kept = tuple(known for known in progress.schemas if known.key != ANY_VERSION)
     without = msgspec.structs.replace(progress, schemas=kept)
-    names = KnownNames(landing_names(without))
+    names = KnownNames(scan_names(without))
     for rows in progress.pending:
         names.note((rows.schema, rows.name))
     spelled = tuple(_as_known(one, names.table((one.schema, one.name)), found) for one in found.values())

@@ -1,7 +1,7 @@
 """Schemas of a registry (Avro, Debezium in Avro): the driver fetches what messages name, tasks get the texts.
 
-Landing returns the pairs of ids (key, value) that its messages name. An id that is not known yet is fetched, and the
-batch is landed again: schemas change seldom, so nearly every batch is landed once. Avro's schemas name their tables;
+A scan returns the pairs of ids (key, value) that its messages name. An id that is not known yet is fetched, and the
+batch is scanned again: schemas change seldom, so nearly every batch is scanned once. Avro's schemas name their tables;
 for Debezium's the rows name their table.
 """
 
@@ -37,7 +37,7 @@ class Registered:
             close()
 
     def learn(self, controls: Sequence[ControlEvent]) -> bool:
-        """Fetch the schemas that landing met and did not have; whether any was found.
+        """Fetch the schemas that a scan met and did not have; whether any was found.
 
         Raises: RegistryFault
         """
@@ -64,7 +64,7 @@ class Registered:
 
     def tables(self, controls: Sequence[ControlEvent], names: Names = NO_NAMES) -> list[KnownSchema]:
         """The tables that values' schemas describe, with the key that stood beside each; in order of their ids.
-        ``names``: those by which rows have landed."""
+        ``names``: those by which rows were scanned."""
         found: dict[tuple[int, TableName], KnownSchema] = {}
         known = KnownNames(names)
         named = _named(controls)
@@ -102,7 +102,7 @@ class Registered:
                 return []
             return protocol(self.protocol).registered_tables(key, value, named)
         except MessageError:
-            return []  # landing rejects each of its messages
+            return []  # the scan rejects each of its messages
 
 
 def restrict_columns(schema: Table, table: Table) -> Table:

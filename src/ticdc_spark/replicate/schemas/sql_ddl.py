@@ -32,19 +32,19 @@ def with_schemas(
     known: Sequence[KnownSchema],
     *,
     sanitised: bool = False,
-    find: Callable[[TableName], TableState | None] = lambda _name: None,
     is_included: Callable[[str, str], bool] = lambda _schema, _name: True,
     is_skipped: Callable[[SchemaChange], bool] = lambda _change: False,
     unread: Mapping[TableName, int] | None = None,
     read_upto: int | None = None,
+    late: Mapping[TableName, int] | None = None,
 ) -> list[QueuedDdl]:
     """Fill in the schemas of DDLs, in the order in which they are applied.
 
     One whose table is not known, or whose SQL is not understood, stays without schemas, and is refused later on. So is,
-    with ``sanitised``, one that names what rows call otherwise (Avro). ``find``: what the lake has under a name that
-    ``states`` do not have. ``is_included``: whether the job replicates a name. ``is_skipped``: whether a DDL is left
-    out. Where a table may lack one, what takes its columns over is ``UNCERTAIN``; so is what is made like another by a
-    DDL above ``read_upto``: older ones may be to come, which change the columns that it takes over.
+    with ``sanitised``, one that names what rows call otherwise (Avro). ``is_included``: whether the job replicates a
+    name. ``is_skipped``: whether a DDL is left out. Where a table may lack one, what takes its columns over is
+    ``UNCERTAIN``; so is what is made like another by a DDL above ``read_upto``, or above what ``late`` has of the other
+    table: older ones may be to come, which change the columns that it takes over.
     """
     files: dict[TableName, Table] = {
         (schema.schema, schema.name): schema.table for schema in known if schema.key == ANY_VERSION
@@ -67,18 +67,14 @@ def with_schemas(
             doubted.add(model)  # It has been through a later DDL.
         if model is not None and read_upto is not None and change.commit_ts > read_upto:
             doubted.add(model)
-        made = _as_made(change, states) if change.table is None else None
-        if made is not None:
-            change, tables = msgspec.structs.replace(change, table=made), {**tables, (made.schema, made.name): made}
-            doubted = after & unsure
-        elif change.table is None:
+        if model is not None and (late or {}).get(model, change.commit_ts) < change.commit_ts:
+            doubted.add(model)
+        if change.table is None:
             taken = model or _goes_on_from(change)
             # A file may be of another time than the DDL.
             if taken in doubted or (taken in files and tables.get(taken) is files[taken]):
                 change = msgspec.structs.replace(change, kind=UNCERTAIN)
             change, tables = _filled(change, tables)
-            change, tables = _as_renamed(change, tables, states, find)
-            change = _as_altered(change, states)
         else:
             change = msgspec.structs.replace(change, table=with_generated(change, tables))
             if change.pre_table is not None:
@@ -187,58 +183,6 @@ def _filled(change: SchemaChange, tables: dict[TableName, Table]) -> tuple[Schem
             names = ()
         before = new = tables.get(names[0]) if names else None
     return msgspec.structs.replace(change, table=new, pre_table=before), after
-
-
-def _as_renamed(
-    change: SchemaChange,
-    tables: dict[TableName, Table],
-    states: Mapping[TableName, TableState],
-    find: Callable[[TableName], TableState | None],
-) -> tuple[SchemaChange, dict[TableName, Table]]:
-    """A RENAME that is read again: the lake's table of the new name has been through it, and the one of the old name
-    may be another by now."""
-    try:
-        old, names = change_tables(change)
-    except MessageError:
-        return change, tables
-    if not old or not names or old == names:
-        return change, tables
-    # An older state folder does not have the new name.
-    again = any(name in states and states[name].ddl_ts >= change.commit_ts for name in old)
-    for name in names:
-        state = states.get(name)
-        if state is None and again:
-            state = find(name)
-        if state is None or state.table is None or state.dropped or state.ddl_ts < change.commit_ts:
-            continue
-        table = _named(state.table, name)
-        tables = {**tables, name: table}
-        if change.table is None or (change.table.schema, change.table.name) == name:
-            change = msgspec.structs.replace(change, table=table)
-    return change, tables
-
-
-def _as_made(change: SchemaChange, states: Mapping[TableName, TableState]) -> Table | None:
-    """What the lake has of a CREATE TABLE that is read again: that table as it is now, or a later one of its name. What
-    it was made like may have been changed since. ``None``: it is not read again, or another DDL."""
-    try:
-        is_create = isinstance(statement_of(change), CreateTable)
-        names = change_tables(change)[1]
-    except MessageError:
-        return None
-    state = states.get(names[0]) if is_create and names else None
-    if state is None or state.table is None or state.dropped or state.ddl_ts < change.commit_ts:
-        return None
-    return _named(state.table, names[0])
-
-
-def _as_altered(change: SchemaChange, states: Mapping[TableName, TableState]) -> SchemaChange:
-    """An ALTER that is read again, and whose SQL does not fit any more: the lake's table has been through it."""
-    name = _goes_on_from(change)
-    state = None if name is None or change.table is not None else states.get(name)
-    if name is None or state is None or state.table is None or state.dropped or state.ddl_ts < change.commit_ts:
-        return change
-    return msgspec.structs.replace(change, table=_named(state.table, name))
 
 
 def _named(table: Table, name: TableName) -> Table:

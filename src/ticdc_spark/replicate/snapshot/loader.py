@@ -14,17 +14,18 @@ from ticdc_spark.capture.snapshot.base import SnapshotReader, TooOld, Wanted, Wa
 from ticdc_spark.config.job import Job, SnapshotKeys
 from ticdc_spark.errors import DecisionNeeded, MessageError
 from ticdc_spark.model import Table, TableName
-from ticdc_spark.mysql import HIDDEN_NAMES, handle_key, keep_hidden_columns
+from ticdc_spark.mysql import HIDDEN_NAMES, handle_key, keep_hidden_columns, tso_physical_ms
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.rows import vanished
+from ticdc_spark.replicate.modes.commit import DROPPED_KEPT_MS
 from ticdc_spark.replicate.plan.spelling import by_source
 from ticdc_spark.replicate.snapshot.steps import begin, bring_in, give_up
 from ticdc_spark.replicate.snapshot.wanted import wanted_tables, with_new_tables, with_partial_tables, without
 from ticdc_spark.replicate.state.progress import Load, Progress, TableState, WantedLoad
-from ticdc_spark.sinks.base import Sink, UnreadableRows
+from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import NO_MARK
-from ticdc_spark.spark.tasks import SourceMoved
+from ticdc_spark.spark.tasks import SourceMoved, UnreadableRows
 from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
@@ -104,7 +105,7 @@ class Loader:
                 continue
             found = self._schema(progress, name, base, state, work)
             if found == "gone":
-                log.warning("`%s`.`%s`: the source has no such table; nothing is read", *name)
+                log.warning("`%s`.`%s`: the source has no such table, by what is applied; nothing is read", *name)
                 over.add(name)
                 self._gone.add((name, 0 if state is None else state.ddl_ts))
             elif found is not None and self.job.no_key == "skip" and not handle_key(found[0]):
@@ -132,13 +133,10 @@ class Loader:
         applied, at = progress.applied, self.reader.fixed
         if at is None:
             return None if not applied or work.mark(name)[0] > applied else applied
-        gone = state is not None and work.mark(name) != NO_MARK and state.applied > at
-        if gone or progress.replay_below > at:
-            reached = state.applied if gone and state is not None else progress.replay_below
+        if state is not None and work.mark(name) != NO_MARK and state.applied > at:
             raise DecisionNeeded(
-                f"`{name[0]}`.`{name[1]}` is at {reached}, and the dump {self.keys.path} is of {at}: its changes since "
-                "then are applied, or counted as such. Take a newer dump, or name a database with `upstream` under "
-                "[snapshot]"
+                f"`{name[0]}`.`{name[1]}` is at {state.applied}, and the dump {self.keys.path} is of {at}: its changes "
+                "since then are applied. Take a newer dump, or name a database with `upstream` under [snapshot]"
             )
         return at if applied >= at else None
 
@@ -147,7 +145,7 @@ class Loader:
     ) -> tuple[Table, str, bool] | Literal["gone"] | None:
         """What a table is at ``base``, its identity, and whether it can be read as of it; ``None``: not known yet."""
         if self.reader.fixed is not None:
-            table = self._asked(name, base)
+            table = None if _may_be_dropped(progress, state, base) else self._asked(name, base)
             return "gone" if table is None else (self._as_known(table, state, work), "", True)
         # What was read of the feed by now, and perhaps left out, is older than the source's present; and a schema that
         # is not the lake's comes with a DDL until then, or none was sent for it.
@@ -322,6 +320,14 @@ def _with_generated(table: Table, source: Table) -> Table:
         for column in table.columns
     )
     return msgspec.structs.replace(table, columns=columns)
+
+
+def _may_be_dropped(progress: Progress, state: TableState | None, at: int) -> bool:
+    """Whether the job has applied a DDL that dropped or renamed a table of a dump, or may have and does not remember.
+    ``at``: the commit_ts of the dump."""
+    if state is None:
+        return tso_physical_ms(progress.applied) - tso_physical_ms(at) >= DROPPED_KEPT_MS
+    return state.dropped and state.ddl_ts > at
 
 
 def _may_be_arrival(progress: Progress) -> bool:

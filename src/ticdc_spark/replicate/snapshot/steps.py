@@ -36,7 +36,7 @@ def begin(work: TimelineWork, name: TableName, table: Table, load: Load, *, lack
     have = sink.columns(name) if there else {}
     live = {column.casefold(): (column, kind) for column, kind in have.items()}
     old = () if state.table is None else work.batch.columns(state.table)
-    wanted = {column.name.casefold(): column.type.spark for column in columns}
+    wanted = {column.name.casefold(): column.type.name for column in columns}
     mine = {column.name.casefold() for column in old}
     drop = [
         column
@@ -100,15 +100,18 @@ def bring_in(work: TimelineWork, name: TableName, note: LoadNote) -> None:
     """Make what was gathered the table, which goes on from the base then. Raises: SinkFault"""
     state = work.state(name)
     assert state is not None and state.load is not None, "its read is under way"
-    base = state.load.base
+    base, others = state.load.base, _other_columns(work, state)
+    if others:
+        why = "it was there before this job, and has columns that the source does not have"
+        log.warning("`%s`.`%s` stays unverified: %s: %s", *name, why, ", ".join(others))
     after = msgspec.structs.replace(
         state,
         load=None,
-        origin="snapshot",
+        origin="adopted" if others else "snapshot",
         emptied=base,
         applied=base,
         clean=False,
-        settles=max(note.settles, base),
+        settles=0 if others else max(note.settles, base),
         rows=note.rows,
         gathered=0,
     )
@@ -116,6 +119,16 @@ def bring_in(work: TimelineWork, name: TableName, note: LoadNote) -> None:
     mark = next_mark(work, name, base)
     work.commit(after, mark, base, lambda stamp: work.batch.sink.finish_load(name, stamp))
     failpoints.point("swap")
+
+
+def _other_columns(work: TimelineWork, state: TableState) -> list[str]:
+    """The columns of an adopted table that the source does not have. They may be anybody's, so they stay. Raises:
+    SinkFault"""
+    if state.origin != "adopted":
+        return []
+    assert state.table is not None, "its read is under way"
+    wanted = {column.name.casefold() for column in work.batch.columns(state.table)}
+    return [name for name in work.batch.sink.columns((state.schema, state.name)) if name.casefold() not in wanted]
 
 
 def next_mark(work: TimelineWork, name: TableName, base: int) -> Mark:

@@ -63,3 +63,16 @@ def without_first_rows(state: TableState) -> TableState:
 def is_without_rows(state: TableState) -> bool:
     """Whether ``no-key = "skip"`` leaves out the rows of a table: it has no key."""
     return state.diverged_since is not None and state.table is not None and not handle_key(state.table)
+
+
+def condition_of(state: TableState) -> str:
+    """What is known of a table, in the word that ``status`` has for it, as its own state tells."""
+    if state.quarantined is not None:
+        return "quarantined"
+    if state.diverged_since is not None:
+        return "skipped" if is_without_rows(state) else "diverged"
+    if state.kept or state.dropped:
+        return "kept" if state.kept else "dropped"
+    if state.load is not None:
+        return "snapshot"
+    return "clean" if state.clean and not state.settles else "unverified"

@@ -25,37 +25,6 @@ class UnreadNote(msgspec.Struct, frozen=True, kw_only=True):
     """By ``on-reject``."""
 
 
-class PastName(msgspec.Struct, frozen=True, kw_only=True):
-    """What the DDLs up to ``replay_below`` say of a name, after the state was lost."""
-
-    schema: str
-    name: str
-    """``""``: every name of the database."""
-    born: int = 0
-    """commit_ts of the last DDL after which a table has this name; 0: none."""
-    gone: int = 0
-    """commit_ts of the last DDL that took it away; 0: none."""
-
-
-class DoubtedTable(msgspec.Struct, frozen=True, kw_only=True):
-    """A table that counts as equal to the source, and no message of which was read that is as old as it is."""
-
-    schema: str
-    name: str
-    reached: int
-    """commit_ts up to which it has everything."""
-
-
-class Doubt(msgspec.Struct, frozen=True, kw_only=True):
-    """After the state was lost: whose topic may be another than the one that the table came from."""
-
-    tables: tuple[DoubtedTable, ...]
-    topics: tuple[tuple[str, int], ...] = ()
-    """The topics, each with the lowest commit_ts of a watermark or DDL in it."""
-    cut: bool = False
-    """First messages were removed, and may have been all that a table had."""
-
-
 class CatchUp(msgspec.Struct, frozen=True, kw_only=True):
     """A table that was first seen by messages below what the job had applied: its topic was added or found later, or
     the changefeed began to send it from an older checkpoint. It goes as far as its own partitions show."""
@@ -72,5 +41,6 @@ class CatchUp(msgspec.Struct, frozen=True, kw_only=True):
 class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
     """What must still be so when a source is read on: the id of a topic, or what a recording held."""
 
+    topic: str
     what: str
     value: str

@@ -1,8 +1,9 @@
 """Progress: the state of a job after a batch, stored last; and the plan of the batch under way, stored first.
 
-``progress.json`` after batch N is f(progress after N-1, batch N). ``plan.json`` fixes the offsets of the batch that is
-being worked on, so that a restart does the same batch again. ``status.json`` is a heartbeat for ``ticdc-spark status``;
-no decision depends on it. ``state.store`` keeps them.
+The progress after batch N is f(progress after N-1, batch N). The plan fixes the offsets of the batch that is being
+worked on, once it is decided and before a table is written, so that a restart does the same batch again.
+``state.store`` keeps both in the target. The status is a heartbeat beside them for ``ticdc-spark status``; no decision
+depends on it.
 """
 
 from typing import Literal
@@ -10,8 +11,8 @@ from typing import Literal
 import msgspec
 
 from ticdc_spark.config.values import ModeName, OnReject
-from ticdc_spark.model import SchemaChange, Table, TopicPartition
-from ticdc_spark.replicate.state.notes import CatchUp, Doubt, PastName, SkippedRow, SourceNote, UnreadNote
+from ticdc_spark.model import SchemaChange, Table
+from ticdc_spark.replicate.state.notes import CatchUp, SkippedRow, SourceNote, UnreadNote
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
 
@@ -36,9 +37,6 @@ class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
     """It counted as the highest watermark because it was consumed to its end without a newer one."""
     reaches: int = 0
     """The lowest commit_ts of a watermark or DDL in it, where its first messages were not read; see ``plan.reach``."""
-    again: int = 0
-    """Where its first messages were not read: the lowest watermark since it fell, until it is as high as before; 0: it
-    has not fallen."""
     of_tables: bool = False
     """Rows or DDL of a table have come in its topic, also of one that is left out."""
     gone_until: int = 0
@@ -111,18 +109,12 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
     """The step of its last commit with the commit_ts of that DDL, which may have several."""
     was: tuple[tuple[str, str], ...] = ()
     """Names that it had before, the oldest first."""
-    job_applied: int = 0
-    """What all tables of the job had applied before the batch of the last commit."""
     schema_keys: tuple[str, ...] = ()
     """Registered schemas (Avro) or schema blocks (Debezium) that ``table`` has followed; none where it follows DDL."""
     misshapen: bool = False
     """Its columns may not be those of the source or of ``table``: it may lack a DDL, or others changed them."""
     columns_before: tuple[tuple[str, str], ...] = ()
     """In the midst of a DDL of a misshapen or an adopted table: the lake's columns before it, name and type."""
-    behind: bool = False
-    """At its last commit it was behind the others (see ``CatchUp``): it may lack what all tables had applied then."""
-    idle_topics: tuple[str, ...] = ()
-    """At its last commit the job went on without watermarks of partitions of these topics."""
     load: Load | None = None
     """The full read that is under way."""
     settles: int = 0
@@ -134,9 +126,8 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PendingRows(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows in the change log that are not applied yet: of one batch, table and schema key."""
+    """Rows of a topic that are not applied yet: of one stretch of a partition, table and schema key."""
 
-    batch: int
     schema: str
     name: str
     schema_key: str
@@ -149,13 +140,19 @@ class PendingRows(msgspec.Struct, frozen=True, kw_only=True):
     max_ts: int
     late: bool = False
     """Rows at or below what their table had applied, to be applied where they are the newest."""
-    redo: bool = False
-    """Of ``late``: rows that were applied once, to a copy that was set back since."""
     topic: str
     partition: int
-    """Where the first of them stands, for messages."""
+    first: int
+    end: int
+    """They lie at offsets [first, end), among others."""
+    sent: tuple[str, str] | None = None
+    """The table's name in the messages; ``None``: as it is known."""
+    bytes: int = 0
+    """About the size of their messages."""
     uncounted: bool = False
     """Some more may have been applied: the sink did not count them, or the batch was interrupted."""
+    cut: bool = False
+    """Some of ``rows`` may be applied, or be gone from the topic: they need not all come when they are read."""
 
     @property
     def waiting(self) -> int:
@@ -194,16 +191,7 @@ class LastDdl(msgspec.Struct, frozen=True, kw_only=True):
     commit_ts: int
     queries: tuple[str, ...] = ()
     """Digests of the SQL of those applied at ``commit_ts``: a RENAME of several tables is sent as several DDLs of one.
-    Empty where a version that did not note them has."""
-
-
-class BatchTime(msgspec.Struct, frozen=True, kw_only=True):
-    """When a batch was committed, seconds since the epoch."""
-
-    batch: int
-    at: float
-    newest: int = 0
-    """The highest commit_ts of a row that was read until then."""
+    """
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
@@ -215,8 +203,9 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     since: float = 0.0
 
 
-class Progress(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything a job must remember. Grows with tables and partitions, not with time."""
+class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Everything a job must remember. Grows with tables and partitions, not with time. What another version wrote is
+    refused, unless it has the same fields."""
 
     job: str
     generation: int = 1
@@ -229,7 +218,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """See ``modes.base``; empty until it is known."""
     protocol: str = ""
     """As detected from the first messages, where the job file does not name it."""
-    last_ddls: tuple[LastDdl, ...] = msgspec.field(name="ddl_floors", default=())
+    last_ddls: tuple[LastDdl, ...] = ()
     partitions: tuple[PartitionState, ...] = ()
     tables: tuple[TableState, ...] = ()
     schemas: tuple[KnownSchema, ...] = ()
@@ -239,6 +228,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     databases: tuple[str, ...] = ()
     """Those that CREATE DATABASE has made, by which names are told apart that differ in case only."""
     pending: tuple[PendingRows, ...] = ()
+    left_out: tuple[tuple[str, int, int], ...] = ()
+    """(topic, partition, offset) of messages among waiting rows that ``skip-messages`` left out when they came."""
     catching_up: tuple[CatchUp, ...] = ()
     wanted: tuple[WantedLoad, ...] = ()
     """Tables to be read in full."""
@@ -261,29 +252,6 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     """See ``Source.notes``."""
     newest: int = 0
     """The highest commit_ts of a row that was read."""
-    logged: int = 0
-    """The last batch that has anything in the change log."""
-    landed_anew: int = 0
-    """Up to this batch, a copy of the change log may have what landed before: offsets were chosen anew."""
-    reached: int = 0
-    """After an older copy of the state came back: what all tables had applied by then. Until the job is there again,
-    the tables that it writes are behind the others."""
-    forgotten: int = 0
-    """Rows up to this commit_ts may be missing in the change log."""
-    replay_below: int = 0
-    """After the state was lost: everything up to this commit_ts had been applied before, to tables that are there and
-    to those that are gone."""
-    past: tuple[PastName, ...] = ()
-    """After the state was lost: what was read again of the time up to ``replay_below``."""
-    unproven: tuple[TopicPartition, ...] = ()
-    """After the state was lost: partitions whose first messages were removed, which may have lacked no row only if
-    what is left of them reaches back to ``replay_below``."""
-    whole: tuple[TopicPartition, ...] = ()
-    """After the state was lost, where every partition begins at offset 0: those not looked at, until one reaches back
-    to what tables had applied. Where none does, the topics were created anew."""
-    doubt: Doubt | None = None
-    batch_times: tuple[BatchTime, ...] = ()
-    """Some of the batches and when they were committed, for the retention of the change log."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -291,15 +259,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     generation: int
     batch: int
-    end_offsets: tuple[tuple[str, int, int], ...] = msgspec.field(name="ends")
+    end_offsets: tuple[tuple[str, int, int], ...]
     """(topic, partition, exclusive end offset)."""
-    start_offsets: tuple[tuple[str, int, int], ...] = msgspec.field(name="starts", default=())
+    start_offsets: tuple[tuple[str, int, int], ...] = ()
     """Once decided: (topic, partition, offset) where partitions begin that the progress does not know yet."""
     resolved: int | None = None
     """Once decided: a restart does not go below it, since tables may already be there."""
     mode: ModeName | Literal[""] = ""
-    anew: bool = False
-    """The offsets were chosen again, after a try that may have landed others."""
     full: bool = False
     """More was there than one batch takes."""
     source: tuple[SourceNote, ...] = ()
@@ -315,6 +281,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     at: float
     started_at: float
     pid: int
+    token: str = ""
+    """Of the owner that sends it."""
     phase: str = ""
     batch: int = 0
     error: str | None = None

@@ -1,11 +1,10 @@
-"""What a person asks of a job, running or not: a command writes a request beside the state, and the job takes it.
+"""What a person asks of a job, running or not: a command adds a request to the state, and the job takes it.
 
-To take a request is to fold it into the progress, to save that, and to remove the request. A process that dies on the
-way leaves the request there, and the next one takes it again: folded twice, it changes nothing more.
+To take a request is to fold it into the progress and to remove it, in one commit.
 """
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Sequence
 from typing import Protocol, TypeAlias
 
 import msgspec
@@ -40,40 +39,31 @@ Request: TypeAlias = Rebuild | Resume | Clear
 
 
 class RequestStore(Protocol):
-    """Where requests wait, beside the progress. Raises: EnvironmentFault"""
+    """Where requests wait, beside the progress. Raises: SinkFault, LeaseHeld"""
 
-    def save(self, progress: Progress) -> None:
-        """Commit a progress."""
+    def requests(self) -> Sequence[Request]:
+        """The requests that wait, the oldest first."""
 
-    def requests(self) -> Mapping[str, Request]:
-        """The requests that wait, by a name of each, the oldest first."""
-
-    def ask(self, request: Request) -> None:
-        """Have a request wait; needs no lease."""
-
-    def remove_request(self, name: str) -> None:
-        """Remove a request, which may be gone already."""
+    def save(self, progress: Progress, taken: Sequence[Request] = ()) -> None:
+        """Commit a progress; the plan that led to it is then over. ``taken``: requests that are in it, and wait no
+        more."""
 
 
 def take(store: RequestStore, progress: Progress, *, reads: bool) -> Progress | None:
-    """The progress with all requests that wait, which are removed once it is saved; ``None``: none waits.
+    """The progress with all requests that wait, which is saved; ``None``: none waits.
 
     ``reads``: the job can read tables in full; else a ``Rebuild`` goes on waiting.
 
-    Raises: EnvironmentFault, LeaseHeld
+    Raises: SinkFault, LeaseHeld
     """
-    waiting = store.requests()
-    taken = {name: one for name, one in waiting.items() if reads or not isinstance(one, Rebuild)}
+    taken = [one for one in store.requests() if reads or not isinstance(one, Rebuild)]
     if not taken:
         return None
     after = progress
-    for request in taken.values():
+    for request in taken:
         log.info("request: %s", words(request))
         after = folded(after, request)
-    if after != progress:
-        store.save(after)
-    for name in taken:
-        store.remove_request(name)
+    store.save(after, taken)
     return after
 
 

@@ -1,110 +1,245 @@
-"""The state of a job: progress, plan and heartbeat, each a file that is replaced whole; and requests, a file each."""
+"""The state of a job as the process has it that owns the job: every write is a compare-and-swap in the target.
 
-import time
-from pathlib import Path
-from typing import Protocol, TypeVar, cast
-from uuid import uuid4
+So a write of an owner that was overtaken is refused, and a commit to a table asks first (``Fence``) whether the job is
+still ours. Others may only add requests; a write goes on top of those.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import closing
+from types import TracebackType
+from typing import Protocol
 
 import msgspec
 
-from ticdc_spark.config.state import StateUri
-from ticdc_spark.errors import EnvironmentFault
-from ticdc_spark.replicate.state.place import open_place
-from ticdc_spark.replicate.state.progress import Plan, Progress, Status
+from ticdc_spark.config.job import Job
+from ticdc_spark.errors import DecisionNeeded, LeaseHeld, SinkFault
+from ticdc_spark.replicate.state.owner import RUNNING, Owner, Ownership, Patience, await_end, beat_of, describe, is_ours
+from ticdc_spark.replicate.state.processes import process
+from ticdc_spark.replicate.state.progress import Plan, Progress
 from ticdc_spark.replicate.state.requests import Request, RequestStore
+from ticdc_spark.replicate.state.rows import JOB, PROGRESS, JobState, job_rows, job_state, progress_rows
+from ticdc_spark.sinks.state import StateMoved, StateRow, StateStore, StoredState
+from ticdc_spark.sinks.states import open_state
 
-T = TypeVar("T")
-_REQUESTS = "requests"
-"""The folder of a state with the requests that wait."""
+log = logging.getLogger(__name__)
+_TRIES = 20
+"""Of a commit, while others add requests."""
 
 
-class ProgressStore(RequestStore, Protocol):
-    """Where the progress of a job and the plan of the batch under way are kept, each replaced whole, and its requests.
+class Fence(Protocol):
+    """What keeps an owner from writing whose job was taken over."""
 
-    Raises: EnvironmentFault where it cannot be read or written.
+    def check(self) -> None:
+        """Make sure that the job is still ours; called before each commit.
+
+        Raises: LeaseHeld when another process has taken it. SinkFault when that cannot be known.
+        """
+
+
+class ProgressStore(RequestStore, Fence, Protocol):
+    """The progress of a job, the plan of the batch under way, and its requests.
+
+    Raises: LeaseHeld where the job is not ours any more, SinkFault where the target does not answer.
     """
 
-    def load(self) -> Progress | None:
-        """Return the committed progress; ``None`` when there is none yet."""
+    states: StateStore
+    """Where they are."""
 
-    def save(self, progress: Progress) -> None:
-        """Commit a progress; the plan that led to it is then over."""
+    def load(self) -> Progress | None:
+        """The progress as the target has it now; ``None`` when there is none yet."""
 
     def load_plan(self) -> Plan | None:
-        """Return the plan of a batch that may have been interrupted."""
+        """The plan of a batch that may have been interrupted, as of the last ``load`` or write."""
 
     def save_plan(self, plan: Plan) -> None:
         """Fix a batch before it starts."""
 
 
-class Store:
-    """The state of a job, in a folder or an object store. A ``ProgressStore`` with the heartbeat beside it."""
+class JobStore:
+    """See ``ProgressStore``. Safe to use from several threads. Use as a context manager: it gives the job back."""
 
-    def __init__(self, state: Path | StateUri) -> None:
-        """Raises: UsageError for an object store whose options do not fit"""
-        self._place = open_place(state)
-        self.pause = 1.0 if isinstance(state, Path) else 5.0
-        """Seconds between two heartbeats, or two looks for requests."""
+    def __init__(self, states: StateStore, state: JobState, version: str | None) -> None:
+        """``state``: as this process has committed it, with itself as its owner; ``version``: of it."""
+        self.states = states
+        self._state, self._version = state, version
+        RUNNING.add(self.held.owner.token)
+        self._unsure: JobState | None = None
+        """What a commit would have made of the state, of which it is not known whether it happened, or still will."""
+        self._lock = threading.RLock()
+
+    @property
+    def held(self) -> Ownership:
+        """Which taking of the job this is."""
+        assert self._state.held is not None, "its owner has made it"
+        return self._state.held
+
+    def check(self) -> None:
+        with self._lock:
+            if self.states.version() != self._version:
+                self._look_again()
 
     def load(self) -> Progress | None:
-        """Return the committed progress; ``None`` when there is none yet.
-
-        Raises: EnvironmentFault when the file cannot be read as what it should be.
-        """
-        return self._read("progress.json", Progress)
-
-    def save(self, progress: Progress) -> None:
-        """Commit a progress; the plan that led to it is then over."""
-        self._write("progress.json", progress)
+        with self._lock:
+            # After a fault the last commit may have happened or not: what is there counts.
+            self._state, self._version = self._found()
+            return self._state.progress
 
     def load_plan(self) -> Plan | None:
-        """Return the plan of a batch that may have been interrupted."""
-        return self._read("plan.json", Plan)
+        return self._state.plan
+
+    def save(self, progress: Progress, taken: Sequence[Request] = ()) -> None:
+        def change(state: JobState) -> JobState:
+            plan = state.plan
+            is_over = plan is not None and (plan.generation, plan.batch) <= (progress.generation, progress.batch)
+            left = tuple(request for request in state.requests if request not in taken)
+            return msgspec.structs.replace(state, progress=progress, plan=None if is_over else plan, requests=left)
+
+        self._commit(change)
 
     def save_plan(self, plan: Plan) -> None:
-        """Fix a batch before it starts."""
-        self._write("plan.json", plan)
+        self._commit(lambda state: msgspec.structs.replace(state, plan=plan))
 
-    def load_status(self) -> Status | None:
-        """Return the last heartbeat."""
-        return self._read("status.json", Status)
+    def requests(self) -> tuple[Request, ...]:
+        self.check()
+        return self._state.requests
 
-    def save_status(self, status: Status) -> None:
-        """Write a heartbeat."""
-        self._place.overwrite("status.json", msgspec.json.encode(status))
+    def set_jvm(self, pid: int) -> None:
+        """Record the driver's JVM, as soon as it runs: a later run waits for its end too. Raises: as ``check``"""
 
-    def requests(self) -> dict[str, Request]:
-        names = sorted(self._place.names(_REQUESTS))
-        kind, todo = cast(type[Request], Request), "; remove it, and give the command again"
-        read = {name: self._read(name, kind, todo) for name in names}
-        return {name: one for name, one in read.items() if one is not None}
+        def change(state: JobState) -> JobState:
+            owner = msgspec.structs.replace(self.held.owner, jvm=process(pid))
+            return msgspec.structs.replace(state, held=msgspec.structs.replace(self.held, owner=owner))
 
-    def ask(self, request: Request) -> None:
-        name = f"{_REQUESTS}/{time.time_ns():020d}-{uuid4().hex[:8]}.json"
-        self._place.overwrite(name, msgspec.json.encode(request))
+        self._commit(change)
 
-    def remove_request(self, name: str) -> None:
-        self._place.remove(name)
-
-    def _read(self, name: str, kind: type[T], todo: str = "") -> T | None:
-        data = self._place.read(name)
-        if data is None:
-            return None
+    def release(self) -> None:
+        """Give the job back. Harmless when it was taken over or given back already."""
         try:
-            return msgspec.convert(_with_new_words(msgspec.json.decode(data)), type=kind)
-        except msgspec.DecodeError as error:
-            message = f"{self._place.where(name)} cannot be read: {error}{todo}"
-            raise EnvironmentFault(message) from error
+            if not self.held.released:
+                self._commit(_released)
+        except (LeaseHeld, DecisionNeeded, SinkFault) as fault:
+            # What ends the job must not be hidden by this; the next run finds the process gone.
+            log.warning("the job is not given back: %s", fault)
+        finally:
+            RUNNING.discard(self.held.owner.token)
 
-    def _write(self, name: str, value: object) -> None:
-        self._place.replace(name, msgspec.json.encode(value))
+    def __enter__(self) -> "JobStore":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+    def _commit(self, change: Callable[[JobState], JobState]) -> None:
+        with self._lock:
+            for _ in range(_TRIES):
+                after = change(self._state)
+                try:
+                    version = _committed(self.states, self._state, after, self._version)
+                except StateMoved:
+                    self._look_again()
+                    continue
+                except SinkFault:
+                    self._unsure = after
+                    raise
+                self._state, self._version, self._unsure = after, version, None
+                return
+        raise SinkFault(f"the state {self.states.where} cannot be written: other processes write to it all the time")
+
+    def _look_again(self) -> None:
+        """The state has moved: others may add requests, and nothing else."""
+        found, version = self._found()
+        ours = [one for one in (self._state, self._unsure) if one is not None and _is_same(one, found)]
+        if not ours:
+            raise DecisionNeeded(
+                f"the state {self.states.where} is not as this process has written it: it was set back, or restored, "
+                "while the job runs. Nothing more is written; start the job again"
+            )
+        self._state, self._version = msgspec.structs.replace(found, progress=ours[0].progress), version
+
+    def _found(self) -> tuple[JobState, str | None]:
+        """Raises: LeaseHeld where the job is another process's"""
+        stored = self.states.load()
+        found = job_state(stored, self.states.where)
+        if not is_ours(found.held, self.held):
+            taken = "away: its state is gone or was set back"
+            if found.held is not None and found.held.epoch > self.held.epoch:
+                taken = f"by {describe(found.held, beat_of(self.states, found.held))}"
+            raise LeaseHeld(f"{self.states.where} was taken {taken}; this process stops and writes nothing more")
+        return found, stored.version
 
 
-_RENAMED = {("mode", "barrier"): "watermark"}
-"""(key, value) as earlier versions wrote them, and the value of this one."""
+def _is_same(one: JobState, found: JobState) -> bool:
+    return (one.progress, one.plan) == (found.progress, found.plan)
 
 
-def _with_new_words(content: object) -> object:
-    if not isinstance(content, dict):
-        return content
-    return content | {key: new for (key, old), new in _RENAMED.items() if content.get(key) == old}
+def _released(state: JobState) -> JobState:
+    assert state.held is not None, "its owner has made it"
+    return msgspec.structs.replace(state, held=msgspec.structs.replace(state.held, released=True))
+
+
+def _committed(states: StateStore, before: JobState, after: JobState, expected: str | None) -> str:
+    """Commit what has changed. Raises: StateMoved, SinkFault"""
+    parts: dict[str, Sequence[StateRow]] = {JOB: job_rows(after)}
+    if after.progress is not None and after.progress is not before.progress:
+        parts[PROGRESS] = progress_rows(after.progress)
+    return states.commit(parts, expected, after.progress.applied if after.progress is not None else 0)
+
+
+def take_over(states: StateStore, stored: StoredState, job: str, owner: Owner) -> JobStore:
+    """Make a process the owner of a job, whoever has owned it. ``stored``: its state, which must not have moved.
+
+    Raises: StateMoved, SinkFault, DecisionNeeded
+    """
+    before = job_state(stored, states.where)
+    epoch = 1 if before.held is None else before.held.epoch + 1
+    after = msgspec.structs.replace(before, held=Ownership(job=job, owner=owner, epoch=epoch))
+    return JobStore(states, after, _committed(states, before, after, stored.version))
+
+
+def acquire(
+    states: StateStore, job: str, owner: Owner, patience: Patience | None = None, stop: threading.Event | None = None
+) -> JobStore:
+    """Take a job, waiting for a crashed owner's end where that must be. ``stop``: set to end the waiting early.
+
+    Raises: LeaseHeld when its owner lives; it names the owner and what to do. SinkFault when the target does not
+    answer. DecisionNeeded when its state is not of this version.
+    """
+    patience, stop = patience or Patience(), stop or threading.Event()
+    while True:
+        stored = states.load()
+        held = job_state(stored, states.where).held
+        if held is not None and not held.released:
+            await_end(states, held, patience, stop)
+        try:
+            return take_over(states, stored, job, owner)
+        except StateMoved:
+            continue  # it has given the job back, or another process was faster: look at it again
+
+
+def ask(states: StateStore, request: Request) -> None:
+    """Have a request wait, beside every process. Raises: SinkFault, DecisionNeeded"""
+    for _ in range(_TRIES):
+        stored = states.load()
+        before = job_state(stored, states.where)
+        after = msgspec.structs.replace(before, requests=(*before.requests, request))
+        try:
+            _committed(states, before, after, stored.version)
+            return
+        except StateMoved:
+            continue
+    raise SinkFault(f"the state {states.where} is written to all the time: give the command again")
+
+
+def read_state(states: StateStore) -> JobState:
+    """The state of a job, for who does not own it. Raises: SinkFault, DecisionNeeded"""
+    return job_state(states.load(), states.where)
+
+
+def progress_of(job: Job) -> Progress | None:
+    """The progress of a job, for who does not own it. Raises: SinkFault, DecisionNeeded, UsageError"""
+    with closing(open_state(job.sink, job.name, job.spark)) as states:
+        return read_state(states).progress

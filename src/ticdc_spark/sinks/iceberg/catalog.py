@@ -1,5 +1,6 @@
 """An Iceberg catalog: its Spark sessions, the names of tables in it, and tables as Iceberg's own Java API has them."""
 
+import json
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,14 +10,17 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
+from pyspark.sql.types import StructType
 
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
-from ticdc_spark.sinks.iceberg.faults import faults, quote
+from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.lookup import Lookup
 from ticdc_spark.sinks.iceberg.files.storage import Storages
 from ticdc_spark.sinks.iceberg.java import JavaNames
+from ticdc_spark.sinks.iceberg.types import iceberg_type
+from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
@@ -82,7 +86,7 @@ class IcebergCatalog:
         self.options = dict(options)
         self.fence = fence
         self.spark = self._configured(spark)
-        self.catalog = catalog
+        self.name = catalog
         self.warehouse = warehouse.rstrip("/")
         self.properties = PROPERTIES | dict(properties)
         self._sessions: SimpleQueue[SparkSession] = SimpleQueue()
@@ -100,6 +104,7 @@ class IcebergCatalog:
 
     @contextmanager
     def session(self) -> Iterator[SparkSession]:
+        """A session that writes, for one thread at a time."""
         # Kept and lent again: each session opens the catalog, with connections of its own, and never closes it.
         try:
             session = self._sessions.get_nowait()
@@ -123,7 +128,7 @@ class IcebergCatalog:
 
     def sql_name(self, table: TableName) -> str:
         """The table's name for SQL, quoted."""
-        return ".".join(quote(part) for part in (self.catalog, escape(table[0]), escape(table[1])))
+        return ".".join(quote(part) for part in (self.name, escape(table[0]), escape(table[1])))
 
     def exists(self, table: TableName) -> bool:
         """Whether the catalog has the table."""
@@ -163,15 +168,39 @@ class IcebergCatalog:
             self._identifiers[table] = found
         return found
 
-    def _schema(self, columns: Sequence[LakeColumn]) -> Any:
+    def create_database(self, schema: str) -> None:
+        """Create a namespace; no error when it is there."""
+        with faults(f"namespace {schema!r} cannot be created"):
+            namespace = self.namespace(schema)
+            with self._creating:  # tables of one new schema are created side by side
+                if not self.java_catalog.namespaceExists(namespace):
+                    self.fence()
+                    self.java_catalog.createNamespace(namespace)
+
+    def drop_database(self, schema: str) -> None:
+        """Drop a namespace if nothing is left in it."""
+        with faults(f"namespace {schema!r} cannot be dropped"):
+            namespace = self.namespace(schema)
+            if self.java_catalog.namespaceExists(namespace) and not self.java_catalog.listTables(namespace):
+                self.fence()
+                self.java_catalog.dropNamespace(namespace)
+
+    def columns_of(self, loaded: Any) -> dict[str, str]:
+        """Lake column names of a loaded table to their types, as Spark SQL names them."""
+        struct = self.iceberg.spark.SparkSchemaUtil.convert(loaded.schema())
+        return {field.name: field.dataType.simpleString() for field in StructType.fromJson(json.loads(struct.json()))}
+
+    def schema_of(self, columns: Sequence[LakeColumn]) -> Any:
+        """The schema of a new table, for Iceberg's Java API."""
         fields = self.java.util.ArrayList()
         for position, column in enumerate(columns, 1):
-            kind = self._type(column, 1000 + position)
+            kind = self.type_of(column, 1000 + position)
             fields.add(self.iceberg.types.Types.NestedField.optional(position, column.name, kind))
         return self.iceberg.Schema(fields)
 
-    def _type(self, column: LakeColumn, element_id: int = 1) -> Any:
+    def type_of(self, column: LakeColumn, element_id: int = 1) -> Any:
+        """The type of a column, for Iceberg's Java API."""
         types = self.iceberg.types.Types
-        if column.type.iceberg == "list":
+        if column.type.arrow == "floats":
             return types.ListType.ofOptional(element_id, types.FloatType.get())
-        return types.fromPrimitiveString(column.type.iceberg)
+        return types.fromPrimitiveString(iceberg_type(column.type))

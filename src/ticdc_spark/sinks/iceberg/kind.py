@@ -1,26 +1,33 @@
 """Iceberg as a kind of sink: what Spark needs for it, and how it is opened."""
 
+import logging
+import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_spark.config.job import IcebergConfig, Job
-from ticdc_spark.config.values import WriterName
+from ticdc_spark.config.paths import local_folder
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.iceberg import lake
 from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog, catalog_options
+from ticdc_spark.sinks.iceberg.dead_letters import IcebergDeadLetters, read_dead_letters
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.session.session import Part
 
+log = logging.getLogger(__name__)
 EXTENSIONS = "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions"
 
 
 class IcebergKind:
     """What a job file with an Iceberg sink needs before the sink is opened."""
+
+    capabilities = IcebergSink.capabilities
 
     def parts(self, config: IcebergConfig) -> list[Part]:
         own_jdbc = "type" not in config.catalog_options and "catalog-impl" not in config.catalog_options
@@ -31,9 +38,10 @@ class IcebergKind:
         catalog = catalog_options(config.catalog, config.warehouse, config.catalog_options)
         return catalog | {"spark.sql.extensions": EXTENSIONS}
 
-    def open(
-        self, spark: SparkSession, config: IcebergConfig, writer: WriterName, fence: Callable[[], None]
-    ) -> IcebergSink:
+    def open(self, spark: SparkSession, job: Job, fence: Callable[[], None]) -> IcebergSink:
+        config = job.sink
+        assert isinstance(config, IcebergConfig), "it is of this kind"
+        log.info("catalog: opening %s in %s", config.catalog, config.warehouse)
         if "://" not in config.warehouse:
             try:
                 Path(config.warehouse).mkdir(parents=True, exist_ok=True)
@@ -41,7 +49,25 @@ class IcebergKind:
                 message = f"the warehouse {config.warehouse} cannot be created: {error}"
                 raise SinkFault(message) from error
         catalog = catalog_options(config.catalog, config.warehouse, config.catalog_options)
-        return IcebergSink(spark, config.catalog, config.warehouse, config.table_properties, catalog, writer, fence)
+        return IcebergSink(spark, config.catalog, config.warehouse, config.table_properties, catalog, job.writer, fence)
+
+    def dead_letters(
+        self, spark: SparkSession, config: IcebergConfig, job: str, fence: Callable[[], None]
+    ) -> IcebergDeadLetters:
+        return IcebergDeadLetters(spark, config.catalog, job, fence)
+
+    def read_dead_letters(self, job: Job) -> list[dict[str, Any]]:
+        return read_dead_letters(self.open_lake(job), job)
+
+    def place(self, job: Job) -> str:
+        assert isinstance(job.sink, IcebergConfig), "it is of this kind"
+        folder = local_folder(job.sink.warehouse)
+        if folder is None:
+            jars = job.spark.get("spark.jars.packages", "") + job.spark.get("spark.jars", "")
+            lacks = job.sink.warehouse.startswith("s3") and "aws" not in jars
+            hint = "; Spark must have iceberg-aws-bundle, which [spark] does not name" if lacks else ""
+            return f"{job.sink.warehouse}, which Spark opens (catalog {job.sink.catalog}){hint}"
+        return f"{_writable(folder)} (catalog {job.sink.catalog})"
 
     def look(self, spark: SparkSession, config: IcebergConfig) -> str:
         options = catalog_options(config.catalog, config.warehouse, config.catalog_options)
@@ -80,6 +106,20 @@ def _write_and_remove(catalog: IcebergCatalog, config: IcebergConfig) -> None:
 def _sqlite_file(uri: str) -> Path | None:
     path = uri.removeprefix("jdbc:sqlite:").partition("?")[0]
     return Path(path.removeprefix("file:")) if path != uri and path != ":memory:" else None
+
+
+def _writable(folder: Path) -> str:
+    there = folder
+    while not there.exists() and there != there.parent:
+        there = there.parent
+    if not there.is_dir():
+        raise SinkFault(f"{folder}: {there} is no folder")
+    try:
+        # Not by its permissions: root has them on a file system that is mounted read-only, too.
+        tempfile.TemporaryFile(dir=there).close()
+    except OSError as error:
+        raise SinkFault(f"{folder}: {there} cannot be written to: {error.strerror}") from error
+    return f"{folder}" if there == folder else f"{folder} will be created"
 
 
 KIND = IcebergKind()

@@ -6,16 +6,23 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from ticdc_spark.config.job import Job
+from ticdc_spark.config.job import IcebergConfig, Job
 from ticdc_spark.config.load import load_job
-from ticdc_spark.errors import SinkFault
+from ticdc_spark.errors import SinkFault, UsageError
 from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
 from ticdc_spark.sinks.history import UPKEEP
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
-from ticdc_spark.sinks.iceberg.changelog import dead_letters_of
-from ticdc_spark.sinks.iceberg.faults import faults, quote
+from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.spark.session.session import Part, coordinates, open_session
+from ticdc_spark.spark.sql import quote
+
+
+def iceberg_of(job: Job) -> IcebergConfig:
+    """The sink of a job. Raises: UsageError for one of another kind"""
+    if not isinstance(job.sink, IcebergConfig):
+        raise UsageError(f"{job.file}: [sink] kind: the tables are read by Spark only where it is `iceberg`")
+    return job.sink
 
 
 def open_lake(job: Job | Path | str) -> SparkSession:
@@ -25,7 +32,7 @@ def open_lake(job: Job | Path | str) -> SparkSession:
     """
     if not isinstance(job, Job):
         job = load_job(Path(job))
-    sink = job.sink
+    sink = iceberg_of(job)
     catalog = catalog_options(sink.catalog, sink.warehouse, sink.catalog_options)
     parts: list[Part] = ["iceberg"]
     if "jdbc:sqlite:" in catalog.get(f"spark.sql.catalog.{sink.catalog}.uri", ""):
@@ -54,7 +61,7 @@ def read_as_of(job: Job, session: SparkSession, table: TableName, snapshot_id: i
 
     Raises: SinkFault when the table is not in the lake, or that state of it is gone.
     """
-    name = _quoted(table, job.sink.catalog)
+    name = _quoted(table, iceberg_of(job).catalog)
     with faults(f"{name} cannot be read; a running job may have dropped or renamed it: try again"):
         spark_utilities = session._jvm.org.apache.iceberg.spark.Spark3Util  # type: ignore[union-attr]
         loaded = spark_utilities.loadIcebergTable(session._jsparkSession, name)
@@ -81,20 +88,6 @@ def _newest_change(loaded: Any) -> int | None:
 
 def _quoted(table: TableName, catalog: str) -> str:
     return ".".join(quote(part) for part in (catalog, escape(table[0]), escape(table[1])))
-
-
-def read_dead_letters(session: SparkSession, job: str, catalog: str = "lake") -> list[dict[str, Any]]:
-    """What a job keeps of messages and rows that it could not read or left out; the columns are ``DEAD_LETTER_DDL``.
-
-    In the order of topics, partitions and offsets. Raises: SinkFault
-    """
-    name = dead_letters_of(catalog, job)
-    with faults(f"{name} cannot be read"):
-        if not session.catalog.tableExists(name):
-            return []
-        found = session.table(name).orderBy("topic", "partition", "offset", "seq", "batch")
-        rows: list[dict[str, Any]] = found.toArrow().to_pylist()
-        return rows
 
 
 def list_tables(session: SparkSession, catalog: str = "lake") -> set[tuple[str, str]]:

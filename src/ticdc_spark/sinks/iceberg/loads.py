@@ -6,25 +6,28 @@ Spark writes, and the note is exact from a second commit on.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from ticdc_spark.config.values import WriterName
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Stamp
-from ticdc_spark.sinks.iceberg.faults import faults, quote
+from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.data_files import DataFiles, WrittenFile, write_files
 from ticdc_spark.sinks.iceberg.files.storage import Closed
 from ticdc_spark.sinks.iceberg.java import to_dict, to_snapshot
 from ticdc_spark.sinks.iceberg.rows.content_files import data_file
-from ticdc_spark.sinks.iceberg.rows.spark_writer import SUMMARY, SparkWriter, append_after
+from ticdc_spark.sinks.iceberg.rows.spark_writer import SUMMARY, append_after
 from ticdc_spark.sinks.iceberg.rows.target import layout
 from ticdc_spark.sinks.iceberg.stamps import append_stamp
+from ticdc_spark.sinks.iceberg.tables import IcebergTables
 from ticdc_spark.sinks.loads_base import LoadNote
+from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.tasks import ArrowTask, ReadParts, chain
 from ticdc_spark.spark.types import LakeColumn
 
@@ -33,20 +36,22 @@ NOTE = "ticdc.load"
 _FILE_DDL = "written binary"
 
 
-class IcebergLoads(SparkWriter):
+class IcebergLoads:
     """Full reads: rows are gathered on a branch and become the table in one commit."""
 
-    writer: Literal["python", "spark"] = "python"
+    def __init__(self, tables: IcebergTables, writer: WriterName) -> None:
+        """``writer``: what writes files."""
+        self._tables, self._catalog, self._writer = tables, tables.catalog, writer
 
     def load_note(self, table: TableName) -> LoadNote | None:
         with faults(f"the branch {BRANCH} of {table} cannot be read"):
-            head = self.load_table(table).snapshot(BRANCH)
+            head = self._catalog.load_table(table).snapshot(BRANCH)
             note = None if head is None else head.summary().get(NOTE)
         return None if note is None else msgspec.json.decode(str(note), type=LoadNote)
 
     def begin_load(self, table: TableName, note: LoadNote) -> None:
         with faults(f"a full read of {table} cannot begin"):
-            loaded = self.load_table(table)
+            loaded = self._catalog.load_table(table)
             transaction = loaded.newTransaction()
             current = loaded.currentSnapshot()
             if loaded.refs().containsKey(BRANCH):
@@ -55,10 +60,10 @@ class IcebergLoads(SparkWriter):
                 transaction.manageSnapshots().createBranch(BRANCH).commit()
             else:
                 transaction.manageSnapshots().createBranch(BRANCH, current.snapshotId()).commit()
-            everything = self.iceberg.expressions.Expressions.alwaysTrue()
+            everything = self._catalog.iceberg.expressions.Expressions.alwaysTrue()
             emptied = transaction.newDelete().deleteFromRowFilter(everything).toBranch(BRANCH)
             _noted(emptied, note).commit()
-            self.fence()
+            self._catalog.fence()
             transaction.commitTransaction()
 
     def load(
@@ -69,11 +74,15 @@ class IcebergLoads(SparkWriter):
         parts: int,
         note: Callable[[int, int], LoadNote],
     ) -> LoadNote:
-        with faults(f"rows of {table} cannot be gathered"), self.session() as session:
-            loaded = self.load_table(table)
-            properties = to_dict(self.iceberg, loaded.properties())
-            fields = self.allow_null(table, loaded, columns)
-            files = layout(self, loaded, properties, fields) if self.writer == "python" else Closed("[job] writer")
+        with faults(f"rows of {table} cannot be gathered"), self._catalog.session() as session:
+            loaded = self._catalog.load_table(table)
+            properties = to_dict(self._catalog.iceberg, loaded.properties())
+            fields = self._tables.allow_null(table, loaded, columns)
+            files = (
+                layout(self._catalog, loaded, properties, fields)
+                if self._writer == "python"
+                else Closed("[job] writer")
+            )
             zeros = session.sparkContext.accumulator(0)
             numbers = session.range(0, parts, 1, parts)
             if isinstance(files, Closed):
@@ -88,9 +97,9 @@ class IcebergLoads(SparkWriter):
                 written = [msgspec.msgpack.decode(row["written"], type=WrittenFile) for row in rows]
                 append, count = self._after(loaded), sum(file.rows for file in written)
                 for file in written:
-                    append.addFile(data_file(self, loaded, files, file))
+                    append.addFile(data_file(self._catalog, loaded, files, file))
             new = note(count, zeros.value)
-            self.fence()
+            self._catalog.fence()
             _noted(append, new).commit()
             return new
 
@@ -111,17 +120,17 @@ class IcebergLoads(SparkWriter):
         """Let Spark append to the branch. Returns: the table after it, and the number of rows"""
         mine = {column.name for column in columns}
         # A column that somebody else added is NULL; Spark does not leave it out by itself.
-        others = {name: kind for name, kind in self.columns_of(loaded).items() if name not in mine}
+        others = {name: kind for name, kind in self._catalog.columns_of(loaded).items() if name not in mine}
         nulls = (sf.lit(None).cast(kind).alias(name) for name, kind in others.items())
         head = int(loaded.snapshot(BRANCH).snapshotId())
         session.conf.set(f"{SUMMARY}{NOTE}", msgspec.json.encode(note).decode())
-        self.fence()
+        self._catalog.fence()
         try:
-            append_after(rows.select("*", *nulls), f"{self.sql_name(table)}.branch_{BRANCH}", head)
+            append_after(rows.select("*", *nulls), f"{self._catalog.sql_name(table)}.branch_{BRANCH}", head)
         finally:
             session.conf.unset(f"{SUMMARY}{NOTE}")
-        written = self.load_table(table)
-        new = to_snapshot(self.iceberg, written.snapshot(BRANCH))
+        written = self._catalog.load_table(table)
+        new = to_snapshot(self._catalog.iceberg, written.snapshot(BRANCH))
         if new is None or new.parent_snapshot_id != head:
             raise SinkFault(f"another owner of the job writes to the branch {BRANCH} of {table}")
         return written, int(new.summary.get("added-records", "0"))
@@ -132,7 +141,7 @@ class IcebergLoads(SparkWriter):
             append_stamp(transaction, stamp)
 
         with faults(f"a full read of {table} cannot be brought in"):
-            self.change(table, stamp, put, replaces_all=True)
+            self._tables.change(table, stamp, put, replaces_all=True)
 
 
 def _ddl(columns: Sequence[LakeColumn]) -> str:

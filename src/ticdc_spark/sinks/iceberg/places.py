@@ -17,8 +17,9 @@ from py4j.protocol import Py4JJavaError
 
 from ticdc_spark.sinks.base import FilePlace
 from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog
-from ticdc_spark.sinks.iceberg.faults import faults, quote
+from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.java import to_dict
+from ticdc_spark.spark.sql import quote
 
 _OWN_FOLDERS = ("write.data.path", "write.folder-storage.path", "write.object-storage.path", "write.metadata.path")
 """Properties that name a folder of a table's files."""
@@ -99,7 +100,7 @@ def catalog_places(catalog: IcebergCatalog) -> list[FilePlace]:
             return [] if loaded is None else table_places(name, str(loaded.location()), {})
 
     tables, views = [], []
-    with faults(f"catalog {catalog.catalog!r} cannot be listed"):
+    with faults(f"catalog {catalog.name!r} cannot be listed"):
         for namespace in _namespaces(java, java.listNamespaces()):
             tables += list(java.listTables(namespace))
             views += list(java.listViews(namespace)) if has_views else []
@@ -126,4 +127,4 @@ def _if_there(load: Any, identifier: Any) -> Any:
 
 
 def _sql_name(catalog: IcebergCatalog, identifier: Any) -> str:
-    return ".".join(quote(str(part)) for part in (catalog.catalog, *identifier.namespace().levels(), identifier.name()))
+    return ".".join(quote(str(part)) for part in (catalog.name, *identifier.namespace().levels(), identifier.name()))

@@ -1,26 +1,45 @@
-"""The sink ``kind = "iceberg"``."""
+"""The sink ``kind = "iceberg"``: the contract over the objects that do its parts."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
+import pyarrow as pa
 from pyspark.sql import SparkSession
 
-from ticdc_spark.config.paths import local_folder
+from ticdc_spark.changes.typed import TypedChanges
+from ticdc_spark.config.job import IcebergConfig
 from ticdc_spark.config.values import WriterName
-from ticdc_spark.errors import SinkFault
-from ticdc_spark.sinks.base import Applied, NetChanges, NewestChanges
-from ticdc_spark.sinks.iceberg.changelog import IcebergChangeLog
-from ticdc_spark.sinks.iceberg.claims import IcebergClaims
-from ticdc_spark.sinks.iceberg.rows.net_changes import apply_net_changes
-from ticdc_spark.sinks.iceberg.rows.newest_changes import apply_newest
-from ticdc_spark.sinks.iceberg.unreadable import unreadable_rows
+from ticdc_spark.model import TableName
+from ticdc_spark.sinks.base import (
+    ColumnChanges,
+    Condition,
+    FilePlace,
+    Fill,
+    Stamp,
+    TableFound,
+    UpkeepPolicy,
+)
+from ticdc_spark.sinks.capabilities import Capabilities
+from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog
+from ticdc_spark.sinks.iceberg.loads import IcebergLoads
+from ticdc_spark.sinks.iceberg.rows.spark_writer import SparkWriter
+from ticdc_spark.sinks.iceberg.rows.upsert import Upserts
+from ticdc_spark.sinks.iceberg.tables import IcebergTables
+from ticdc_spark.sinks.iceberg.types import IcebergNames, IcebergTypes
 from ticdc_spark.sinks.iceberg.upkeep import IcebergUpkeep
-from ticdc_spark.spark.decode.log_files import LogScan
-from ticdc_spark.spark.decode.rows import BadRow
-from ticdc_spark.spark.decode.versions import ReadPlan
+from ticdc_spark.sinks.loads_base import LoadNote
+from ticdc_spark.sinks.state import StateStore
+from ticdc_spark.sinks.states import open_state
+from ticdc_spark.sinks.type_map import ColumnConversion
+from ticdc_spark.spark.tasks import ReadParts
+from ticdc_spark.spark.types import LakeColumn
 
 
-class IcebergSink(IcebergUpkeep):
-    """Iceberg tables with their change log. See ``sinks.base.Sink``."""
+class IcebergSink:
+    """Iceberg tables. See ``sinks.base.Sink``."""
+
+    capabilities = Capabilities()
+    types = IcebergTypes()
+    names = IcebergNames()
 
     def __init__(
         self,
@@ -38,34 +57,111 @@ class IcebergSink(IcebergUpkeep):
         elsewhere it is always Spark. ``fence``: called before each commit; raises where the job must not write
         any more.
         """
-        super().__init__(spark, catalog, warehouse, properties, options, fence)
         self.writer: WriterName = writer
-        self._log: IcebergChangeLog | None = None
+        self.catalog = IcebergCatalog(spark, catalog, warehouse, properties, options, fence)
+        self.tables = IcebergTables(self.catalog)
+        self.spark_writer = SparkWriter(self.tables)
+        self.upserts = Upserts(self.tables, self.spark_writer, writer)
+        self.loads = IcebergLoads(self.tables, writer)
+        self.maintenance = IcebergUpkeep(self.catalog)
 
-    @property
-    def opened_changelog(self) -> IcebergChangeLog:
-        """The change log that was opened."""
-        assert self._log is not None, "the change log is opened before rows of it are applied"
-        return self._log
+    def state(self, job: str) -> StateStore:
+        lake = self.catalog
+        prefix = f"spark.sql.catalog.{lake.name}."
+        options = {key.removeprefix(prefix): text for key, text in lake.options.items() if key.startswith(prefix)}
+        config = IcebergConfig(warehouse=lake.warehouse, catalog=lake.name, catalog_options=options)
+        return open_state(config, job, dict(lake.spark.sparkContext.getConf().getAll()))
 
-    def changelog(self, job: str) -> IcebergChangeLog:
-        try:
-            self._log = IcebergChangeLog(self.spark, self.catalog, job, self.writer, self.fence, self.storages)
-        except SinkFault as fault:
-            # The first that is written to the warehouse: what is wrong with it, or with its credentials, shows here.
-            message = f"warehouse {self.warehouse}: {fault}"
-            raise SinkFault(message) from fault
-        return self._log
+    def commit_with(self, states: StateStore) -> None:
+        self.capabilities.need("atomic_tables", "the tables of a batch are to be one commit with the state")
 
-    def claims(self, job: str) -> IcebergClaims | None:
-        return IcebergClaims(self, job) if local_folder(self.warehouse) is None else None
+    # ---- tables
 
-    def apply_net_changes(self, changes: NetChanges) -> Applied:
-        return apply_net_changes(self, self.opened_changelog, changes)
+    def find(self, table: TableName) -> TableFound | None:
+        return self.tables.find(table)
 
-    def apply_newest(self, changes: NewestChanges) -> Applied:
-        return apply_newest(self, self.opened_changelog, changes)
+    def list_tables(self, job: str) -> list[TableName]:
+        return self.tables.list_tables(job)
 
-    def unreadable_rows(self, scan: LogScan, plan: ReadPlan, limit: int) -> list[BadRow]:
-        with self.session() as session:
-            return unreadable_rows(self.opened_changelog, session, scan, plan, limit)
+    def snapshot_id(self, table: TableName) -> int | None:
+        return self.tables.snapshot_id(table)
+
+    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
+        self.tables.create(table, columns, stamp)
+
+    def drop(self, table: TableName) -> None:
+        self.tables.drop(table)
+
+    def rename(self, old: TableName, new: TableName) -> None:
+        self.tables.rename(old, new)
+
+    def truncate(self, table: TableName, stamp: Stamp) -> None:
+        self.tables.truncate(table, stamp)
+
+    def stamp(self, table: TableName, stamp: Stamp) -> None:
+        self.tables.stamp(table, stamp)
+
+    def create_database(self, schema: str) -> None:
+        self.catalog.create_database(schema)
+
+    def drop_database(self, schema: str) -> None:
+        self.catalog.drop_database(schema)
+
+    # ---- columns
+
+    def columns(self, table: TableName) -> dict[str, str]:
+        return self.tables.columns(table)
+
+    def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
+        self.tables.change_columns(table, changes, stamp)
+
+    def fill_column(self, table: TableName, column: LakeColumn, fill: Fill, stamp: Stamp) -> None:
+        self.spark_writer.fill_column(table, column, fill, stamp)
+
+    def convert_column(
+        self, table: TableName, old: str, column: LakeColumn, conversion: ColumnConversion, stamp: Stamp
+    ) -> None:
+        self.spark_writer.convert_column(table, old, column, conversion, stamp)
+
+    # ---- rows
+
+    def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None = None) -> None:
+        self.upserts.upsert(table, changes, stamp, appended)
+
+    def delete_where(self, table: TableName, where: Sequence[Condition], stamp: Stamp) -> None:
+        self.spark_writer.delete_where(table, where, stamp)
+
+    def read(self, table: TableName, columns: Sequence[str], as_of: int | None = None) -> Iterator[pa.RecordBatch]:
+        return self.tables.read(table, columns, as_of)
+
+    # ---- full reads
+
+    def load_note(self, table: TableName) -> LoadNote | None:
+        return self.loads.load_note(table)
+
+    def begin_load(self, table: TableName, note: LoadNote) -> None:
+        self.loads.begin_load(table, note)
+
+    def load(
+        self,
+        table: TableName,
+        columns: Sequence[LakeColumn],
+        read: ReadParts,
+        parts: int,
+        note: Callable[[int, int], LoadNote],
+    ) -> LoadNote:
+        return self.loads.load(table, columns, read, parts, note)
+
+    def finish_load(self, table: TableName, stamp: Stamp) -> None:
+        self.loads.finish_load(table, stamp)
+
+    # ---- maintenance
+
+    def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> list[str]:
+        return self.maintenance.look_after(table, policy, now)
+
+    def file_places(self) -> Sequence[FilePlace]:
+        return self.maintenance.file_places()
+
+    def remove_orphans(self, table: TableName, older_than: float, places: Sequence[FilePlace]) -> int:
+        return self.maintenance.remove_orphans(table, older_than, places)

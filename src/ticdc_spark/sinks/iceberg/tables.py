@@ -4,15 +4,14 @@ The Java API does in one commit what SQL does in several: a table appears togeth
 change of columns. Tables are merge-on-read; each has a location of its own, since a renamed table keeps its files.
 """
 
-import json
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any
 from uuid import uuid4
 
+import pyarrow as pa
 from py4j.protocol import Py4JJavaError
-from pyspark.sql.types import StructType
 
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
@@ -20,7 +19,7 @@ from ticdc_spark.names import unescape
 from ticdc_spark.sinks.base import ColumnChanges, Stamp, TableFound
 from ticdc_spark.sinks.history import Note
 from ticdc_spark.sinks.iceberg.catalog import NAMESPACE, IcebergCatalog
-from ticdc_spark.sinks.iceberg.faults import faults, quote
+from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.partitions import partition_columns
 from ticdc_spark.sinks.iceberg.java import NestedField, to_schema
 from ticdc_spark.sinks.iceberg.stamps import (
@@ -32,6 +31,7 @@ from ticdc_spark.sinks.iceberg.stamps import (
     summary,
     unseen,
 )
+from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
@@ -41,72 +41,79 @@ _PAUSE_S = 0.1
 """Between two of them, and longer each time."""
 
 
-class IcebergTables(IcebergCatalog):
+class IcebergTables:
     """The tables of a catalog: what is looked up, created, changed and stamped there."""
+
+    def __init__(self, catalog: IcebergCatalog) -> None:
+        self.catalog = catalog
 
     def find(self, table: TableName) -> TableFound | None:
         with faults(f"the history of {table} cannot be read"):
-            loaded = self.find_table(table)
-            return None if loaded is None else find_stamp(self.iceberg, loaded)
+            loaded = self.catalog.find_table(table)
+            return None if loaded is None else find_stamp(self.catalog.iceberg, loaded)
 
     def list_tables(self, job: str) -> list[TableName]:
         found: list[TableName] = []
-        with faults(f"catalog {self.catalog!r} cannot be listed"):
-            for namespace in self.java_catalog.listNamespaces():
+        with faults(f"catalog {self.catalog.name!r} cannot be listed"):
+            for namespace in self.catalog.java_catalog.listNamespaces():
                 schema = str(namespace.level(0))
                 if schema == NAMESPACE or namespace.length() != 1:
                     continue
-                for identifier in self.java_catalog.listTables(namespace):
-                    stamp = find_stamp(self.iceberg, self.java_catalog.loadTable(identifier)).stamp
+                for identifier in self.catalog.java_catalog.listTables(namespace):
+                    stamp = find_stamp(self.catalog.iceberg, self.catalog.java_catalog.loadTable(identifier)).stamp
                     if stamp is not None and stamp.job == job:
                         found.append((unescape(schema), unescape(str(identifier.name()))))
         return found
 
     def snapshot_id(self, table: TableName) -> int | None:
         with faults(f"table {table} cannot be read"):
-            place = place_of(self.load_table(table))
+            place = place_of(self.catalog.load_table(table))
             return None if place is None else place[0]
 
     def columns(self, table: TableName) -> dict[str, str]:
         with faults(f"the columns of {table} cannot be read"):
-            return self.columns_of(self.load_table(table))
+            return self.catalog.columns_of(self.catalog.load_table(table))
 
-    def columns_of(self, loaded: Any) -> dict[str, str]:
-        """Lake column names of a loaded table to their types, as Spark SQL names them."""
-        struct = self.iceberg.spark.SparkSchemaUtil.convert(loaded.schema())
-        return {field.name: field.dataType.simpleString() for field in StructType.fromJson(json.loads(struct.json()))}
+    def read(self, table: TableName, columns: Sequence[str], as_of: int | None) -> Iterator[pa.RecordBatch]:
+        """See ``sinks.base.Reads``."""
+        with faults(f"table {table} cannot be read"), self.catalog.session() as session:
+            reader = session.read if as_of is None else session.read.option("snapshot-id", str(as_of))
+            found = reader.table(self.catalog.sql_name(table)).select(*map(quote, columns)).toArrow()
+        yield from found.to_batches()
 
     def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
-        self.create_database(table[0])
+        self.catalog.create_database(table[0])
         with faults(f"table {table} cannot be created"):
-            spec = self.iceberg.PartitionSpec.unpartitioned()
-            properties = self.java.util.HashMap()
-            for key, value in self.properties.items():
+            spec = self.catalog.iceberg.PartitionSpec.unpartitioned()
+            properties = self.catalog.java.util.HashMap()
+            for key, value in self.catalog.properties.items():
                 properties.put(key, value)
-            location = f"{self.warehouse}/{_path(table)}"
-            transaction = self.java_catalog.newCreateTableTransaction(
-                self.identifier(table), self._schema(columns), spec, location, properties
+            location = f"{self.catalog.warehouse}/{_path(table)}"
+            transaction = self.catalog.java_catalog.newCreateTableTransaction(
+                self.catalog.identifier(table), self.catalog.schema_of(columns), spec, location, properties
             )
             append_stamp(transaction, stamp)
             self._put_properties(transaction, stamp, None)
-            self.fence()
+            self.catalog.fence()
             transaction.commitTransaction()
 
     def drop(self, table: TableName) -> None:
         with faults(f"table {table} cannot be dropped"):
-            if self.exists(table):
-                self.fence()
-                self.java_catalog.dropTable(self.identifier(table), True)
+            if self.catalog.exists(table):
+                self.catalog.fence()
+                self.catalog.java_catalog.dropTable(self.catalog.identifier(table), True)
 
     def rename(self, old: TableName, new: TableName) -> None:
-        self.create_database(new[0])
+        self.catalog.create_database(new[0])
         with faults(f"table {old} cannot be renamed to {new}"):
-            self.fence()
-            self.java_catalog.renameTable(self.identifier(old), self.identifier(new))
+            self.catalog.fence()
+            self.catalog.java_catalog.renameTable(self.catalog.identifier(old), self.catalog.identifier(new))
 
     def truncate(self, table: TableName, stamp: Stamp) -> None:
         def put(_: Any, transaction: Any) -> None:
-            delete = transaction.newDelete().deleteFromRowFilter(self.iceberg.expressions.Expressions.alwaysTrue())
+            delete = transaction.newDelete().deleteFromRowFilter(
+                self.catalog.iceberg.expressions.Expressions.alwaysTrue()
+            )
             for key, value in summary(stamp).items():
                 delete.set(key, value)
             delete.commit()
@@ -136,9 +143,9 @@ class IcebergTables(IcebergCatalog):
         update.commit()
         update = transaction.updateSchema()
         for column in changes.promote:
-            update.updateColumn(column.name, self._type(column))
+            update.updateColumn(column.name, self.catalog.type_of(column))
         for column in changes.add:
-            update.addColumn(column.name, self._type(column))
+            update.addColumn(column.name, self.catalog.type_of(column))
         for before, name in zip(("", *changes.order), changes.order, strict=False):
             if before:
                 update.moveAfter(name, before)
@@ -150,12 +157,12 @@ class IcebergTables(IcebergCatalog):
         """Iceberg drops no column that a table is partitioned by. Raises: DecisionNeeded"""
         if not names or loaded.spec().isUnpartitioned():
             return
-        columns = {field.id: field.name for field in to_schema(self.iceberg, loaded.schema()).fields}
-        spec = str(self.iceberg.PartitionSpecParser.toJson(loaded.spec()))
+        columns = {field.id: field.name for field in to_schema(self.catalog.iceberg, loaded.schema()).fields}
+        spec = str(self.catalog.iceberg.PartitionSpecParser.toJson(loaded.spec()))
         for column, field in partition_columns(spec, columns):
             if column in names:
-                name = self.sql_name(table)
-                catalog = quote(self.catalog)
+                name = self.catalog.sql_name(table)
+                catalog = quote(self.catalog.name)
                 called = f"CALL {catalog}.system.rewrite_data_files(table => '{name.removeprefix(catalog)[1:]}'"
                 options = "options => map('rewrite-all', 'true', 'remove-dangling-deletes', 'true')"
                 message = (
@@ -174,12 +181,12 @@ class IcebergTables(IcebergCatalog):
 
         Raises: DecisionNeeded where Iceberg wants a value there, Py4JJavaError
         """
-        schema = to_schema(self.iceberg, loaded.schema())
+        schema = to_schema(self.catalog.iceberg, loaded.schema())
         keys = {column.name for column in columns if column.key}
         required = [field for field in schema.fields if field.required and field.name not in keys]
         if not required:
             return schema.fields
-        name = self.sql_name(table)
+        name = self.catalog.sql_name(table)
         if fixed := [quote(field.name) for field in required if field.id in schema.identifier_field_ids]:
             message = (
                 f"column {fixed[0]} of {name} is an identifier field, which holds no NULL, and it is not in the key of "
@@ -190,25 +197,10 @@ class IcebergTables(IcebergCatalog):
         update = loaded.updateSchema()
         for field in required:
             update.makeColumnOptional(field.name)
-        self.fence()
+        self.catalog.fence()
         update.commit()
         log.warning("columns of %s may hold NULL from now on: %s", name, ", ".join(field.name for field in required))
-        return to_schema(self.iceberg, loaded.schema()).fields
-
-    def create_database(self, schema: str) -> None:
-        with faults(f"namespace {schema!r} cannot be created"):
-            namespace = self.namespace(schema)
-            with self._creating:  # tables of one new schema are created side by side
-                if not self.java_catalog.namespaceExists(namespace):
-                    self.fence()
-                    self.java_catalog.createNamespace(namespace)
-
-    def drop_database(self, schema: str) -> None:
-        with faults(f"namespace {schema!r} cannot be dropped"):
-            namespace = self.namespace(schema)
-            if self.java_catalog.namespaceExists(namespace) and not self.java_catalog.listTables(namespace):
-                self.fence()
-                self.java_catalog.dropNamespace(namespace)
+        return to_schema(self.catalog.iceberg, loaded.schema()).fields
 
     def change(
         self, table: TableName, stamp: Stamp, put: Callable[[Any, Any], None], *, replaces_all: bool = False
@@ -220,14 +212,14 @@ class IcebergTables(IcebergCatalog):
         Raises: Py4JJavaError; CommitFailedException where other writers were faster each time
         """
         for left in reversed(range(_TRIES)):
-            loaded = self.load_table(table)
+            loaded = self.catalog.load_table(table)
             transaction = loaded.newTransaction()
             # Iceberg puts a commit on top of another writer's, and the properties would name a wrong place. It does not
             # do so with a change of a schema, though it changes nothing.
             transaction.updateSchema().commit()
             put(loaded, transaction)
-            self._put_properties(transaction, stamp, read_note(self.iceberg, loaded), replaces_all=replaces_all)
-            self.fence()
+            self._put_properties(transaction, stamp, read_note(self.catalog.iceberg, loaded), replaces_all=replaces_all)
+            self.catalog.fence()
             try:
                 transaction.commitTransaction()
             except Py4JJavaError as error:
@@ -241,7 +233,7 @@ class IcebergTables(IcebergCatalog):
         """``note``: the properties before."""
         now = transaction.table()
         place = place_of(now)
-        others = frozenset[str]() if replaces_all else unseen(self.iceberg, now, place, note, stamp.seen)
+        others = frozenset[str]() if replaces_all else unseen(self.catalog.iceberg, now, place, note, stamp.seen)
         set_properties(transaction, place, stamp, others)
 
 

@@ -15,11 +15,12 @@ from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import FilePlace, UpkeepPolicy
 from ticdc_spark.sinks.history import Note
-from ticdc_spark.sinks.iceberg.faults import faults, text_literal
+from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog
+from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.java import Snapshot
-from ticdc_spark.sinks.iceberg.loads import IcebergLoads
 from ticdc_spark.sinks.iceberg.places import catalog_places, places_in
 from ticdc_spark.sinks.iceberg.stamps import MARK, note_of
+from ticdc_spark.spark.sql import text_literal
 
 TARGET_BYTES = 512 << 20
 """Of data files, as Iceberg's procedure has it."""
@@ -59,13 +60,16 @@ class Metadata(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
         return next((one for one in self.snapshots if one.snapshot_id == self.current_snapshot_id), None)
 
 
-class IcebergUpkeep(IcebergLoads):
+class IcebergUpkeep:
     """Compaction, expiry of snapshots and removal of orphaned files."""
+
+    def __init__(self, catalog: IcebergCatalog) -> None:
+        self._catalog = catalog
 
     def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> list[str]:
         done: list[str] = []
-        with faults(f"upkeep of {table} fails"), self.session() as session:
-            loaded = self.find_table(table)
+        with faults(f"upkeep of {table} fails"), self._catalog.session() as session:
+            loaded = self._catalog.find_table(table)
             metadata = Metadata() if loaded is None else self._metadata(loaded)
             if (current := metadata.current) is None:
                 return []
@@ -83,7 +87,7 @@ class IcebergUpkeep(IcebergLoads):
                         f"{row.rewritten_delete_files_count} files of deletes became {row.added_delete_files_count}"
                     )
             if done:
-                loaded = self.load_table(table)
+                loaded = self._catalog.load_table(table)
                 metadata = self._metadata(loaded)
             expired = self._expire(loaded, metadata, policy, now)
             if expired:
@@ -91,12 +95,12 @@ class IcebergUpkeep(IcebergLoads):
         return done
 
     def file_places(self) -> Sequence[FilePlace]:
-        return catalog_places(self)
+        return catalog_places(self._catalog)
 
     def remove_orphans(self, table: TableName, older_than: float, places: Sequence[FilePlace]) -> int:
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(older_than))
-        with faults(f"upkeep of {table} fails"), self.session() as session:
-            name, location = self.sql_name(table), str(self.load_table(table).location())
+        with faults(f"upkeep of {table} fails"), self._catalog.session() as session:
+            name, location = self._catalog.sql_name(table), str(self._catalog.load_table(table).location())
             others = [place for place in places_in(location, places) if place.owner != name]
             if others:
                 raise SinkFault(
@@ -108,12 +112,12 @@ class IcebergUpkeep(IcebergLoads):
 
     def _call(self, session: SparkSession, procedure: str, table: TableName, more: str = "") -> list[Row]:
         """Call a procedure of Iceberg for a table; ``more``: further arguments."""
-        name = text_literal(self.sql_name(table).split(".", 1)[1])
-        self.fence()
-        return session.sql(f"CALL {self.catalog}.system.{procedure}(table => {name}{more})").collect()
+        name = text_literal(self._catalog.sql_name(table).split(".", 1)[1])
+        self._catalog.fence()
+        return session.sql(f"CALL {self._catalog.name}.system.{procedure}(table => {name}{more})").collect()
 
     def _metadata(self, loaded: Any) -> Metadata:
-        text = str(self.iceberg.TableMetadataParser.toJson(loaded.operations().current()))
+        text = str(self._catalog.iceberg.TableMetadataParser.toJson(loaded.operations().current()))
         return msgspec.json.decode(text, type=Metadata)
 
     def _expire(self, loaded: Any, metadata: Metadata, policy: UpkeepPolicy, now: float) -> int:
@@ -127,7 +131,7 @@ class IcebergUpkeep(IcebergLoads):
         update = loaded.expireSnapshots().expireOlderThan(0)
         for snapshot in sorted(gone):
             update = update.expireSnapshotId(snapshot)
-        self.fence()
+        self._catalog.fence()
         update.commit()
         return len(gone)
 

@@ -1,19 +1,11 @@
-"""Control events: what the driver reads of a landed batch. A row of the log's control bucket is decoded once, here.
-
-Row changes themselves stay in the log; of them the driver reads one summary a task, partition, table and schema key.
-"""
+"""Control events: what the driver reads of a batch. Row changes stay in the topic; of them it reads summaries."""
 
 from collections.abc import Sequence
-from typing import Any, TypeAlias, assert_never
+from typing import TypeAlias, assert_never
 
 import msgspec
 
 from ticdc_spark.model import Bootstrap, Envelope, Event, Rejected, SchemaChange, Table
-
-SCHEMA_IDS = "schema_ids"
-"""Kind of the control events that name registered schemas."""
-SCHEMA_BLOCK = "schema_block"
-"""Kind of the control events that have the table of a schema block; ``commit_ts`` is that of its first row."""
 
 
 class RowCounts(msgspec.Struct):
@@ -23,16 +15,38 @@ class RowCounts(msgspec.Struct):
     """Above the table's ``replay_below``; ``min_ts`` and ``max_ts`` are theirs."""
     min_ts: int = 2**63 - 1
     max_ts: int = 0
+    first: int = 2**63 - 1
+    """The lowest offset of ``rows``."""
+    end: int = 0
+    """One more than the highest offset of ``rows``."""
+    bytes: int = 0
+    """About the bytes of their messages."""
     inserts: int = 0
     """Of ``rows``, those whose op is insert."""
     replays: int = 0
-    """Certain ones: left out of the log."""
+    """Certain ones."""
     late: int = 0
-    """At or below it, and no certain replay."""
-    old_at: int = 2**63 - 1
-    """The lowest offset of a row that may have been applied before; none: beyond every offset."""
+    """At or below ``replay_below``, and no certain replay."""
+    late_first: int = 2**63 - 1
+    late_end: int = 0
+    """The offsets [late_first, late_end) of ``late``."""
+    late_ts: int = 2**63 - 1
+    late_upto: int = 0
+    """The lowest and the highest commit_ts of ``late``."""
     hidden: bool = False
     """Whether some do not carry their commit_ts."""
+
+    def take(self, rows: int, lowest: int, highest: int, first: int, last: int) -> None:
+        """Count rows of these commit timestamps and offsets."""
+        self.rows += rows
+        self.min_ts, self.max_ts = min(self.min_ts, lowest), max(self.max_ts, highest)
+        self.first, self.end = min(self.first, first), max(self.end, last + 1)
+
+    def take_late(self, ts: int, offset: int) -> None:
+        """Count a row that may be late."""
+        self.late += 1
+        self.late_ts, self.late_upto = min(self.late_ts, ts), max(self.late_upto, ts)
+        self.late_first, self.late_end = min(self.late_first, offset), max(self.late_end, offset + 1)
 
 
 class SchemaIds(msgspec.Struct, frozen=True):
@@ -70,7 +84,7 @@ def left_out(opened: Sequence[Event]) -> LeftOut:
     return LeftOut("left out by skip-messages; it can be read", tuple(tables), commit_ts)
 
 
-class Place(msgspec.Struct, frozen=True, kw_only=True):
+class Place(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     """Where an event stands; ``offset`` is -1 where it stands for several messages."""
 
     topic: str
@@ -98,11 +112,13 @@ class BootstrapRead(Place, frozen=True, kw_only=True):
 
 
 class RowsRead(Place, frozen=True, kw_only=True):
-    """Row changes of one table and schema key, of one partition and task."""
+    """Row changes of one table and schema key, in a stretch of one partition."""
 
     schema: str
     table: str
     schema_key: str
+    sent: tuple[str, str]
+    """(schema, table) as messages have it."""
     summary: RowCounts
 
 
@@ -147,55 +163,6 @@ ControlEvent: TypeAlias = (
     | SchemaIdsRead
     | SchemaBlockRead
 )
-
-
-class Control(msgspec.Struct, frozen=True, kw_only=True):
-    """A row of the change log's control bucket, as it is stored."""
-
-    kind: str
-    topic: str
-    partition: int
-    offset: int
-    seq: int
-    schema: str
-    table: str
-    schema_key: str | None
-    commit_ts: int
-    control: str | None
-
-
-def read_control(row: Control) -> ControlEvent:
-    """Decode a row of the control bucket."""
-    place: dict[str, Any] = {
-        "topic": row.topic,
-        "partition": row.partition,
-        "offset": row.offset,
-        "seq": row.seq,
-    }
-    text = row.control or ""
-    match row.kind:
-        case "watermark":
-            return WatermarkRead(**place, commit_ts=row.commit_ts)
-        case "ddl":
-            return DdlRead(**place, change=msgspec.json.decode(text, type=SchemaChange))
-        case "bootstrap":
-            return BootstrapRead(**place, table=msgspec.json.decode(text, type=Bootstrap).table)
-        case "rejected":
-            return MessageRejected(**place, reason=msgspec.json.decode(text, type=Rejected).reason)
-        case "skipped":
-            left = msgspec.json.decode(text, type=LeftOut)
-            return MessageSkipped(**place, reason=left.reason, tables=left.tables, commit_ts=left.commit_ts)
-        case "summary":
-            of: dict[str, Any] = {"schema": row.schema, "table": row.table, "schema_key": row.schema_key or ""}
-            return RowsRead(**place, **of, summary=msgspec.json.decode(text, type=RowCounts))
-        case _ if row.kind == SCHEMA_IDS:
-            return SchemaIdsRead(**place, ids=msgspec.json.decode(text, type=SchemaIds))
-        case _ if row.kind == SCHEMA_BLOCK:
-            of = {"schema": row.schema, "table": row.table, "schema_key": row.schema_key or ""}
-            held = msgspec.json.decode(text, type=Table)
-            return SchemaBlockRead(**place, **of, commit_ts=row.commit_ts, held=held)
-    message = f"a row of kind {row.kind!r} is no control event"
-    raise AssertionError(message)
 
 
 def table_of(event: ControlEvent) -> tuple[str, str] | None:

@@ -13,19 +13,17 @@ import pyarrow.compute as pc
 from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.errors import MessageError
 from ticdc_spark.spark.decode.versions import ReadPlan, Version, cells_of, moved_rows, read_new, read_old
-from ticdc_spark.spark.tasks import ArrowTask, Counter, in_worker
+from ticdc_spark.spark.tasks import UNREADABLE, ArrowTask, Counter, in_worker
 from ticdc_spark.spark.types import Cells, LakeColumn, Typed, arrow_type, to_arrow
 
 OP, TS, ORDER, SEQ, BAD = "_ticdc_op", "_ticdc_ts", "_ticdc_offset", "_ticdc_seq", "_ticdc_bad"
 META_DDL = f"`{OP}` string, `{TS}` bigint, `{ORDER}` bigint, `{SEQ}` int, `{BAD}` string"
 """``op``: d, i or u (u where the protocol does not distinguish); ``bad``: JSON of ``BadRow``."""
-LOG_COLUMNS = (
+RAW_COLUMNS = (
     *("topic", "partition", "offset", "seq", "op", "schema_key", "commit_ts", "partial", "before", "after"),
     *("checksum", "corrupted"),
 )
 """What the function takes of the change log, in this order."""
-
-UNREADABLE = "ticdc-unreadable-row"
 
 
 class BadRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +44,7 @@ def rows_ddl(columns: Sequence[LakeColumn]) -> str:
 
 
 def read_rows(plan: ReadPlan, zeros: Counter | None = None) -> ArrowTask:
-    """Return the function for ``mapInArrow``: ``LOG_COLUMNS`` of one table to ``rows_ddl(plan.columns)``.
+    """Return the function for ``mapInArrow``: ``RAW_COLUMNS`` of one table to ``rows_ddl(plan.columns)``.
 
     ``zeros`` counts the zero and impossible dates that became NULL.
     """

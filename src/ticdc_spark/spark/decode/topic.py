@@ -23,7 +23,6 @@ from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Bootstrap, Message, Offsets, SchemaChange, Table
 from ticdc_spark.protocols import canonical, decoder, protocol
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.spark.decode.schema_events import head
 from ticdc_spark.spark.session.session import coordinates, open_session
 from ticdc_spark.spark.sources.base import Source
 from ticdc_spark.spark.sources.faults import source_faults
@@ -33,7 +32,7 @@ from ticdc_spark.spark.tasks import ArrowTask, in_worker
 from ticdc_spark.streams.detect import detect
 from ticdc_spark.streams.event_lines import EventLine, event_line
 from ticdc_spark.streams.reader import EventReader
-from ticdc_spark.wire.confluent import schema_id
+from ticdc_spark.wire.confluent import head, schema_id
 
 EVENTS = pa.schema(
     [

@@ -22,7 +22,13 @@ _PATIENCE = 60.0
 _OWN_PATIENCE = "spark.scheduler.maxRegisteredResourcesWaitingTime"
 """Where a user gives this Spark setting more time than that, a cluster may take it, too: it may add machines first."""
 _GROUP = "ticdc-spark-first-task"
-_DRIVER_ONLY = ("ticdc_spark.cli", "ticdc_spark.operate", "ticdc_spark.replicate", "ticdc_spark.changefeed")
+_DRIVER_ONLY = (
+    "ticdc_spark.cli",
+    "ticdc_spark.operate",
+    "ticdc_spark.replicate",
+    "ticdc_spark.changefeed",
+    "ticdc_spark.sinks.iceberg.state",  # by PyIceberg, which tasks do not have
+)
 _LAZY = ("confluent_kafka", "pymysql", "ticdc_spark.clients.registry", "ticdc_spark.clients.mysql")
 """What tasks import only when they need it."""
 

@@ -21,8 +21,8 @@ _OWN = "ticdc-spark"
 _FOLDERS = ("ticdc-spark-tasks", "ticdc-spark-packages")
 """The archives' folders where a task runs: this package's, and that of what it imports, which is large and changes
 seldom."""
-_OF_SPARK = {"pyspark", "py4j"}
-"""What Spark brings to its workers itself."""
+_STAYS = {"pyspark", "py4j", "pyiceberg"}
+"""What Spark brings to its workers itself, and what only the driver needs."""
 _REQUIREMENT = re.compile(r"\s*([\w.-]+)\s*(?:\[([^\]]*)\])?([^;]*)(?:;(.*))?", re.DOTALL)
 _EXTRA = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
 _LEFT_OUT = {"tests", "include"}
@@ -115,7 +115,7 @@ def _installed() -> Iterator[Distribution]:
     given: set[str] = {_OWN}
     while waiting:
         name, extra = waiting.pop()
-        if (name, extra) in seen or name in _OF_SPARK:
+        if (name, extra) in seen or name in _STAYS:
             continue
         seen.add((name, extra))
         try:

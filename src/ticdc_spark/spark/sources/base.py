@@ -40,9 +40,13 @@ class Source(Protocol):
     def end_offsets(self) -> Offsets:
         """Exclusive end offset now, for each partition that exists now."""
 
-    def notes(self, read: Offsets) -> dict[str, str]:
-        """What must still be so when the source is read on after ``read``, by what it is called in messages: the ids
-        of topics, or how many messages a recording held below those offsets."""
+    def offsets_since(self, commit_ts: int) -> Offsets:
+        """For each partition that exists now, an offset before which no row of a commit timestamp, or of a later one,
+        was sent: by the times of messages where there are some, with time to spare for clocks that differ."""
+
+    def notes(self, read: Offsets) -> dict[tuple[str, str], str]:
+        """What must still be so when the source is read on after ``read``, by topic and what it is called in messages:
+        the ids of topics, or how many messages a recording held below those offsets."""
 
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         """Cut the backlog [start, end) to about ``max_rows`` and ``max_bytes`` of keys and values.
@@ -51,8 +55,8 @@ class Source(Protocol):
         behind moves by at least one offset. Gives an end for every partition of ``end``.
         """
 
-    def read(self, start: Offsets, end: Offsets) -> Any:
-        """Read [start, end) of each partition of ``end``, in no order, as the change log of the job's sink takes it.
+    def read(self, start: Offsets, end: Offsets, session: Any = None) -> Any:
+        """Read [start, end) of each partition of ``end``, in no order, as a DataFrame (``session``: of that session).
 
         A partition that ``start`` lacks is read from its beginning; a partition that ``end`` lacks is not read.
 

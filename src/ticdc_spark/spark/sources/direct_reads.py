@@ -1,5 +1,5 @@
 """Reading Kafka without Spark's reader: few messages by the driver, as a task costs more than they do; many by tasks in
-Python, which land them, so that they do not go through Spark's rows.
+Python, so that they do not go through Spark's rows.
 
 Offsets are still listed by the client in Spark's JVM. What librdkafka cannot do, Spark's reader does: an option that it
 does not know is no error here, and neither is a broker that it does not reach.

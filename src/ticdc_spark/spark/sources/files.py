@@ -43,11 +43,11 @@ class RecordedTopicSource:
         """Offset after the last of each partition."""
         return ends_of(spans(self._files()))
 
-    def notes(self, read: Offsets) -> dict[str, str]:
+    def notes(self, read: Offsets) -> dict[tuple[str, str], str]:
         """See ``Source``. A file that fills a gap in what was read is noticed by the number of messages there."""
         held = spans(self._files())
         return {
-            f"the number of messages below offset {offset} of topic {topic}, partition {partition}": str(
+            (topic, f"the number of messages below offset {offset} of topic {topic}, partition {partition}"): str(
                 sum(_below(span, offset) for span in held.get((topic, partition), ()))
             )
             for (topic, partition), offset in read.items()
@@ -70,13 +70,16 @@ class RecordedTopicSource:
         }
         return fair_cut(backlog, end, max_rows, max_bytes)
 
-    def read(self, start: Offsets, end: Offsets) -> DataFrame:
+    def offsets_since(self, commit_ts: int) -> Offsets:
+        return self.beginning_offsets()  # what is recorded may have been converted, at any time
+
+    def read(self, start: Offsets, end: Offsets, session: SparkSession | None = None) -> DataFrame:
         """Read the files that overlap; a large one in several tasks (a ``.gz`` file only from its start, in one)."""
         parts = self.read_parts(start, end)
         if parts is None:
-            return self._spark.createDataFrame([], MESSAGES)
+            return (session or self._spark).createDataFrame([], MESSAGES)
         # By tasks in Python: Spark's readers know no line's number.
-        return self._spark.range(0, parts.number, 1, parts.number).mapInArrow(parts.read, MESSAGES)
+        return (session or self._spark).range(0, parts.number, 1, parts.number).mapInArrow(parts.read, MESSAGES)
 
     def read_parts(self, start: Offsets, end: Offsets) -> Parts | None:
         pieces = self._pieces(start, end)

@@ -17,6 +17,7 @@ from pyspark.sql import functions as f
 
 from ticdc_spark.errors import SourceFault, UsageError
 from ticdc_spark.model import Offsets, TopicPartition
+from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.spark.sources.base import KeyValue, OffsetRange, check_start, fair_cut
 from ticdc_spark.spark.sources.direct_reads import DirectReads
 from ticdc_spark.spark.sources.faults import keys_and_values
@@ -28,6 +29,9 @@ _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
 
 _ASSUMED_BYTES = 1024
 """A message's size where no sample could be taken."""
+
+_CLOCKS_DIFFER_MS = 600_000
+"""How much the clock of a producer or broker may be behind that of the database."""
 
 _SAMPLED_PARTITIONS = 16
 """The longest backlogs are sampled; the others' messages are taken to be of the same size."""
@@ -80,10 +84,11 @@ class KafkaTopicSource:
         """Offset after the last message (with ``read_committed``: the last stable one), by partition."""
         return self._ask(lambda consumer: self._offsets(consumer.endOffsets(self._partitions(consumer))))
 
-    def notes(self, read: Offsets) -> dict[str, str]:
+    def notes(self, read: Offsets) -> dict[tuple[str, str], str]:
         """See ``Source``: the topics' ids, which change when one is deleted and created again."""
         topics = sorted({topic for topic, _ in read})
-        return self._ask(lambda _: {f"the id of topic {name}": number for name, number in self._ids(topics).items()})
+        ids = self._ask(lambda _: self._ids(topics))
+        return {(name, f"the id of topic {name}"): number for name, number in ids.items()}
 
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         """Cut a backlog by offsets; a message's bytes come from a small sample at ``start`` of each partition."""
@@ -99,9 +104,26 @@ class KafkaTopicSource:
         }
         return fair_cut(backlog, end, max_rows, max_bytes)
 
-    def read(self, start: Offsets, end: Offsets) -> DataFrame:
+    def offsets_since(self, commit_ts: int) -> Offsets:
+        millis = max(0, tso_physical_ms(commit_ts) - _CLOCKS_DIFFER_MS)
+        beginning, ends = self.beginning_offsets(), self.end_offsets()
+
+        def ask(consumer: Any) -> Offsets:
+            jvm: Any = self._spark._jvm
+            times = jvm.java.util.HashMap()
+            for place in beginning:
+                times.put(jvm.org.apache.kafka.common.TopicPartition(*place), millis)
+            found = consumer.offsetsForTimes(times)
+            return {
+                (at.topic(), at.partition()): ends[at.topic(), at.partition()] if one is None else int(one.offset())
+                for at, one in found.items()
+            }
+
+        return beginning | self._ask(ask)
+
+    def read(self, start: Offsets, end: Offsets, session: SparkSession | None = None) -> DataFrame:
         """Read with Spark's batch Kafka source; large partitions are split over the cores."""
-        spark = self._spark
+        spark = session or self._spark
         first = check_start(start, end, self.beginning_offsets(), self.end_offsets())
         if not first:
             # A plan of the same columns that needs no broker.

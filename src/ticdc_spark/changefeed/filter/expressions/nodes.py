@@ -21,7 +21,6 @@ microseconds."""
 Evaluate: TypeAlias = Callable[[Row], Any]
 
 NUMERIC = ("int", "decimal", "real")
-TEMPORAL = ("date", "datetime", "time")
 MOMENTS = ("date", "datetime")
 
 

@@ -355,7 +355,3 @@ _KNOWN = frozenset(
     )
 )
 """Functions that are called by name; the others have syntax of their own."""
-
-
-def _refuse(what: str) -> Node:
-    raise Unsupported(what)

@@ -1,6 +1,6 @@
-"""Net changes of one table, written by the task that reads them: data files and the keys whose old rows must go.
+"""Net changes of one table, written by the task that has them: data files and the keys whose old rows must go.
 
-One task does a table's whole stretch, so what it finds is exact, and no row goes through Spark. What is left to do is
+A task has all events of its keys, so what it finds is exact, and no row goes through Spark. What is left to do is
 to look up where the old rows lie and to commit (``sinks.iceberg.rows.row_delta``).
 """
 
@@ -11,9 +11,8 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ticdc_spark.changes.columns import FIRST, OP
 from ticdc_spark.sinks.iceberg.files.partitions import NO_PARTITION, PartitionSpec, split
-from ticdc_spark.spark.decode.combine import combine, net
-from ticdc_spark.spark.decode.rows import BAD, OP
 from ticdc_spark.spark.storage import Storage, list_files, name_of, write_parquet
 from ticdc_spark.spark.tasks import ArrowTask, files_at
 from ticdc_spark.spark.types import LakeColumn, arrow_type
@@ -61,48 +60,37 @@ class Written(msgspec.Struct, frozen=True, kw_only=True):
     """One a partition."""
     keys: tuple[bytes, ...] = ()
     """The key columns of rows that may have an old one, as Arrow streams (``read_keys``)."""
-    unread: int = 0
-    """Rows that cannot be read: then nothing was written."""
 
 
 def write_rows(columns: Sequence[LakeColumn], files: DataFiles, *, may_append: bool) -> ArrowTask:
-    """Return a function over all typed rows of one table (``rows.rows_ddl``), to one row: ``Written``
-    in MessagePack (``read_written``).
+    """Return a function over the net changes of some keys, to one row: ``Written`` in MessagePack (``read_written``).
 
     ``may_append``: a key whose first event is an insert has no old row.
     """
     keys = [column.name for column in columns if column.key]
-    one_a_key = combine(keys, keep_first=may_append)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        tables = [pa.Table.from_batches([batch]) for batch in one_a_key(batches)]
-        written = Written()
-        if tables:
-            rows = pa.concat_tables(tables)
-            unread = len(rows) - rows.column(BAD).null_count
-            written = Written(unread=unread) if unread else _write(rows, may_append)
+        parts = list(batches)
+        written = _write(pa.Table.from_batches(parts)) if parts else Written()
         yield pa.RecordBatch.from_pylist([{"written": msgspec.msgpack.encode(written)}])
 
-    def _write(rows: pa.Table, may_append: bool) -> Written:
-        last, first_ops = net(rows, keys)
-        stays = pc.not_equal(last.column(OP), "d")
-        touched = last
+    def _write(net: pa.Table) -> Written:
+        touched, new = net.select(keys), net.select([column.name for column in columns])
         if may_append:
-            touched = last.filter(pc.not_equal(first_ops, "i"))
-        new = last.filter(stays).select([column.name for column in columns])
-        looked_up = (_keys_of(touched.select(keys)),) if len(touched) else ()
+            touched = touched.filter(pc.not_equal(net.column(FIRST), "i"))
+        new = new.filter(pc.not_equal(net.column(OP), "d"))
+        looked_up = (_keys_of(touched),) if len(touched) else ()
         return Written(files=tuple(write_files(new, columns, files)), keys=looked_up)
 
     return run
 
 
-def read_written(rows: Iterable[Mapping[str, bytes]]) -> Written:
+def read_written(parts: Iterable[bytes]) -> Written:
     """What tasks of ``write_rows`` gave, together."""
-    parts = [msgspec.msgpack.decode(row["written"], type=Written) for row in rows]
+    found = [msgspec.msgpack.decode(part, type=Written) for part in parts]
     return Written(
-        files=tuple(file for part in parts for file in part.files),
-        keys=tuple(keys for part in parts for keys in part.keys),
-        unread=sum(part.unread for part in parts),
+        files=tuple(file for part in found for file in part.files),
+        keys=tuple(keys for part in found for keys in part.keys),
     )
 
 

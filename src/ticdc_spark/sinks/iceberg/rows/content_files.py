@@ -5,31 +5,31 @@ from typing import Any
 
 import msgspec
 
+from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog
 from ticdc_spark.sinks.iceberg.files.data_files import DataFiles, WrittenFile
 from ticdc_spark.sinks.iceberg.files.manifests import LiveFile
 from ticdc_spark.sinks.iceberg.files.partitions import NO_PARTITION, to_partition
-from ticdc_spark.sinks.iceberg.tables import IcebergTables
 
 
-def data_file(sink: IcebergTables, loaded: Any, files: DataFiles, file: WrittenFile) -> Any:
+def data_file(catalog: IcebergCatalog, loaded: Any, files: DataFiles, file: WrittenFile) -> Any:
     """A new data file. Raises: Py4JError"""
-    builder = sink.iceberg.DataFiles.builder(loaded.specs().get(files.spec_id))
+    builder = catalog.iceberg.DataFiles.builder(loaded.specs().get(files.spec_id))
     path = f"{files.location}/{file.name}"
-    config = sink.iceberg.MetricsConfig.forTable(loaded)
-    return _described(sink, loaded, builder, files.spec_id, file.partition, path, file.size, file.footer, config)
+    config = catalog.iceberg.MetricsConfig.forTable(loaded)
+    return _described(catalog, loaded, builder, files.spec_id, file.partition, path, file.size, file.footer, config)
 
 
 def position_deletes(
-    sink: IcebergTables, loaded: Any, spec_id: int, partition: str, path: str, size: int, footer: bytes
+    catalog: IcebergCatalog, loaded: Any, spec_id: int, partition: str, path: str, size: int, footer: bytes
 ) -> Any:
     """A new file of position deletes. Raises: Py4JError"""
-    builder = sink.iceberg.FileMetadata.deleteFileBuilder(loaded.specs().get(spec_id)).ofPositionDeletes()
-    config = sink.iceberg.MetricsConfig.forPositionDelete(loaded)
-    return _described(sink, loaded, builder, spec_id, partition, path, size, footer, config)
+    builder = catalog.iceberg.FileMetadata.deleteFileBuilder(loaded.specs().get(spec_id)).ofPositionDeletes()
+    config = catalog.iceberg.MetricsConfig.forPositionDelete(loaded)
+    return _described(catalog, loaded, builder, spec_id, partition, path, size, footer, config)
 
 
 def _described(
-    sink: IcebergTables,
+    catalog: IcebergCatalog,
     loaded: Any,
     builder: Any,
     spec_id: int,
@@ -39,20 +39,20 @@ def _described(
     footer: bytes,
     config: Any,
 ) -> Any:
-    iceberg = sink.iceberg
+    iceberg = catalog.iceberg
     parquet = iceberg.shaded.org.apache.parquet
     converter = parquet.format.converter.ParquetMetadataConverter
     # Without these options it has no limit for the size of a footer, and refuses every one.
     options = parquet.ParquetReadOptions.builder(parquet.conf.PlainParquetConfiguration()).build()
-    read = converter(options).readParquetMetadata(sink.java.io.ByteArrayInputStream(footer), converter.NO_FILTER)
-    metrics = iceberg.parquet.ParquetUtil.footerMetrics(read, sink.java.util.stream.Stream.empty(), config)
+    read = converter(options).readParquetMetadata(catalog.java.io.ByteArrayInputStream(footer), converter.NO_FILTER)
+    metrics = iceberg.parquet.ParquetUtil.footerMetrics(read, catalog.java.util.stream.Stream.empty(), config)
     named = builder.withPath(path).withFormat("parquet").withFileSizeInBytes(size).withMetrics(metrics)
     if partition != NO_PARTITION:
-        named = named.withPartition(_parsed(sink, loaded, spec_id, partition, {"content": "data"}).partition())
+        named = named.withPartition(_parsed(catalog, loaded, spec_id, partition, {"content": "data"}).partition())
     return named.build()
 
 
-def delete_file(sink: IcebergTables, loaded: Any, files: DataFiles, file: LiveFile) -> Any:
+def delete_file(catalog: IcebergCatalog, loaded: Any, files: DataFiles, file: LiveFile) -> Any:
     """Deletes of one data file, without metrics, in three calls: there may be many. Raises: Py4JError"""
     text = {
         "content": "position-deletes",
@@ -65,10 +65,10 @@ def delete_file(sink: IcebergTables, loaded: Any, files: DataFiles, file: LiveFi
     if file.blob is not None:
         text |= {"content-offset": file.blob[0], "content-size-in-bytes": file.blob[1]}
     partition = to_partition(file.partition, files.specs[file.spec_id])
-    return _parsed(sink, loaded, file.spec_id, partition, text)
+    return _parsed(catalog, loaded, file.spec_id, partition, text)
 
 
-def _parsed(sink: IcebergTables, loaded: Any, spec_id: int, partition: str, text: Mapping[str, object]) -> Any:
+def _parsed(catalog: IcebergCatalog, loaded: Any, spec_id: int, partition: str, text: Mapping[str, object]) -> Any:
     unknown: dict[str, object] = {
         "file-path": "-",
         "file-format": "parquet",
@@ -76,5 +76,5 @@ def _parsed(sink: IcebergTables, loaded: Any, spec_id: int, partition: str, text
         "record-count": 1,
     }
     whole = {**unknown, **text, "spec-id": spec_id, "partition": msgspec.Raw(partition.encode())}
-    read = sink.iceberg.util.JsonUtil.mapper().readTree(msgspec.json.encode(whole).decode())
-    return sink.iceberg.ContentFileParser.fromJson(read, loaded.specs())
+    read = catalog.iceberg.util.JsonUtil.mapper().readTree(msgspec.json.encode(whole).decode())
+    return catalog.iceberg.ContentFileParser.fromJson(read, loaded.specs())

@@ -8,12 +8,12 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog
 from ticdc_spark.sinks.iceberg.files.manifests import LiveFile
 from ticdc_spark.sinks.iceberg.files.partitions import NO_PARTITION, to_partition
 from ticdc_spark.sinks.iceberg.files.vectors import write_puffin
 from ticdc_spark.sinks.iceberg.rows.content_files import delete_file, position_deletes
 from ticdc_spark.sinks.iceberg.rows.target import Target
-from ticdc_spark.sinks.iceberg.tables import IcebergTables
 from ticdc_spark.spark.storage import name_of, write_parquet
 from ticdc_spark.spark.tasks import files_at
 
@@ -37,16 +37,16 @@ class Deletes(msgspec.Struct, frozen=True, kw_only=True):
     """Of the files that were written."""
 
 
-def write_deletes(sink: IcebergTables, loaded: Any, to: Target, old: Places) -> Deletes:
+def write_deletes(catalog: IcebergCatalog, loaded: Any, to: Target, old: Places) -> Deletes:
     """Write the deletes of ``old``, which is not empty. Raises: OSError, Py4JError, SinkFault"""
-    return _write_positions(sink, loaded, to, old) if to.version == 2 else _write_vectors(sink, loaded, to, old)
+    return _write_positions(catalog, loaded, to, old) if to.version == 2 else _write_vectors(catalog, loaded, to, old)
 
 
-def _write_positions(sink: IcebergTables, loaded: Any, to: Target, old: Places) -> Deletes:
+def _write_positions(catalog: IcebergCatalog, loaded: Any, to: Target, old: Places) -> Deletes:
     """Position deletes count for the data files of one partition of one spec."""
     alike: dict[tuple[int, str], dict[str, pa.Array]] = {}
     if to.files.is_partitioned:
-        places = sink.lookup.data_files(to.files.storage, to.manifest_list, to.key_id, old.keys())
+        places = catalog.lookup.data_files(to.files.storage, to.manifest_list, to.key_id, old.keys())
         for one, live in places.items():
             partition = to_partition(live.partition, to.files.specs[live.spec_id])
             alike.setdefault((live.spec_id, partition), {})[one] = old[one]
@@ -59,7 +59,7 @@ def _write_positions(sink: IcebergTables, loaded: Any, to: Target, old: Places) 
         with files_at(name_of(to.files.storage, place)):
             size, footer = write_parquet(to.files.storage, place, _in_order(positions), compression=to.files.codec)
         written.append(path)
-        added.append(position_deletes(sink, loaded, spec_id, partition, path, size, footer))
+        added.append(position_deletes(catalog, loaded, spec_id, partition, path, size, footer))
     return Deletes(added=tuple(added), locations=tuple(written))
 
 
@@ -70,10 +70,10 @@ def _in_order(places: Places) -> pa.Table:
     return pa.table(columns, schema=_POSITIONS)
 
 
-def _write_vectors(sink: IcebergTables, loaded: Any, to: Target, old: Places) -> Deletes:
+def _write_vectors(catalog: IcebergCatalog, loaded: Any, to: Target, old: Places) -> Deletes:
     """A data file has one vector at most: a new one holds what was deleted before, and the former one goes."""
     storage = to.files.storage
-    former = sink.lookup.former_deletes(storage, to.manifest_list, to.key_id, old.keys())
+    former = catalog.lookup.former_deletes(storage, to.manifest_list, to.key_id, old.keys())
     name = f"{uuid4().hex}-deletes.puffin"
     place, path = f"{to.files.folder}/{name}", f"{to.files.location}/{name}"
     whole = {one: np.union1d(np.asarray(rows), np.asarray(former[one].positions)) for one, rows in old.items()}
@@ -95,6 +95,6 @@ def _write_vectors(sink: IcebergTables, loaded: Any, to: Target, old: Places) ->
             spec_id=live.spec_id,
             partition=live.partition,
         )
-        added.append(delete_file(sink, loaded, to.files, written))
-    removed = [delete_file(sink, loaded, to.files, file) for had in former.values() for file in had.deletes]
+        added.append(delete_file(catalog, loaded, to.files, written))
+    removed = [delete_file(catalog, loaded, to.files, file) for had in former.values() for file in had.deletes]
     return Deletes(added=tuple(added), removed=tuple(removed), locations=(path,))

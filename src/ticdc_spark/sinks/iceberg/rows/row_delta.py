@@ -17,7 +17,8 @@ from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sf
 
 from ticdc_spark.sinks.base import Stamp
-from ticdc_spark.sinks.iceberg.faults import faults, quote
+from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog
+from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.data_files import Written
 from ticdc_spark.sinks.iceberg.files.deleted import by_file
 from ticdc_spark.sinks.iceberg.files.storage import remove
@@ -26,6 +27,7 @@ from ticdc_spark.sinks.iceberg.rows.deletes import Deletes, Places, write_delete
 from ticdc_spark.sinks.iceberg.rows.target import Target
 from ticdc_spark.sinks.iceberg.stamps import summary
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
+from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
@@ -36,25 +38,25 @@ _MOST_LISTED = 200
 
 
 def positions(
-    sink: IcebergTables, session: SparkSession, to: Target, columns: Sequence[LakeColumn], keys: pa.Table | None
+    tables: IcebergTables, session: SparkSession, to: Target, columns: Sequence[LakeColumn], keys: pa.Table | None
 ) -> Places:
     """Where the rows with given keys lie."""
     if to.is_empty or keys is None:
         return {}
     with faults(f"the rows to replace in {to.table} cannot be found"):
-        found = sink.lookup.find(to.files.storage, to.manifest_list, keys, to.files.field_ids)
-    return positions_by_spark(sink, session, to, columns, keys) if found is None else found
+        found = tables.catalog.lookup.find(to.files.storage, to.manifest_list, keys, to.files.field_ids)
+    return positions_by_spark(tables, session, to, columns, keys) if found is None else found
 
 
 def positions_by_spark(
-    sink: IcebergTables, session: SparkSession, to: Target, columns: Sequence[LakeColumn], wanted: pa.Table
+    tables: IcebergTables, session: SparkSession, to: Target, columns: Sequence[LakeColumn], wanted: pa.Table
 ) -> Places:
     """As ``positions``, by Iceberg's own reader."""
     keys = [column for column in columns if column.key]
     schema = ", ".join(f"{quote(column.name)} {column.type.spark}" for column in keys)
     with faults(f"the rows to replace in {to.table} cannot be found"):
         named = session.createDataFrame(wanted, schema)
-        table = session.read.option("snapshot-id", str(to.snapshot_id)).table(sink.sql_name(to.table))
+        table = session.read.option("snapshot-id", str(to.snapshot_id)).table(tables.catalog.sql_name(to.table))
         for condition in _bounds(wanted.column(keys[0].name), keys[0]):
             table = table.where(condition)
         found = (
@@ -93,14 +95,15 @@ def _literal(value: object) -> str | None:
     return f"'{value}'" if isinstance(value, str) and not {"'", "\\"} & set(value) else None
 
 
-def commit(sink: IcebergTables, to: Target, written: Written, old: Places, stamp: Stamp) -> bool:
+def commit(tables: IcebergTables, to: Target, written: Written, old: Places, stamp: Stamp) -> bool:
     """Add what was written, delete ``old``, and mark: one commit. ``False``: another writer changed the table
     meanwhile, and nothing was done.
     """
     with faults(f"rows cannot be committed to {to.table}"):
-        loaded = sink.load_table(to.table)
-        data = [data_file(sink, loaded, to.files, file) for file in written.files]
-        deletes = write_deletes(sink, loaded, to, old) if old else Deletes()
+        catalog = tables.catalog
+        loaded = catalog.load_table(to.table)
+        data = [data_file(catalog, loaded, to.files, file) for file in written.files]
+        deletes = write_deletes(catalog, loaded, to, old) if old else Deletes()
         is_sent = False
 
         def put(_: Any, transaction: Any) -> None:
@@ -113,10 +116,10 @@ def commit(sink: IcebergTables, to: Target, written: Written, old: Places, stamp
             for file in deletes.removed:
                 delta.removeDeletes(file)
             if old:
-                delta.validateDataFilesExist(_java_list(sink, old))
+                delta.validateDataFilesExist(_java_list(catalog, old))
             if to.snapshot_id is not None:
                 delta.validateFromSnapshot(to.snapshot_id)
-            delta.conflictDetectionFilter(sink.iceberg.expressions.Expressions.alwaysTrue())
+            delta.conflictDetectionFilter(tables.catalog.iceberg.expressions.Expressions.alwaysTrue())
             delta.validateDeletedFiles().validateNoConflictingDataFiles().validateNoConflictingDeleteFiles()
             for key, value in summary(stamp).items():
                 delta.set(key, value)
@@ -124,7 +127,7 @@ def commit(sink: IcebergTables, to: Target, written: Written, old: Places, stamp
             is_sent = True
 
         try:
-            sink.change(to.table, stamp, put)
+            tables.change(to.table, stamp, put)
         except Py4JJavaError as error:
             if str(error.java_exception.getClass().getSimpleName()) != "ValidationException":
                 raise
@@ -136,8 +139,8 @@ def commit(sink: IcebergTables, to: Target, written: Written, old: Places, stamp
     return True
 
 
-def _java_list(sink: IcebergTables, values: Iterable[str]) -> Any:
-    found = sink.java.util.ArrayList()
+def _java_list(catalog: IcebergCatalog, values: Iterable[str]) -> Any:
+    found = catalog.java.util.ArrayList()
     for value in values:
         found.add(value)
     return found

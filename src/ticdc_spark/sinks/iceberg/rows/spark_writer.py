@@ -13,13 +13,16 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 from pyspark.sql import functions as sf
 
+from ticdc_spark.changes.columns import ALWAYS, OP, TIES
 from ticdc_spark.errors import DecisionNeeded, SinkFault
-from ticdc_spark.model import TableName
-from ticdc_spark.sinks.base import ALWAYS, OP_COLUMN, TIES, ColumnConversion, Fill, Stamp, unconverted
+from ticdc_spark.model import TableName, Value
+from ticdc_spark.sinks.base import Condition, Fill, Stamp, unconverted
 from ticdc_spark.sinks.history import Note
-from ticdc_spark.sinks.iceberg.faults import faults, is_conflict, quote, text_literal
+from ticdc_spark.sinks.iceberg.faults import faults, is_conflict
 from ticdc_spark.sinks.iceberg.stamps import ABOUT, place_of, read_note, summary, unseen
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
+from ticdc_spark.sinks.type_map import ColumnConversion
+from ticdc_spark.spark.sql import quote, text_literal
 from ticdc_spark.spark.types import LakeColumn, to_arrow
 
 log = logging.getLogger(__name__)
@@ -31,8 +34,11 @@ SUMMARY = "spark.sql.iceberg.snapshot-property."
 """Prefix of a session's settings that go into the summaries of its commits."""
 
 
-class SparkWriter(IcebergTables):
-    """Tables that Spark writes to."""
+class SparkWriter:
+    """What Spark writes to tables."""
+
+    def __init__(self, tables: IcebergTables) -> None:
+        self._tables, self._catalog = tables, tables.catalog
 
     def fill_column(self, table: TableName, column: LakeColumn, fill: Fill, stamp: Stamp) -> None:
         self._set(table, column.name, literal(column, fill), stamp)
@@ -48,9 +54,17 @@ class SparkWriter(IcebergTables):
             raise DecisionNeeded(unconverted(column, str(fault)[:500])) from fault
 
     def _set(self, table: TableName, column: str, expression: str, stamp: Stamp) -> None:
-        with faults(f"column {column} of {table} cannot be filled"), self.session() as session:
+        with faults(f"column {column} of {table} cannot be filled"), self._catalog.session() as session:
             self._begin(session, table, stamp)
-            session.sql(f"UPDATE {self.sql_name(table)} SET {quote(column)} = {expression}")
+            session.sql(f"UPDATE {self._catalog.sql_name(table)} SET {quote(column)} = {expression}")
+            self._settle(table, stamp)
+
+    def delete_where(self, table: TableName, where: Sequence[Condition], stamp: Stamp) -> None:
+        """See ``sinks.base.Changes``."""
+        text = " AND ".join(_condition(one) for one in where)
+        with faults(f"rows of {table} cannot be deleted"), self._catalog.session() as session:
+            self._begin(session, table, stamp)
+            session.sql(f"DELETE FROM {self._catalog.sql_name(table)} WHERE {text}")
             self._settle(table, stamp)
 
     def append(self, table: TableName, rows: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> bool:
@@ -62,14 +76,14 @@ class SparkWriter(IcebergTables):
         with faults(f"rows cannot be appended to {table}"):
             loaded, note = self._begin(rows.sparkSession, table, stamp, columns)
             place = place_of(loaded)
-            if unseen(self.iceberg, loaded, place, note, stamp.seen):
+            if unseen(self._catalog.iceberg, loaded, place, note, stamp.seen):
                 return False
             mine = [column.name for column in columns]
             # A column that another writer added is NULL; Spark does not leave it out by itself.
-            others = {name: kind for name, kind in self.columns_of(loaded).items() if name not in mine}
+            others = {name: kind for name, kind in self._catalog.columns_of(loaded).items() if name not in mine}
             nulls = (sf.lit(None).cast(kind).alias(name) for name, kind in others.items())
             try:
-                append_after(rows.select(*map(quote, mine), *nulls), self.sql_name(table), place and place[0])
+                append_after(rows.select(*map(quote, mine), *nulls), self._catalog.sql_name(table), place and place[0])
             except Py4JJavaError as error:
                 if not is_conflict(error):
                     raise
@@ -78,23 +92,21 @@ class SparkWriter(IcebergTables):
             self._settle(table, stamp)
             return True
 
-    def merge(self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
-        """Merge net changes: of each key its last image, with its op."""
-        self._merge(table, changes, columns, stamp, "")
-
-    def merge_newest(self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
-        """Merge changes where the table has no newer one, by its last column. See ``newest_changes``."""
-        time = quote(columns[-1].name)
-        newer = f"s.{time} > coalesce(t.{time}, 0) OR (s.{TIES} AND s.{time} = coalesce(t.{time}, 0)) OR s.{ALWAYS}"
-        self._merge(table, changes, columns, stamp, f" AND ({newer})")
-
-    def _merge(
-        self, table: TableName, changes: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp, newer: str
+    def merge(
+        self,
+        table: TableName,
+        changes: DataFrame,
+        columns: Sequence[LakeColumn],
+        stamp: Stamp,
+        by: LakeColumn | None = None,
     ) -> None:
+        """Merge net changes: of each key its last image, with its op. ``by``: ordered ones, where the table has no
+        newer row by this column."""
         view = f"changes_{uuid4().hex}"
         names = [quote(column.name) for column in columns]
         on = " AND ".join(f"t.{quote(column.name)} = s.{quote(column.name)}" for column in columns if column.key)
         rest = [quote(column.name) for column in columns if not column.key]
+        newer = "" if by is None else f" AND ({_is_newer(quote(by.name))})"
         update = (
             f"WHEN MATCHED{newer} THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in rest)}" if rest else ""
         )
@@ -103,9 +115,9 @@ class SparkWriter(IcebergTables):
             changes.createOrReplaceTempView(view)
             try:
                 changes.sparkSession.sql(
-                    f"MERGE INTO {self.sql_name(table)} t USING {view} s ON {on} "
-                    f"WHEN MATCHED AND s.{OP_COLUMN} = 'd'{newer} THEN DELETE {update} "
-                    f"WHEN NOT MATCHED AND s.{OP_COLUMN} <> 'd' THEN "
+                    f"MERGE INTO {self._catalog.sql_name(table)} t USING {view} s ON {on} "
+                    f"WHEN MATCHED AND s.{OP} = 'd'{newer} THEN DELETE {update} "
+                    f"WHEN NOT MATCHED AND s.{OP} <> 'd' THEN "
                     f"INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
                 )
             finally:
@@ -120,11 +132,11 @@ class SparkWriter(IcebergTables):
 
         It is loaded before the fence: whatever is committed after it conflicts, also another owner's.
         """
-        loaded = self.load_table(table)
+        loaded = self._catalog.load_table(table)
         if columns is not None:
-            self.allow_null(table, loaded, columns)
-        self.fence()
-        note = read_note(self.iceberg, loaded)
+            self._tables.allow_null(table, loaded, columns)
+        self._catalog.fence()
+        note = read_note(self._catalog.iceberg, loaded)
         # What the table is goes along only where the properties differ: it may be long.
         more = stamp.about if note is None or note.stamp.about != stamp.about else ""
         for key, value in summary(stamp, more).items():
@@ -135,7 +147,28 @@ class SparkWriter(IcebergTables):
 
     def _settle(self, table: TableName, stamp: Stamp) -> None:
         """After a commit by Spark, which cannot set properties: keep its stamp where no expiry removes it."""
-        self.change(table, stamp, lambda _, __: None)
+        self._tables.change(table, stamp, lambda _, __: None)
+
+
+def _condition(one: Condition) -> str:
+    """SQL of a condition. Raises: DecisionNeeded for a value that the column's type cannot hold"""
+    name = quote(one.column.name)
+
+    def sql(value: Value) -> str:
+        return literal(one.column, Fill(value, one.lake))
+
+    parts = [
+        f"{name} {sign} {sql(value)}" for sign, value in ((">=", one.at_least), ("<", one.below)) if value is not None
+    ]
+    if one.any_of is not None:
+        parts.append(f"{name} IN ({', '.join(map(sql, one.any_of))})" if one.any_of else "false")
+    found = f"({' AND '.join(parts) or 'true'}) AND {name} IS NOT NULL"
+    return f"({found} OR {name} IS NULL)" if one.or_null else f"({found})"
+
+
+def _is_newer(time: str) -> str:
+    """SQL of whether an ordered change wins over the row of its key. ``time``: the column, quoted."""
+    return f"s.{time} > coalesce(t.{time}, 0) OR (s.{TIES} AND s.{time} = coalesce(t.{time}, 0)) OR s.{ALWAYS}"
 
 
 def append_after(rows: DataFrame, name: str, snapshot_id: int | None) -> None:

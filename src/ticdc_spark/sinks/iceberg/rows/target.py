@@ -6,6 +6,7 @@ from typing import Any
 from uuid import uuid4
 
 from ticdc_spark.model import TableName
+from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.data_files import DataFiles
 from ticdc_spark.sinks.iceberg.files.partitions import PartitionSpec, to_spec
@@ -39,27 +40,30 @@ class Target:
 
 
 def target(
-    sink: IcebergTables, table: TableName, columns: Sequence[LakeColumn], seen: int | None = None
+    tables: IcebergTables, table: TableName, columns: Sequence[LakeColumn], seen: int | None = None
 ) -> Target | Closed:
     """How ``table`` takes row deltas of exactly these columns; ``Closed``: it does not, a MERGE must do."""
+    catalog = tables.catalog
     with faults(f"table {table} cannot be read"):
-        loaded = sink.load_table(table)
-        properties = to_dict(sink.iceberg, loaded.properties())
-        files = layout(sink, loaded, properties, sink.allow_null(table, loaded, columns))
+        loaded = catalog.load_table(table)
+        properties = to_dict(catalog.iceberg, loaded.properties())
+        files = layout(catalog, loaded, properties, tables.allow_null(table, loaded, columns))
         if isinstance(files, Closed):
             return files
         if properties.get("write.merge.mode") != "merge-on-read":
             return Closed("its property write.merge.mode is not merge-on-read")
-        if sink.columns_of(loaded) != {column.name: column.type.spark for column in columns}:
+        if catalog.columns_of(loaded) != {column.name: column.type.spark for column in columns}:
             return Closed("it has other columns than its source")
-        snapshot = to_snapshot(sink.iceberg, loaded.currentSnapshot())
-        others = unseen(sink.iceberg, loaded, None if snapshot is None else snapshot.place, note_of(properties), seen)
-        version = sink.format_version(loaded)
+        snapshot = to_snapshot(catalog.iceberg, loaded.currentSnapshot())
+        others = unseen(
+            catalog.iceberg, loaded, None if snapshot is None else snapshot.place, note_of(properties), seen
+        )
+        version = catalog.format_version(loaded)
         key_id = files.field_ids[next(column.name for column in columns if column.key)]
         manifest_list = "" if snapshot is None else snapshot.manifest_list
         # A new deletion vector also holds the former deletes of its file; position deletes are of one partition.
         needed = "has deletion vectors" if version == 3 else "is partitioned, or was" if files.is_partitioned else ""
-        known = sink.lookup.knows_files
+        known = catalog.lookup.knows_files
         if needed and manifest_list and not known(files.storage, manifest_list, key_id, files.specs):
             return Closed(f"it {needed}, and has files that Python does not read")
         data = 0 if snapshot is None else int(snapshot.summary.get("total-data-files", "1"))
@@ -76,7 +80,7 @@ def target(
 
 
 def layout(
-    sink: IcebergTables, loaded: Any, properties: Mapping[str, str], fields: Sequence[NestedField]
+    catalog: IcebergCatalog, loaded: Any, properties: Mapping[str, str], fields: Sequence[NestedField]
 ) -> DataFiles | Closed:
     """How tasks write the files of a table themselves; ``Closed``: Spark must do it.
 
@@ -88,15 +92,15 @@ def layout(
         return Closed(f"it has the property {own[0]}")
     if codec is None or properties.get("write.format.default", "parquet") != "parquet":
         return Closed("its properties name another format or codec than Python writes")
-    if (version := sink.format_version(loaded)) not in (2, 3):
+    if (version := catalog.format_version(loaded)) not in (2, 3):
         return Closed(f"its format version is {version}")
     location = str(loaded.location()).rstrip("/")
-    storage = sink.storages.of(loaded)
+    storage = catalog.storages.of(loaded)
     if isinstance(storage, Closed):
         return storage
     folder = path_in(storage, location)
     assert folder is not None, "that is how the storage was found"
-    spec_id, specs = loaded.spec().specId(), _specs(sink, loaded, fields)
+    spec_id, specs = loaded.spec().specId(), _specs(catalog, loaded, fields)
     if specs[spec_id] is None:
         return Closed("it is partitioned by what Python does not compute")
     lists = [field for field in fields if isinstance(field.type, dict) and field.type["type"] == "list"]
@@ -114,9 +118,9 @@ def layout(
     )
 
 
-def _specs(sink: IcebergTables, loaded: Any, fields: Sequence[NestedField]) -> dict[int, PartitionSpec | None]:
+def _specs(catalog: IcebergCatalog, loaded: Any, fields: Sequence[NestedField]) -> dict[int, PartitionSpec | None]:
     """How a table is partitioned, and was, by the ids of the specs; ``None``: by what Python does not compute, or by a
     column that is gone."""
     columns = {field.id: (field.name, field.type) for field in fields}
-    to_json = sink.iceberg.PartitionSpecParser.toJson
+    to_json = catalog.iceberg.PartitionSpecParser.toJson
     return {int(spec.specId()): to_spec(str(to_json(spec)), columns) for spec in loaded.specs().values()}

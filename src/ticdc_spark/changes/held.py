@@ -1,0 +1,111 @@
+"""Messages that the driver keeps in memory, opened once: the small batches of a trickle, while rows of them wait."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+
+from ticdc_spark.changes.opening import Messages, Opened, Opener, Opening, raw_rows
+from ticdc_spark.changes.ranges import Picker, RowScan, Stretch
+from ticdc_spark.model import Offsets, TopicPartition
+
+MOST_HELD = 100_000
+"""Messages; beyond them the oldest go, and are read again if they are needed."""
+
+
+class Held:
+    """Consecutive messages [start, end) of some partitions."""
+
+    def __init__(self, start: Offsets, end: Offsets, messages: Messages) -> None:
+        self.start, self.end, self.messages = start, end, messages
+        self._opening: Opening | None = None
+        self._opened = Opened([], [], None, [])
+
+    def opened(self, opening: Opening) -> Opened:
+        """The events of the messages. Raises: as ``Opener.open``"""
+        if self._opening != opening:
+            self._opened = Opener(opening).open(self.messages)
+            self._opening = opening
+        return self._opened
+
+
+class HeldMessages:
+    """What the driver keeps of the topics: each message once. One thread at a time may use it."""
+
+    def __init__(self) -> None:
+        self._held: list[Held] = []
+
+    def add(self, held: Held) -> None:
+        """Keep messages, in place of what they overlap with."""
+        self._held = [one for one in self._held if not _overlap(one, held)]
+        self._held.append(held)
+        size = 0
+        for at, one in reversed(list(enumerate(self._held))):
+            size += len(one.messages.offsets)
+            if size > MOST_HELD and one is not held:
+                del self._held[: at + 1]
+                break
+
+    def find(self, start: Offsets, end: Offsets) -> Held | None:
+        """What was added with exactly these bounds."""
+        return next((one for one in self._held if (one.start, one.end) == (start, end)), None)
+
+    def missing(self, wanted: Sequence[Stretch]) -> list[Stretch]:
+        """The parts of stretches that are not held."""
+        found: list[Stretch] = []
+        for place, first, end in wanted:
+            at = first
+            for begins, ends in sorted((one.start[place], one.end[place]) for one in self._held if place in one.end):
+                if begins > at and at < end:
+                    found.append((place, at, min(begins, end)))
+                at = max(at, ends)
+            if at < end:
+                found.append((place, at, end))
+        return found
+
+    def covering(self, wanted: Sequence[Stretch]) -> tuple[Held, ...] | None:
+        """What has every message of the stretches, once; ``None``: some are not held. It stays whole whatever is
+        added or let go of later."""
+        if self.missing(wanted):
+            return None
+        places = {place for place, _, _ in wanted}
+        return tuple(one for one in self._held if not places.isdisjoint(one.end))
+
+    def keep(self, needed: Iterable[Stretch]) -> None:
+        """Let go of messages that nothing needs."""
+        wanted: dict[TopicPartition, list[tuple[int, int]]] = {}
+        for place, first, end in needed:
+            wanted.setdefault(place, []).append((first, end))
+        self._held = [
+            one
+            for one in self._held
+            if any(
+                first < last and begins < end
+                for place, last in one.end.items()
+                for first, end in wanted.get(place, ())
+                for begins in (one.start[place],)
+            )
+        ]
+
+
+def events(held: Iterable[Held], wanted: RowScan, opening: Opening) -> Iterator[tuple[Messages, Opened, list[int]]]:
+    """The rows of a scan as they were opened: their messages, and their numbers among the rows of these. ``held``:
+    what covers the scan."""
+    picker = Picker([wanted])
+    for one in held:
+        opened = one.opened(opening)
+        if numbers := picker.pick(one.messages, opened).get(0):
+            yield one.messages, opened, numbers
+
+
+def rows(held: Iterable[Held], wanted: RowScan, opening: Opening) -> Iterator[pa.RecordBatch]:
+    """The same as ``RAW_SCHEMA``."""
+    for messages, opened, numbers in events(held, wanted, opening):
+        yield raw_rows(messages, opened, numbers, verify=opening.verify_checksum)
+
+
+def _overlap(one: Held, other: Held) -> bool:
+    return any(
+        one.start[place] < other.end[place] and other.start[place] < end
+        for place, end in one.end.items()
+        if place in other.end
+    )

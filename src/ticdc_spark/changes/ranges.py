@@ -1,0 +1,123 @@
+"""Which rows of a topic are meant: offsets of partitions, a table, and commit timestamps."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from ticdc_spark.changes.opening import Group, Messages, Opened, group_rows
+from ticdc_spark.ddl.known_names import KnownNames, Names
+from ticdc_spark.model import Offsets, TableName, TopicPartition
+
+
+class RowRange(msgspec.Struct, frozen=True):
+    """Offsets [first, end) of a partition in which rows of a table lie, among others."""
+
+    topic: str
+    partition: int
+    first: int
+    end: int
+    sent: TableName | None = None
+    """The table's name in the messages; ``None``: whatever name means the table."""
+
+
+class RowScan(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of one table with ``above < commit_ts <= upto`` in some ranges."""
+
+    table: TableName
+    ranges: tuple[RowRange, ...]
+    above: int
+    upto: int
+    keys: tuple[str, ...] | None = None
+    """Schema keys; ``None``: all."""
+    ops: tuple[str, ...] | None = None
+    """Operations; ``None``: all."""
+    names: Names = Names()
+    """By which rows are known whose range does not say what they are sent as."""
+    rows: int = 0
+    """About how many rows there are."""
+    bytes: int = 0
+    """About how many bytes their messages have."""
+
+
+Stretch = tuple[TopicPartition, int, int]
+"""Offsets [first, end) of a partition."""
+
+
+def stretches(ranges: Iterable[RowRange]) -> list[Stretch]:
+    """What must be read for ranges: each message once, in the order of partitions and offsets."""
+    found: list[Stretch] = []
+    for place, first, end in sorted(((one.topic, one.partition), one.first, one.end) for one in ranges):
+        if found and found[-1][0] == place and first <= found[-1][2]:
+            found[-1] = (place, found[-1][1], max(end, found[-1][2]))
+        else:
+            found.append((place, first, end))
+    return found
+
+
+def rounds(wanted: Sequence[Stretch]) -> list[tuple[Offsets, Offsets]]:
+    """Stretches as (start, end) of reads, each of which has a partition once."""
+    found: list[tuple[Offsets, Offsets]] = []
+    at: dict[TopicPartition, int] = {}
+    for place, first, end in wanted:
+        number = at.get(place, 0)
+        at[place] = number + 1
+        if number == len(found):
+            found.append(({}, {}))
+        found[number][0][place], found[number][1][place] = first, end
+    return found
+
+
+class Picker:
+    """Picks the rows of scans out of opened messages; one a task."""
+
+    def __init__(self, scans: Sequence[RowScan]) -> None:
+        self._scans = scans
+        self._known = [KnownNames(scan.names) for scan in scans]
+        self._keys = [None if scan.keys is None else frozenset(scan.keys) for scan in scans]
+        self._ranges: dict[TopicPartition, list[tuple[int, RowRange]]] = {}
+        for number, scan in enumerate(scans):
+            for one in scan.ranges:
+                self._ranges.setdefault((one.topic, one.partition), []).append((number, one))
+        self._wanted: dict[Group, dict[int, list[tuple[int, int]]]] = {}
+
+    def pick(self, messages: Messages, opened: Opened) -> dict[int, list[int]]:
+        """By the number of a scan, the numbers of its rows, in order."""
+        found: dict[int, list[int]] = {}
+        for group, numbers in group_rows(messages, opened).items():
+            wanted = self._wanted.get(group)
+            if wanted is None:
+                wanted = self._wanted[group] = self._wanted_of(group)
+            for scan, stretches_ in wanted.items():
+                if picked := self._pick(self._scans[scan], stretches_, messages, opened, numbers):
+                    found.setdefault(scan, []).extend(picked)
+        return {scan: sorted(numbers) for scan, numbers in found.items()}
+
+    def _wanted_of(self, group: Group) -> dict[int, list[tuple[int, int]]]:
+        """The scans that want rows of a group, each with the offsets where."""
+        topic, partition, *sent, key = group
+        name = (sent[0], sent[1])
+        found: dict[int, list[tuple[int, int]]] = {}
+        for number, one in self._ranges.get((topic, partition), ()):
+            keys = self._keys[number]
+            if keys is not None and key not in keys:
+                continue
+            is_meant = self._known[number].of_rows(name) == self._scans[number].table
+            if name == one.sent or (one.sent is None and is_meant):
+                found.setdefault(number, []).append((one.first, one.end))
+        return found
+
+    @staticmethod
+    def _pick(
+        scan: RowScan, wanted: list[tuple[int, int]], messages: Messages, opened: Opened, numbers: list[int]
+    ) -> list[int]:
+        offsets, origin, rows = messages.offsets, opened.origin, opened.rows
+        first, last = offsets[origin[numbers[0]]], offsets[origin[numbers[-1]]]
+        picked = numbers
+        if not any(begins <= first and last < end for begins, end in wanted):
+            picked = [at for at in picked if any(begins <= offsets[origin[at]] < end for begins, end in wanted)]
+        if scan.ops is not None:
+            picked = [at for at in picked if rows[at].op in scan.ops]
+        stamps = [rows[at].commit_ts for at in picked]
+        if stamps and (min(stamps) <= scan.above or max(stamps) > scan.upto):
+            return [at for at, ts in zip(picked, stamps, strict=True) if scan.above < ts <= scan.upto]
+        return picked

@@ -1,0 +1,229 @@
+"""The scan of new messages: control events in full, and of row changes only what is where.
+
+Rows stay in the topic. The driver learns, for each stretch of about ``CHUNK`` messages of a partition, which tables
+have rows there, how many, and of which commit timestamps. It reads them once they are to be applied.
+"""
+
+from collections.abc import Iterable, Iterator
+
+import msgspec
+import pyarrow as pa
+
+from ticdc_spark.changes.opening import Group, Messages, Opened, Opener, Opening, group_rows, of_batch
+from ticdc_spark.changes.schema_blocks import Blocks
+from ticdc_spark.ddl.known_names import KnownNames, Names
+from ticdc_spark.model import Bootstrap, Envelope, Event, Rejected, SchemaChange, TableName, Watermark
+from ticdc_spark.protocols import PROTOCOLS
+from ticdc_spark.spark.decode.control import (
+    BootstrapRead,
+    ControlEvent,
+    DdlRead,
+    LeftOut,
+    MessageRejected,
+    MessageSkipped,
+    RowCounts,
+    RowsRead,
+    SchemaIds,
+    SchemaIdsRead,
+    WatermarkRead,
+)
+from ticdc_spark.spark.tasks import ArrowTask, in_worker
+from ticdc_spark.wire.confluent import head, schema_id
+
+CHUNK = 16_384
+"""Messages after which a task sums up anew: so much more than needed may be read where only the last rows of a stretch
+wait."""
+EVENTS = pa.schema([("events", pa.binary())])
+"""What a task gives: lists of control events in MessagePack."""
+EVENTS_DDL = "events binary"
+_HIGHEST = 2**63 - 1
+_SAMPLED = 16
+"""Messages of a group whose sizes are looked at."""
+
+
+class ScanPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What a scan must know; sent to every task."""
+
+    opening: Opening
+    table_replay_below: dict[str, int] = {}
+    """``schema NUL table`` to the commit_ts at and below which rows were applied before, or are late."""
+    watermarks: dict[str, int] = {}
+    """``topic NUL partition`` to the highest watermark read before."""
+    bases: dict[str, int] = {}
+    """``schema NUL table`` to the commit_ts as of which a table was read in full: every row up to it is a replay."""
+    arrival: bool = False
+    """Without watermarks: a row at or below ``table_replay_below``, its table's last DDL, is a replay; others count."""
+    names: Names = Names()
+    """The names of tables that are known, which rows count under in place of the same in another case."""
+
+
+def table_id_key(schema: str, table: str) -> str:
+    """Key of a table in ``ScanPlan.table_replay_below``."""
+    return f"{schema}\0{table}"
+
+
+def partition_key(topic: str, partition: int) -> str:
+    """Key of a partition in ``ScanPlan.watermarks``."""
+    return f"{topic}\0{partition}"
+
+
+def scan(plan: ScanPlan) -> ArrowTask:
+    """Return the function for ``mapInArrow``: messages to ``EVENTS``."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        opener, scanner = Opener(plan.opening), Scanner(plan)
+        for batch in batches:
+            messages = of_batch(batch)
+            scanner.add(messages, opener.open(messages))
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([msgspec.msgpack.encode(scanner.finish())], pa.binary())], schema=EVENTS
+        )
+
+    return in_worker(run)
+
+
+_EVENTS_OF_TASK = msgspec.msgpack.Decoder(list[ControlEvent])
+
+
+def read_events(encoded: Iterable[bytes]) -> list[ControlEvent]:
+    """The control events that tasks gave."""
+    return [event for one in encoded for event in _EVENTS_OF_TASK.decode(one)]
+
+
+class Scanner:
+    """Sums up messages, one after the other."""
+
+    def __init__(self, plan: ScanPlan) -> None:
+        self._plan = plan
+        self._known = KnownNames(plan.names)
+        self._names: dict[TableName, TableName] = {}
+        self._found: list[ControlEvent] = []
+        self._groups: dict[Group, RowCounts] = {}
+        self._since = 0
+        self._heads: dict[tuple[bytes | None, bytes | None], None] = {}
+        opening = plan.opening
+        of_row = PROTOCOLS[opening.protocol].row_tables() if opening.block_keys else None
+        self._blocks = None if of_row is None else Blocks(of_row)
+
+    def add(self, messages: Messages, opened: Opened) -> None:
+        """Sum up messages and their events."""
+        if self._plan.opening.schemas is not None:
+            self._heads |= dict.fromkeys(zip(map(head, messages.keys), map(head, messages.values), strict=True))
+        if self._blocks is not None:
+            self._found += self._blocks.of(opened, messages, self._name)
+        self._add_rows(messages, opened)
+        self._found += (self._control(messages, at, seq, event) for at, seq, event in opened.others)
+        self._since += len(messages.offsets)
+        if self._since >= CHUNK:
+            self._flush()
+
+    def finish(self) -> list[ControlEvent]:
+        """All control events of what was added."""
+        self._flush()
+        place = {"topic": "", "partition": 0, "offset": -1, "seq": 0}
+        for pair in self._heads:
+            ids = SchemaIds(*(None if part is None else schema_id(part) for part in pair))
+            self._found.append(SchemaIdsRead(**place, ids=ids))  # type: ignore[arg-type]
+        self._heads = {}
+        found, self._found = self._found, []
+        return found
+
+    def _flush(self) -> None:
+        self._since = 0
+        for (topic, partition, *sent, key), counts in self._groups.items():
+            schema, table = self._name((sent[0], sent[1]))
+            self._found.append(
+                RowsRead(
+                    topic=topic,
+                    partition=partition,
+                    offset=-1,
+                    seq=0,
+                    schema=schema,
+                    table=table,
+                    schema_key=key,
+                    sent=(sent[0], sent[1]),
+                    summary=counts,
+                )
+            )
+        self._groups = {}
+
+    def _name(self, sent: TableName) -> TableName:
+        found = self._names.get(sent)
+        if found is None:
+            found = self._names[sent] = self._known.of_rows(sent)
+        return found
+
+    def _add_rows(self, messages: Messages, opened: Opened) -> None:
+        offsets, origin, values = messages.offsets, opened.origin, messages.values
+        for key, numbers in group_rows(messages, opened).items():
+            rows = [opened.rows[number] for number in numbers]
+            places = [offsets[origin[number]] for number in numbers]
+            counts = self._groups.get(key)
+            if counts is None:
+                counts = self._groups[key] = RowCounts()
+            sample = numbers[:: max(1, len(numbers) // _SAMPLED)]
+            size = sum(len(values[origin[number]] or b"") for number in sample)
+            counts.bytes += size * len(numbers) // len(sample)
+            self._count(key, rows, places, counts)
+
+    def _count(self, key: Group, rows: list[Envelope], places: list[int], counts: RowCounts) -> None:
+        schema, table = self._name((key[2], key[3]))
+        stamps = [row.commit_ts for row in rows]
+        lowest, replay_below = min(stamps), replay_below_of(self._plan, schema, table)
+        counts.hidden |= not lowest
+        if lowest > replay_below:
+            counts.take(len(rows), lowest, max(stamps), min(places), max(places))
+            counts.inserts += sum(row.op == "insert" for row in rows)
+            return
+        passed = passed_of(self._plan, key[0], key[1], schema, table)
+        for ts, offset in zip(stamps, places, strict=True):
+            count_old(ts, offset, replay_below, passed, counts)
+
+    def _control(self, messages: Messages, at: int, seq: int, event: Event) -> ControlEvent:
+        topic, partition, offset = messages.topics[at], messages.partitions[at], messages.offsets[at]
+        match event:
+            case Watermark():
+                return WatermarkRead(
+                    topic=topic, partition=partition, offset=offset, seq=seq, commit_ts=event.commit_ts
+                )
+            case SchemaChange():
+                return DdlRead(topic=topic, partition=partition, offset=offset, seq=seq, change=event)
+            case Bootstrap():
+                return BootstrapRead(topic=topic, partition=partition, offset=offset, seq=seq, table=event.table)
+            case LeftOut():
+                return MessageSkipped(
+                    topic=topic,
+                    partition=partition,
+                    offset=offset,
+                    seq=seq,
+                    reason=event.reason,
+                    tables=event.tables,
+                    commit_ts=event.commit_ts,
+                )
+            case Rejected():
+                return MessageRejected(topic=topic, partition=partition, offset=offset, seq=seq, reason=event.reason)
+            case Envelope():
+                message = "a row change is no control event"
+                raise AssertionError(message)
+
+
+def replay_below_of(plan: ScanPlan, schema: str, table: str) -> int:
+    """The commit_ts at or below which a row of a table was applied before, or is late."""
+    return plan.table_replay_below.get(table_id_key(schema, table), -1 if plan.arrival else 0)
+
+
+def passed_of(plan: ScanPlan, topic: str, partition: int, schema: str, table: str) -> int:
+    """The commit_ts below which everything of a table was there before this batch: its partition had passed it, or a
+    full read of the table has it."""
+    passed = _HIGHEST if plan.arrival else plan.watermarks.get(partition_key(topic, partition), 0)
+    return max(passed, plan.bases.get(table_id_key(schema, table), -1) + 1)
+
+
+def count_old(ts: int, offset: int, replay_below: int, passed: int, counts: RowCounts) -> None:
+    """Count a row of a group that has rows at or below ``replay_below``."""
+    if ts > replay_below:
+        counts.take(1, ts, ts, offset, offset)
+    elif ts < passed:
+        counts.replays += 1
+    else:
+        counts.take_late(ts, offset)

@@ -1,0 +1,48 @@
+"""Schema blocks in messages (Debezium), as a scan reports them to the driver."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from ticdc_spark.changes.opening import Messages, Opened
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import TableName
+from ticdc_spark.protocols.wire_protocol import TableOfRow
+from ticdc_spark.spark.decode.control import SchemaBlockRead
+
+
+class Blocks:
+    """Tables by their schema blocks, as one task meets them; reported once each."""
+
+    def __init__(self, table_of_row: TableOfRow) -> None:
+        self._table_of_row = table_of_row
+        self._met: set[tuple[str, str, str]] = set()
+
+    def of(self, opened: Opened, messages: Messages, name: Callable[[TableName], TableName]) -> list[SchemaBlockRead]:
+        """Control events of the blocks that are new in a batch; a block that is not understood gives none. ``name``:
+        what a table is known by."""
+        found = []
+        for event, at in zip(opened.rows, opened.origin, strict=True):
+            schema, table = name((event.schema, event.table))
+            if not event.schema_key or (schema, table, event.schema_key) in self._met:
+                continue
+            self._met.add((schema, table, event.schema_key))
+            named = msgspec.structs.replace(event, schema=schema, table=table)
+            try:
+                held = self._table_of_row(event.key, messages.values[at] or b"", named)
+            except MessageError:
+                continue
+            found.append(
+                SchemaBlockRead(
+                    topic="",
+                    partition=0,
+                    offset=-1,
+                    seq=0,
+                    schema=schema,
+                    table=table,
+                    schema_key=event.schema_key,
+                    commit_ts=event.commit_ts,
+                    held=msgspec.structs.replace(held, version=event.commit_ts),
+                )
+            )
+        return found

@@ -1,0 +1,196 @@
+"""Typed changes: what a sink receives of a table's rows. Where they come from, and how they are decoded, is in here."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+from pyspark.sql import DataFrame, SparkSession
+
+from ticdc_spark.changes import windows
+from ticdc_spark.changes.net import combine, net_of_keys
+from ticdc_spark.changes.raw import RawChanges
+from ticdc_spark.changes.spread import can_spread
+from ticdc_spark.errors import SourceChanged
+from ticdc_spark.spark.decode.rows import BAD, TS, BadRow, read_rows, rows_ddl
+from ticdc_spark.spark.decode.versions import ReadPlan
+from ticdc_spark.spark.faults import spark_faults
+from ticdc_spark.spark.sql import quote
+from ticdc_spark.spark.tasks import ArrowTask, Count, chain, counted
+from ticdc_spark.spark.types import LakeColumn, arrow_type
+
+
+class Counts(msgspec.Struct, frozen=True, kw_only=True):
+    """What was read of changes."""
+
+    zero_dates: int = 0
+    """Zero or impossible dates that became NULL."""
+    rows: int | None = None
+    """Row changes; ``None``: they were not counted."""
+
+
+class Deletes(msgspec.Struct, frozen=True):
+    """Row changes that came earlier, for the deletes among them, and how their keys are read."""
+
+    raw: RawChanges
+    plan: ReadPlan
+
+    def read(self) -> ArrowTask:
+        """The task that reads them; what cannot be read is left out by whoever asks."""
+        read = read_rows(msgspec.structs.replace(self.plan, strict=False))
+        if self.plan.schemas is not None:
+            return read
+        # Keys are read by the table as it is now, whatever rows were made of.
+        return chain(_as_version(next(iter(self.plan.tables))), read)
+
+
+def _as_version(key: str) -> ArrowTask:
+    """Return a function over raw changes, to the same with one schema key."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            at = batch.schema.get_field_index("schema_key")
+            yield batch.set_column(at, "schema_key", pa.repeat(pa.scalar(key), len(batch)))
+
+    return run
+
+
+@dataclass(kw_only=True)
+class TypedChanges:
+    """Row changes of one table that are to be applied: of each key the net change, in columns of the table's types.
+
+    A **net change** has the column ``OP`` (``changes.columns``) and ``columns``, one row a key.
+    Nothing is read before ``write`` or ``dataframe`` is called; each call reads again.
+    """
+
+    raw: RawChanges
+    plan: ReadPlan
+    inserts: int = 0
+    """How many of the changes are inserts, as far as is known."""
+    others: int = 0
+    """How many are not."""
+    share: float = 0.0
+    """Of all changes that are applied together, for a sink that does large ones by several tasks."""
+    new_keys: bool = False
+    """Whether a key whose first event is an insert has no row in the table, if no other writer changed it since the
+    job looked at it (``Stamp.seen``)."""
+    leave_out_unreadable: bool = False
+    """Rows that cannot be read are left out; otherwise nothing is applied when there is one."""
+    ordered_by: LakeColumn | None = None
+    """The column of the table with the commit_ts of each row's last change: a change is applied only where the table
+    has no newer one. ``None``: every change is newer than what the table has."""
+    scanned: int = 0
+    """At least so many rows were there when the topic was scanned."""
+    deletes: Deletes | None = None
+    """With ``ordered_by``: deletes that came earlier, of keys that the table has no row of, count too."""
+    _zeros: Count | None = field(default=None, init=False, repr=False, compare=False)
+    _rows: Count | None = field(default=None, init=False, repr=False, compare=False)
+
+    @property
+    def columns(self) -> tuple[LakeColumn, ...]:
+        """The columns that the changes have values for, keys marked; the last is ``ordered_by``."""
+        return self.plan.columns if self.ordered_by is None else (*self.plan.columns, self.ordered_by)
+
+    @property
+    def size(self) -> int | None:
+        """About the bytes of the messages that tasks read for ``write``; ``None``: tasks cannot, only Spark can."""
+        return None if self.ordered_by is not None else self.raw.size
+
+    @property
+    def can_spread(self) -> bool:
+        """Whether several tasks can share the keys."""
+        return can_spread([arrow_type(column.type) for column in self.columns if column.key])
+
+    @property
+    def counts(self) -> Counts:
+        """What the last ``write`` or ``dataframe`` has read."""
+        zeros, rows = self._zeros, self._rows
+        return Counts(zero_dates=0 if zeros is None else zeros.value, rows=None if rows is None else rows.value)
+
+    def begin(self, *, count_rows: bool) -> tuple[ReadPlan, Count, Count | None]:
+        """Begin to read: the plan, and counters for zero dates and, if asked, for rows, which ``counts`` reads."""
+        self._zeros, self._rows = self.raw.count(), self.raw.count() if count_rows else None
+        return msgspec.structs.replace(self.plan, strict=not self.leave_out_unreadable), self._zeros, self._rows
+
+    def write(self, task: ArrowTask, *, tasks: int = 1, keep_first: bool = False) -> list[bytes]:
+        """Run the sink's own task over the net changes; in the driver where they are few, else in Spark's tasks.
+
+        ``task``: gets the net changes of its keys in batches, or none, and gives one column of bytes, which come back.
+        It runs ``tasks`` times side by side, each for keys of its own; more than one needs ``can_spread``.
+        ``keep_first``: net changes have the column ``FIRST``, too. Ordered ones have ``TIES`` and ``ALWAYS``, and their
+        commit_ts in ``ordered_by``.
+
+        Raises: SinkFault, SourceFault, SourceChanged; UnreadableRows when there are some that are not to be left out
+        """
+        if self.size is None:
+            return self._write_by_spark(task, tasks, keep_first=keep_first)
+        plan, zeros, rows = self.begin(count_rows=True)
+        assert rows is not None, "they are counted"
+        read = chain(counted(rows), read_rows(plan, zeros))
+        keys, names = self._keys, [column.name for column in self.columns]
+        then = chain(net_of_keys(keys, names, keep_first=keep_first), task)
+        if self.raw.is_here:
+            found = self.raw.run(chain(read, then))
+        else:
+            found = self.raw.run_spread(chain(read, combine(keys, keep_first=keep_first)), keys, then, tasks)
+        self.stop_if_fewer(rows.value)
+        return found
+
+    def stop_if_fewer(self, rows: int) -> None:
+        """Stop before anything is written if fewer rows were read than the scan counted. Raises: SourceChanged"""
+        if rows < self.scanned:
+            raise SourceChanged(
+                f"{rows} rows were read, and the topic had {self.scanned} when it was scanned: messages were removed "
+                "within the topic (is its cleanup.policy compact?)"
+            )
+
+    def _write_by_spark(self, task: ArrowTask, tasks: int, *, keep_first: bool) -> list[bytes]:
+        with spark_faults("changes cannot be written"):
+            keys = [quote(name) for name in self._keys]
+            cut = self.dataframe(keep_first=keep_first).repartition(tasks, *keys)
+            return [bytes(row[0]) for row in cut.mapInArrow(task, "part binary").collect()]
+
+    def dataframe(self, session: SparkSession | None = None, *, keep_first: bool = False) -> DataFrame:
+        """The net changes for a sink that merges by Spark SQL, with ``FIRST``, or ordered ones. Rows are not counted:
+        Spark may read them more than once."""
+        plan, zeros, _ = self.begin(count_rows=False)
+        read, ddl = read_rows(plan, zeros), rows_ddl(plan.columns)
+        if self.ordered_by is None:
+            typed = self.raw.map(chain(read, combine(self._keys, keep_first=keep_first)), ddl, session)
+        else:
+            typed = self.raw.map(read, ddl, session)
+        if self.leave_out_unreadable:
+            typed = windows.readable(typed)
+        if self.ordered_by is None:
+            return windows.net_changes(typed, plan.columns)
+        newest = windows.newest_changes(typed, plan.columns)
+        if self.deletes is not None:
+            deleted = self.deletes.raw.map(self.deletes.read(), ddl, session)
+            newest = windows.not_deleted_since(newest, windows.last_deletes(deleted, plan.columns), plan.columns)
+        return newest.withColumnRenamed(TS, self.ordered_by.name)
+
+    def unreadable(self, limit: int) -> list[BadRow]:
+        """At most ``limit`` rows that cannot be read, each once, though a change of a key is two. Raises: SinkFault"""
+        loosely = read_rows(msgspec.structs.replace(self.plan, strict=False))
+        found = dict.fromkeys(self.raw.collect(chain(loosely, _bad_rows(limit))))
+        return [msgspec.json.decode(one, type=BadRow) for one in list(found)[:limit]]
+
+    @property
+    def _keys(self) -> list[str]:
+        return [column.name for column in self.columns if column.key]
+
+
+def _bad_rows(limit: int) -> ArrowTask:
+    """Return a function over typed rows, to at most ``limit`` of those that cannot be read, each once."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        seen: dict[str, None] = {}
+        for batch in batches:
+            bad = batch.column(BAD)
+            if bad.null_count < len(bad) and len(seen) < limit:
+                seen |= dict.fromkeys(pc.drop_null(bad).to_pylist())
+        if seen:
+            yield pa.record_batch([pa.array([one.encode() for one in seen][:limit], pa.binary())], ["bad"])
+
+    return run

@@ -1,0 +1,77 @@
+"""The net change of each key by Spark: for a sink that merges by Spark SQL, and where the order is a column's."""
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as sf
+
+from ticdc_spark.changes.columns import ALWAYS, FIRST, OP, TIES
+from ticdc_spark.spark.decode.rows import BAD, ORDER, SEQ, TS
+from ticdc_spark.spark.sql import quote
+from ticdc_spark.spark.types import LakeColumn
+
+GONE = "_ticdc_gone"
+"""Column of ``last_deletes``: the commit_ts of a key's last delete."""
+_NUMBER = "_ticdc_number"
+_LOGICAL = (1 << 18) - 1
+"""Bits of a TSO below its milliseconds: 0 in what is no TSO but a time."""
+
+
+def readable(typed: DataFrame) -> DataFrame:
+    """The rows that could be read."""
+    return typed.where(sf.col(BAD).isNull())
+
+
+def net_changes(typed: DataFrame, columns: Sequence[LakeColumn]) -> DataFrame:
+    """One row a key: its last event, with the op of its first one in ``FIRST``.
+
+    Events are ordered by commit_ts; at one commit_ts a delete comes before the insert that follows it.
+    """
+    keys = [quote(column.name) for column in columns if column.key]
+    order = [sf.col(TS), sf.when(sf.col(OP) == "d", 0).otherwise(1), sf.col(ORDER), sf.col(SEQ)]
+    window = Window.partitionBy(*keys).orderBy(*order)
+    return (
+        typed.withColumn(FIRST, sf.first(OP).over(window))
+        .withColumn(BAD, sf.lead(sf.lit(1)).over(window).cast("string"))
+        .where(sf.col(BAD).isNull())
+        .select(OP, FIRST, *(quote(column.name) for column in columns))
+    )
+
+
+def newest_changes(typed: DataFrame, columns: Sequence[LakeColumn]) -> DataFrame:
+    """One row a key: its newest change, with its commit_ts in ``TS``, and whether it wins over a row of the table with
+    the same one (``TIES``), or with any (``ALWAYS``).
+
+    At one commit_ts a delete comes before the insert that follows it, else offsets decide; they alone do within a
+    millisecond, where that is all that is known. A delete without commit_ts has that of what it follows.
+    """
+    keys = [quote(column.name) for column in columns if column.key]
+    hidden = (sf.col(OP) == "d") & (sf.col(TS) == 0)
+    before = Window.partitionBy(*keys).orderBy(ORDER, SEQ).rowsBetween(Window.unboundedPreceding, 0)
+    exact = sf.col(TS).bitwiseAND(_LOGICAL) != 0
+    first = (sf.col(OP) == "d") & exact & ~sf.col(ALWAYS)
+    order = [sf.col(TS), sf.when(first, 0).otherwise(1), sf.col(ORDER), sf.col(SEQ)]
+    last = Window.partitionBy(*keys).orderBy(*(column.desc() for column in order))
+    return (
+        typed.withColumn(ALWAYS, hidden)
+        .withColumn(TS, sf.when(hidden, sf.max(TS).over(before)).otherwise(sf.col(TS)))
+        .withColumn(TIES, ~first)
+        .withColumn(_NUMBER, sf.row_number().over(last))
+        .where(sf.col(_NUMBER) == 1)
+        .withColumn(ALWAYS, sf.col(ALWAYS) & (sf.col(TS) == 0))
+        .select(OP, TS, TIES, ALWAYS, *(quote(column.name) for column in columns))
+    )
+
+
+def last_deletes(typed: DataFrame, columns: Sequence[LakeColumn]) -> DataFrame:
+    """Of the keys of deletes among typed rows: the commit_ts of the last one in ``GONE``."""
+    keys = [quote(column.name) for column in columns if column.key]
+    deleted = typed.where((sf.col(OP) == "d") & sf.col(BAD).isNull())
+    return deleted.groupBy(*keys).agg(sf.max(TS).alias(GONE))
+
+
+def not_deleted_since(newest: DataFrame, deletes: DataFrame, columns: Sequence[LakeColumn]) -> DataFrame:
+    """The newest changes without those that an earlier read delete of their key is newer than."""
+    keys = [column.name for column in columns if column.key]
+    joined = newest.join(deletes, keys, "left")
+    return joined.where(sf.col(GONE).isNull() | (sf.col(TS) >= sf.col(GONE))).select(*newest.columns)

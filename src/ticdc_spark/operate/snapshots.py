@@ -1,0 +1,101 @@
+"""Which snapshot of each table of a job is of one commitTs, by the state of the job; needs no Spark."""
+
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from ticdc_spark.config.job import Identity, Job
+from ticdc_spark.config.load import load_identity
+from ticdc_spark.errors import SinkFault, UsageError
+from ticdc_spark.model import TableName
+from ticdc_spark.operate.table_status import TableStatus, table_status
+from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.rows import job_state
+from ticdc_spark.sinks.mark import NO_MARK
+from ticdc_spark.sinks.states import open_state, open_tables
+
+if TYPE_CHECKING:
+    from pyiceberg.table import DataScan
+
+
+class TableSnapshots(msgspec.Struct, frozen=True, kw_only=True):
+    """TableSnapshots of tables at one commitTs. Names are the source's: (schema, table)."""
+
+    commit_ts: int
+    """A TSO: every table of ``tables`` equals the source at it, but for what ``unverified`` has."""
+    tables: dict[TableName, int | None]
+    """Snapshot ids; ``None``: the table had none yet."""
+    unverified: dict[TableName, str]
+    """Those of ``tables`` that are not known to equal the source, with the reason."""
+    left_out: dict[TableName, str]
+    """Tables that are not of this commitTs, with the reason: diverged, quarantined, kept, or behind."""
+
+
+def table_snapshots(job: Job | Identity | Path | str, commit_ts: int | None = None) -> TableSnapshots:
+    """The snapshots of a job's last commit, also while it runs. ``commit_ts``: those of the last one at this time or
+    before; a job keeps its last 60 commits, and one of each hour of a day.
+
+    Raises: UsageError for a wrong job file, a job that has committed nothing (so early), and one in arrival mode, whose
+    tables are of no one commitTs. SinkFault, DecisionNeeded
+    """
+    identity = _identity(job)
+    with closing(open_state(identity.sink, identity.name, identity.spark)) as states:
+        stored = states.load() if commit_ts is None else states.as_of(commit_ts)
+        progress = job_state(stored, states.where).progress
+    if progress is None or not progress.applied:
+        early = "" if commit_ts is None else f" at {commit_ts} or before, of the commits that are kept"
+        raise UsageError(f"job {identity.name} has applied nothing yet{early}; run it first")
+    if progress.mode == "arrival":
+        raise UsageError(
+            f"job {identity.name} runs in arrival mode: without watermarks its tables are of no one commitTs. "
+            "open_lake reads them as they are"
+        )
+    found = TableSnapshots(commit_ts=progress.applied, tables={}, unverified={}, left_out={})
+    for table in progress.tables:
+        if table.mark == NO_MARK or (table.dropped and not table.kept):
+            continue
+        name = (table.schema, table.name)
+        status = table_status(table)
+        if why := _not_consistent(status, progress):
+            found.left_out[name] = why
+            continue
+        found.tables[name] = table.snapshot_id
+        if status.condition == "unverified":
+            found.unverified[name] = status.detail
+    return found
+
+
+def consistent_scans(
+    job: Job | Identity | Path | str, commit_ts: int | None = None
+) -> "tuple[TableSnapshots, dict[TableName, DataScan]]":
+    """All tables of a job as of one commit, as scans of PyIceberg: without Spark, and without a JVM.
+
+    Raises: as ``table_snapshots``; SinkFault when a table or its snapshot is not there any more
+    """
+    identity, found = _identity(job), table_snapshots(job, commit_ts)
+    opened = open_tables(identity.sink, identity.spark, list(found.tables))
+    scans: dict[TableName, DataScan] = {}
+    for name, snapshot in found.tables.items():
+        if snapshot is not None and opened[name].snapshot_by_id(snapshot) is None:
+            raise SinkFault(f"`{name[0]}`.`{name[1]}`: snapshot {snapshot} of {found.commit_ts} was expired: try again")
+        scans[name] = opened[name].scan(snapshot_id=snapshot)
+    return found, scans
+
+
+def _identity(job: Job | Identity | Path | str) -> Identity:
+    if isinstance(job, Identity):
+        return job
+    if isinstance(job, Job):
+        return Identity(job.file, job.name, job.sink, job.spark)
+    return load_identity(Path(job))
+
+
+def _not_consistent(status: TableStatus, progress: Progress) -> str:
+    """Why a table is not as the source is at the commitTs of the progress; empty: it is."""
+    if status.condition not in ("clean", "unverified"):
+        return f"{status.condition}: {status.detail}" if status.detail else status.condition
+    if status.applied_ts < progress.applied:
+        return f"behind: it is at {status.applied_ts} ({status.applied_time})"
+    return ""

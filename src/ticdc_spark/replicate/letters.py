@@ -1,0 +1,43 @@
+"""Dead letters of a batch: what cannot be read, with the messages that hold it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ticdc_spark.changes.topic import TopicRows
+from ticdc_spark.sinks.dead_letters import DeadLetter, DeadLetters
+from ticdc_spark.spark.decode.control import Reject
+
+
+@dataclass(frozen=True, slots=True)
+class Letters:
+    """Keeps rejects as dead letters."""
+
+    rows: TopicRows
+    kept_in: DeadLetters
+
+    @property
+    def where(self) -> str:
+        """The place, for messages."""
+        return self.kept_in.where
+
+    def keep(self, batch: int, stage: str, rejects: Sequence[Reject], now: float) -> None:
+        """Keep rejects of one stage of one batch. Raises: SourceFault, SinkFault"""
+        messages = {
+            (one.topic, one.partition, one.offset): one
+            for one in self.rows.messages((at.topic, at.partition, at.offset) for at in rejects)
+        }
+        letters = []
+        for at in rejects:
+            message = messages.get((at.topic, at.partition, at.offset))
+            letters.append(
+                DeadLetter(
+                    topic=at.topic,
+                    partition=at.partition,
+                    offset=at.offset,
+                    seq=at.seq,
+                    reason=at.reason,
+                    key=None if message is None else message.key,
+                    value=None if message is None else message.value,
+                )
+            )
+        self.kept_in.keep(batch, stage, letters, now)

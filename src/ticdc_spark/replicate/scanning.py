@@ -1,0 +1,96 @@
+"""The scan of a batch: what it needs of a job and its progress, and when it is repeated."""
+
+from collections.abc import Callable, Sequence
+
+import msgspec
+
+from ticdc_spark.changes.opening import Opening
+from ticdc_spark.changes.ranges import rounds, stretches
+from ticdc_spark.changes.scan import ScanPlan, partition_key, table_id_key
+from ticdc_spark.changes.topic import TopicRows
+from ticdc_spark.config.job import Job, native_of
+from ticdc_spark.config.values import ModeName
+from ticdc_spark.protocols import PROTOCOLS
+from ticdc_spark.replicate.modes.choose import MODES
+from ticdc_spark.replicate.plan.pending import range_of
+from ticdc_spark.replicate.plan.spelling import Spelled, is_scanned_by, scan_names, spell
+from ticdc_spark.replicate.schemas.registered import Registered
+from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.spark.decode.control import ControlEvent
+
+
+def opening_of(job: Job, protocol: str, mode: ModeName | None, registry: Registered | None) -> Opening:
+    """How messages are opened now."""
+    return Opening(
+        protocol=protocol,
+        native=native_of(job.source),
+        schemas=None if registry is None else dict(registry.known),
+        block_keys=PROTOCOLS[protocol].traits.schema_blocks and mode != "watermark",
+        claim_check_storage=job.source.claim_check_storage,
+        verify_checksum=job.verify_checksum,
+        left_out=tuple((place.topic, place.partition, place.offset) for place in job.skip_messages),
+    )
+
+
+def scan_plan(
+    job: Job, protocol: str, mode: ModeName | None, progress: Progress, registry: Registered | None
+) -> ScanPlan:
+    """The plan of a batch. While the mode is not known, rows that hide their commit_ts are rows all the same."""
+    acting: ModeName = mode or ("arrival" if PROTOCOLS[protocol].traits.hidden_deletes else "watermark")
+    # Without DDL nothing tells two tables apart but the names that their rows have.
+    exact = PROTOCOLS[protocol].traits.schema_blocks and mode == "arrival"
+    return ScanPlan(
+        opening=opening_of(job, protocol, mode, registry),
+        table_replay_below={
+            table_id_key(*name): commit_ts for name, commit_ts in MODES[acting].replay_below(progress).items()
+        },
+        watermarks=_read_before(progress),
+        bases={
+            table_id_key(table.schema, table.name): table.emptied
+            for table in progress.tables
+            if table.origin == "snapshot" and not table.dropped
+        },
+        arrival=acting == "arrival",
+        names=scan_names(progress, exact=exact),
+    )
+
+
+def _read_before(progress: Progress) -> dict[str, int]:
+    """Below which commit_ts every message of a partition was read before. If a topic was left out meanwhile, it is read
+    again from its start, and what its tables need of it says so."""
+    found = {partition_key(one.topic, one.partition): one.watermark for one in progress.partitions}
+    for table in progress.catching_up:
+        for topic, partition, need in table.needs:
+            key = partition_key(topic, partition)
+            found[key] = max(need, found.get(key, 0))
+    return found
+
+
+def scan(
+    plan: ScanPlan,
+    progress: Progress,
+    registry: Registered | None,
+    scan_by: Callable[[ScanPlan], Sequence[ControlEvent]],
+) -> Spelled:
+    """Scan a batch, and again where it brings what its rows need: schemas, or names of tables. Both are seldom.
+
+    Raises: RegistryFault; as ``scan_by``
+    """
+    while True:
+        controls = scan_by(plan)
+        if registry is not None and registry.learn(controls):
+            opening = msgspec.structs.replace(plan.opening, schemas=dict(registry.known))
+            plan = msgspec.structs.replace(plan, opening=opening)
+            continue
+        spelled = spell(progress, controls, plan.names)
+        if spelled.scan_names is plan.names or is_scanned_by(controls, plan.names, spelled.scan_names):
+            return spelled
+        plan = msgspec.structs.replace(plan, names=spelled.scan_names)
+
+
+def learn_waiting(rows: TopicRows, registry: Registered, progress: Progress) -> None:
+    """Fetch the schemas that rows name which wait since an earlier run. Raises: RegistryFault, SourceFault"""
+    opening = msgspec.structs.replace(rows.opening, schemas=dict(registry.known))
+    for start, end in rounds(stretches(map(range_of, progress.pending))):
+        count = sum(last - start[place] for place, last in end.items())
+        registry.learn(rows.scan(ScanPlan(opening=opening), start, end, count))

@@ -1,0 +1,42 @@
+"""What a sink can do. What it cannot it refuses, and the contract suite tests that it does."""
+
+import msgspec
+
+from ticdc_spark.errors import DecisionNeeded
+
+
+class NotSupported(DecisionNeeded):
+    """The target cannot do what is asked of it; the message names both."""
+
+
+class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
+    """What a sink can do. Who uses a capability that is ``False`` gets ``NotSupported``, or what its line says."""
+
+    rename: bool = True
+    """``Tables.rename``."""
+    full_reads: bool = True
+    """``Loads``: rows are gathered beside a table, and become it in one commit."""
+    ordered_upsert: bool = True
+    """``Changes.upsert`` of changes that a column orders (arrival mode)."""
+    time_travel: bool = True
+    """``Reads.read`` as of an earlier snapshot."""
+    transactional_ddl: bool = True
+    """A change of columns and its stamp are one commit. ``False``: a death between the two is recognised and repaired
+    by the sink."""
+    atomic_tables: bool = False
+    """``Sink.commit_with``: what is written to tables, and the state of the job, are one commit. ``False``: the state
+    comes last."""
+    upkeep: bool = True
+    """``Upkeep``: there are files to compact and to remove."""
+    sees_others: bool = True
+    """``TableFound`` says what other writers did to rows, and whether a table was set back."""
+    parallel_writers: bool = True
+    """Several tasks write one upsert side by side. ``False``: the sink asks ``TypedChanges.write`` for one task."""
+
+    def need(self, name: str, what: str) -> None:
+        """Refuse what is asked, unless the sink can do it. Raises: NotSupported"""
+        if not getattr(self, name):
+            raise NotSupported(
+                f"{what}, and this kind of sink cannot do that (`{name}`). Leave it out, for one with skip-ddl or "
+                "`tables` under [job], or use another kind under [sink]"
+            )

@@ -1,0 +1,181 @@
+"""The catalog of a lake as PyIceberg opens it, without a JVM: by the options that Iceberg's Java client is given."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, quote_plus, urlencode
+
+from ticdc_spark.errors import SinkFault, UsageError, os_reason
+
+if TYPE_CHECKING:  # tasks import this module, and need no PyIceberg
+    from pyiceberg.catalog import Catalog
+
+_BUSY_SECONDS = "60"
+"""How long SQLite waits while another process writes."""
+_TRIES = 3
+_CLASSES = {
+    "org.apache.iceberg.jdbc.JdbcCatalog": "jdbc",
+    "org.apache.iceberg.rest.RESTCatalog": "rest",
+    "org.apache.iceberg.aws.glue.GlueCatalog": "glue",
+    "org.apache.iceberg.hive.HiveCatalog": "hive",
+}
+"""``catalog-impl`` of Java, and the ``type`` that means the same."""
+_PYTHON = {
+    "jdbc": ("pyiceberg.catalog.sql", "SqlCatalog", ""),
+    "rest": ("pyiceberg.catalog.rest", "RestCatalog", ""),
+    "glue": ("pyiceberg.catalog.glue", "GlueCatalog", "pyiceberg[glue]"),
+    "hive": ("pyiceberg.catalog.hive", "HiveCatalog", "pyiceberg[hive]"),
+}
+"""Types of catalogs: PyIceberg's module and class, and what must be installed for it beside PyIceberg."""
+_DRIVERS = {
+    "postgresql": ("postgresql+psycopg2", "pyiceberg[sql-postgres]"),
+    "mysql": ("mysql+pymysql", "pymysql"),
+    "mariadb": ("mysql+pymysql", "pymysql"),
+}
+"""Databases of a JDBC catalog: SQLAlchemy's name, and what must be installed for it."""
+_JAVA_ONLY = ("type", "catalog-impl", "io-impl", "cache-enabled", "uri", "warehouse")
+_HADOOP_S3 = {
+    "access.key": "s3.access-key-id",
+    "secret.key": "s3.secret-access-key",
+    "session.token": "s3.session-token",
+    "endpoint.region": "s3.region",
+    "endpoint": "s3.endpoint",
+}
+"""Keys of ``spark.hadoop.fs.s3a.``, and PyIceberg's name."""
+
+
+def open_catalog(
+    name: str,
+    warehouse: str,
+    options: Mapping[str, str],
+    spark: Mapping[str, str] | None = None,
+    *,
+    create: bool = True,
+) -> Catalog | None:
+    """Open a catalog. ``options``: the keys ``catalog.…`` of the job file without the prefix; ``spark``: its section
+    ``[spark]``.
+
+    ``None``: without ``create``, where there is no catalog yet.
+
+    Raises: UsageError for a catalog that PyIceberg cannot open; SinkFault where it does not answer
+    """
+    kind = _kind(options)
+    module, class_name, package = _PYTHON[kind]
+    found = properties(warehouse, options, spark or {})
+    if kind == "jdbc":
+        file = sqlite_file(warehouse, options)
+        if file is not None and not create and not file.exists():
+            return None
+        if file is not None and create:
+            with suppress(OSError):  # opening it says what is wrong
+                file.parent.mkdir(parents=True, exist_ok=True)
+        uri, package = _sql_uri(warehouse, options)
+        found |= {"uri": uri, "init_catalog_tables": "true" if create else "false"}
+    elif "uri" in options:
+        found["uri"] = options["uri"]
+    tries = _TRIES if kind == "jdbc" and create else 1
+    for left in reversed(range(tries)):
+        try:
+            catalog: Catalog = getattr(import_module(module), class_name)(name, **found)
+            return catalog if kind != "jdbc" or create or _has_tables(catalog) else None
+        except ImportError as error:
+            install = f"pip install '{package or 'pyiceberg'}'"
+            message = f"the catalog {name!r} of type {kind} needs a package that is missing: {install}"
+            raise UsageError(message) from error
+        except Exception as error:
+            if not left:  # another process may have made the catalog's own tables at the same time
+                raise SinkFault(f"the catalog {name!r} cannot be opened: {reason(error)}") from error
+    raise AssertionError
+
+
+def _has_tables(catalog: Any) -> bool:
+    """Whether a JDBC catalog was ever written to."""
+    from sqlalchemy import inspect
+
+    return bool(inspect(catalog.engine).has_table("iceberg_tables"))
+
+
+def check_catalog(options: Mapping[str, str]) -> None:
+    """Raises: UsageError for a catalog that PyIceberg cannot open"""
+    if _kind(options) == "jdbc":
+        _sql_uri("", options)
+
+
+def properties(warehouse: str, options: Mapping[str, str], spark: Mapping[str, str]) -> dict[str, str]:
+    """PyIceberg's properties: those of Java's client that it knows by the same name, and what Spark's Hadoop has for
+    S3."""
+    of_hadoop = {key.removeprefix("spark.hadoop.fs.s3a."): text for key, text in spark.items()}
+    found = {name: of_hadoop[key] for key, name in _HADOOP_S3.items() if of_hadoop.get(key)}
+    found |= {key: text for key, text in options.items() if key not in _JAVA_ONLY and not key.startswith("jdbc.")}
+    if found.get("s3.path-style-access", "").lower() == "false" and "s3.endpoint" in found:
+        found["s3.force-virtual-addressing"] = "true"
+    if "client.region" in found:
+        found.setdefault("s3.region", found["client.region"])
+    return {"warehouse": warehouse, **found}
+
+
+def sqlite_file(warehouse: str, options: Mapping[str, str]) -> Path | None:
+    """The file of a catalog on SQLite; ``None`` for another catalog."""
+    uri = _jdbc_uri(warehouse, options)
+    path = uri.removeprefix("jdbc:sqlite:").partition("?")[0]
+    return None if path == uri or path == ":memory:" else Path(path.removeprefix("file:"))
+
+
+def moved_away(file: str) -> str:
+    """What there is to do about a metadata file that the catalog names and that is gone."""
+    return (
+        f"the catalog names {file}, which is not there: the warehouse was moved, which Iceberg's absolute paths do not "
+        "allow, or the file was removed; move the warehouse back to that path, or restore the lake from a backup"
+    )
+
+
+def reason(error: Exception) -> str:
+    """What an error of PyIceberg or of a library below it says, on one line."""
+    if isinstance(error, OSError) and error.strerror:
+        return os_reason(error)
+    text = str(error).strip().partition("\n")[0]
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def _kind(options: Mapping[str, str]) -> str:
+    named = options.get("catalog-impl")
+    kind = _CLASSES.get(named, named) if named else options.get("type", "jdbc").lower()
+    if kind not in _PYTHON:
+        what = f"catalog.catalog-impl = {named!r}" if named else f"catalog.type = {kind!r}"
+        raise UsageError(
+            f"[sink] {what}: PyIceberg, which keeps the state of the job in the catalog, cannot open it; allowed: "
+            f"{', '.join(_PYTHON)}. Nessie and most other catalogs also speak Iceberg's REST protocol: "
+            '"catalog.type" = "rest" and "catalog.uri"'
+        )
+    return kind
+
+
+def _jdbc_uri(warehouse: str, options: Mapping[str, str]) -> str:
+    if "uri" not in options and _kind(options) == "jdbc":
+        return f"jdbc:sqlite:{warehouse.removeprefix('file://').removeprefix('file:')}/catalog.db"
+    return options.get("uri", "")
+
+
+def _sql_uri(warehouse: str, options: Mapping[str, str]) -> tuple[str, str]:
+    """SQLAlchemy's URI of a JDBC catalog, and the package with its driver. Raises: UsageError"""
+    file = sqlite_file(warehouse, options)
+    if file is not None:
+        return f"sqlite:///{quote(str(file))}?timeout={_BUSY_SECONDS}", "pyiceberg[sql-sqlite]"
+    database, _, rest = _jdbc_uri(warehouse, options).removeprefix("jdbc:").partition("://")
+    if database not in _DRIVERS or not rest:
+        raise UsageError(
+            f"[sink] catalog.uri: PyIceberg, which keeps the state of the job in the catalog, cannot open "
+            f"{options.get('uri', '')!r}; allowed: jdbc:sqlite:, {', '.join(f'jdbc:{name}://' for name in _DRIVERS)}"
+        )
+    driver, package = _DRIVERS[database]
+    place, _, query = rest.partition("?")
+    given = dict(pair.partition("=")[::2] for pair in query.split("&") if pair)
+    user = options.get("jdbc.user") or given.get("user", "")
+    password = options.get("jdbc.password") or given.get("password", "")
+    login = f"{quote_plus(user)}:{quote_plus(password)}@" if user else ""
+    kept = {key: text for key, text in given.items() if key == "sslmode"}
+    return f"{driver}://{login}{place}{'?' + urlencode(kept) if kept else ''}", package

@@ -1,0 +1,97 @@
+"""Net changes of a table: as a row delta where tasks can do it, else by Spark, as an append and a MERGE.
+
+A key whose first event is an insert is new where the table is known to equal the source, so it may be appended without
+looking for it. Everything else is merged. A table that is appended to and merged in one go takes two commits, each
+with its stamp. Ordered changes are always merged.
+"""
+
+from typing import Literal
+
+import msgspec
+from pyspark import StorageLevel
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as sf
+
+from ticdc_spark import failpoints
+from ticdc_spark.changes.columns import FIRST, OP
+from ticdc_spark.changes.typed import TypedChanges
+from ticdc_spark.config.values import WriterName
+from ticdc_spark.model import TableName
+from ticdc_spark.sinks.base import Stamp
+from ticdc_spark.sinks.iceberg.files.storage import Closed
+from ticdc_spark.sinks.iceberg.rows.direct import apply_directly
+from ticdc_spark.sinks.iceberg.rows.spark_writer import SparkWriter
+from ticdc_spark.sinks.iceberg.tables import IcebergTables
+
+MIN_APPEND_ROWS = 50_000
+"""Inserts among other changes from which on they are appended by a commit of their own."""
+
+
+class Upserts:
+    """How net changes come into the tables of a catalog."""
+
+    def __init__(self, tables: IcebergTables, spark_writer: SparkWriter, writer: WriterName) -> None:
+        """``writer``: ``spark``: tasks write no row deltas."""
+        self._tables, self._spark, self._writer = tables, spark_writer, writer
+
+    def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None) -> None:
+        """Apply net changes. See ``sinks.base.Changes.upsert``."""
+        with self._tables.catalog.session() as session:
+            if changes.ordered_by is not None:
+                self._spark.merge(table, changes.dataframe(session), changes.columns, stamp, by=changes.ordered_by)
+                return
+            way = self._write_delta(session, table, changes, stamp)
+            if way == "done":
+                return
+            if way != "touched" and _is_worth_appending(changes, appended):
+                self._append(session, table, changes, stamp, appended)
+            else:
+                self._spark.merge(table, changes.dataframe(session), changes.columns, stamp)
+
+    def _write_delta(
+        self, session: SparkSession, table: TableName, changes: TypedChanges, stamp: Stamp
+    ) -> Literal["done", "touched", "closed"]:
+        """Let tasks write a row delta. ``closed``: this way is; ``touched``: another writer changed the table
+        meanwhile. Nothing was done then."""
+        if changes.leave_out_unreadable:
+            way: Literal["done", "touched"] | Closed = Closed("rows that cannot be read are left out")
+        elif self._writer == "spark" or (size := changes.size) is None:
+            return "closed"  # Said already: in the job file, or when the changes were to be read.
+        else:
+            way = apply_directly(self._tables, session, table, changes, size, stamp)
+        if isinstance(way, Closed):
+            self._tables.catalog.note_way(table, way.reason)
+            return "closed"
+        return way
+
+    def _append(
+        self, session: SparkSession, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None
+    ) -> None:
+        """Append the keys that are new, and merge the others."""
+        columns, only_inserts = changes.columns, not changes.others
+        net = changes.dataframe(session, keep_first=not only_inserts)
+        if only_inserts:
+            if not self._spark.append(table, net, columns, stamp):
+                self._spark.merge(table, net, columns, stamp)
+            failpoints.point("append")
+            return
+        assert appended is not None, "that is why rows are appended"
+        first = msgspec.structs.replace(appended, seen=stamp.seen)
+        whole = net.persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            new = sf.col(FIRST) == "i"
+            rest = whole
+            if self._spark.append(table, whole.where(new & (sf.col(OP) != "d")), columns, first):
+                failpoints.point("append")
+                rest = whole.where(~new)
+            self._spark.merge(table, rest, columns, stamp)
+        finally:
+            whole.unpersist()
+
+
+def _is_worth_appending(changes: TypedChanges, appended: Stamp | None) -> bool:
+    """Two commits and a cache cost more than they save where there is little to append."""
+    if not changes.new_keys:
+        return False
+    many = changes.inserts >= max(MIN_APPEND_ROWS, changes.others)
+    return not changes.others or (many and appended is not None)

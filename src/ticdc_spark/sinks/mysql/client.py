@@ -1,0 +1,154 @@
+"""Connections to the server of a MySQL sink, and its errors as errors of this package."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ticdc_spark.clients.mysql import driver, opened
+from ticdc_spark.errors import DecisionNeeded, SinkFault
+from ticdc_spark.model import TableName
+
+OURS = "_ticdc_spark"
+"""The database with what the jobs remember."""
+NOT_THERE = (1049, 1146)
+"""A database or a table is not there."""
+_SESSION = (
+    "SET SESSION time_zone = '+00:00', SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO', "
+    # A DDL waits for transactions that read its table: it must not do so for a day, as servers have it.
+    "SESSION lock_wait_timeout = 60"
+)
+_TABLES = (
+    f"CREATE DATABASE IF NOT EXISTS `{OURS}` DEFAULT CHARACTER SET utf8mb4 COLLATE utf8mb4_bin",
+    f"""CREATE TABLE IF NOT EXISTS `{OURS}`.`marks` (
+      `db` varchar(64) NOT NULL, `name` varchar(64) NOT NULL, `token` varchar(64) NOT NULL, `number` bigint NOT NULL,
+      `job` varchar(255) NOT NULL, `commit_ts` bigint NOT NULL, `step` bigint NOT NULL,
+      `applied_before` bigint NOT NULL, `job_applied` bigint NOT NULL, `about` longtext NOT NULL,
+      PRIMARY KEY (`db`, `name`))""",
+    f"""CREATE TABLE IF NOT EXISTS `{OURS}`.`intents` (
+      `db` varchar(64) NOT NULL, `name` varchar(64) NOT NULL, `old_db` varchar(64) NOT NULL,
+      `old_name` varchar(64) NOT NULL, `token` varchar(64) NOT NULL, `stamp` longtext NOT NULL,
+      PRIMARY KEY (`db`, `name`))""",
+    f"""CREATE TABLE IF NOT EXISTS `{OURS}`.`loads` (
+      `db` varchar(64) NOT NULL, `name` varchar(64) NOT NULL, `note` longtext NOT NULL, PRIMARY KEY (`db`, `name`))""",
+    f"""CREATE TABLE IF NOT EXISTS `{OURS}`.`states` (
+      `job` varchar(255) NOT NULL PRIMARY KEY, `version` varchar(64) NOT NULL, `resolved_ts` bigint NOT NULL,
+      `parts` longtext NOT NULL)""",
+    f"""CREATE TABLE IF NOT EXISTS `{OURS}`.`state_rows` (
+      `job` varchar(255) NOT NULL, `part` varchar(64) NOT NULL, `seq` bigint NOT NULL, `kind` varchar(64) NOT NULL,
+      `db` varchar(255), `name` varchar(255), `resolved_ts` bigint, `snapshot_id` bigint, `condition` longtext,
+      `value` longtext NOT NULL, PRIMARY KEY (`job`, `part`, `seq`))""",
+    f"CREATE TABLE IF NOT EXISTS `{OURS}`.`heartbeats` (`job` varchar(255) NOT NULL PRIMARY KEY, `beat` longblob)",
+    f"""CREATE TABLE IF NOT EXISTS `{OURS}`.`dead_letters` (
+      `job` varchar(255) NOT NULL, `batch` bigint NOT NULL, `stage` varchar(255) NOT NULL,
+      `topic` varchar(255) NOT NULL, `partition` bigint NOT NULL, `offset` bigint NOT NULL, `seq` bigint NOT NULL,
+      `reason` longtext NOT NULL, `key` longblob, `value` longblob, `at` datetime(6) NOT NULL,
+      KEY (`job`, `batch`, `stage`))""",
+)
+
+
+class Client:
+    """A server, by connections that threads borrow. Raises: SinkFault; DecisionNeeded where a value does not fit"""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        """``options``: as ``clients.mysql.connection_options`` gives them."""
+        self.options = dict(options)
+        self.where = f"{options['host']}:{options['port']}"
+        self._free: list[Any] = []
+        self._lock = threading.Lock()
+        self._prepared = False
+
+    @contextmanager
+    def connection(self) -> Iterator[Any]:
+        """A connection that commits each statement. After an error it is closed, and its locks are free."""
+        with self._lock:
+            found = self._free.pop() if self._free else None
+        with faults(self.where):
+            if found is not None:
+                try:
+                    found.ping(reconnect=False)  # it may have waited too long for the server
+                except driver().Error:
+                    found = None
+            connection = found or connect(self.options)
+        done = False
+        try:
+            with faults(self.where):
+                yield connection
+            done = True
+        finally:
+            if done:
+                with self._lock:
+                    self._free.append(connection)
+            else:
+                connection._force_close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """A cursor in a transaction, which is committed unless there is an error."""
+        with self.connection() as connection, connection.cursor() as cursor:
+            connection.begin()
+            yield cursor
+            connection.commit()
+
+    def run(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """One statement by itself, and its rows."""
+        with self.connection() as connection, connection.cursor() as cursor:
+            cursor.execute(sql, values or None)
+            return [*cursor.fetchall()]
+
+    def ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Rows of our own tables; none where these are not there yet."""
+        try:
+            return self.run(sql, *values)
+        except SinkFault as fault:
+            if code_of(fault) in NOT_THERE:
+                return []
+            raise
+
+    def prepare(self) -> None:
+        """Make our own tables, if they are not there."""
+        if not self._prepared:
+            for statement in _TABLES:
+                self.run(statement)
+            self._prepared = True
+
+    def close(self) -> None:
+        """Close the connections that nobody uses."""
+        with self._lock:
+            free, self._free = self._free, []
+        for one in free:
+            one._force_close()
+
+
+def connect(options: Mapping[str, Any]) -> Any:
+    """A connection whose values are checked by the server, and whose times are UTC. Raises: PyMySQL's errors"""
+    made = opened(**options, charset="utf8mb4", autocommit=True, init_command=_SESSION, connect_timeout=10)
+    made.query("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
+    return made
+
+
+@contextmanager
+def faults(what: str) -> Iterator[None]:
+    """Turn errors of PyMySQL into ours. Raises: DecisionNeeded where a value does not fit, else SinkFault"""
+    mysql = driver()
+    try:
+        yield
+    except (mysql.err.DataError, mysql.err.IntegrityError) as error:
+        raise DecisionNeeded(f"{what}: {_text(error)}") from error
+    except mysql.Error as error:
+        raise SinkFault(f"{what}: {_text(error)}") from error
+
+
+def code_of(error: BaseException) -> int:
+    """The server's number of an error that ``faults`` has raised; 0: it has none."""
+    arguments = getattr(error.__cause__, "args", ())
+    return arguments[0] if arguments and isinstance(arguments[0], int) else 0
+
+
+def _text(error: BaseException) -> str:
+    return str(error.args[1]) if len(error.args) > 1 else str(error)
+
+
+def shown(table: TableName) -> str:
+    """A table in messages."""
+    return f"`{table[0]}`.`{table[1]}`"

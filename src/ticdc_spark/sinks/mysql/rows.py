@@ -1,0 +1,237 @@
+"""Rows into the tables of a MySQL sink: staged by tasks, brought in by a transaction of the driver."""
+
+from collections.abc import Callable, Sequence
+from uuid import uuid4
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from ticdc_spark import failpoints
+from ticdc_spark.changes.columns import ALWAYS, OP, TIES
+from ticdc_spark.changes.typed import TypedChanges
+from ticdc_spark.clients.mysql import quoted
+from ticdc_spark.errors import DecisionNeeded, MessageError, SinkFault
+from ticdc_spark.model import TableName, Value
+from ticdc_spark.sinks.base import Condition, Fill, Stamp, unconverted
+from ticdc_spark.sinks.loads_base import LoadNote
+from ticdc_spark.sinks.mysql.client import OURS, shown
+from ticdc_spark.sinks.mysql.pending import Change, Statement
+from ticdc_spark.sinks.mysql.staging import EXTRA, Staged, literals, stage, text_literal
+from ticdc_spark.sinks.mysql.tables import MysqlTables, digest, gathered, new_token, sql_name
+from ticdc_spark.sinks.mysql.types import definition
+from ticdc_spark.sinks.type_map import ColumnConversion
+from ticdc_spark.spark.faults import spark_faults
+from ticdc_spark.spark.tasks import MOVED, ReadParts, SourceMoved, UnreadableRows, chain, first_cells, numbered
+from ticdc_spark.spark.types import LakeColumn, to_arrow
+
+_TASK_BYTES = 32 << 20
+"""Bytes of messages that are worth a task of their own."""
+_MOST_TASKS = 16
+
+
+class MysqlRows:
+    """Net changes, conversions and full reads."""
+
+    def __init__(self, tables: MysqlTables, spark: SparkSession | None, job: str) -> None:
+        """``spark``: whose tasks read whole tables; ``None``: this process does. ``job``: whose rows they are."""
+        self._tables, self._client, self._spark = tables, tables.client, spark
+        self._job = job
+        self._stages = f"stage_{digest(('', job))[:16]}_"
+
+    def remove_stages(self) -> None:
+        """Remove what processes of this job that died have staged."""
+        self._tables.fence()
+        listed = "SELECT `table_name` FROM `information_schema`.`tables` WHERE `table_schema` = %s"
+        for (name,) in self._client.run(f"{listed} AND `table_name` LIKE %s", OURS, f"{self._stages}%"):
+            self._client.run(f"DROP TABLE IF EXISTS `{OURS}`.{quoted(name)}")
+
+    def _new_stage(self, columns: Sequence[LakeColumn]) -> str:
+        """A new table for rows on their way, for SQL."""
+        self._client.prepare()
+        place = f"`{OURS}`.`{self._stages}{uuid4().hex[:16]}`"
+        parts = [definition(column, self._tables.types, key=False) for column in columns]
+        self._client.run(f"CREATE TABLE {place} ({', '.join([*parts, *EXTRA])})")
+        return place
+
+    def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
+        """See ``sinks.base.Changes.upsert``."""
+        columns, have = changes.columns, {name.casefold() for name in self._tables.columns(table)}
+        for column in columns:
+            if column.name.casefold() not in have:
+                raise SinkFault(f"{shown(table)} has no column {quoted(column.name)}")
+        is_only = self._tables.with_key(table, columns)
+        place = self._new_stage(columns)
+        names = [column.name for column in columns]
+        tasks = 1
+        if not (changes.size is None or changes.raw.is_here) and changes.can_spread:
+            tasks = max(1, min(_MOST_TASKS, changes.size // _TASK_BYTES))
+        change = Change(table, (), stamp, (place,))
+        try:
+            done = changes.write(stage(self._client.options, place, [*names, OP, TIES, ALWAYS]), tasks=tasks)
+        except BaseException:
+            self._tables.discard([change])
+            raise
+        failpoints.point("write")
+        staged = Staged(place).with_answers(done)
+        if staged.rows:
+            statements = self._merge(table, staged, changes, is_only=is_only)
+            change = msgspec.structs.replace(change, statements=tuple((sql, ()) for sql in statements))
+        self._tables.do(change)
+
+    def _merge(self, table: TableName, staged: Staged, changes: TypedChanges, *, is_only: bool) -> list[str]:
+        """``is_only``: the key of the changes is the only one that rows must not share."""
+        target, place, found = sql_name(table), staged.place, []
+        keys = [column.name for column in changes.columns if column.key]
+        names = [quoted(column.name) for column in changes.columns]
+        on = " AND ".join(f"t.{quoted(name)} = s.{quoted(name)}" for name in keys)
+        if changes.ordered_by is not None:
+            new, old = (f"{side}.{quoted(changes.ordered_by.name)}" for side in "st")
+            wins = f"{new} > COALESCE({old}, 0) OR (s.{TIES} AND {new} = COALESCE({old}, 0)) OR COALESCE(s.{ALWAYS}, 0)"
+            found.append(f"DELETE s FROM {place} s JOIN {target} t ON {on} WHERE NOT ({wins})")
+        # Where another key is unique, an update of the row that has it would overwrite that one: it must be refused.
+        gone = f"s.{staged.counts}" + (f" AND s.{OP} = 'd'" if is_only else "")
+        found.append(f"DELETE t FROM {target} t JOIN {place} s ON {on} WHERE {gone}")
+        listed = ", ".join(names)
+        insert = f"INSERT INTO {target} ({listed}) SELECT {listed} FROM {place} WHERE {staged.counts} AND {OP} <> 'd'"
+        update = ", ".join(f"{name} = VALUES({name})" for name in names)
+        found.append(f"{insert} ON DUPLICATE KEY UPDATE {update}" if is_only else insert)
+        return found
+
+    def delete_where(self, table: TableName, where: Sequence[Condition], stamp: Stamp) -> None:
+        met = " AND ".join(map(_test_of, where))
+        self._tables.do(Change(table, ((f"DELETE FROM {sql_name(table)} WHERE {met}", ()),), stamp))
+
+    def fill(self, table: TableName, column: LakeColumn, fill: Fill, stamp: Stamp) -> None:
+        array, bad, _ = to_arrow(column, fill.lake)([fill.value])
+        if bad:
+            raise DecisionNeeded(f"the default of the new column `{column.source}` cannot be read: {bad[0]}")
+        sql = f"UPDATE {sql_name(table)} SET {quoted(column.name)} = {literals(array)[0]}"
+        self._tables.do(Change(table, ((sql, ()),), stamp), now=True)
+
+    def convert(
+        self, table: TableName, old: str, column: LakeColumn, conversion: ColumnConversion, stamp: Stamp
+    ) -> None:
+        target, new, was = sql_name(table), quoted(column.name), quoted(old)
+        statements: list[Statement] = [(f"UPDATE {target} SET {new} = {was}", ())]
+        try:
+            if conversion.convert is not None:
+                self._tables.flush(table)
+                self._client.prepare()
+                found = self._client.run(f"SELECT DISTINCT CAST({was} AS CHAR) FROM {target} WHERE {was} IS NOT NULL")
+                values = [str(row[0]) for row in found]
+                pairs = [(value, conversion.convert(value)) for value in values]
+                statements = [
+                    (f"UPDATE {target} SET {new} = {text_literal(str(after))} WHERE {was} = {text_literal(value)}", ())
+                    for value, after in pairs
+                ]
+            self._tables.do(Change(table, tuple(statements), stamp), now=True)
+        except (DecisionNeeded, MessageError) as error:
+            if isinstance(error, DecisionNeeded) and error.__cause__ is None:
+                raise  # of the fence
+            raise DecisionNeeded(unconverted(column, str(error))) from error
+
+    # ---- full reads
+
+    def empty_beside(self, table: TableName) -> tuple[str, str]:
+        """Make an empty table like one; its place and its token."""
+        place, token = sql_name(gathered(table)), new_token()
+        self._client.prepare()
+        with self._tables.locked(table) as cursor:
+            self._tables.fence()
+            cursor.execute(f"DELETE FROM `{OURS}`.`loads` WHERE `db` = %s AND `name` = %s", table)
+            cursor.execute(f"DROP TABLE IF EXISTS {place}")
+            cursor.execute(f"CREATE TABLE {place} LIKE {sql_name(table)}")
+            cursor.execute(f"ALTER TABLE {place} COMMENT = '{token}'")
+        return place, token
+
+    def load_note(self, table: TableName) -> LoadNote | None:
+        sql = f"SELECT `note` FROM `{OURS}`.`loads` WHERE `db` = %s AND `name` = %s"
+        found = self._client.ask(sql, *table)
+        return msgspec.json.decode(found[0][0], type=LoadNote) if found else None
+
+    def begin_load(self, table: TableName, note: LoadNote) -> None:
+        self._tables.flush(table)
+        self.empty_beside(table)
+        self._client.run(
+            f"REPLACE INTO `{OURS}`.`loads` VALUES (%s, %s, %s)", *table, msgspec.json.encode(note).decode()
+        )
+        failpoints.point("base")
+
+    def load(
+        self,
+        table: TableName,
+        columns: Sequence[LakeColumn],
+        read: ReadParts,
+        parts: int,
+        note: Callable[[int, int], LoadNote],
+    ) -> LoadNote:
+        place, names = self._new_stage(columns), [column.name for column in columns]
+        try:
+            staged, zeros = self._gather(place, names, read, parts)
+            new, listed = note(staged.rows, zeros), ", ".join(map(quoted, names))
+            verb = "REPLACE" if self._tables.with_key(gathered(table), columns) else "INSERT"
+            with self._client.transaction() as cursor:
+                self._tables.fenced(cursor, self._job)
+                if staged.rows:
+                    taken = f"SELECT {listed} FROM {place} WHERE {staged.counts}"
+                    cursor.execute(f"{verb} INTO {sql_name(gathered(table))} ({listed}) {taken}")
+                cursor.execute(
+                    f"UPDATE `{OURS}`.`loads` SET `note` = %s WHERE `db` = %s AND `name` = %s",
+                    (msgspec.json.encode(new).decode(), *table),
+                )
+                failpoints.point("gather")
+            return new
+        finally:
+            self._client.run(f"DROP TABLE IF EXISTS {place}")
+
+    def _gather(self, place: str, names: Sequence[str], read: ReadParts, parts: int) -> tuple[Staged, int]:
+        """Stage the rows of all parts; gives also how many dates became NULL."""
+        what = stage(self._client.options, place, [*names])
+        if self._spark is None:
+            counted = _Counted()
+            try:
+                done = [bytes(one) for one in first_cells(chain(read(counted), what)([numbered(range(parts))]))]
+            except MessageError as error:
+                if str(error).startswith(MOVED):
+                    raise SourceMoved(str(error).removeprefix(f"{MOVED}: ")) from error
+                raise UnreadableRows(str(error)) from error
+            return Staged(place).with_answers(done), counted.value
+        with spark_faults(f"rows cannot be gathered in {place}"):
+            zeros = self._spark.sparkContext.accumulator(0)
+            numbers = self._spark.range(0, parts, 1, parts)
+            rows = numbers.mapInArrow(chain(read(zeros), what), "rows binary").collect()
+            return Staged(place).with_answers(bytes(row[0]) for row in rows), zeros.value
+
+    def finish_load(self, table: TableName, stamp: Stamp) -> None:
+        token = self._tables.comment(gathered(table))
+        if token is None:
+            raise SinkFault(f"what was gathered for {shown(table)} is gone: read it again")
+        self._tables.swap(table, sql_name(gathered(table)), token, stamp)
+        self._client.run(f"DELETE FROM `{OURS}`.`loads` WHERE `db` = %s AND `name` = %s", *table)
+
+
+class _Counted:
+    def __init__(self) -> None:
+        self.value = 0
+
+    def add(self, number: int, /) -> None:
+        self.value += number
+
+
+def _test_of(condition: Condition) -> str:
+    """A condition, for SQL."""
+    name, convert = quoted(condition.column.name), to_arrow(condition.column, condition.lake)
+
+    def literal(value: Value) -> str:
+        array, bad, _ = convert([value])
+        if bad:
+            raise SinkFault(bad[0])
+        return literals(array)[0]
+
+    tests = [] if condition.at_least is None else [f"{name} >= {literal(condition.at_least)}"]
+    tests += [] if condition.below is None else [f"{name} < {literal(condition.below)}"]
+    if condition.any_of is not None:
+        values = ", ".join(map(literal, condition.any_of))
+        tests.append(f"{name} IN ({values})" if values else "FALSE")
+    met = " AND ".join(tests) or f"{name} IS NOT NULL"
+    return f"({met} OR {name} IS NULL)" if condition.or_null else f"({met})"

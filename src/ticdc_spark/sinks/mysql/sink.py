@@ -1,0 +1,185 @@
+"""The sink ``kind = "mysql"``: tables of MySQL, MariaDB or TiDB as at the source, all at one commit."""
+
+from collections.abc import Callable, Iterator, Sequence
+
+import pyarrow as pa
+from pyspark.sql import SparkSession
+
+from ticdc_spark.changes.typed import TypedChanges
+from ticdc_spark.clients.mysql import connection_options, driver, quoted
+from ticdc_spark.config.job import MysqlConfig
+from ticdc_spark.errors import DecisionNeeded, SinkFault
+from ticdc_spark.model import TableName
+from ticdc_spark.sinks.base import ColumnChanges, Condition, FilePlace, Fill, Stamp, TableFound, UpkeepPolicy
+from ticdc_spark.sinks.capabilities import Capabilities
+from ticdc_spark.sinks.loads_base import LoadNote
+from ticdc_spark.sinks.mysql.client import OURS, Client, shown
+from ticdc_spark.sinks.mysql.pending import Change
+from ticdc_spark.sinks.mysql.rows import MysqlRows
+from ticdc_spark.sinks.mysql.state import MysqlState
+from ticdc_spark.sinks.mysql.tables import MysqlTables, sql_name
+from ticdc_spark.sinks.mysql.types import MysqlNames, MysqlTypes
+from ticdc_spark.sinks.state import StateStore
+from ticdc_spark.sinks.type_map import ColumnConversion
+from ticdc_spark.spark.tasks import ReadParts
+from ticdc_spark.spark.types import LakeColumn
+
+_READ = 10_000
+_TAKEN = {OURS, "mysql", "information_schema", "performance_schema", "sys"}
+"""Databases that are the job's or the server's own."""
+
+
+class MysqlSink:
+    """See ``sinks.base.Sink``. Below it, tables have the names that they have in the target."""
+
+    capabilities = Capabilities(
+        time_travel=False, transactional_ddl=False, atomic_tables=True, upkeep=False, sees_others=False
+    )
+    names = MysqlNames()
+
+    def __init__(
+        self,
+        config: MysqlConfig,
+        fence: Callable[[], None] = lambda: None,
+        *,
+        job: str | None = None,
+        spark: SparkSession | None = None,
+    ) -> None:
+        """``job``: that of which changes of rows wait for ``commit_with``; ``None``: each is a commit of its own.
+        ``spark``: whose tasks read whole tables; ``None``: this process does."""
+        self.client = Client(connection_options(config.uri))
+        self.tables = MysqlTables(self.client, fence, gathers=job is not None)
+        self.rows = MysqlRows(self.tables, spark, job or "")
+        self._prefix = config.database_prefix
+
+    @property
+    def types(self) -> MysqlTypes:
+        return self.tables.types
+
+    def state(self, job: str) -> MysqlState:
+        return MysqlState(Client(self.client.options), job)
+
+    def commit_with(self, states: StateStore) -> None:
+        assert isinstance(states, MysqlState), "the state of a job lies in its target"
+        states.waiting = self.tables.pending
+
+    # ---- tables
+
+    def find(self, table: TableName) -> TableFound | None:
+        return self.tables.find(self._here(table))
+
+    def list_tables(self, job: str) -> list[TableName]:
+        cut = len(self._prefix)
+        return [(name[0][cut:], name[1]) for name in self.tables.list_tables(job) if name[0].startswith(self._prefix)]
+
+    def snapshot_id(self, table: TableName) -> int | None:
+        found = self.find(table)
+        if found is None:
+            raise SinkFault(f"there is no table {shown(self._here(table))}")
+        return found.snapshot
+
+    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
+        self.tables.create(self._here(table), columns, stamp)
+
+    def drop(self, table: TableName) -> None:
+        self.tables.drop(self._here(table))
+
+    def rename(self, old: TableName, new: TableName) -> None:
+        self.tables.rename(self._here(old), self._here(new))
+
+    def truncate(self, table: TableName, stamp: Stamp) -> None:
+        here = self._here(table)
+        self.tables.swap(here, *self.rows.empty_beside(here), stamp)
+
+    def stamp(self, table: TableName, stamp: Stamp) -> None:
+        self.tables.do(Change(self._here(table), (), stamp))
+
+    def create_database(self, schema: str) -> None:
+        self.tables.fence()
+        name, _ = self._here((schema, ""))
+        self.client.run(f"CREATE DATABASE IF NOT EXISTS {quoted(name)} DEFAULT CHARACTER SET utf8mb4")
+
+    def drop_database(self, schema: str) -> None:
+        self.tables.fence()
+        name, _ = self._here((schema, ""))
+        sql = "SELECT COUNT(*) FROM `information_schema`.`tables` WHERE `table_schema` = %s"
+        if not self.client.run(sql, name)[0][0]:
+            self.client.run(f"DROP DATABASE IF EXISTS {quoted(name)}")
+
+    # ---- columns
+
+    def columns(self, table: TableName) -> dict[str, str]:
+        return self.tables.columns(self._here(table))
+
+    def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
+        self.tables.change_columns(self._here(table), changes, stamp)
+
+    def fill_column(self, table: TableName, column: LakeColumn, fill: Fill, stamp: Stamp) -> None:
+        self.rows.fill(self._here(table), column, fill, stamp)
+
+    def convert_column(
+        self, table: TableName, old: str, column: LakeColumn, conversion: ColumnConversion, stamp: Stamp
+    ) -> None:
+        self.rows.convert(self._here(table), old, column, conversion, stamp)
+
+    # ---- rows
+
+    def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None = None) -> None:
+        self.rows.upsert(self._here(table), changes, stamp)
+
+    def delete_where(self, table: TableName, where: Sequence[Condition], stamp: Stamp) -> None:
+        self.rows.delete_where(self._here(table), where, stamp)
+
+    def read(self, table: TableName, columns: Sequence[str], as_of: int | None = None) -> Iterator[pa.RecordBatch]:
+        here = self._here(table)
+        if as_of is not None:
+            self.capabilities.need("time_travel", f"table {shown(here)} is to be read as of {as_of}")
+        listed = ", ".join(map(quoted, columns))
+        with self.client.connection() as connection, connection.cursor(driver().cursors.SSCursor) as cursor:
+            cursor.execute(f"SELECT {listed} FROM {sql_name(here)}")
+            while rows := cursor.fetchmany(_READ):
+                yield pa.RecordBatch.from_pylist([dict(zip(columns, row, strict=True)) for row in rows])
+
+    # ---- full reads
+
+    def load_note(self, table: TableName) -> LoadNote | None:
+        return self.rows.load_note(self._here(table))
+
+    def begin_load(self, table: TableName, note: LoadNote) -> None:
+        self.rows.begin_load(self._here(table), note)
+
+    def load(
+        self,
+        table: TableName,
+        columns: Sequence[LakeColumn],
+        read: ReadParts,
+        parts: int,
+        note: Callable[[int, int], LoadNote],
+    ) -> LoadNote:
+        return self.rows.load(self._here(table), columns, read, parts, note)
+
+    def finish_load(self, table: TableName, stamp: Stamp) -> None:
+        self.rows.finish_load(self._here(table), stamp)
+
+    # ---- what there is nothing to do for
+
+    def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> list[str]:
+        self.capabilities.need("upkeep", f"the files of {shown(table)} are to be looked after")
+        return []
+
+    def file_places(self) -> Sequence[FilePlace]:
+        self.capabilities.need("upkeep", "orphan files are to be removed")
+        return ()
+
+    def remove_orphans(self, table: TableName, older_than: float, places: Sequence[FilePlace]) -> int:
+        return len(self.file_places())
+
+    def _here(self, table: TableName) -> TableName:
+        """A table by its name in the target. Raises: DecisionNeeded where that is not for copies"""
+        database = self._prefix + table[0]
+        if database.casefold() in _TAKEN:
+            raise DecisionNeeded(
+                f"table {shown(table)} would be copied into `{database}`, which is not for copies: leave it out with "
+                "`tables` under [job], or set `database-prefix` under [sink]"
+            )
+        return database, table[1]

@@ -1,0 +1,154 @@
+"""Rows on their way into a table: tasks insert them into a table beside, from which one transaction takes them."""
+
+import secrets
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from ticdc_spark.changes.columns import ALWAYS, OP, TIES
+from ticdc_spark.clients.mysql import quoted
+from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.sinks.mysql.client import connect, faults
+from ticdc_spark.spark.tasks import ArrowTask
+
+_BYTES = 1 << 20
+"""Of one INSERT of several rows: below any server's max_allowed_packet."""
+_ROWS = 2_000
+_NULL = "NULL"
+ATTEMPT = "_ticdc_attempt"
+"""Which run of a task has staged a row."""
+EXTRA = (
+    f"`{OP}` char(1) NULL",
+    f"`{TIES}` tinyint(1) NULL",
+    f"`{ALWAYS}` tinyint(1) NULL",
+    f"`{ATTEMPT}` bigint NOT NULL",
+)
+"""Columns of a staging table beside those of the changes."""
+
+
+class Staged(msgspec.Struct, frozen=True):
+    """What tasks have staged. Spark may run a task more than once, and its answer is that of one run: only the rows of
+    such runs count."""
+
+    place: str
+    """The table, for SQL."""
+    done: tuple[tuple[int, int], ...] = ()
+    """Of each run that counts: its number in the column ``ATTEMPT``, and its rows."""
+
+    def with_answers(self, answers: Iterable[bytes]) -> "Staged":
+        """The same with what the tasks have answered."""
+        done = [tuple(map(int, one.split())) for one in answers]
+        return Staged(self.place, tuple((attempt, rows) for attempt, rows in done))
+
+    @property
+    def rows(self) -> int:
+        """How many there are."""
+        return sum(rows for _, rows in self.done)
+
+    @property
+    def counts(self) -> str:
+        """Whether a row counts, for SQL."""
+        return f"`{ATTEMPT}` IN ({', '.join(str(attempt) for attempt, _ in self.done)})"
+
+
+def stage(options: Mapping[str, Any], place: str, names: Sequence[str]) -> ArrowTask:
+    """Return a task that inserts rows into a table and gives what ``Staged`` reads.
+
+    ``options``: of a connection; ``place``: the table, for SQL; ``names``: the columns to take, if batches have them.
+    """
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        connection: Any = None
+        attempt, rows = secrets.randbits(62), 0
+        try:
+            with faults(place):
+                for batch in batches:
+                    if len(batch) and connection is None:
+                        connection = connect(options)
+                        connection.begin()
+                    for statement in _inserts(batch, place, names, attempt):
+                        _check_size(connection, statement, place)
+                        connection.query(statement)
+                    rows += len(batch)
+                if connection is not None:
+                    connection.commit()
+        finally:
+            if connection is not None:
+                connection.close()
+        if rows:
+            yield pa.record_batch([pa.array([b"%d %d" % (attempt, rows)], pa.binary())], ["rows"])
+
+    return run
+
+
+def _check_size(connection: Any, statement: str, place: str) -> None:
+    """Refuse a row that the server does not take. Raises: DecisionNeeded"""
+    if len(statement) <= 2 * _BYTES:
+        return
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT @@max_allowed_packet")
+        ((most,),) = cursor.fetchall()
+    if (size := len(statement.encode())) >= int(most):
+        raise DecisionNeeded(
+            f"{place}: a row takes {size} bytes as SQL, and max_allowed_packet of the server is {most}: raise it "
+            "there, and start the job again"
+        )
+
+
+def _inserts(batch: pa.RecordBatch, place: str, wanted: Sequence[str], attempt: int) -> Iterator[str]:
+    names = [name for name in wanted if name in batch.schema.names]
+    head = f"INSERT INTO {place} ({', '.join(map(quoted, [*names, ATTEMPT]))}) VALUES "
+    for first in range(0, len(batch), _ROWS):
+        part = batch.slice(first, _ROWS)
+        columns = [literals(part.column(name)) for name in names]
+        rows: list[str] = []
+        size = 0
+        for cells in zip(*columns, strict=True):
+            row = f"({','.join(cells)},{attempt})"
+            if rows and size + len(row) > _BYTES:
+                yield head + ",".join(rows)
+                rows, size = [], 0
+            rows.append(row)
+            size += len(row)
+        if rows:
+            yield head + ",".join(rows)
+
+
+def literals(array: pa.Array) -> list[str]:
+    """Values of a column as SQL."""
+    kind = array.type
+    if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
+        return [_NULL if value is None else str(int(value)) for value in array.to_pylist()]
+    literal = _literal(kind)
+    return [_NULL if value is None else literal(value) for value in _plain(array).to_pylist()]
+
+
+def _plain(array: pa.Array) -> pa.Array:
+    kind = array.type
+    if pa.types.is_timestamp(kind) and kind.tz is not None:
+        array = array.cast(pa.timestamp(kind.unit))
+    if pa.types.is_temporal(kind) or pa.types.is_decimal(kind):
+        return array.cast(pa.string())
+    return array
+
+
+def _literal(kind: pa.DataType) -> Callable[[Any], str]:
+    if pa.types.is_binary(kind):
+        return lambda value: f"x'{value.hex()}'"
+    if pa.types.is_floating(kind):
+        return repr
+    if pa.types.is_decimal(kind) and kind.scale == 0:
+        return str  # a BIT takes text as bytes; with decimals, a number without quotes could become a DOUBLE
+    if pa.types.is_list(kind):
+        return lambda value: text_literal(msgspec.json.encode(value).decode())
+    return text_literal
+
+
+_ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "\0": "\\0", "\n": "\\n", "\r": "\\r", "\x1a": "\\Z"})
+
+
+def text_literal(text: str) -> str:
+    """Text as SQL."""
+    return f"'{text.translate(_ESCAPES)}'"

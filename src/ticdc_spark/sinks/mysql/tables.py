@@ -1,0 +1,340 @@
+"""The tables of a MySQL sink: their stamps, and DDL that is recognised and finished after a death.
+
+A DDL of MySQL's is no part of a transaction. So an **intent** is committed before it, with a token, and the DDL writes
+the token into the comment of the table, in the same statement. Who finds an intent sees by the comment whether the DDL
+happened: then the stamp is written, else the intent goes, and the job does the DDL again. The connection of a DDL has
+a lock: who looks waits until the server has ended the statement of a process that died.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from functools import cached_property
+from hashlib import blake2b
+from typing import Any, Literal
+from uuid import uuid4
+
+import msgspec
+
+from ticdc_spark import failpoints
+from ticdc_spark.clients.mysql import quoted
+from ticdc_spark.errors import SinkFault
+from ticdc_spark.model import TableName
+from ticdc_spark.sinks.base import ColumnChanges, Stamp, TableFound
+from ticdc_spark.sinks.mysql.client import OURS, Client, shown
+from ticdc_spark.sinks.mysql.pending import Change, Pending, bring_in, put_stamp
+from ticdc_spark.sinks.mysql.types import MysqlTypes, definition, is_indexable
+from ticdc_spark.spark.types import LakeColumn
+
+_WAIT = 60
+"""Seconds to wait for a DDL of a process that may have died."""
+_HERE = "`db` = %s AND `name` = %s"
+_PRIMARY = "PRIMARY"
+Kind = Literal["create", "alter", "rename"]
+
+
+class MysqlTables:
+    """Tables by their names here, each with its row in ``marks``."""
+
+    def __init__(self, client: Client, fence: Callable[[], None], *, gathers: bool) -> None:
+        """``gathers``: changes of rows wait for the commit of the state."""
+        self.client, self.fence, self._gathers = client, fence, gathers
+        self.pending = Pending()
+
+    @cached_property
+    def types(self) -> MysqlTypes:
+        """The types of this server."""
+        ((version,),) = self.client.run("SELECT VERSION()")
+        return MysqlTypes(str(version), [row[0] for row in self.client.run("SHOW COLLATION")])
+
+    def find(self, table: TableName) -> TableFound | None:
+        self.resolve(table)
+        comment = self.comment(table)
+        if comment is None:
+            return None
+        found = self.client.ask(
+            "SELECT `token`, `number`, `job`, `commit_ts`, `step`, `applied_before`, `about`, `job_applied` "
+            f"FROM `{OURS}`.`marks` WHERE {_HERE}",
+            *table,
+        )
+        waiting = self.pending.of(table)
+        if found and found[0][0] not in ("", comment):
+            self.client.run(f"DELETE FROM `{OURS}`.`marks` WHERE {_HERE} AND `token` = %s", *table, found[0][0])
+            found = []  # another table took its place
+        if not found and not waiting:
+            return TableFound(stamp=None, snapshot=0)
+        stamp, number = None, 0
+        if found:
+            _, number, job, at, step, before, about, applied = found[0]
+            stamp = Stamp(job, (at, step), before, about, applied)
+        for change in waiting:
+            known = "" if stamp is None else stamp.about
+            stamp = msgspec.structs.replace(change.stamp, about=change.stamp.about or known, seen=None)
+        return TableFound(stamp=stamp, snapshot=number + len(waiting))
+
+    def list_tables(self, job: str) -> list[TableName]:
+        names = self.client.ask(f"SELECT `db`, `name` FROM `{OURS}`.`marks` WHERE `job` = %s", job)
+        begun = self.client.ask(f"SELECT `db`, `name`, `stamp` FROM `{OURS}`.`intents`")
+        names += [row[:2] for row in begun if msgspec.json.decode(row[2], type=Stamp).job == job]
+        found = ((name, self.find(name)) for name in dict.fromkeys(names))
+        return [name for name, one in found if one is not None and one.stamp is not None and one.stamp.job == job]
+
+    def comment(self, table: TableName) -> str | None:
+        """The comment of a table; ``None``: it is not there."""
+        found = self.client.run(
+            "SELECT `table_comment` FROM `information_schema`.`tables` WHERE `table_schema` = %s AND `table_name` = %s",
+            *table,
+        )
+        return str(found[0][0]) if found else None
+
+    def columns(self, table: TableName) -> dict[str, str]:
+        found = self.client.run(
+            "SELECT `column_name`, `column_type`, `collation_name` FROM `information_schema`.`columns` "
+            "WHERE `table_schema` = %s AND `table_name` = %s ORDER BY `ordinal_position`",
+            *table,
+        )
+        return {name: self.types.read(_text(kind), collation) for name, kind, collation in found}
+
+    def unique_keys(self, table: TableName) -> dict[str, frozenset[str]]:
+        """The columns, in lower case, of each key that a row must not share with another."""
+        found = self.client.run(
+            "SELECT `index_name`, `column_name` FROM `information_schema`.`statistics` "
+            "WHERE `table_schema` = %s AND `table_name` = %s AND `non_unique` = 0",
+            *table,
+        )
+        keys: dict[str, frozenset[str]] = {}
+        for index, column in found:
+            keys[index] = keys.get(index, frozenset()) | {_text(column).casefold()}
+        return keys
+
+    def with_key(self, table: TableName, columns: Sequence[LakeColumn]) -> bool:
+        """Give a table the primary key of its source, which may be another by now. Whether no other key is unique."""
+        keys = self.unique_keys(table)
+        primary, marked = keys.pop(_PRIMARY, frozenset()), [column for column in columns if column.key]
+        wanted = frozenset(column.name.casefold() for column in marked if is_indexable(marked))
+        if primary != wanted:
+            clauses = ["DROP PRIMARY KEY"] if primary else []
+            for name, kind in self.columns(table).items():
+                if name.casefold() in primary - wanted:
+                    clauses.append(f"MODIFY COLUMN {quoted(name)} {kind} NULL")
+            if wanted:
+                clauses.append(f"ADD PRIMARY KEY ({', '.join(quoted(column.name) for column in marked)})")
+            if table[0] == OURS:  # rows are gathered there, and nobody looks at it
+                self.client.run(f"ALTER TABLE {sql_name(table)} {', '.join(clauses)}")
+            else:
+                found = self.find(table)
+                self._alter(table, clauses, (found and found.stamp) or Stamp("", (0, 0), 0))
+        return bool(wanted) and not keys
+
+    # ---- rows
+
+    def do(self, change: Change, *, now: bool = False) -> None:
+        """Change rows: with the next commit of the state, or now, after what waits for the table."""
+        if self._gathers and not now:
+            self.client.prepare()
+            self.pending.add(change)
+        else:
+            self.bring_in([*self.pending.of(change.table), change])
+
+    def flush(self, table: TableName) -> None:
+        """Bring in what waits for one table."""
+        if waiting := self.pending.of(table):
+            self.bring_in(waiting)
+
+    def bring_in(self, changes: Sequence[Change]) -> None:
+        """Do changes in a transaction of their own."""
+        self.client.prepare()
+        try:
+            with self.client.transaction() as cursor:
+                self.fenced(cursor, changes[-1].stamp.job)
+                bring_in(cursor, changes)
+                failpoints.point("transaction")
+            self.pending.remove(changes)
+        finally:
+            self.discard(changes)
+
+    def discard(self, changes: Sequence[Change]) -> None:
+        """Drop the tables in which rows were staged."""
+        for place in [place for change in changes for place in change.staged]:
+            self.client.run(f"DROP TABLE IF EXISTS {place}")
+
+    def fenced(self, cursor: Any, job: str) -> None:
+        """Make sure in a transaction that the job is ours: nobody can take it before the transaction is over."""
+        cursor.execute(f"SELECT `version` FROM `{OURS}`.`states` WHERE `job` = %s FOR UPDATE", (job,))
+        self.fence()
+
+    # ---- DDL
+
+    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
+        self._refuse(table, "created")
+        token, keys = new_token(), [column for column in columns if column.key]
+        parts = [definition(column, self.types) for column in columns]
+        if keys and is_indexable(keys):
+            parts.append(f"PRIMARY KEY ({', '.join(quoted(column.name) for column in keys)})")
+        database = f"CREATE DATABASE IF NOT EXISTS {quoted(table[0])} DEFAULT CHARACTER SET utf8mb4"
+        made = f"CREATE TABLE {sql_name(table)} ({', '.join(parts)}) COMMENT = '{token}'"
+        self.ddl("create", table, stamp, token, [database, made])
+
+    def drop(self, table: TableName) -> None:
+        self.resolve(table)
+        self.discard(waiting := self.pending.of(table))
+        self.pending.remove(waiting)
+        with self.locked(table) as cursor:
+            self.fence()
+            if self.comment(table) is not None:
+                cursor.execute(f"DROP TABLE IF EXISTS {sql_name(table)}")  # a death here leaves a mark of no table
+            cursor.execute(f"DROP TABLE IF EXISTS {sql_name(gathered(table))}")
+            for ours in ("marks", "loads"):
+                cursor.execute(f"DELETE FROM `{OURS}`.`{ours}` WHERE {_HERE}", table)
+
+    def rename(self, old: TableName, new: TableName) -> None:
+        self._refuse(new, f"what {shown(old)} becomes")
+        found = self.find(old)
+        if found is None:
+            raise SinkFault(f"there is no table {shown(old)} to rename")
+        self.flush(old)
+        stamp = found.stamp or Stamp("", (0, 0), 0)
+        database = f"CREATE DATABASE IF NOT EXISTS {quoted(new[0])} DEFAULT CHARACTER SET utf8mb4"
+        renamed, other = f"RENAME TABLE {sql_name(old)} TO {sql_name(new)}", gathered(new)
+        if self.comment(gathered(old)) is not None:
+            renamed += f", {sql_name(gathered(old))} TO {sql_name(other)}"
+        self.ddl("rename", new, stamp, "", [database, f"DROP TABLE IF EXISTS {sql_name(other)}", renamed], old)
+
+    def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
+        clauses = self._clauses(table, changes)
+        # What a full read has gathered has other columns.
+        self.client.ask(f"DELETE FROM `{OURS}`.`loads` WHERE {_HERE}", *table)
+        self._alter(table, clauses, stamp)
+
+    def _alter(self, table: TableName, clauses: Sequence[str], stamp: Stamp) -> None:
+        self.flush(table)
+        token = new_token()
+        altered = ", ".join([*clauses, f"COMMENT = '{token}'"])
+        self.ddl("alter", table, stamp, token, [f"ALTER TABLE {sql_name(table)} {altered}"])
+
+    def swap(self, table: TableName, place: str, token: str, stamp: Stamp) -> None:
+        """Put another table, whose comment is the token, in place of one."""
+        self.flush(table)
+        old = f"`{OURS}`.`old_{digest(table)}`"
+        swapped = f"RENAME TABLE {sql_name(table)} TO {old}, {place} TO {sql_name(table)}"
+        self.ddl("alter", table, stamp, token, [f"DROP TABLE IF EXISTS {old}", swapped])
+        self.client.run(f"DROP TABLE IF EXISTS {old}")
+
+    def ddl(
+        self, kind: Kind, table: TableName, stamp: Stamp, token: str, run: Sequence[str], old: TableName | None = None
+    ) -> None:
+        """Run statements of which the last one is the DDL, between its intent and its stamp."""
+        self.resolve(table)
+        with self.locked(table) as cursor:
+            with self.client.transaction() as noted:
+                self.fenced(noted, stamp.job)
+                before = old or (table if kind == "alter" else ("", ""))
+                noted.execute(
+                    f"REPLACE INTO `{OURS}`.`intents` VALUES (%s, %s, %s, %s, %s, %s)",
+                    (*table, *before, token, msgspec.json.encode(stamp).decode()),
+                )
+            failpoints.point("intent")
+            for statement in run:
+                cursor.execute(statement)
+                failpoints.point("statement")
+            self._record(table, before, token, stamp)
+        failpoints.point("recorded")
+
+    def _record(self, table: TableName, before: TableName, token: str, stamp: Stamp) -> None:
+        with self.client.transaction() as cursor:
+            if before not in (table, ("", "")):
+                for ours in ("marks", "loads"):
+                    cursor.execute(f"DELETE FROM `{OURS}`.`{ours}` WHERE {_HERE}", table)
+                    cursor.execute(
+                        f"UPDATE `{OURS}`.`{ours}` SET `db` = %s, `name` = %s WHERE {_HERE}", (*table, *before)
+                    )
+            else:
+                put_stamp(cursor, table, stamp, None if before == table else token)
+                cursor.execute(f"UPDATE `{OURS}`.`marks` SET `token` = %s WHERE {_HERE}", (token, *table))
+            cursor.execute(f"DELETE FROM `{OURS}`.`intents` WHERE {_HERE}", table)
+
+    def resolve(self, table: TableName) -> None:
+        """Finish the DDLs of a table that were begun, by what the server did. Raises: SinkFault"""
+        self.client.prepare()
+        asked = f"SELECT * FROM `{OURS}`.`intents` WHERE {{}} OR (`old_db` = %s AND `old_name` = %s)".format(
+            f"({_HERE})"
+        )
+        for new in [(row[0], row[1]) for row in self.client.run(asked, *table, *table)]:
+            with self.locked(new):
+                found = self.client.run(f"SELECT * FROM `{OURS}`.`intents` WHERE {_HERE}", *new)
+                for _, _, *before, token, stamp in found:
+                    old = (before[0], before[1])
+                    there = self.comment(new)
+                    is_renamed = old not in (new, ("", "")) and there is not None and self.comment(old) is None
+                    if is_renamed or (there is not None and there == token):
+                        self._record(new, old, token, msgspec.json.decode(stamp, type=Stamp))
+                    else:
+                        self.client.run(f"DELETE FROM `{OURS}`.`intents` WHERE {_HERE}", *new)
+
+    @contextmanager
+    def locked(self, table: TableName) -> Iterator[Any]:
+        """A cursor whose connection has the lock of a table's DDL; its end, whatever it is, frees the lock."""
+        with self.client.connection() as connection, connection.cursor() as cursor:
+            name = f"ticdc:{digest(table)}"
+            cursor.execute("SELECT GET_LOCK(%s, %s)", (name, _WAIT))
+            if cursor.fetchone()[0] != 1:
+                raise SinkFault(f"a DDL of {shown(table)} that another process began still runs after {_WAIT} seconds")
+            yield cursor
+            cursor.execute("SELECT RELEASE_LOCK(%s)", (name,))
+
+    def _refuse(self, table: TableName, what: str) -> None:
+        self.resolve(table)
+        if self.comment(table) is not None:
+            raise SinkFault(f"{shown(table)} is there already, and is to be {what}")
+
+    def _clauses(self, table: TableName, changes: ColumnChanges) -> list[str]:
+        """The parts of an ALTER TABLE, one for each column: MySQL takes no two of one column."""
+        renames = dict(changes.rename)
+        promoted = {column.name: column for column in changes.promote}
+        held = self.columns(table)
+        kept = {name: renames.get(name, name) for name in held if name not in changes.drop}
+        wanted = [name.casefold() for name in [*kept.values(), *(column.name for column in changes.add)]]
+        if len(set(wanted)) < len(wanted):
+            raise SinkFault(f"the columns of {shown(table)} cannot be changed: two have one name")
+        keys = self.unique_keys(table).get(_PRIMARY, frozenset())
+        clauses = ["DROP PRIMARY KEY"] if keys & {name.casefold() for name in changes.drop} else []
+        clauses += [f"DROP COLUMN {quoted(name)}" for name in changes.drop]
+        origin = {new: old for old, new in kept.items()}
+        added = {column.name: column for column in changes.add}
+        order = [name for name in changes.order if name in origin or name in added]
+        for name in order or [*origin, *added]:
+            at = order.index(name) if order else -1
+            place = "" if at < 0 else f" AFTER {quoted(order[at - 1])}" if at else " FIRST"
+            if name in added:
+                clauses.append(f"ADD COLUMN {definition(added[name], self.types, key=False)}{place}")
+                continue
+            old, null = origin[name], "NOT NULL" if origin[name].casefold() in keys else "NULL"
+            if name in promoted or place:
+                kind = self.types.name(promoted[name].column.type) if name in promoted else held[old]
+                clauses.append(f"CHANGE COLUMN {quoted(old)} {quoted(name)} {kind} {null}{place}")
+            elif old != name:
+                clauses.append(f"RENAME COLUMN {quoted(old)} TO {quoted(name)}")
+        return clauses
+
+
+def sql_name(table: TableName) -> str:
+    """A table, for SQL."""
+    return f"{quoted(table[0])}.{quoted(table[1])}"
+
+
+def gathered(table: TableName) -> TableName:
+    """Where a full read gathers the rows of a table."""
+    return OURS, f"load_{digest(table)}"
+
+
+def new_token() -> str:
+    """A comment that no table has."""
+    return f"ticdc-spark {uuid4().hex}"
+
+
+def digest(table: TableName) -> str:
+    """A short name for a table."""
+    return blake2b("\0".join(table).encode(), digest_size=16).hexdigest()
+
+
+def _text(value: str | bytes) -> str:
+    return value.decode() if isinstance(value, bytes) else value

@@ -1,0 +1,137 @@
+"""The source's types and names in MySQL: as they are at the source."""
+
+from collections.abc import Collection
+
+import msgspec
+
+from ticdc_spark.clients.mysql import quoted
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import ColumnType, Table, Value
+from ticdc_spark.mysql import (
+    Ambiguous,
+    canonical_datetime,
+    default_length,
+    format_type,
+    fsp,
+    is_text,
+    local_timestamp,
+    parse_type,
+)
+from ticdc_spark.mysql import utc_timestamp as to_utc
+from ticdc_spark.sinks.type_map import ColumnConversion
+from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
+
+_FALLBACK = "utf8mb4_bin"
+
+
+class MysqlNames:
+    """See ``sinks.type_map.NameRule``: every name of MySQL's is one here."""
+
+    def held(self, name: str) -> str:
+        return name
+
+    def source(self, held: str) -> str:
+        return held
+
+
+class MysqlTypes:
+    """See ``sinks.type_map.TypeMap``."""
+
+    def __init__(self, version: str = "", collations: Collection[str] = ()) -> None:
+        """``version``: of the server. ``collations``: those that it knows; none: it is not asked."""
+        self._has_json, self._has_vectors = "MariaDB" not in version, "TiDB" in version
+        self._collations = frozenset(collations)
+
+    def columns(self, table: Table, key: tuple[str, ...], options: LakeOptions) -> tuple[LakeColumn, ...]:
+        found = lake_columns(table, key, options)
+        return tuple(
+            msgspec.structs.replace(
+                one, name=one.source, type=msgspec.structs.replace(one.type, own=self.name(one.column.type))
+            )
+            for one in found
+        )
+
+    def name(self, kind: ColumnType) -> str:
+        """A type as the server is told it, without NOT NULL."""
+        if kind.length is None:
+            kind = msgspec.structs.replace(kind, length=default_length(kind))
+        if kind.name == "json" and not self._has_json:
+            return f"longtext collate {_FALLBACK}"
+        if kind.name in ("vector", "null") and not (self._has_vectors and kind.name == "vector"):
+            return f"longtext collate {_FALLBACK}"
+        if kind.name in ("geomcollection", "newdate"):
+            return {"geomcollection": "geometrycollection", "newdate": "date"}[kind.name]
+        if kind.charset == "binary" and kind.name in _AS_BYTES:
+            kind = msgspec.structs.replace(kind, name=_AS_BYTES[kind.name])
+        if not (is_text(kind) or kind.name in ("enum", "set")):
+            return format_type(kind)
+        collation = kind.collate if kind.collate in self._collations else _FALLBACK
+        # The server reads a backslash in a member as an escape.
+        return f"{format_type(kind).replace(chr(92), chr(92) * 2)} collate {collation}"
+
+    def read(self, text: str, collation: str | None) -> str:
+        """The same of a type as ``information_schema.columns`` has it."""
+        try:
+            kind = parse_type(text, backslash_escapes=not self._has_vectors)
+        except MessageError:
+            return text
+        if kind.charset is None:
+            kind = msgspec.structs.replace(kind, charset="utf8mb4", collate=collation)
+            if collation is not None and collation not in self._collations:
+                return f"{format_type(kind).replace(chr(92), chr(92) * 2)} collate {collation}"
+        return self.name(kind)
+
+    def promotes(self, old: str, new: str) -> bool:
+        """The server converts as the source did by the same MODIFY, but for what depends on a session's time zone."""
+        return old.startswith("timestamp") == new.startswith("timestamp")
+
+    def conversion(
+        self, old: LakeColumn, new: LakeColumn, zone: str | None, ambiguous: Ambiguous
+    ) -> ColumnConversion | None:
+        before, after = old.column.type, new.column.type
+        if (before.name == "timestamp") == (after.name == "timestamp"):
+            return None  # the server has done it, or there is nothing to do
+        inexact = "" if zone is not None else "inexact: neither ddl-timezone nor source-timezone says the time zone"
+        if after.name == "timestamp" and before.name != "datetime":
+            inexact = f"inexact: {before.name} becomes a TIMESTAMP by the time zone of a session"
+
+        def convert(value: Value) -> Value:
+            if zone is None or not isinstance(value, str):
+                return value
+            if before.name == "timestamp":
+                return local_timestamp(value, zone)
+            digits = fsp(after)
+            return to_utc(canonical_datetime(value, digits), zone, digits, ambiguous)
+
+        return ColumnConversion(expression="{old}", convert=None if inexact else convert, inexact=inexact)
+
+    def cast(self, old: str, new: LakeColumn) -> ColumnConversion:
+        return ColumnConversion(expression="{old}")
+
+
+_BYTES = {"binary": 1, "latin1": 1, "ascii": 1}
+"""Of a character at most."""
+_MOST = 3072 - 200
+"""Bytes of a key in InnoDB, but for columns that are no text."""
+_AS_BYTES = {
+    "char": "binary",
+    "varchar": "varbinary",
+    "tinytext": "tinyblob",
+    "text": "blob",
+    "mediumtext": "mediumblob",
+    "longtext": "longblob",
+}
+
+
+def definition(column: LakeColumn, types: MysqlTypes, *, key: bool = True) -> str:
+    """A column as CREATE and ALTER have it: all but the key may be NULL."""
+    return f"{quoted(column.name)} {types.name(column.column.type)} {'NOT NULL' if key and column.key else 'NULL'}"
+
+
+def is_indexable(columns: Collection[LakeColumn]) -> bool:
+    """Whether columns can be a primary key without prefixes, which a source may have."""
+    kinds = [one.column.type for one in columns]
+    if any(kind.name.endswith(("text", "blob")) for kind in kinds):
+        return False
+    long = ("char", "varchar", "binary", "varbinary")
+    return sum(_BYTES.get(kind.charset or "", 4) * (kind.length or 1) for kind in kinds if kind.name in long) <= _MOST

@@ -1,0 +1,60 @@
+"""The state of a job, by the kind of its sink: opened without Spark, so that ``status`` needs no JVM."""
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from ticdc_spark.config.job import MysqlConfig, SinkConfig
+from ticdc_spark.errors import SinkFault, UsageError
+from ticdc_spark.model import TableName
+from ticdc_spark.names import escape
+from ticdc_spark.sinks.state import StateStore
+
+if TYPE_CHECKING:
+    from pyiceberg.table import Table
+
+_LIGHT = "pyiceberg.io.fsspec.FsspecFileIO"
+"""Opens files of a disk, and is imported in a tenth of the time of PyIceberg's usual way."""
+
+
+def open_state(sink: SinkConfig, job: str, spark: Mapping[str, str]) -> StateStore:
+    """The state of a job in the target of its sink; connects with the first use. ``spark``: the section ``[spark]``.
+
+    Raises: UsageError for a catalog that PyIceberg cannot open
+    """
+    if isinstance(sink, MysqlConfig):
+        from ticdc_spark.clients.mysql import connection_options
+        from ticdc_spark.sinks.mysql.client import Client
+        from ticdc_spark.sinks.mysql.state import MysqlState
+
+        return MysqlState(Client(connection_options(sink.uri)), job)
+    from ticdc_spark.sinks.iceberg.python_catalog import check_catalog, open_catalog
+    from ticdc_spark.sinks.iceberg.state import IcebergState
+    from ticdc_spark.spark.storage import local_folder
+
+    check_catalog(sink.catalog_options)
+    options = dict(sink.catalog_options)
+    if local_folder(sink.warehouse) is not None:
+        options.setdefault("py-io-impl", _LIGHT)
+    return IcebergState(
+        lambda create: open_catalog(sink.catalog, sink.warehouse, options, spark, create=create),
+        sink.catalog,
+        sink.warehouse,
+        job,
+    )
+
+
+def open_tables(sink: SinkConfig, spark: Mapping[str, str], names: Sequence[TableName]) -> "dict[TableName, Table]":
+    """Tables by their names at the source, as PyIceberg has them. Raises: SinkFault, UsageError"""
+    if isinstance(sink, MysqlConfig):
+        raise UsageError("the tables of a MySQL sink are read by SQL: at every commit all of them are at one commitTs")
+    from ticdc_spark.sinks.iceberg.python_catalog import open_catalog, reason
+
+    catalog = open_catalog(sink.catalog, sink.warehouse, sink.catalog_options, spark, create=False)
+    found: dict[TableName, Table] = {}
+    for name in names:
+        try:
+            assert catalog is not None, "the state of the job was read there"
+            found[name] = catalog.load_table((escape(name[0]), escape(name[1])))
+        except Exception as error:
+            raise SinkFault(f"`{name[0]}`.`{name[1]}` cannot be opened: {reason(error)}") from error
+    return found

@@ -1,0 +1,136 @@
+"""The commands of a job whose target is a MariaDB: all but ``replicate`` do without Spark."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
+
+from tests.integration.mysql_jobs import job_of, write_job
+from tests.local_server import free_port
+from tests.mariadb_server import Server
+from tests.recorded_topics import Line, write_json
+from tests.spark.deaths import delete, update
+from tests.spark.lake import replicate
+from tests.spark.simple_topic import INT, ddl, insert, table
+from ticdc_spark.cli import main
+from ticdc_spark.model import Change, Column, RowChange, SchemaChange, Watermark
+from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig, encoder
+from ticdc_spark.spark import tasks
+
+T = table(10, Column(name="v", type=INT))
+EVENTS: list[Change] = [
+    ddl("CREATE", 10, "CREATE TABLE `t` (`id` INT PRIMARY KEY, `v` INT)", T),
+    insert(T, 20, id="1", v="1"),
+    insert(T, 21, id="2", v="no number"),
+    Watermark(30),
+]
+
+
+def command(*words: str) -> tuple[int, str]:
+    """Run a command in this process; its exit code and what it printed."""
+    done = CliRunner().invoke(main, words)
+    return done.exit_code, done.output
+
+
+def _job(folder: Path, target: Server) -> Path:
+    """A job with an empty topic."""
+    (folder / "topic").mkdir()
+    return write_job(folder, target)
+
+
+def test_commands_tell_of_a_job(spark: SparkSession, tmp_path: Path, target: Server) -> None:
+    file = job_of(tmp_path, target, EVENTS, 'on-reject = "continue"', 'database-prefix = "copy_"')
+    target.execute("DROP DATABASE IF EXISTS copy_s")
+    code, text = command("check", "--quick", str(file))
+    assert code == 0, text
+    assert f"127.0.0.1:{target.port}, 11.4.5-MariaDB" in text
+    assert f"_ticdc_spark at 127.0.0.1:{target.port} will be created" in text
+    assert command("dead-letters", str(file)) == (0, "0 dead letters\n")
+    replicate(file)
+    assert target.execute("SELECT * FROM copy_s.t") == [(1, 1)]
+    assert not target.execute("SHOW DATABASES LIKE 's'")
+    code, text = command("check", "--quick", str(file))
+    assert (code, "will be created" in text) == (0, False), text
+    code, text = command("dead-letters", "--json", str(file))
+    letter = msgspec.json.decode(text)
+    assert (code, letter["topic"], letter["offset"]) == (0, "topic", 2)
+    assert "'no number' is no int" in letter["reason"]
+    status = msgspec.json.decode(command("status", "--json", str(file))[1])
+    assert (status["job"], status["resolved_ts"], status["rejected"]) == (tmp_path.name, 29, 1)
+    assert [(one["schema"], one["table"]) for one in status["tables"]] == [("s", "t")]
+
+
+def test_status_imports_no_spark(tmp_path: Path, target: Server) -> None:
+    file = _job(tmp_path, target)
+    code = (
+        "import sys; from click.testing import CliRunner; from ticdc_spark.cli import main; "
+        f"CliRunner().invoke(main, ['status', {str(file)!r}]); "
+        "print([name for name in ('pyspark', 'pyarrow', 'pyiceberg', 'pandas') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
+    assert done.stdout.strip() == "[]"
+
+
+def test_what_a_mysql_sink_cannot_do_is_refused_before_spark_starts(tmp_path: Path, target: Server) -> None:
+    file = _job(tmp_path, target)
+    code, text = command("upkeep", str(file))
+    assert code == 4
+    assert "this kind of sink cannot do that (`upkeep`)" in text
+
+
+def test_a_server_that_is_down_is_named(tmp_path: Path, target: Server) -> None:
+    port = free_port()
+    file = _job(tmp_path, target)
+    file.write_text(file.read_text().replace(f"root@127.0.0.1:{target.port}", f"root:secret@127.0.0.1:{port}"))
+    for words in (("status",), ("check", "--quick"), ("dead-letters",), ("replicate", "--once")):
+        code, text = command(*words, str(file))
+        assert code == 1, (words, text)
+        assert f"127.0.0.1:{port}" in text
+        assert "secret" not in text
+
+
+@pytest.mark.parametrize("small", [0, 20_000])
+def test_in_arrival_mode_older_changes_do_not_win(
+    spark: SparkSession, tmp_path: Path, target: Server, monkeypatch: pytest.MonkeyPatch, small: int
+) -> None:
+    monkeypatch.setattr(tasks, "SMALL_ROWS", small)
+    canal = encoder(CanalJsonConfig(enable_tidb_extension=True))
+    one, two, three = ({"id": str(key), "v": "1"} for key in (1, 2, 3))
+    parts: tuple[list[RowChange | SchemaChange], ...] = (
+        [
+            ddl("CREATE", 10, "CREATE TABLE `t` (`id` INT PRIMARY KEY, `v` INT)", T),
+            *(insert(T, 20, **row) for row in (one, two, three)),
+            update(T, 40, one, v="2"),
+            delete(T, 50, **two),
+            insert(T, 60, id="4", v="4"),
+        ],
+        # The first partition was read before; these come again, and later.
+        [
+            *(insert(T, 20, **row) for row in (one, two, three)),
+            update(T, 40, one, v="2"),
+            update(T, 41, two, v="7"),
+            update(T, 61, three, id="5", v="5"),
+        ],
+    )
+    for partition, events in enumerate(parts):
+        sent = [canal.ddl(one) if isinstance(one, SchemaChange) else next(iter(canal.rows([one]))) for one in events]
+        lines = [
+            Line("topic", partition, at, None, message.key, message.value)
+            for at, message in enumerate(sent)
+            if message is not None
+        ]
+        write_json(tmp_path / "topic" / f"{partition}.jsonl", lines)
+    target.execute("DROP DATABASE IF EXISTS s", "DROP DATABASE IF EXISTS _ticdc_spark")
+    file = write_job(tmp_path, target, 'mode = "arrival"\nbatch-rows = 3')
+    file.write_text(file.read_text().replace('"simple"', '"canal-json"'))
+    replicate(file)
+    assert sorted(target.execute("SELECT id, v FROM s.t")) == [(1, 2), (4, 4), (5, 5)]
+    names = [name for name, *_ in target.execute("SHOW COLUMNS IN s.t")]
+    assert names == ["id", "v", "_ticdc_commit_ts"]

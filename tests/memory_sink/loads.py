@@ -1,0 +1,78 @@
+"""Full reads into tables in memory."""
+
+from collections.abc import Callable, Iterable, Sequence
+
+import pyarrow as pa
+
+from tests.memory_sink.lake import Gathered, Lake, LakeRow
+from tests.memory_sink.raw import Counted
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import TableName
+from ticdc_spark.sinks.base import Stamp
+from ticdc_spark.sinks.capabilities import Capabilities
+from ticdc_spark.sinks.loads_base import LoadNote
+from ticdc_spark.spark.tasks import MOVED, ReadParts, SourceMoved, UnreadableRows
+from ticdc_spark.spark.types import LakeColumn
+
+
+class MemoryLoads:
+    """Full reads into the lake in memory."""
+
+    def __init__(
+        self, lake: Lake, durable: Callable[[str, Callable[[], None]], None], capabilities: Capabilities
+    ) -> None:
+        """``durable``: carries out a durable action, behind the fence."""
+        self._lake, self._do = lake, durable
+        self.capabilities = capabilities
+
+    def load_note(self, table: TableName) -> LoadNote | None:
+        gathered = self._lake.table(table).gathered
+        return None if gathered is None else gathered.note
+
+    def begin_load(self, table: TableName, note: LoadNote) -> None:
+        self.capabilities.need("full_reads", f"table {table} is to be read in full")
+        held = self._lake.table(table)
+        self._do(f"begin to load {'.'.join(table)}", lambda: setattr(held, "gathered", Gathered(note)))
+
+    def load(
+        self,
+        table: TableName,
+        columns: Sequence[LakeColumn],
+        read: ReadParts,
+        parts: int,
+        note: Callable[[int, int], LoadNote],
+    ) -> LoadNote:
+        held, zeros = self._lake.table(table), Counted()
+        ids = {field.name: field.id for field in held.fields}
+        places = [ids[column.name] for column in columns]
+        numbers = pa.RecordBatch.from_pydict({"id": pa.array(range(parts), pa.int64())})
+        try:
+            rows = _rows(read(zeros)([numbers]), places)
+        except MessageError as error:
+            if str(error).startswith(MOVED):
+                raise SourceMoved(str(error).removeprefix(f"{MOVED}: ")) from error
+            raise UnreadableRows(str(error)) from error
+        new, before = note(len(rows), zeros.value), held.gathered
+        assert before is not None, "it was begun"
+        gathered = Gathered(new, (*before.rows, *rows))
+        self._do(f"load rows of {'.'.join(table)}", lambda: setattr(held, "gathered", gathered))
+        return new
+
+    def finish_load(self, table: TableName, stamp: Stamp) -> None:
+        held = self._lake.table(table)
+
+        def commit() -> None:
+            assert held.gathered is not None, "it was begun"
+            self._lake.add_snapshot(held, held.gathered.rows, "overwrite", stamp)
+            self._lake.set_stamp(held, stamp, emptied=True)
+            held.gathered = None
+
+        self._do(f"finish to load {'.'.join(table)}", commit)
+
+
+def _rows(batches: Iterable[pa.RecordBatch], places: Sequence[int]) -> list[LakeRow]:
+    found: list[LakeRow] = []
+    for batch in batches:
+        cells = [column.to_pylist() for column in batch.columns]
+        found += [dict(zip(places, row, strict=True)) for row in zip(*cells, strict=True)]
+    return found
