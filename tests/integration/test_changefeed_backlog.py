@@ -146,6 +146,7 @@ def test_partitions_that_get_nothing_do_not_keep_tasks_from_the_others(
     assert report.rows == wanted
 
 
+@pytest.mark.slow
 def test_a_broker_that_goes_away_while_tasks_send(tmp_path: Path, topic_name: str) -> None:
     config = replace(SHOP, changes=8000, ddl_every=0, partitions=2)
     source = recorded(tmp_path / "recorded", config)
@@ -170,6 +171,7 @@ def test_a_broker_that_goes_away_while_tasks_send(tmp_path: Path, topic_name: st
         own.kill()
 
 
+@pytest.mark.slow
 def test_a_topic_that_refuses_stops_and_nothing_is_stored_as_sent(
     broker: Broker, topic_name: str, tmp_path: Path
 ) -> None:

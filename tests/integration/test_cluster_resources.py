@@ -66,6 +66,7 @@ def start(*arguments: str | Path) -> "subprocess.Popen[str]":
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, env=environment, text=True)
 
 
+@pytest.mark.slow  # it waits a minute for executors that never come
 def test_too_few_resources_are_named_and_a_signal_ends_the_wait(
     cluster: Cluster, catalog: RestCatalog, store: S3Server, broker: Broker, topic_name: str, tmp_path: Path
 ) -> None:
@@ -115,4 +116,4 @@ def test_too_few_resources_are_named_and_a_signal_ends_the_wait(
         checked = checking.communicate(timeout=240)[0]
     assert (checking.returncode, "FAILED" in checked) == (0, False), checked
     assert f"ok      spark      Spark 4.0.0 runs at {cluster.url}" in checked
-    assert "ok      catalog    lake answers; it has 0 namespaces" in checked
+    assert "ok      catalog    lake answers; it has 1 namespaces" in checked  # that of the state

@@ -73,7 +73,7 @@ def check_rows(events: list[Event]) -> list[tuple[str, int]]:
     return found
 
 
-@pytest.mark.parametrize("form", ["json", "avro"])
+@pytest.mark.parametrize("form", ["json", pytest.param("avro", marks=pytest.mark.slow)])
 def test_a_table_keeps_its_id_until_it_is_truncated_or_made_again(
     server: Server, broker: Broker, topic_name: str, tmp_path: Path, form: str
 ) -> None:

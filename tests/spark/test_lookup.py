@@ -88,7 +88,7 @@ class Lake:
         return find(to.files.storage, to.manifest_list, self.keys, to.files.field_ids) is not None
 
 
-@pytest.mark.parametrize("version", [2, 3])
+@pytest.mark.parametrize("version", [2, pytest.param(3, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("kind", KINDS)
 def test_rows_are_found_after_whatever_happened(spark: SparkSession, folder: Path, kind: str, version: int) -> None:
     table, draw = Lake(spark, folder, KINDS[kind], version), random.Random(kind)
