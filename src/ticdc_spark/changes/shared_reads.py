@@ -84,7 +84,8 @@ class SharedReads:
         except BaseException as fault:
             for one in reads:
                 one.fault = fault
-            raise
+            if read is not None or not isinstance(fault, Exception):
+                raise  # else this thread is done, and those that wait have the fault
         finally:
             with self._lock:
                 self._working += len(reads)
