@@ -13,7 +13,7 @@ from tests.unit.avro_examples import ROW, Registry, change
 from tests.unit.debezium_connect import change as change_of
 from tests.unit.debezium_connect import field
 from tests.workload import WorkloadConfig, dispatch, generate
-from ticdc_spark.changes.held import Held, HeldMessages, rows
+from ticdc_spark.changes.held import Held, HeldMessages, held_rows
 from ticdc_spark.changes.opening import Opening, of_messages
 from ticdc_spark.changes.ranges import RowRange, RowScan, stretches
 from ticdc_spark.changes.scan import ScanPlan, read_events, scan, table_id_key
@@ -121,7 +121,7 @@ def test_a_scan_is_read_back_row_by_row(protocol: str) -> None:
         wanted = RowScan(table=table, ranges=ranges, above=above, upto=upto)
         covering = held.covering(stretches(ranges))
         assert covering is not None
-        found = [ts for batch in rows(covering, wanted, opening) for ts in batch.column("commit_ts").to_pylist()]
+        found = [ts for batch in held_rows(covering, wanted, opening) for ts in batch.column("commit_ts").to_pylist()]
         assert sorted(found) == [ts for ts in stamps if above < ts <= upto]
         read = select(opening, wanted)(map(batch_of, cut(messages, 70)))
         by_task = [ts.as_py() for batch in read for ts in batch.column("commit_ts")]

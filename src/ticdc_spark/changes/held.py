@@ -97,7 +97,7 @@ def events(held: Iterable[Held], wanted: RowScan, opening: Opening) -> Iterator[
             yield one.messages, opened, numbers
 
 
-def rows(held: Iterable[Held], wanted: RowScan, opening: Opening) -> Iterator[pa.RecordBatch]:
+def held_rows(held: Iterable[Held], wanted: RowScan, opening: Opening) -> Iterator[pa.RecordBatch]:
     """The same as ``RAW_SCHEMA``."""
     for messages, opened, numbers in events(held, wanted, opening):
         yield raw_rows(messages, opened, numbers, verify=opening.verify_checksum)

@@ -15,8 +15,7 @@ import pyarrow as pa
 from pyspark import RDD
 from pyspark.sql import DataFrame, SparkSession
 
-from ticdc_spark.changes import held as memory
-from ticdc_spark.changes.held import Held, HeldMessages
+from ticdc_spark.changes.held import Held, HeldMessages, events, held_rows
 from ticdc_spark.changes.opening import NO_MESSAGES, Opener, Opening, of_batch, raw_rows
 from ticdc_spark.changes.ranges import Picker, RowRange, RowScan, rounds, stretches
 from ticdc_spark.changes.scan import EVENTS_DDL, Scanner, ScanPlan, read_events, scan
@@ -58,8 +57,7 @@ class SparkTopicRows:
         self.opening = plan.opening
         end = {place: last for place, last in end_offsets.items() if starts.get(place, 0) < last}
         start = {place: starts.get(place, 0) for place in end}
-        with self._held_lock:
-            held = self._read_here(start, end) if is_small(count) else None
+        held = self._read_here(start, end) if is_small(count) else None
         if held is not None:
             scanner = Scanner(plan)
             scanner.add(held.messages, held.opened(plan.opening))
@@ -107,7 +105,7 @@ class SparkTopicRows:
 
     def rows(self, held: Iterable[Held], wanted: RowScan) -> Iterator[pa.RecordBatch]:
         """The rows of a scan (``RAW_SCHEMA``) whose messages are in memory."""
-        return memory.rows(held, wanted, self.opening)
+        return held_rows(held, wanted, self.opening)
 
     @contextmanager
     def share(self, parallel: int) -> Iterator[SharedReads]:
@@ -157,7 +155,7 @@ class SparkTopicRows:
         """Whether a scan has a row. Raises: SourceFault"""
         held = self.held(wanted)
         if held is not None:
-            return any(True for _ in memory.events(held, wanted, self.opening))
+            return any(True for _ in events(held, wanted, self.opening))
         with source_faults("the messages cannot be read"):
             return bool(self.dataframe(self._spark, wanted, _first, "found boolean").limit(1).collect())
 
@@ -188,8 +186,7 @@ class SparkTopicRows:
         at = sorted({((topic, partition), offset, offset + 1) for topic, partition, offset in places})
         found: list[Message] = []
         for start, end in rounds(at):
-            with self._held_lock:
-                held = self._read_here(start, end, keep=False)
+            held = self._read_here(start, end, keep=False)
             if held is not None:
                 found += (Message(**one, timestamp=None) for one in _as_dicts(held))
                 continue
@@ -200,17 +197,18 @@ class SparkTopicRows:
 
     def _read_here(self, start: Offsets, end: Offsets, *, keep: bool = True) -> Held | None:
         """Messages by the driver; ``None``: it is not to read them."""
-        found = self._held.find(start, end)
-        if found is not None:
-            return found
-        table = self._source.read_here(start, end)
-        if table is None:
-            return None
-        whole = table.combine_chunks().to_batches()
-        held = Held(start, end, of_batch(whole[0]) if whole else NO_MESSAGES)
-        if keep:
-            self._held.add(held)
-        return held
+        with self._held_lock:
+            found = self._held.find(start, end)
+            if found is not None:
+                return found
+            table = self._source.read_here(start, end)
+            if table is None:
+                return None
+            whole = table.combine_chunks().to_batches()
+            held = Held(start, end, of_batch(whole[0]) if whole else NO_MESSAGES)
+            if keep:
+                self._held.add(held)
+            return held
 
     def _in_tasks(self, session: SparkSession, reads: Reads, task: ArrowTask, ddl: str) -> DataFrame:
         parts = self._parts(reads)
