@@ -105,9 +105,9 @@ class Steps:
         warn_of_old(job, self.progress)
         self.decider = Decider(job, self.letters, sink, protocol, registry, bounded=bounded, until_ts=until_ts)
         self.mode: ModeName | None = self.decider.settle(of_job(job.mode, protocol, self.progress))
+        """``None`` until messages show it."""
         if registry is not None:
             learn_waiting(rows, registry, self.progress)
-        """``None`` until messages show it."""
         self.loader: Loader | None = None
         if reader is not None and job.snapshot is not None:
             if self.mode == "arrival":

@@ -103,7 +103,7 @@ class TopicReader:
 
         found: dict[str, str] = {}
         with self._asking():
-            asked = self._administer().describe_topics(TopicCollection([*topics]), request_timeout=seconds)
+            asked = self._admin_client().describe_topics(TopicCollection([*topics]), request_timeout=seconds)
             for topic, answer in asked.items():
                 try:
                     found[topic] = str(answer.result().topic_id)
@@ -115,9 +115,9 @@ class TopicReader:
     def compacted(self, topics: Sequence[str]) -> list[str]:
         """The topics of which the broker keeps only the newest message of a key, as far as it says: a login may lack
         the right to ask, and other brokers than Kafka may not know."""
-        administer, resource_of = self._administer(), self._kafka.admin.ConfigResource
+        client, resource_of = self._admin_client(), self._kafka.admin.ConfigResource
         wanted = [resource_of(resource_of.Type.TOPIC, topic) for topic in topics]
-        asked = administer.describe_configs(wanted, request_timeout=_METADATA_SECONDS) if wanted else {}
+        asked = client.describe_configs(wanted, request_timeout=_METADATA_SECONDS) if wanted else {}
         found = []
         for resource, answer in asked.items():
             try:
@@ -130,7 +130,7 @@ class TopicReader:
                 found.append(str(resource.name))
         return found
 
-    def _administer(self) -> Any:
+    def _admin_client(self) -> Any:
         from confluent_kafka.admin import AdminClient
 
         if self._admin is None:
