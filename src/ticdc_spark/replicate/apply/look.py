@@ -71,9 +71,14 @@ def look_at(
     return Looked(state=state, stamp=stamp, behind=behind, furthest=found.furthest, snapshot=found.snapshot)
 
 
+def rebuild_line(job: Job, name: TableName) -> str:
+    """The command by which a person has a table read again."""
+    return f"`ticdc-spark rebuild {job.file.name} {name[0]}.{name[1]}`"
+
+
 def way_back(job: Job, name: TableName, *, arrival: bool) -> str:
     """What there is to do about a table that is not as far as the job had brought it, or is gone."""
-    again = f"`ticdc-spark rebuild {job.file.name} {name[0]}.{name[1]}` reads it again from the source"
+    again = f"{rebuild_line(job, name)} reads it again from the source"
     drop = "Or drop all tables of the job and the table of its state: the job begins from scratch"
     return (
         f"Restore the table as the job left it. {drop if arrival else f'Or let the job read it: {again}'}. If you "
@@ -185,8 +190,8 @@ def _not_ours(sink: Sink, job: Job, name: TableName, promise: TableState | None,
     if was_ours and stamp is None:
         message = (
             f"`{name[0]}`.`{name[1]}` is a table of this job, but what the job wrote into its metadata is gone: it was "
-            "replaced, or its history was removed. Restore it; or drop it, and have it read again by `ticdc-spark "
-            f"rebuild {job.file.name} {name[0]}.{name[1]}`"
+            "replaced, or its history was removed. Restore it; or drop it, and have it read again by "
+            f"{rebuild_line(job, name)}"
         )
         raise DecisionNeeded(message)
     owner = "no job" if stamp is None else f"job {stamp.job!r}"

@@ -21,7 +21,7 @@ from ticdc_spark.mysql import HIDDEN_NAMES
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.columns import merge_with_hidden_columns, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.keyless import leave_out_rows
-from ticdc_spark.replicate.apply.look import way_back
+from ticdc_spark.replicate.apply.look import rebuild_line, way_back
 from ticdc_spark.replicate.apply.rejects import apply_readable, lacks
 from ticdc_spark.replicate.plan.timeline import ROWS_APPENDED, ROWS_MERGED, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, effective, is_block
@@ -148,7 +148,8 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
                 after, (upto, ROWS_MERGED), above, lambda stamp: batch.sink.upsert(name, readable, stamp, appended)
             )
         except SourceChanged as error:
-            raise SourceChanged(f"`{name[0]}`.`{name[1]}`: {error}. {_read_again(batch.job, name)}") from error
+            again = f"{rebuild_line(batch.job, name)} reads the table again from the source"
+            raise SourceChanged(f"`{name[0]}`.`{name[1]}`: {error}. {again}") from error
         return readable.counts
 
     return apply_readable(work, state, changes, above + 1, commit)
@@ -164,10 +165,6 @@ def _scanned(group: _Group) -> int:
         and group.scan.above < rows.min_ts <= rows.max_ts <= group.scan.upto
     )
     return 0 if group.is_redo else sum(whole)
-
-
-def _read_again(job: Job, name: TableName) -> str:
-    return f"`ticdc-spark rebuild {job.file.name} {name[0]}.{name[1]}` reads the table again from the source"
 
 
 def _late_rows_taken(work: TimelineWork, name: TableName, upto: int) -> int | None:
