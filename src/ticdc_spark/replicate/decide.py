@@ -40,6 +40,16 @@ log = logging.getLogger(__name__)
 _ANY_TIME = 2**63 - 1
 
 
+def _may_come(progress: Progress) -> Callable[[TableName, int], bool]:
+    """Return a function that tells whether DDLs of a table up to a commit_ts may not have been read yet."""
+    read_upto, late = _read_upto(progress), bounds_of_late(progress)
+
+    def may_come(name: TableName, commit_ts: int) -> bool:
+        return (read_upto is not None and commit_ts > read_upto) or commit_ts > late.get(name, commit_ts)
+
+    return may_come
+
+
 def _read_upto(progress: Progress) -> int | None:
     """The commit_ts up to which every partition was read, but for those that are passed over as idle; ``None`` where
     there are no watermarks."""
@@ -214,8 +224,7 @@ class Decider:
             is_included=self._is_included,
             is_skipped=lambda change: is_skipped(self.job, change) and not is_of_partitions(change),
             unread={(note.schema, note.name): note.until for note in progress.unread},
-            read_upto=_read_upto(progress),
-            late=bounds_of_late(progress),
+            may_come=_may_come(progress),
         )
         return at_the_filter(filled, self.job.tables)
 

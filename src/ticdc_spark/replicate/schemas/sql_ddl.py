@@ -35,16 +35,14 @@ def with_schemas(
     is_included: Callable[[str, str], bool] = lambda _schema, _name: True,
     is_skipped: Callable[[SchemaChange], bool] = lambda _change: False,
     unread: Mapping[TableName, int] | None = None,
-    read_upto: int | None = None,
-    late: Mapping[TableName, int] | None = None,
+    may_come: Callable[[TableName, int], bool] = lambda _name, _ts: False,
 ) -> list[QueuedDdl]:
     """Fill in the schemas of DDLs, in the order in which they are applied.
 
     One whose table is not known, or whose SQL is not understood, stays without schemas, and is refused later on. So is,
     with ``sanitised``, one that names what rows call otherwise (Avro). ``is_included``: whether the job replicates a
     name. ``is_skipped``: whether a DDL is left out. Where a table may lack one, what takes its columns over is
-    ``UNCERTAIN``; so is what is made like another by a DDL above ``read_upto``, or above what ``late`` has of the other
-    table: older ones may be to come, which change the columns that it takes over.
+    ``UNCERTAIN``. So is what is made like another table while DDLs of that one up to its commit_ts ``may_come``.
     """
     files: dict[TableName, Table] = {
         (schema.schema, schema.name): schema.table for schema in known if schema.key == ANY_VERSION
@@ -65,9 +63,7 @@ def with_schemas(
         doubted = {name for name in sources if name in unsure or not is_included(*name)}
         if model is not None and model in states and states[model].ddl_ts > change.commit_ts:
             doubted.add(model)  # It has been through a later DDL.
-        if model is not None and read_upto is not None and change.commit_ts > read_upto:
-            doubted.add(model)
-        if model is not None and (late or {}).get(model, change.commit_ts) < change.commit_ts:
+        if model is not None and may_come(model, change.commit_ts):
             doubted.add(model)
         if change.table is None:
             taken = model or _goes_on_from(change)
