@@ -13,7 +13,7 @@ from ticdc_spark.config.values import ModeName
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.modes.choose import MODES
 from ticdc_spark.replicate.plan.pending import range_of
-from ticdc_spark.replicate.plan.spelling import Spelled, is_scanned_by, scan_names, spell
+from ticdc_spark.replicate.plan.spelling import Spelled, keeps_names, scan_names, spell
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.spark.decode.control import ControlEvent
@@ -83,7 +83,7 @@ def scan(
             plan = msgspec.structs.replace(plan, opening=opening)
             continue
         spelled = spell(progress, controls, plan.names)
-        if spelled.scan_names is plan.names or is_scanned_by(controls, plan.names, spelled.scan_names):
+        if spelled.scan_names is plan.names or keeps_names(controls, plan.names, spelled.scan_names):
             return spelled
         plan = msgspec.structs.replace(plan, names=spelled.scan_names)
 

@@ -110,12 +110,12 @@ def spell(progress: Progress, controls: Sequence[ControlEvent], scanned_by: Name
     return Spelled(msgspec.structs.replace(progress, ddls=queue), found, rows.names())
 
 
-def is_scanned_by(controls: Iterable[ControlEvent], before: Names, scanned_by: Names) -> bool:
-    """Whether rows that were scanned by the names ``before`` have those that they have to be scanned by."""
-    old, known = KnownNames(before), KnownNames(scanned_by)
+def keeps_names(controls: Iterable[ControlEvent], before: Names, after: Names) -> bool:
+    """Whether rows that were scanned by the names ``before`` get the same names by ``after``."""
+    old, known = KnownNames(before), KnownNames(after)
     rows = {(event.schema, event.table) for event in controls if isinstance(event, RowsRead)}
     # Rows of a table that is new may have been taken for those of another one.
-    new = set(scanned_by.live) - set(before.live)
+    new = set(after.live) - set(before.live)
     return all(known.of_rows(name) == name for name in rows) and all(old.of_rows(name) == name for name in new)
 
 

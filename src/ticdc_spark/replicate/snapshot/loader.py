@@ -105,7 +105,7 @@ class Loader:
                 continue
             found = self._schema(progress, name, base, state, work)
             if found == "gone":
-                log.warning("`%s`.`%s`: the source has no such table, by what is applied; nothing is read", *name)
+                log.warning("`%s`.`%s`: the source does not have this table (any more); nothing is read", *name)
                 over.add(name)
                 self._gone.add((name, 0 if state is None else state.ddl_ts))
             elif found is not None and self.job.no_key == "skip" and not handle_key(found[0]):
