@@ -138,12 +138,12 @@ class TypedChanges:
         return found
 
     def stop_if_fewer(self, rows: int) -> None:
-        """Stop before anything is written if fewer rows were read than the scan counted. Raises: SourceChanged"""
+        """Stop before anything is committed if fewer rows were read than the scan counted. Raises: SourceChanged"""
         if rows < self.scanned:
             raise SourceChanged(
-                f"{rows} rows were read, and the topic had {self.scanned} when it was scanned. Nothing was written. Either "
-                "Kafka removed messages (check that cleanup.policy of the topic is delete), or this is a fault of "
-                "ticdc-spark"
+                f"{rows} rows were read, and the topic had {self.scanned} when it was scanned. Nothing is committed. "
+                "Either Kafka removed messages (check that cleanup.policy of the topic is delete), or this is a fault "
+                "of ticdc-spark"
             )
 
     def _write_by_spark(self, task: ArrowTask, tasks: int, *, keep_first: bool) -> list[bytes]:
