@@ -1,10 +1,12 @@
 """Named points inside a step at which tests end the process with SIGKILL.
 
-``TICDC_SPARK_KILL_AT=merge:2`` kills at the second pass of the point ``merge``. The points stand after a commit and
-before its successor: scan, advance, write (files that no commit has yet), append, merge, create,
-columns, intent, ddl, fill, aside, stamp, apply, progress; of full reads base, gather, swap; of a MySQL sink transaction
-(before its COMMIT), committed (after that of the state), intent, statement (of a DDL), recorded (after its stamp);
-of a changefeed save, saved, wave (of its tables), batch (of a backlog).
+``TICDC_SPARK_KILL_AT=merge:2`` kills at the second pass of the point ``merge``. A point is after a commit and before
+its successor: scan, advance, apply, progress (steps of a batch);
+
+- write (files without a commit), append, merge, create, columns, intent, ddl, fill, aside, stamp
+- of full reads: base, gather, swap
+- of a MySQL sink: transaction (before COMMIT), committed (the state), statement (a DDL), recorded (a stamp)
+- of a changefeed: save, saved, wave (tables), batch (a backlog).
 """
 
 import os

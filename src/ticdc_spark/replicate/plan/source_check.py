@@ -138,8 +138,8 @@ def without_removed(progress: Progress, beginning: Offsets) -> Progress:
 
 
 def without_left_out(source: Source, plan: Plan, config: SourceConfig, left_out: Collection[str]) -> Plan:
-    """A batch that was decided before a death, without ``left_out`` and without topics that are gone and that
-    ``config`` does not name any more: the progress does not know one that this batch was the first to read.
+    """The plan of a batch that a crash interrupted, without ``left_out``, and without topics that are gone and that
+    ``config`` does not name any more. The progress does not know a topic that this batch was the first to read.
 
     Raises: SourceFault
     """

@@ -1,5 +1,5 @@
-"""Full reads between batches: begins those that are wanted, reads a wave of chunks of some tables, brings in what is
-complete. What it does lies with the tables; the progress only follows."""
+"""Full reads between batches: begins the requested ones, reads a wave of chunks of some tables, and commits the tables
+that are complete. The tables themselves record how far a read is; the progress follows them."""
 
 import logging
 from collections.abc import Callable, Sequence

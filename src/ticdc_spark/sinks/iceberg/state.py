@@ -1,9 +1,9 @@
 """The state of a job as an Iceberg table beside its tables: each version of the state is one snapshot.
 
-A part of the state is one data file with its manifest. A commit writes the parts that changed, takes the others over,
-and asserts in the same request which snapshot was the newest, so that the catalog refuses it when somebody else has
-committed. The request also expires old snapshots. PyIceberg's own writers are not used: they commit again on top of
-what others have committed.
+A part of the state is one data file with its manifest. A commit writes the parts that changed and keeps the
+unchanged ones. The same request asserts which snapshot was the newest, so the catalog refuses it after another process
+has committed. The request also expires old snapshots. PyIceberg's own writers are not used: they commit again on top of
+the other process's commit.
 """
 
 import logging
