@@ -14,7 +14,7 @@ from tests.memory_sink.rows import MemoryRows
 from tests.memory_sink.sink import MemorySink
 from tests.memory_sink.state import MemoryState
 from tests.reference.workloads import FAULTS, messages_of, truth_of
-from tests.workload import Truth
+from tests.workload import Truth, WorkloadConfig, dispatch, generate
 from ticdc_spark.changes.opening import Opening
 from ticdc_spark.changes.scan import ScanPlan
 from ticdc_spark.config.job import FilesSource, IcebergConfig, Job
@@ -23,6 +23,8 @@ from ticdc_spark.model import Envelope, Message, Offsets
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.names import escape
 from ticdc_spark.protocols import decoder
+from ticdc_spark.protocols.debezium import encode as debezium_encode
+from ticdc_spark.protocols.debezium.encode import DebeziumConfig
 from ticdc_spark.replicate.state.owner import this_process
 from ticdc_spark.replicate.state.progress import Plan, Progress
 from ticdc_spark.replicate.state.requests import Request
@@ -176,3 +178,30 @@ def test_rows_that_are_gone_when_they_are_to_be_applied_stop_the_job_before_it_w
     found = {name: table.named_rows() for name, table in lake.tables.items()}
     for name, rows in lake_rows(truth_of(FAULTS)).items():
         assert in_order(found[name]) == in_order(rows), name
+
+
+@pytest.mark.parametrize(("seed", "batch_rows"), [(1, 60), (5, 40), (17, 40)])
+def test_rows_that_came_before_the_first_watermark_are_applied_after_it(
+    tmp_path: Path, seed: int, batch_rows: int
+) -> None:
+    # Debezium: schema blocks are the schema keys of rows while the mode is not known, and not afterwards.
+    config = WorkloadConfig(changes=120, seed=seed, watermark_every=10, ddl_every=20, partitions=2, bootstrap_every=0)
+    encoder = debezium_encode.encoder(DebeziumConfig(enable_tidb_extension=True))
+    lake, source = Lake(), ListSource(list(dispatch(generate(config), config, encoder)))
+    steps = Steps(
+        job_of(tmp_path, batch_rows=batch_rows, parallel_tables=1),
+        source,
+        MemorySink(lake),
+        MemoryRows(source, Opening(protocol="debezium")),
+        open_letters(lake, "job"),
+        Kept().owned(),
+        protocol="debezium",
+        registry=None,
+        bounded=True,
+        until_ts=None,
+    )
+    while steps.batch(source.end_offsets(), lambda _phase, _batch: None).left:
+        pass
+    assert steps.progress.mode == "watermark"
+    for name, rows in lake_rows(truth_of(config)).items():
+        assert in_order(lake.tables[name].named_rows()) == in_order(rows)

@@ -25,10 +25,11 @@ from ticdc_spark.replicate.modes.watermark import advance, due
 from ticdc_spark.replicate.plan.catch_up import bounds_of_late
 from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Refused, action, is_of_partitions
 from ticdc_spark.replicate.plan.timeline import identity
+from ticdc_spark.replicate.schemas.history import without_blocks
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.schemas.sql_ddl import named_after, with_schemas
 from ticdc_spark.replicate.schemas.upstream import add_upstream_schemas
-from ticdc_spark.replicate.skips import STAGE, mark, skipped_of
+from ticdc_spark.replicate.skips import STAGE, left_out_places, mark, skipped_of
 from ticdc_spark.replicate.state.conditions import misshapen
 from ticdc_spark.replicate.state.notes import UnreadNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
@@ -126,13 +127,9 @@ class Decider:
         on_reject = plan.on_reject or self.job.on_reject
         databases = of_databases(progress)
         noted = with_topics_of_tables(advanced.progress, controls)
+        noted = msgspec.structs.replace(noted, left_out=left_out_places(progress, skipped))
         advanced = msgspec.structs.replace(advanced, progress=noted)
         if skipped:
-            places = ((event.topic, event.partition, event.offset) for event in skipped)
-            kept = msgspec.structs.replace(
-                advanced.progress, left_out=tuple(sorted({*advanced.progress.left_out, *places}))
-            )
-            advanced = msgspec.structs.replace(advanced, progress=kept)
             self.letters.keep(scanned.number, STAGE, [reject_of(event) for event in skipped], now)
             advanced = msgspec.structs.replace(advanced, progress=mark(advanced.progress, skipped, databases))
         if advanced.rejects:
@@ -190,6 +187,9 @@ class Decider:
             read = as_read(advance(begun, *folded).progress, at_end=at_end, waited=waited, hidden=hides(controls))
             mode = self.settle(read)
             begun = self._add_registered(progress, scanned, mode)
+        if mode == "watermark":
+            begun, controls = without_blocks(begun, controls)
+        folded = (controls, *folded[1:])
         if mode != "arrival":
             return mode, self._fold_with_upstream(begun, lambda progress: advance(progress, *folded))
         if any(isinstance(event, WatermarkRead) for event in controls) and not hides(controls):

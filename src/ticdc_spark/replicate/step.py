@@ -48,7 +48,7 @@ from ticdc_spark.replicate.plan.source_check import (
 from ticdc_spark.replicate.plan.spelling import Spelled, databases_after
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.report import BatchReport
-from ticdc_spark.replicate.scanning import learn_waiting, scan, scan_plan
+from ticdc_spark.replicate.scanning import learn_waiting, opening_of, scan, scan_plan
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.skips import mark_new, warn_of_old
 from ticdc_spark.replicate.snapshot.loader import Loader, Outcome
@@ -172,8 +172,8 @@ class Steps:
         failpoints.point("advance")
         beat("apply", number)
         # What waits is read again as it was scanned: without what was left out then, and with what is left out now.
-        left_out_then = decided.advanced.progress.left_out
-        self.rows.opening = msgspec.structs.replace(self.rows.opening, left_out=left_out_then)
+        opening = opening_of(self.job, self.protocol, self.mode, self.registry)
+        self.rows.opening = msgspec.structs.replace(opening, left_out=decided.advanced.progress.left_out)
         with Timer(self.seconds, "apply"):
             result = self._apply(number, decided, spelled.scan_names, furthest(self.progress, plan))
         failpoints.point("apply")

@@ -24,7 +24,7 @@ from ticdc_spark.replicate.apply.keyless import leave_out_rows
 from ticdc_spark.replicate.apply.look import rebuild_line, way_back
 from ticdc_spark.replicate.apply.rejects import apply_readable, lacks
 from ticdc_spark.replicate.plan.timeline import ROWS_APPENDED, ROWS_MERGED, Rows
-from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, effective, is_block
+from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.schemas.registered import restrict_columns
 from ticdc_spark.replicate.state.conditions import diverged, expected_columns
 from ticdc_spark.replicate.state.progress import PendingRows, TableState
@@ -193,9 +193,7 @@ def _versions(
     found = {}
     for key in keys:
         table = batch.schemas.get((*name, key)) or batch.schemas.get((*name, ANY_VERSION))
-        if is_block(key):
-            table = batch.schemas.get((*name, VALID_THEN)) or batch.schemas.get((*name, ANY_VERSION))
-        if effective(key) == VALID_THEN and state.table is not None:
+        if key == VALID_THEN and state.table is not None:
             table = state.table  # the stretch is cut at the table's DDLs
         if table is not None and batch.registry is not None and state.table is not None:
             table = restrict_columns(table, state.table)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from ticdc_spark.model import TableName
-from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, bound_of_schemas, effective, is_block
+from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, bound_of_schemas
 from ticdc_spark.replicate.state.progress import PendingRows, Progress, QueuedDdl
 
 
@@ -17,13 +17,13 @@ def held_by_schemas(
 
     The other arguments are those of ``advance``, ``progress`` with what the batch read.
     """
-    known = {(schema.schema, schema.name, schema.key) for schema in progress.schemas if not is_block(schema.key)}
+    known = {(schema.schema, schema.name, schema.key) for schema in progress.schemas}
     known |= {(table.schema, table.name, VALID_THEN) for table in progress.tables if table.table is not None}
     applied = {(table.schema, table.name): table.applied for table in progress.tables}
     left_behind: dict[int, frozenset[TableName]] = {}
 
     def is_known(rows: PendingRows, bound: int) -> bool:
-        name, key = (rows.schema, rows.name), effective(rows.schema_key)
+        name, key = (rows.schema, rows.name), rows.schema_key
         if (*name, key) in known or (*name, ANY_VERSION) in known:
             return True
         if left_out(*name) or rows.max_ts <= applied.get(name, 0):

@@ -2,10 +2,12 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
+import msgspec
+
 from ticdc_spark.model import Table
 from ticdc_spark.protocols.base import BLOCK_MARK
 from ticdc_spark.replicate.state.progress import KnownSchema, PendingRows, Progress
-from ticdc_spark.spark.decode.control import BootstrapRead, ControlEvent, DdlRead, SchemaBlockRead
+from ticdc_spark.spark.decode.control import BootstrapRead, ControlEvent, DdlRead, RowsRead, SchemaBlockRead
 
 ANY_VERSION = "*"
 """Schema key of a schema from ``[schema] file``: it reads the rows whose own version no message carries."""
@@ -20,9 +22,25 @@ def is_block(key: str) -> bool:
     return key.startswith(BLOCK_MARK)
 
 
-def effective(key: str) -> str:
-    """The schema key where watermarks, and so DDL, determine which schema is valid."""
-    return VALID_THEN if is_block(key) else key
+def without_blocks(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[Progress, tuple[ControlEvent, ...]]:
+    """The progress and the events of a batch where watermarks, and so DDL, say which schema is valid.
+
+    Rows that came before the mode was known have the keys of their schema blocks. From now on messages are opened
+    without them.
+    """
+    pending = tuple(
+        msgspec.structs.replace(rows, schema_key=VALID_THEN) if is_block(rows.schema_key) else rows
+        for rows in progress.pending
+    )
+    schemas = tuple(schema for schema in progress.schemas if not is_block(schema.key))
+    events = tuple(
+        msgspec.structs.replace(event, schema_key=VALID_THEN)
+        if isinstance(event, RowsRead) and is_block(event.schema_key)
+        else event
+        for event in controls
+        if not isinstance(event, SchemaBlockRead)
+    )
+    return msgspec.structs.replace(progress, pending=pending, schemas=schemas), events
 
 
 def known_schemas(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[KnownSchema, ...]:

@@ -9,7 +9,6 @@ from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Table
-from ticdc_spark.replicate.schemas.history import effective
 from ticdc_spark.replicate.state.progress import KnownSchema, PendingRows, Progress
 
 log = logging.getLogger(__name__)
@@ -22,8 +21,7 @@ def add_upstream_schemas(progress: Progress, missing: Sequence[PendingRows], uri
     """
     first: dict[tuple[str, str, str], int] = {}
     for rows in missing:
-        # A block only describes a table where no DDL does: rows wait for the schema that is valid then.
-        named = (rows.schema, rows.name, effective(rows.schema_key))
+        named = (rows.schema, rows.name, rows.schema_key)
         first[named] = min(rows.min_ts, first.get(named, rows.min_ts))
     found = []
     with Upstream(uri) as upstream:
