@@ -230,3 +230,29 @@ def test_a_line_is_read_as_it_is_printed(topic: str) -> None:
 
     place = MessagePlace(topic, 3, 2**40)
     assert _places(tomllib.loads(skip_messages_line([place, place]))["skip-messages"]) == (place,)
+
+
+def elsewhere(change: Change, offset: int) -> Message:
+    return msgspec.structs.replace(message(change, offset), partition=1)
+
+
+def test_a_left_out_message_does_not_come_back_when_the_rows_around_it_are_joined(tmp_path: Path) -> None:
+    rows = [row(USER, 30 + number, 10 + number) for number in range(160)]
+    feed = sent(Bootstrap(USER), row(USER, 10, 1), Watermark(20), *rows, Watermark(1000))
+    other = [elsewhere(Watermark(20), 0)]
+    lake, store, skip = Lake(), Kept(), at(10)
+    for upto in range(3, len(feed)):  # each batch brings one row, and all of them wait
+        go(tmp_path, [*feed[:upto], *other], lake, store, skip_messages=skip)
+    go(tmp_path, [*feed, *other, elsewhere(Watermark(1000), 1)], lake, store, skip_messages=skip)
+    assert ids(lake, "user") == [1, *(10 + number for number in range(160) if number != 7)]
+
+
+def test_a_left_out_message_does_not_come_back_when_a_late_row_has_the_topic_read_again(tmp_path: Path) -> None:
+    feed = sent(Bootstrap(USER), row(USER, 10, 1), Watermark(20), row(USER, 30, 2), row(USER, 31, 3), Watermark(40))
+    more = [message(row(USER, 50, 4), 6), message(Watermark(60), 7), message(Watermark(80), 8)]
+    late = [elsewhere(row(USER, 25, 99), 0), elsewhere(Watermark(80), 1)]
+    lake, store, keys = Lake(), Kept(), {"skip_messages": at(4), "late_rows": "apply-if-newest"}
+    for messages in (feed, [*feed, *more[:2]], [*feed, *more, *late]):
+        steps = go(tmp_path, messages, lake, store, **keys)
+    assert steps.progress.late == 1
+    assert ids(lake, "user") == [1, 2, 4, 99]

@@ -8,6 +8,7 @@ import msgspec
 from ticdc_spark.config.job import Job
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.rejects import LOGGED
+from ticdc_spark.replicate.plan.offsets import known_offsets
 from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.notes import SkippedRow, UnreadNote
 from ticdc_spark.replicate.state.progress import Progress, QueuedDdl, TableState
@@ -23,6 +24,14 @@ def skipped_of(controls: Sequence[ControlEvent]) -> tuple[list[ControlEvent], li
     """What is read, and what is left out."""
     left = [event for event in controls if isinstance(event, MessageSkipped)]
     return [event for event in controls if not isinstance(event, MessageSkipped)] if left else list(controls), left
+
+
+def left_out_places(progress: Progress, skipped: Sequence[MessageSkipped]) -> tuple[tuple[str, int, int], ...]:
+    """What ``Progress.left_out`` is after a batch, which decides of the messages that it reads. ``progress``: before
+    it."""
+    read = known_offsets(progress)
+    before = {at for at in progress.left_out if at[2] < read.get(at[:2], 0)}
+    return tuple(sorted(before | {(event.topic, event.partition, event.offset) for event in skipped}))
 
 
 def mark(progress: Progress, skipped: Sequence[MessageSkipped], databases: Collection[str] = ()) -> Progress:

@@ -8,7 +8,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.replicate.plan.catch_up import bounds_behind
 from ticdc_spark.replicate.plan.holds import Bounds, bounds_of
-from ticdc_spark.replicate.plan.pending import bounded, holds
+from ticdc_spark.replicate.plan.pending import bounded
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.schemas.history import forget_schemas
 from ticdc_spark.replicate.schemas.sql_ddl import model_of
@@ -51,8 +51,7 @@ def committed(
         ddls=_still_queued(progress.ddls, left, resolved, behind),
         committed_at=now,
     )
-    left_out = tuple(at for at in progress.left_out if any(holds(rows, *at) for rows in done.pending))
-    return msgspec.structs.replace(done, schemas=forget_schemas(done), left_out=left_out)
+    return msgspec.structs.replace(done, schemas=forget_schemas(done))
 
 
 def _moved(state: TableState, resolved: int) -> TableState:

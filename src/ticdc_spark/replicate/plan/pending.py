@@ -16,11 +16,6 @@ def range_of(rows: PendingRows) -> RowRange:
     return RowRange(rows.topic, rows.partition, rows.first, rows.end, rows.sent or (rows.schema, rows.name))
 
 
-def holds(rows: PendingRows, topic: str, partition: int, offset: int) -> bool:
-    """Whether a message lies among rows."""
-    return (rows.topic, rows.partition) == (topic, partition) and rows.first <= offset < rows.end
-
-
 def bounded(pending: Sequence[PendingRows]) -> tuple[PendingRows, ...]:
     """Rows that wait, with neighbouring stretches of a table as one where it has very many."""
     groups: dict[tuple[str, int, str, str, str, tuple[str, str] | None, bool], list[PendingRows]] = {}

@@ -229,7 +229,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """Those that CREATE DATABASE has made, by which names are told apart that differ in case only."""
     pending: tuple[PendingRows, ...] = ()
     left_out: tuple[tuple[str, int, int], ...] = ()
-    """(topic, partition, offset) of messages among waiting rows that ``skip-messages`` left out when they came."""
+    """(topic, partition, offset) of messages that ``skip-messages`` left out when they came, and that the topics still
+    have: whatever is read again is read without them."""
     catching_up: tuple[CatchUp, ...] = ()
     wanted: tuple[WantedLoad, ...] = ()
     """Tables to be read in full."""
