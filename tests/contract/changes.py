@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from tests.contract.member import Member, delete, insert, row, source, update
-from ticdc_spark.errors import SinkFault
+from ticdc_spark.errors import SinkFault, SourceChanged
 from ticdc_spark.model import Column, ColumnType
 from ticdc_spark.spark.decode.control import RowsRead
 from ticdc_spark.spark.tasks import UnreadableRows
@@ -95,15 +95,27 @@ class ChangesContract:
         found = member.found()
         assert found.stamp is not None
         assert before.stamp is not None
-        if not message:
-            assert (found.stamp, found.snapshot, member.rows()) == (before.stamp, before.snapshot, [row(1)])
-        assert found.stamp.mark < (40, 2)
+        assert (found.stamp, found.snapshot, member.rows()) == (before.stamp, before.snapshot, [row(1)])
         (reject,) = net.changes.unreadable(10)
         assert (reject.offset, reject.commit_ts) == (2, 31)
         assert "'seventy' is no int" in reject.reason
         member.upsert(net.having(leave_out_unreadable=True, new_keys=False))
         assert member.rows() == [row(1, v=9), row(2)]
         assert member.found().stamp.mark == (40, 2)  # type: ignore[union-attr]
+
+    @pytest.mark.parametrize("message", [{}, MANY], ids=["few", "many"])
+    def test_fewer_rows_than_the_scan_counted_change_nothing(self, member: Member, message: dict[str, int]) -> None:
+        member.fill(1)
+        before = member.found()
+        controls = member.land([insert(member.of, 30, **source(2)), update(member.of, 32, source(1), v="9")])
+        stamp = member.stamp(40)
+        appended = msgspec.structs.replace(stamp, mark=(40, 1))
+        net = member.net(controls, 40, above=20, stamp=stamp, appended=appended, new_keys=True, **message)
+        with pytest.raises(SourceChanged, match="2 rows were read, and the topic had 3"):
+            member.upsert(net.having(scanned=3))
+        assert (member.found(), member.rows()) == (before, [row(1)])
+        member.upsert(net.having(scanned=2))
+        assert member.rows() == [row(1, v=9), row(2)]
 
     def test_a_row_that_cannot_be_read_is_reported_once(self, member: Member) -> None:
         member.fill(1, 2)

@@ -271,16 +271,15 @@ class MemorySink(MemoryLoads):
 
     def _read(self, changes: TypedChanges) -> list[TypedRow]:
         """The readable rows. ``changes.write`` would give the same: this is quicker where they are few."""
-        plan, zeros, count = changes.begin(count_rows=changes.ordered_by is None)
+        plan, zeros, count = changes.begin()
         rows = _rows_of(changes.raw)
         try:
             read = read_raw(plan, rows)
         except MessageError as error:
             raise UnreadableRows(str(error)) from error
         zeros.add(read.zero_dates)
-        if count is not None:
-            count.add(len(rows))
-            changes.stop_if_fewer(len(rows))
+        count.add(len(rows))
+        changes.stop_if_fewer(len(rows))
         return read.typed
 
     def _ids(self, table: MemoryTable, columns: Sequence[LakeColumn]) -> dict[str, int]:

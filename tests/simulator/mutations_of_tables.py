@@ -246,7 +246,7 @@ ROWS = (
     one(
         "rows are read by the newest schema",
         "rows:_versions",
-        "effective(key) == VALID_THEN and state.table is not None",
+        "key == VALID_THEN and state.table is not None",
         "state.table is not None",
         "simple",
     ),

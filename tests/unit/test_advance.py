@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -9,7 +10,7 @@ from ticdc_spark.model import Column, ColumnType, Offsets, SchemaChange, Table
 from ticdc_spark.replicate.modes.base import Advanced, Rules
 from ticdc_spark.replicate.modes.commit import committed
 from ticdc_spark.replicate.modes.watermark import advance, due
-from ticdc_spark.replicate.schemas.history import ANY_VERSION, KEPT_VERSIONS, forget_schemas
+from ticdc_spark.replicate.schemas.history import ANY_VERSION, KEPT_VERSIONS, forget_schemas, without_blocks
 from ticdc_spark.replicate.state.progress import KnownSchema, PartitionState, Progress, TableState
 from ticdc_spark.spark.decode.control import (
     BootstrapRead,
@@ -277,12 +278,14 @@ def test_a_partition_is_remembered_with_its_offset() -> None:
 
 
 def test_a_schema_block_gives_no_table_where_there_are_watermarks() -> None:
-    """Rows that were landed before the mode was known name their blocks; DDL describes their table all the same."""
-    controls = (rows(100, 200, key="#b"), block(100), watermark(500))
-    advanced = fold(Progress(job="j"), *controls)
-    assert advanced.resolved == 99 and [one.schema_key for one in advanced.missing] == ["#b"]
+    """Rows that came before the mode was known name their blocks; DDL describes their table all the same."""
+    before = fold(Progress(job="j"), rows(100, 200, key="#b"), block(100)).progress
+    begun, controls = without_blocks(before, (rows(150, 200, key="#c"), block(150, key="#c"), watermark(500)))
+    advanced = fold(begun, *controls)
+    assert advanced.resolved == 99 and [one.schema_key for one in advanced.missing] == ["", ""]
+    assert not advanced.progress.schemas
     state = TableState(schema="s", name="a", table=table())
-    assert fold(Progress(job="j", tables=(state,)), *controls).resolved == 499
+    assert fold(msgspec.structs.replace(begun, tables=(state,)), *controls).resolved == 499
 
 
 def test_the_first_row_of_a_block_counts() -> None:

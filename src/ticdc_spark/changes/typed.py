@@ -1,11 +1,13 @@
 """Typed changes: what a sink receives of a table's rows. Where they come from, and how they are decoded, is in here."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_spark.changes import windows
@@ -27,7 +29,7 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     zero_dates: int = 0
     """Zero or impossible dates that became NULL."""
     rows: int | None = None
-    """Row changes; ``None``: they were not counted."""
+    """Row changes; ``None``: nothing was read yet."""
 
 
 class Deletes(msgspec.Struct, frozen=True):
@@ -108,9 +110,9 @@ class TypedChanges:
         zeros, rows = self._zeros, self._rows
         return Counts(zero_dates=0 if zeros is None else zeros.value, rows=None if rows is None else rows.value)
 
-    def begin(self, *, count_rows: bool) -> tuple[ReadPlan, Count, Count | None]:
-        """Begin to read: the plan, and counters for zero dates and, if asked, for rows, which ``counts`` reads."""
-        self._zeros, self._rows = self.raw.count(), self.raw.count() if count_rows else None
+    def begin(self) -> tuple[ReadPlan, Count, Count]:
+        """Begin to read: the plan, and counters for zero dates and for rows, which ``counts`` reads."""
+        self._zeros, self._rows = self.raw.count(), self.raw.count()
         return msgspec.structs.replace(self.plan, strict=not self.leave_out_unreadable), self._zeros, self._rows
 
     def write(self, task: ArrowTask, *, tasks: int = 1, keep_first: bool = False) -> list[bytes]:
@@ -125,8 +127,7 @@ class TypedChanges:
         """
         if self.size is None:
             return self._write_by_spark(task, tasks, keep_first=keep_first)
-        plan, zeros, rows = self.begin(count_rows=True)
-        assert rows is not None, "they are counted"
+        plan, zeros, rows = self.begin()
         read = chain(counted(rows), read_rows(plan, zeros))
         keys, names = self._keys, [column.name for column in self.columns]
         then = chain(net_of_keys(keys, names, keep_first=keep_first), task)
@@ -147,16 +148,30 @@ class TypedChanges:
             )
 
     def _write_by_spark(self, task: ArrowTask, tasks: int, *, keep_first: bool) -> list[bytes]:
-        with spark_faults("changes cannot be written"):
-            keys = [quote(name) for name in self._keys]
-            cut = self.dataframe(keep_first=keep_first).repartition(tasks, *keys)
+        with spark_faults("changes cannot be written"), self.dataframe(keep_first=keep_first) as net:
+            cut = net.repartition(tasks, *map(quote, self._keys))
             return [bytes(row[0]) for row in cut.mapInArrow(task, "part binary").collect()]
 
-    def dataframe(self, session: SparkSession | None = None, *, keep_first: bool = False) -> DataFrame:
-        """The net changes for a sink that merges by Spark SQL, with ``FIRST``, or ordered ones. Rows are not counted:
-        Spark may read them more than once."""
-        plan, zeros, _ = self.begin(count_rows=False)
-        read, ddl = read_rows(plan, zeros), rows_ddl(plan.columns)
+    @contextmanager
+    def dataframe(self, session: SparkSession | None = None, *, keep_first: bool = False) -> Iterator[DataFrame]:
+        """The net changes for a sink that merges by Spark SQL, with ``FIRST``, or ordered ones. Spark reads the topic
+        once and keeps them meanwhile.
+
+        Raises: as ``write``
+        """
+        plan, zeros, rows = self.begin()
+        read = chain(counted(rows), read_rows(plan, zeros))
+        net = self._net(read, session, keep_first=keep_first).persist(StorageLevel.MEMORY_AND_DISK)
+        try:
+            with spark_faults("changes cannot be read"):
+                net.count()
+            self.stop_if_fewer(rows.value)
+            yield net
+        finally:
+            net.unpersist()
+
+    def _net(self, read: ArrowTask, session: SparkSession | None, *, keep_first: bool) -> DataFrame:
+        ddl = rows_ddl(self.plan.columns)
         if self.ordered_by is None:
             typed = self.raw.map(chain(read, combine(self._keys, keep_first=keep_first)), ddl, session)
         else:
@@ -164,11 +179,13 @@ class TypedChanges:
         if self.leave_out_unreadable:
             typed = windows.readable(typed)
         if self.ordered_by is None:
-            return windows.net_changes(typed, plan.columns)
-        newest = windows.newest_changes(typed, plan.columns)
+            return windows.net_changes(typed, self.plan.columns)
+        newest = windows.newest_changes(typed, self.plan.columns)
         if self.deletes is not None:
             deleted = self.deletes.raw.map(self.deletes.read(), ddl, session)
-            newest = windows.not_deleted_since(newest, windows.last_deletes(deleted, plan.columns), plan.columns)
+            newest = windows.not_deleted_since(
+                newest, windows.last_deletes(deleted, self.plan.columns), self.plan.columns
+            )
         return newest.withColumnRenamed(TS, self.ordered_by.name)
 
     def unreadable(self, limit: int) -> list[BadRow]:

@@ -8,7 +8,6 @@ with its stamp. Ordered changes are always merged.
 from typing import Literal
 
 import msgspec
-from pyspark import StorageLevel
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sf
 
@@ -38,7 +37,7 @@ class Upserts:
         """Apply net changes. See ``sinks.base.Changes.upsert``."""
         with self._tables.catalog.session() as session:
             if changes.ordered_by is not None:
-                self._spark.merge(table, changes.dataframe(session), changes.columns, stamp, by=changes.ordered_by)
+                self._merge(session, table, changes, stamp)
                 return
             way = self._write_delta(session, table, changes, stamp)
             if way == "done":
@@ -46,7 +45,11 @@ class Upserts:
             if way != "touched" and _is_worth_appending(changes, appended):
                 self._append(session, table, changes, stamp, appended)
             else:
-                self._spark.merge(table, changes.dataframe(session), changes.columns, stamp)
+                self._merge(session, table, changes, stamp)
+
+    def _merge(self, session: SparkSession, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
+        with changes.dataframe(session) as net:
+            self._spark.merge(table, net, changes.columns, stamp, by=changes.ordered_by)
 
     def _write_delta(
         self, session: SparkSession, table: TableName, changes: TypedChanges, stamp: Stamp
@@ -69,24 +72,19 @@ class Upserts:
     ) -> None:
         """Append the keys that are new, and merge the others."""
         columns, only_inserts = changes.columns, not changes.others
-        net = changes.dataframe(session, keep_first=not only_inserts)
-        if only_inserts:
-            if not self._spark.append(table, net, columns, stamp):
-                self._spark.merge(table, net, columns, stamp)
-            failpoints.point("append")
-            return
-        assert appended is not None, "that is why rows are appended"
-        first = msgspec.structs.replace(appended, seen=stamp.seen)
-        whole = net.persist(StorageLevel.MEMORY_AND_DISK)
-        try:
-            new = sf.col(FIRST) == "i"
-            rest = whole
-            if self._spark.append(table, whole.where(new & (sf.col(OP) != "d")), columns, first):
+        with changes.dataframe(session, keep_first=not only_inserts) as net:
+            if only_inserts:
+                if not self._spark.append(table, net, columns, stamp):
+                    self._spark.merge(table, net, columns, stamp)
                 failpoints.point("append")
-                rest = whole.where(~new)
+                return
+            assert appended is not None, "that is why rows are appended"
+            first = msgspec.structs.replace(appended, seen=stamp.seen)
+            new, rest = sf.col(FIRST) == "i", net
+            if self._spark.append(table, net.where(new & (sf.col(OP) != "d")), columns, first):
+                failpoints.point("append")
+                rest = net.where(~new)
             self._spark.merge(table, rest, columns, stamp)
-        finally:
-            whole.unpersist()
 
 
 def _is_worth_appending(changes: TypedChanges, appended: Stamp | None) -> bool:
