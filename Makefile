@@ -44,7 +44,7 @@ CAPTURED := $(patsubst %,tests/integration/test_%.py,mysql binlog* upstream snap
 	changefeed_expressions changefeed_reads changefeed_snapshot present_* row_stream replicate_upstream circle)
 
 test-mysql: setup ## the tests of captured databases with the MySQL in the folder MYSQL
-	@TICDC_SPARK_MYSQL='$(MYSQL)' $(TESTS) -p tests.mysql_server -m 'not mariadb' $(CAPTURED)
+	@TICDC_SPARK_MYSQL='$(MYSQL)' $(TESTS) -p tests.support.mysql_server -m 'not mariadb' $(CAPTURED)
 
 check: setup ## what is checked without running: style, types, imports, lock files
 	@$(BIN)/ruff check .

@@ -26,8 +26,8 @@ from threading import Event, Thread
 
 import pymysql
 from tests.integration.circle import process
-from tests.kafka_broker import Broker
-from tests.mariadb_server import Server
+from tests.support.kafka_broker import Broker
+from tests.support.mariadb_server import Server
 
 from benchmarks.measure import Measured, measured
 from benchmarks.servers import servers

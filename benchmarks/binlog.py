@@ -19,7 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tests.integration.binlog_stream import OPTIONS
-from tests.mariadb_server import Server, running
+from tests.support.mariadb_server import Server, running
 
 from ticdc_spark.capture.base import CapturedDdl, CaptureState, Transaction
 from ticdc_spark.capture.binlog import BinlogCapture

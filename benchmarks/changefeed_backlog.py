@@ -18,7 +18,7 @@ from pathlib import Path
 from threading import Event
 
 from msgspec.structs import replace
-from tests.kafka_broker import Broker
+from tests.support.kafka_broker import Broker
 from tests.workload import Workload, WorkloadConfig, dispatch, write_topic
 
 from benchmarks.measure import _seconds, measured

@@ -27,9 +27,9 @@ from typing import NamedTuple
 import pymysql
 from confluent_kafka import TIMESTAMP_LOG_APPEND_TIME, Consumer, KafkaException, TopicPartition
 from msgspec.structs import replace
-from tests.kafka_broker import Broker
-from tests.mariadb_server import Server
-from tests.native_debezium import PROBE, Connectors
+from tests.support.kafka_broker import Broker
+from tests.support.mariadb_server import Server
+from tests.support.native_debezium import PROBE, Connectors
 
 from benchmarks.binlog import TABLE, fill
 from benchmarks.servers import servers

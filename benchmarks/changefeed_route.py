@@ -12,7 +12,7 @@ from __future__ import annotations
 import argparse
 import platform
 
-from tests.changefeed_tables import changefeed, dispatch_rule, event_filter, filters
+from tests.support.changefeed_tables import changefeed, dispatch_rule, event_filter, filters
 
 from benchmarks.codecs import rate
 from ticdc_spark.capture.base import Transaction

@@ -25,8 +25,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 from pyspark.sql import SparkSession
 from pyspark.sql.functions import col, struct, to_json
-from tests.kafka_broker import Broker
-from tests.mariadb_server import Server
+from tests.support.kafka_broker import Broker
+from tests.support.mariadb_server import Server
 
 from benchmarks.binlog import ROWS, TABLE
 from benchmarks.measure import processor_seconds

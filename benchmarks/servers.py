@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tests.integration.binlog_stream import OPTIONS
-from tests.kafka_broker import Broker
-from tests.mariadb_server import Server, running
+from tests.support.kafka_broker import Broker
+from tests.support.mariadb_server import Server, running
 
 
 class Servers(NamedTuple):

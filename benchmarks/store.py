@@ -15,8 +15,8 @@ import time
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tests.s3_server import BUCKET, S3Server
-from tests.spark_session import S3_BUNDLE
+from tests.support.s3_server import BUCKET, S3Server
+from tests.support.spark_session import S3_BUNDLE
 
 from benchmarks.job import open_lake, write_job
 from benchmarks.measure import processor_seconds

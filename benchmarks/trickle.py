@@ -23,7 +23,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from confluent_kafka import Producer
-from tests.kafka_broker import Broker
+from tests.support.kafka_broker import Broker
 
 from benchmarks.accounts import Accounts, AccountsConfig
 from benchmarks.measure import processor_seconds, resident_of

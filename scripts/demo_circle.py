@@ -24,8 +24,8 @@ from rich.table import Table
 from rich.text import Text
 from tests.integration.binlog_stream import OPTIONS
 from tests.integration.circle import database, process, wrong
-from tests.kafka_broker import Broker
-from tests.mariadb_server import Server, running
+from tests.support.kafka_broker import Broker
+from tests.support.mariadb_server import Server, running
 from tests.workload import Truth
 
 from ticdc_spark.changefeed.progress import read_stored

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from zlib import crc32
 
 from tests.changefeed.history import History
-from tests.changefeed_tables import cadence
+from tests.support.changefeed_tables import cadence
 from ticdc_spark.capture.base import CapturedDdl, CaptureState, Resolved, Transaction
 from ticdc_spark.changefeed.actions import (
     Announce,

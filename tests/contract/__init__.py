@@ -1,6 +1,7 @@
 """The contract of a sink as tests that every member passes: a class for pytest, filled in by a fixture ``member``.
 
-``tests/unit/test_memory_sink.py`` runs it in this process, ``tests/spark/test_sink_contract.py`` on Iceberg.
+``tests/memory_sink/test_memory_sink.py`` runs it in this process, ``tests/spark/test_sink_contract.py``
+on Iceberg.
 """
 
 from tests.contract.capabilities import CapabilitiesContract, DeletesContract, ReadsContract, TypesContract

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.vectors import Config
+from tests.support.vectors import Config
 
 
 class Recorded:

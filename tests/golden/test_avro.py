@@ -13,7 +13,7 @@ from tests.golden.exceptions import Difference, unexplained, unneeded
 from tests.golden.recorded import Recorded
 from tests.golden.test_open import source as row_source
 from tests.golden.test_open import tables
-from tests.vectors import ROOT, Config, Truth, VectorMessage, configs, named, needs_vectors
+from tests.support.vectors import ROOT, Config, Truth, VectorMessage, configs, named, needs_vectors
 from ticdc_spark import mysql
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import (

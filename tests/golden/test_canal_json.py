@@ -15,7 +15,7 @@ from tests.golden.test_open import compare_image, equal, exact, handle_keys
 from tests.golden.test_open import events as open_events
 from tests.golden.test_open import read as open_read
 from tests.golden.test_open import tables as simple_tables
-from tests.vectors import ROOT, Config, Truth, VectorMessage, configs, named, needs_vectors
+from tests.support.vectors import ROOT, Config, Truth, VectorMessage, configs, named, needs_vectors
 from ticdc_spark import mysql
 from ticdc_spark.model import Envelope, Event, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.mysql import tso, tso_physical_ms

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from tests.golden.exceptions import Difference, unexplained, unneeded
-from tests.vectors import ROOT, Config, configs, needs_vectors
+from tests.support.vectors import ROOT, Config, configs, needs_vectors
 from ticdc_spark.model import Checksum, Rejected, RowChange
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import ReadOptions

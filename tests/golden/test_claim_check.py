@@ -9,7 +9,7 @@ import pytest
 
 from tests.golden.exceptions import Difference, unexplained
 from tests.golden.test_inspect import compare
-from tests.vectors import ROOT, Config, cases, needs_vectors
+from tests.support.vectors import ROOT, Config, cases, needs_vectors
 from ticdc_spark.clients.claim_check import ClaimCheckStorage, read_stored, write_stored
 from ticdc_spark.model import RowChange
 from ticdc_spark.protocols import decoder

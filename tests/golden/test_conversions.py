@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.vectors import cases, needs_vectors
+from tests.support.vectors import cases, needs_vectors
 from ticdc_spark.model import Column, RowChange, Value
 from ticdc_spark.mysql import format_type
 from ticdc_spark.sinks.iceberg.conversions import conversion

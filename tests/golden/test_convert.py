@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from tests.golden.exceptions import with_replacement
-from tests.vectors import Config, cases, needs_vectors
+from tests.support.vectors import Config, cases, needs_vectors
 from ticdc_spark.model import Message, Rejected
 from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.protocols.base import ReadOptions

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests.golden.test_convert import protocol, reader
-from tests.unit.avro_examples import Registry
-from tests.vectors import case, needs_vectors
+from tests.support.avro_examples import Registry
+from tests.support.vectors import case, needs_vectors
 from ticdc_spark.model import Message
 from ticdc_spark.protocols.encoder_options import target_encoder
 from ticdc_spark.streams.converter import Converter

@@ -10,7 +10,7 @@ import pytest
 
 from tests.golden.exceptions import Difference, unexplained
 from tests.golden.test_convert import CONFIGS, ZONE, comparable, lines, protocol, reader, source_lines
-from tests.vectors import Case, Config, cases, needs_vectors
+from tests.support.vectors import Case, Config, cases, needs_vectors
 from ticdc_spark.model import Message, Rejected, SchemaChange
 from ticdc_spark.protocols.debezium.ddl import table_changes
 from ticdc_spark.protocols.encoder_options import target_encoder

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.golden.exceptions import Difference, unexplained, unneeded
-from tests.vectors import Case, cases, needs_vectors, truth_table
+from tests.support.vectors import Case, cases, needs_vectors, truth_table
 from ticdc_spark import mysql
 from ticdc_spark.ddl import apply_ddl, ddl_tables, fold, parse_create
 from ticdc_spark.model import Column, Table, TableName

@@ -9,7 +9,7 @@ import pytest
 
 from tests.golden.exceptions import Difference, unexplained, unneeded
 from tests.golden.test_open import compare_image, equal
-from tests.vectors import ROOT, Config, Truth, configs, named, needs_vectors
+from tests.support.vectors import ROOT, Config, Truth, configs, named, needs_vectors
 from ticdc_spark.model import Envelope, Event, RowChange, SchemaChange, Watermark
 from ticdc_spark.protocols.base import ReadOptions, read_envelope
 from ticdc_spark.protocols.debezium.decode import DECODER

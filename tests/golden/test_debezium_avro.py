@@ -13,7 +13,7 @@ from tests.golden.exceptions import Difference, unexplained, unneeded
 from tests.golden.recorded import Recorded
 from tests.golden.test_debezium_tables import as_truth
 from tests.golden.test_open import compare_image, equal
-from tests.vectors import ROOT, Config, configs, named, needs_vectors
+from tests.support.vectors import ROOT, Config, configs, named, needs_vectors
 from ticdc_spark import mysql
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Bootstrap, Column, Envelope, Index, Row, RowChange, SchemaChange, Table, Value

@@ -13,7 +13,7 @@ from tests.golden.test_open import equal, exact
 from tests.golden.test_open import events as open_events
 from tests.golden.test_open import read as open_read
 from tests.golden.test_open import tables as simple_tables
-from tests.vectors import Case, Config, configs, needs_vectors
+from tests.support.vectors import Case, Config, configs, needs_vectors
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Bootstrap, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.protocols.base import Encoded, Encoder

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from tests.golden.exceptions import Difference, unexplained, unneeded
 from tests.golden.test_open import equal
-from tests.vectors import Config, configs, needs_vectors
+from tests.support.vectors import Config, configs, needs_vectors
 from ticdc_spark import mysql
 from ticdc_spark.model import Column, ColumnType, Envelope, Row, RowChange, SchemaChange, Table, Value
 from ticdc_spark.mysql import canonical_datetime, fsp

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.vectors import ROOT, Config, cases, needs_vectors
+from tests.support.vectors import ROOT, Config, cases, needs_vectors
 from ticdc_spark.errors import UsageError
 from ticdc_spark.streams.detect import detect
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 import pytest
 
 from tests.golden.exceptions import Difference, unexplained
-from tests.vectors import Config, cases, named, needs_vectors
+from tests.support.vectors import Config, cases, named, needs_vectors
 from ticdc_spark.model import Row, RowChange, Table, Value
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols import decoder

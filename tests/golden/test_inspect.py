@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.golden.exceptions import Difference, unexplained
-from tests.vectors import Config, cases, named, needs_vectors
+from tests.support.vectors import Config, cases, named, needs_vectors
 from ticdc_spark.model import Bootstrap, Row, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.mysql import tso, tso_physical_ms
 from ticdc_spark.protocols import decoder

@@ -12,7 +12,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.golden.exceptions import Difference, unexplained, unneeded
-from tests.vectors import ROOT, Case, Config, Truth, VectorMessage, configs, named, needs_vectors
+from tests.support.vectors import ROOT, Case, Config, Truth, VectorMessage, configs, named, needs_vectors
 from ticdc_spark import mysql
 from ticdc_spark.model import Bootstrap, Envelope, Event, Row, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.protocols.base import Encoded, Encoder, ReadOptions, read_envelope

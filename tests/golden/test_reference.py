@@ -22,7 +22,7 @@ from tests.reference.arrival import ArrivalApplier, HiddenDeletes, Milliseconds
 from tests.reference.decoders import Described, Fetched, Sanitised, schema_changes
 from tests.reference.faults import interleaved, replayed, split
 from tests.reference.registry import registry_applier
-from tests.vectors import ROOT, Case, Config, _column_type, _value, cases, named, needs_vectors
+from tests.support.vectors import ROOT, Case, Config, _column_type, _value, cases, named, needs_vectors
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.statements import RestoreTable
 from ticdc_spark.errors import UnsupportedDdl

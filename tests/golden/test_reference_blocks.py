@@ -12,7 +12,7 @@ from tests.golden.test_reference import differences, rows_of
 from tests.reference.applier import Applier, run
 from tests.reference.blocks import BlockApplier, BlockDecoder
 from tests.reference.faults import interleaved, replayed, split
-from tests.vectors import Config, case, needs_vectors
+from tests.support.vectors import Config, case, needs_vectors
 from ticdc_spark.errors import UnsupportedDdl
 from ticdc_spark.model import Message
 from ticdc_spark.protocols.base import ReadOptions

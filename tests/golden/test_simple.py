@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from tests.golden.exceptions import Difference, unexplained, unneeded
-from tests.vectors import ROOT, Config, VectorMessage, configs, named, needs_vectors
+from tests.support.vectors import ROOT, Config, VectorMessage, configs, named, needs_vectors
 from ticdc_spark import mysql
 from ticdc_spark.model import Bootstrap, Change, Envelope, Rejected, Row, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.protocols.base import Encoded, Encoder, ReadOptions, read_envelope

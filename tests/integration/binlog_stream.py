@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import count
 
-from tests.mariadb_server import Server
+from tests.support.mariadb_server import Server
 from ticdc_spark.capture.base import Captured, CapturedDdl, CaptureState, Resolved, Transaction
 from ticdc_spark.capture.binlog import BinlogCapture
 from ticdc_spark.model import Row, Table, Value

@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from tests.mariadb_server import Server
+from tests.support.mariadb_server import Server
 from tests.workload import Truth
 from tests.workload.compare import differences, expected
 from ticdc_spark.capture.binlog import BinlogCapture

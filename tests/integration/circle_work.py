@@ -8,7 +8,7 @@ from threading import Event
 
 import pymysql
 
-from tests.mariadb_server import Server
+from tests.support.mariadb_server import Server
 
 STRICT = "SET sql_mode = 'STRICT_ALL_TABLES,TIME_ROUND_FRACTIONAL', time_zone = '+00:00', innodb_lock_wait_timeout = 5"
 

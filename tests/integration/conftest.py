@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.apicurio_registry import Registry
 from tests.integration.binlog_stream import OPTIONS
-from tests.kafka_broker import Broker
-from tests.mariadb_server import Server, running
-from tests.s3_server import S3Server
-from tests.secure_broker import SecureBroker
-from tests.spark_session import allow_open_sockets, shared_session
+from tests.support.apicurio_registry import Registry
+from tests.support.kafka_broker import Broker
+from tests.support.mariadb_server import Server, running
+from tests.support.s3_server import S3Server
+from tests.support.secure_broker import SecureBroker
+from tests.support.spark_session import allow_open_sockets, shared_session
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 from confluent_kafka import TIMESTAMP_NOT_AVAILABLE, Consumer, TopicPartition
 
-from tests.kafka_broker import Broker
+from tests.support.kafka_broker import Broker
 
 assert TIMESTAMP_NOT_AVAILABLE == 0
 

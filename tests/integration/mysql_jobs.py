@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.mariadb_server import Server
 from tests.spark.simple_topic import topic
+from tests.support.mariadb_server import Server
 from ticdc_spark.model import Change
 
 

@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from tests.contract.member import OPENING, Guard, Member, Rows
 from tests.contract.plain_topic import PlainTopic
-from tests.mariadb_server import Server
 from tests.memory_sink.rows import MemoryRows
+from tests.support.mariadb_server import Server
 from ticdc_spark.changes.spark_topic import SparkTopicRows
 from ticdc_spark.clients.mysql import quoted
 from ticdc_spark.config.job import MysqlConfig

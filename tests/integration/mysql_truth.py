@@ -6,7 +6,7 @@ from datetime import datetime
 from decimal import Decimal
 from typing import Any
 
-from tests.mariadb_server import Server
+from tests.support.mariadb_server import Server
 from tests.workload import Truth
 from tests.workload.compare import expected
 from ticdc_spark.clients.mysql import quoted

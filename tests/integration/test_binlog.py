@@ -11,7 +11,7 @@ import pymysql
 import pytest
 
 from tests.integration.binlog_stream import Rows, after, captured, captured_with_resolved, fold_rows, ops
-from tests.mariadb_server import Server
+from tests.support.mariadb_server import Server
 from ticdc_spark.capture.base import Capture, Resolved, Transaction, follow
 from ticdc_spark.capture.binlog import BinlogCapture, group
 from ticdc_spark.errors import (

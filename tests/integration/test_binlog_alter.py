@@ -9,7 +9,7 @@ import pymysql
 import pytest
 
 from tests.integration.binlog_stream import captured
-from tests.mariadb_server import Server
+from tests.support.mariadb_server import Server
 from ticdc_spark.capture.base import follow
 from ticdc_spark.capture.binlog import BinlogCapture
 from ticdc_spark.model import Table

@@ -8,7 +8,7 @@ import pymysql
 import pytest
 
 from tests.integration.binlog_stream import Rows, after, captured, fold_rows, ops
-from tests.mariadb_server import Server
+from tests.support.mariadb_server import Server
 from ticdc_spark.capture.base import CapturedDdl, Resolved, Transaction
 from ticdc_spark.capture.binlog import BinlogCapture
 from ticdc_spark.clients.upstream import Upstream

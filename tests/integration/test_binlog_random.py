@@ -11,7 +11,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.integration.binlog_stream import OPTIONS, Rows, captured, fold_rows
-from tests.mariadb_server import Server, running
+from tests.support.mariadb_server import Server, running
 from ticdc_spark.capture.base import CaptureState, Resolved, Transaction, follow
 from ticdc_spark.capture.binlog import BinlogCapture
 from ticdc_spark.clients.upstream import Upstream

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.integration.binlog_stream import ops
-from tests.mariadb_server import Server
+from tests.support.mariadb_server import Server
 from ticdc_spark.capture.base import Captured, CaptureState, Resolved
 from ticdc_spark.capture.binlog import BinlogCapture
 from ticdc_spark.errors import RejectedMessage

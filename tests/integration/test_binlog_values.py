@@ -6,7 +6,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.integration.binlog_stream import captured
-from tests.mariadb_server import Server
+from tests.support.mariadb_server import Server
 from ticdc_spark.capture.base import CapturedDdl, Transaction
 from ticdc_spark.capture.binlog import BinlogCapture
 from ticdc_spark.clients.upstream import Upstream

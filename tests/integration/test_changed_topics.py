@@ -11,8 +11,8 @@ import pytest
 
 from tests.changefeed.transcoding import Transcoder
 from tests.integration.test_changefeed import changefeed
-from tests.kafka_broker import Broker
 from tests.spark.simple_topic import INT, ddl, insert, table
+from tests.support.kafka_broker import Broker
 from ticdc_spark.capture.base import CaptureState, Resolved, Transaction, follow
 from ticdc_spark.capture.reorder import PartitionAt, StreamPosition
 from ticdc_spark.capture.stream import Stream, StreamCapture

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.apicurio_registry import Registry
-from tests.changefeed_tables import split_changes
-from tests.kafka_broker import Broker
+from tests.support.apicurio_registry import Registry
+from tests.support.changefeed_tables import split_changes
+from tests.support.kafka_broker import Broker
 from tests.workload import Workload, WorkloadConfig, dispatch, write_topic
 from ticdc_spark.capture.base import CapturedDdl, Transaction
 from ticdc_spark.capture.stream import open_stream

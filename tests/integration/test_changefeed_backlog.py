@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from tests.apicurio_registry import Registry
 from tests.changefeed.here import Here
 from tests.integration.test_changefeed import (
     COMMAND,
@@ -22,7 +21,8 @@ from tests.integration.test_changefeed import (
     messages,
     recorded,
 )
-from tests.kafka_broker import Broker
+from tests.support.apicurio_registry import Registry
+from tests.support.kafka_broker import Broker
 from tests.workload import WorkloadConfig
 from ticdc_spark.capture.stream import StreamCapture, open_stream
 from ticdc_spark.changefeed.backlog import source as backlog_source

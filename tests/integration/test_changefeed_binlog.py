@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.integration.test_changefeed import messages
-from tests.kafka_broker import Broker
-from tests.mariadb_server import Server
+from tests.support.kafka_broker import Broker
+from tests.support.mariadb_server import Server
 from ticdc_spark.capture.open import open_capture
 from ticdc_spark.changefeed.config.load import load_changefeed
 from ticdc_spark.changefeed.config.settings import Changefeed

@@ -11,7 +11,7 @@ import pymysql
 import pytest
 from msgspec.structs import replace
 
-from tests.mariadb_server import Server, running
+from tests.support.mariadb_server import Server, running
 from ticdc_spark.changefeed.filter.expressions.compile import parse_expression
 from ticdc_spark.changefeed.filter.expressions.nodes import Unsupported
 from ticdc_spark.changefeed.filter.expressions.trees import Compiler

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient
 
-from tests.apicurio_registry import Registry
 from tests.integration.test_changefeed import COMMAND, SHOP, contents, count, recorded
-from tests.kafka_broker import Broker
+from tests.support.apicurio_registry import Registry
+from tests.support.kafka_broker import Broker
 from ticdc_spark.capture.stream import open_stream
 from ticdc_spark.changefeed.config.load import load_changefeed
 from ticdc_spark.changefeed.loop import run

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 
 from tests.integration.test_changefeed import messages
 from tests.integration.test_changefeed_snapshot import TIDB, assert_equal, contents, fill
-from tests.kafka_broker import Broker
-from tests.mariadb_server import Server
-from tests.swapped_tables import SWAPS, swap
-from tests.swapped_tables import fill as fill_swapped
+from tests.support.kafka_broker import Broker
+from tests.support.mariadb_server import Server
+from tests.support.swapped_tables import SWAPS, swap
+from tests.support.swapped_tables import fill as fill_swapped
 from ticdc_spark.capture.open import open_capture
 from ticdc_spark.capture.snapshot.present import ServerTables
 from ticdc_spark.changefeed.check import lines

@@ -6,7 +6,7 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.secure_broker import PASSWORD, SecureBroker
+from tests.support.secure_broker import PASSWORD, SecureBroker
 from tests.workload import Workload, WorkloadConfig, dispatch, write_topic
 from ticdc_spark.capture.stream import open_stream
 from ticdc_spark.changefeed.config.load import load_changefeed

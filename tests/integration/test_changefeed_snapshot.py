@@ -18,9 +18,9 @@ from pyspark.sql import SparkSession
 
 from tests.integration.test_changefeed import messages
 from tests.integration.test_circle import JOB, database, wrong
-from tests.kafka_broker import Broker
-from tests.mariadb_server import Server
 from tests.spark.lake import replicate
+from tests.support.kafka_broker import Broker
+from tests.support.mariadb_server import Server
 from ticdc_spark.capture.base import CapturedDdl, Transaction
 from ticdc_spark.capture.stream import open_stream
 from ticdc_spark.changefeed.progress import read_stored

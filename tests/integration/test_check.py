@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.apicurio_registry import Registry
 from tests.integration.test_replicate_registry import FIRST, insert, send
-from tests.kafka_broker import Broker
 from tests.reference.workloads import FAULTS, messages_of
-from tests.unit.test_check import check, job_file, of_kafka
+from tests.support.apicurio_registry import Registry
+from tests.support.kafka_broker import Broker
+from tests.unit.cli.test_check import check, job_file, of_kafka
 
 SENT = [(message.key, message.value) for message in messages_of(FAULTS)[:40]]
 

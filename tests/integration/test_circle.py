@@ -13,12 +13,12 @@ from typing import NamedTuple
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.apicurio_registry import Registry
 from tests.integration.circle import database, process, wrong
 from tests.integration.circle_work import CircleWorker
-from tests.kafka_broker import Broker
-from tests.mariadb_server import Server
 from tests.spark.lake import replicate
+from tests.support.apicurio_registry import Registry
+from tests.support.kafka_broker import Broker
+from tests.support.mariadb_server import Server
 from ticdc_spark.changefeed.progress import read_stored
 from ticdc_spark.mysql import tso
 

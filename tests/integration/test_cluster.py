@@ -13,11 +13,11 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from tests.kafka_broker import Broker
-from tests.rest_catalog import RestCatalog
-from tests.s3_server import BUCKET, S3Server
-from tests.spark_session import S3_BUNDLE
-from tests.standalone import Cluster
+from tests.support.kafka_broker import Broker
+from tests.support.rest_catalog import RestCatalog
+from tests.support.s3_server import BUCKET, S3Server
+from tests.support.spark_session import S3_BUNDLE
+from tests.support.standalone import Cluster
 from tests.workload import Truth, WorkloadConfig, dispatch, generate
 from tests.workload.compare import compare
 from ticdc_spark.failpoints import ENVIRONMENT

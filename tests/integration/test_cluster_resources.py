@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.kafka_broker import Broker
 from tests.reference.workloads import FAULTS, messages_of
-from tests.rest_catalog import RestCatalog
-from tests.s3_server import BUCKET, S3Server
-from tests.spark_session import S3_BUNDLE
-from tests.standalone import Cluster
+from tests.support.kafka_broker import Broker
+from tests.support.rest_catalog import RestCatalog
+from tests.support.s3_server import BUCKET, S3Server
+from tests.support.spark_session import S3_BUNDLE
+from tests.support.standalone import Cluster
 
 JOB = """
 [job]

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 import pymysql
 import pytest
 
-from tests.conversion_cases import VALUES, converted, every_conversion
-from tests.mariadb_server import Server, running
+from tests.support.conversion_cases import VALUES, converted, every_conversion
+from tests.support.mariadb_server import Server, running
 from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError

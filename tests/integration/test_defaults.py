@@ -14,7 +14,7 @@ import msgspec
 import pymysql
 import pytest
 
-from tests.mariadb_server import running
+from tests.support.mariadb_server import running
 from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.ddl import apply_ddl, computed_columns, parse_create
 from ticdc_spark.model import Column, Table, Value

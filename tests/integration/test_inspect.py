@@ -15,9 +15,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.kafka_broker import Broker, Record
-from tests.recorded_topics import read_back, write_json
-from tests.unit.test_inspect import CANAL, SIMPLE, ZONE, lines, topic
+from tests.support.kafka_broker import Broker, Record
+from tests.support.recorded_topics import read_back, write_json
+from tests.unit.cli.test_inspect import CANAL, SIMPLE, ZONE, lines, topic
 
 START = [sys.executable, "-c", "from ticdc_spark.cli import main; main()"]
 

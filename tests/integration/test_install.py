@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kafka_broker import Broker
 from tests.reference.workloads import FAULTS, messages_of, rows_of, truth_of
+from tests.support.kafka_broker import Broker
 from tests.workload import write_topic
 from ticdc_spark.cli import main
 

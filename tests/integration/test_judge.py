@@ -14,9 +14,9 @@ from tests.integration.judge import Message, Spot, compare, read_all
 from tests.integration.judge_differences import DIFFERENCES
 from tests.integration.judge_work import SCHEMA, WORK
 from tests.integration.test_changefeed_binlog import until_now
-from tests.kafka_broker import Broker
-from tests.mariadb_server import Server
-from tests.native_debezium import PROBE, Connectors
+from tests.support.kafka_broker import Broker
+from tests.support.mariadb_server import Server
+from tests.support.native_debezium import PROBE, Connectors
 from ticdc_spark.changefeed.config.load import load_changefeed
 
 pytestmark = pytest.mark.slow

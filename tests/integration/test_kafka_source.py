@@ -8,8 +8,8 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.kafka_broker import Broker, Record
 from tests.spark.simple_topic import insert, table
+from tests.support.kafka_broker import Broker, Record
 from ticdc_spark.config.load import load_job
 from ticdc_spark.errors import SourceFault, UsageError
 from ticdc_spark.model import Offsets

@@ -1,4 +1,4 @@
-"""What only MySQL has in its binlog; runs with a MySQL (``tests/mysql_server.py``), else it is skipped."""
+"""What only MySQL has in its binlog; runs with a MySQL (``tests/support/mysql_server.py``), else it is skipped."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 
 from tests.integration.binlog_stream import Rows, captured, captured_with_resolved, fold_rows
 from tests.integration.test_binlog_random import check
-from tests.mariadb_server import Server
+from tests.support.mariadb_server import Server
 from ticdc_spark.capture.base import Resolved, Transaction, follow
 from ticdc_spark.capture.binlog import BinlogCapture
 from ticdc_spark.capture.binlog.values.charsets import Charsets

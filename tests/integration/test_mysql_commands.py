@@ -13,12 +13,12 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from tests.integration.mysql_jobs import job_of, write_job
-from tests.local_server import free_port
-from tests.mariadb_server import Server
-from tests.recorded_topics import Line, write_json
 from tests.spark.deaths import delete, update
 from tests.spark.lake import replicate
 from tests.spark.simple_topic import INT, ddl, insert, table
+from tests.support.local_server import free_port
+from tests.support.mariadb_server import Server
+from tests.support.recorded_topics import Line, write_json
 from ticdc_spark.cli import main
 from ticdc_spark.model import Change, Column, RowChange, SchemaChange, Watermark
 from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig, encoder

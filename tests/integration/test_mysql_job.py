@@ -20,10 +20,10 @@ from tests.integration.mysql_jobs import write_job
 from tests.integration.mysql_member import mysql_member, read_table
 from tests.integration.mysql_truth import compare_with, databases
 from tests.integration.test_sigkill import replicate
-from tests.mariadb_server import Server
 from tests.spark.deaths import END, FIRST, MYSQL, SECOND, once_at, run_with_deaths
 from tests.spark.lake import make_topic, wild
 from tests.spark.simple_topic import topic
+from tests.support.mariadb_server import Server
 from ticdc_spark.clients.mysql import quoted
 from ticdc_spark.failpoints import ENVIRONMENT
 from ticdc_spark.sinks.base import ColumnChanges, Stamp

@@ -20,7 +20,7 @@ from tests.contract.tables import TablesContract
 from tests.contract.topics import TopicContract
 from tests.contract.typed import TypedContract
 from tests.integration.mysql_member import NUMBERS, mysql_member
-from tests.mariadb_server import Server
+from tests.support.mariadb_server import Server
 from ticdc_spark.clients.mysql import connection_options
 from ticdc_spark.sinks.mysql.client import Client
 from ticdc_spark.sinks.mysql.state import MysqlState

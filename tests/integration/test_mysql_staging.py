@@ -15,11 +15,11 @@ from pyspark import TaskContext
 from pyspark.sql import SparkSession
 
 from tests.integration.mysql_jobs import job_of, write_job
-from tests.mariadb_server import Server
 from tests.spark.deaths import delete, update
 from tests.spark.lake import replicate
 from tests.spark.simple_topic import INT, ddl, insert, table, topic
-from tests.spark_session import QUICK
+from tests.support.mariadb_server import Server
+from tests.support.spark_session import QUICK
 from ticdc_spark import failpoints
 from ticdc_spark.config.job import MysqlConfig
 from ticdc_spark.config.load import load_job

@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.integration.mysql_jobs import job_of
-from tests.mariadb_server import Server
 from tests.spark.deaths import delete, update
 from tests.spark.lake import replicate
 from tests.spark.simple_topic import INT, KEY, ddl, insert, table, topic
+from tests.support.mariadb_server import Server
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Change, Column, ColumnType, Row, Table, Value, Watermark
 from ticdc_spark.mysql import parse_type

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.integration.test_binlog_values import _captured_rows
 from tests.integration.test_present_tables import all_rows, look, ranges
-from tests.mariadb_server import Server
+from tests.support.mariadb_server import Server
 from ticdc_spark.capture.snapshot.base import Wanted
 from ticdc_spark.capture.snapshot.database import DatabaseReader
 from ticdc_spark.capture.snapshot.typed import typed

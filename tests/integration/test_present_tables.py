@@ -7,7 +7,7 @@ from threading import Thread
 import pytest
 
 from tests.integration.test_binlog_values import FOREIGN, TYPES, _captured_rows
-from tests.mariadb_server import Server
+from tests.support.mariadb_server import Server
 from ticdc_spark.capture.binlog.uri import parse_uri
 from ticdc_spark.capture.snapshot.keys import Range
 from ticdc_spark.capture.snapshot.present import Present, ServerTables, end_text, read_range, same_rows

@@ -10,11 +10,11 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.apicurio_registry import Registry
 from tests.integration.test_replicate_registry import FIRST, LAST, UNKNOWN, ZONE, insert, send
-from tests.kafka_broker import Broker
 from tests.spark.simple_topic import insert as row
 from tests.spark.simple_topic import table
+from tests.support.apicurio_registry import Registry
+from tests.support.kafka_broker import Broker
 from ticdc_spark import KafkaSource, RegistryFault, SourceFault, UsageError, read_topic
 from ticdc_spark.clients.claim_check import ClaimCheckStorage
 from ticdc_spark.model import Column, ColumnType

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.kafka_broker import Broker, Record
-from tests.recorded_topics import Line, read_back
+from tests.support.kafka_broker import Broker, Record
+from tests.support.recorded_topics import Line, read_back
 from ticdc_spark.topics.manifest import list_recorded, spans
 
 

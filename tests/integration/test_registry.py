@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.apicurio_registry import Registry
+from tests.support.apicurio_registry import Registry
 from ticdc_spark.clients.registry import SchemaRegistry
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import IncompatibleSchema, RegistryFault

@@ -13,14 +13,14 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from tests.apicurio_registry import Registry
-from tests.certificates import Authority
 from tests.integration.test_replicate_registry import FIRST, insert, job, rows, send
-from tests.kafka_broker import Broker
-from tests.registry_proxy import guarded
 from tests.spark.lake import replicate
 from tests.spark.simple_topic import ddl, table, topic
 from tests.spark.simple_topic import insert as simple_insert
+from tests.support.apicurio_registry import Registry
+from tests.support.certificates import Authority
+from tests.support.kafka_broker import Broker
+from tests.support.registry_proxy import guarded
 from ticdc_spark.capture.stream import open_stream
 from ticdc_spark.changefeed.config.load import load_changefeed
 from ticdc_spark.changefeed.loop import run

@@ -14,8 +14,8 @@ import pytest
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from tests.job_state import read
-from tests.kafka_broker import Broker
+from tests.support.job_state import read
+from tests.support.kafka_broker import Broker
 from tests.workload import Truth, WorkloadConfig, dispatch, generate
 from tests.workload.compare import compare
 from ticdc_spark.config.load import load_identity

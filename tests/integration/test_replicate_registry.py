@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.apicurio_registry import Registry
-from tests.kafka_broker import Broker
-from tests.registry_proxy import guarded
 from tests.spark.lake import Rows, lake, read_table, replicate
+from tests.support.apicurio_registry import Registry
+from tests.support.kafka_broker import Broker
+from tests.support.registry_proxy import guarded
 from ticdc_spark.clients.registry import SchemaRegistry
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import RegistryFault, RejectedMessage

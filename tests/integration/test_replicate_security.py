@@ -12,11 +12,11 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from tests.job_state import read
-from tests.secure_broker import PASSWORD, SecureBroker
 from tests.spark.lake import replicate
 from tests.spark.simple_topic import ddl, insert, table
-from tests.unit.test_check import check
+from tests.support.job_state import read
+from tests.support.secure_broker import PASSWORD, SecureBroker
+from tests.unit.cli.test_check import check
 from tests.workload import Truth
 from tests.workload.compare import compare
 from ticdc_spark.cli import main

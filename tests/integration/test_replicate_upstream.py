@@ -7,10 +7,10 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.mariadb_server import Server, running
-from tests.recorded_topics import Line, write_json
 from tests.spark.lake import lake, read_table, replicate, write_job
 from tests.spark.simple_topic import ddl, insert, table
+from tests.support.mariadb_server import Server, running
+from tests.support.recorded_topics import Line, write_json
 from ticdc_spark.errors import RejectedMessage, SchemaMissing
 from ticdc_spark.model import Column, ColumnType
 from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig

@@ -12,7 +12,7 @@ from typing import Any
 import pymysql
 import pytest
 
-from tests.mariadb_server import Server
+from tests.support.mariadb_server import Server
 from ticdc_spark.clients.mysql import connect, connection_options
 from ticdc_spark.clients.mysql_rows import RowStream
 

@@ -15,10 +15,10 @@ from click.testing import CliRunner
 from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
-from tests.kafka_broker import Broker
-from tests.live_tables import LiveTables
-from tests.mariadb_server import Server, running
 from tests.spark.lake import lake, read_table
+from tests.support.kafka_broker import Broker
+from tests.support.live_tables import LiveTables
+from tests.support.mariadb_server import Server, running
 from ticdc_spark import failpoints
 from ticdc_spark.capture.snapshot.database import DatabaseReader
 from ticdc_spark.cli import main

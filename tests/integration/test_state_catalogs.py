@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.contract.state import StateContract, rows, values
-from tests.rest_catalog import RestCatalog
-from tests.s3_server import BUCKET, S3Server
+from tests.support.rest_catalog import RestCatalog
+from tests.support.s3_server import BUCKET, S3Server
 from ticdc_spark.config.job import IcebergConfig
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.sinks.iceberg.state import KEPT, IcebergState

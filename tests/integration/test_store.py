@@ -10,12 +10,12 @@ import pyarrow.fs
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.job_state import read
-from tests.s3_server import BUCKET, SECRET_KEY, S3Server
 from tests.spark.deaths import once_at, run_with_deaths
 from tests.spark.simple_topic import INT, ddl, insert, topic
 from tests.spark.test_retry import Running
 from tests.spark.test_row_delta import END, FIRST, MORE, T, Ways, update, ways
+from tests.support.job_state import read
+from tests.support.s3_server import BUCKET, SECRET_KEY, S3Server
 from ticdc_spark.config.load import load_job
 from ticdc_spark.errors import LeaseHeld, SinkFault
 from ticdc_spark.model import Change, Column, Watermark

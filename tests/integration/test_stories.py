@@ -13,7 +13,6 @@ from typing import Literal
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.kafka_broker import Broker
 from tests.simulator.draw import draw
 from tests.simulator.faults import FAULT_KINDS
 from tests.simulator.job_lab import JobLab
@@ -22,6 +21,7 @@ from tests.simulator.operator import MOVES
 from tests.simulator.runner import quietly
 from tests.simulator.spark_lab import spark_lab
 from tests.simulator.story import Outcome, run
+from tests.support.kafka_broker import Broker
 
 STEPS = 18
 LOOKED_AT = 500

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from tests.kafka_broker import Broker
+from tests.support.kafka_broker import Broker
 from tests.workload import Workload, WorkloadConfig
 from ticdc_spark.capture import stream
 from ticdc_spark.capture.base import Resolved, Transaction

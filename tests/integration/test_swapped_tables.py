@@ -15,10 +15,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.integration.circle import database, wrong
-from tests.kafka_broker import Broker
-from tests.mariadb_server import Server
 from tests.spark.lake import replicate
-from tests.swapped_tables import LIKE, SWAPS, fill, swap
+from tests.support.kafka_broker import Broker
+from tests.support.mariadb_server import Server
+from tests.support.swapped_tables import LIKE, SWAPS, fill, swap
 from ticdc_spark import failpoints
 from ticdc_spark.capture.open import open_capture
 from ticdc_spark.capture.snapshot.base import Wanted

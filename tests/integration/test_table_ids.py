@@ -10,8 +10,8 @@ import pytest
 from tests.integration.binlog_stream import captured
 from tests.integration.test_changefeed import messages
 from tests.integration.test_changefeed_reads import Here
-from tests.kafka_broker import Broker
-from tests.mariadb_server import Server
+from tests.support.kafka_broker import Broker
+from tests.support.mariadb_server import Server
 from ticdc_spark.capture.base import CapturedDdl, follow
 from ticdc_spark.capture.binlog import BinlogCapture
 from ticdc_spark.capture.open import open_capture

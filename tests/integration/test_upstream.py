@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
 
-from tests.mariadb_server import Server, running
-from tests.recorded_topics import Line, write_json
+from tests.support.mariadb_server import Server, running
+from tests.support.recorded_topics import Line, write_json
 from ticdc_spark.cli import main
 from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.ddl import parse_create

@@ -6,8 +6,8 @@ import time
 
 from confluent_kafka import KafkaException, Producer
 
-from tests.kafka_broker import Broker as RealBroker
 from tests.simulator.broker import Broker, Place
+from tests.support.kafka_broker import Broker as RealBroker
 
 _KEPT = {"retention.ms": "-1", "retention.bytes": "-1", "message.timestamp.type": "CreateTime"}
 """A story's time is not that of the broker, which would remove its messages."""

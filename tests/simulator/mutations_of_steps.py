@@ -5,14 +5,14 @@ from __future__ import annotations
 from tests.simulator.mutate import Edit, Mutation, one
 
 _APPLY, _PLAN = "replicate.apply", "replicate.plan"
-_RARE = "tests/unit/test_holes/test_combinations.py"
-_FILTER = "tests/unit/test_holes/test_filter.py"
-_TOPICS = "tests/unit/test_holes/test_topics.py"
-_SET_BACK = "tests/unit/test_holes/test_set_back.py"
-_SKIP_DDL = "tests/unit/test_holes/test_skip_ddl.py"
-_LATE_NAMES = "tests/unit/test_holes/test_late_names.py"
-_UNREAD = "tests/unit/test_holes/test_unread.py"
-_SKIPS = "tests/unit/test_skip_messages.py"
+_RARE = "tests/unit/replicate/test_combinations.py"
+_FILTER = "tests/unit/replicate/modes/test_filter.py"
+_TOPICS = "tests/unit/replicate/plan/test_late_topics.py"
+_SET_BACK = "tests/unit/replicate/apply/test_set_back.py"
+_SKIP_DDL = "tests/unit/replicate/apply/test_skip_ddl.py"
+_LATE_NAMES = "tests/unit/replicate/plan/test_late_names.py"
+_UNREAD = "tests/unit/replicate/test_unread.py"
+_SKIPS = "tests/unit/replicate/test_skip_messages.py"
 
 MARKS = (
     one(

@@ -20,7 +20,6 @@ from typing import Literal, ParamSpec, TypeVar, cast
 
 from pyspark.sql import SparkSession
 
-from tests.kafka_broker import Broker as RealBroker
 from tests.simulator.broker import Broker
 from tests.simulator.database import Database
 from tests.simulator.faults import ActionKind, Died, Fault, Injector
@@ -31,7 +30,8 @@ from tests.simulator.seams import Clock, Copy, JobView, Lab, LabMaker, TableName
 from tests.simulator.setup import JobSetup, job_of
 from tests.simulator.snapshots import DatabaseView
 from tests.simulator.wire import WIRES
-from tests.spark_session import shared_session
+from tests.support.kafka_broker import Broker as RealBroker
+from tests.support.spark_session import shared_session
 from ticdc_spark.changes.spark_topic import SparkTopicRows
 from ticdc_spark.config.job import IcebergConfig
 from ticdc_spark.operate.requests import quarantined, rebuild_of

@@ -7,7 +7,7 @@ from zlib import crc32
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark_session import allow_open_sockets, shared_session
+from tests.support.spark_session import allow_open_sockets, shared_session
 from ticdc_spark.spark import tasks
 
 

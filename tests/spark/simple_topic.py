@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from tests.recorded_topics import Line, write_json
+from tests.support.recorded_topics import Line, write_json
 from ticdc_spark.model import Bootstrap, Change, Column, ColumnType, Index, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 

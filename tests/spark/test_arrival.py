@@ -12,7 +12,7 @@ from tests.golden.test_reference import of
 from tests.reference.faults import replayed, split
 from tests.spark.lake import lake, read_table, replicate, write_job
 from tests.spark.test_protocols import differences, registry, write_topic
-from tests.vectors import case, needs_vectors
+from tests.support.vectors import case, needs_vectors
 from ticdc_spark import failpoints
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import DecisionNeeded, UsageError

@@ -12,8 +12,8 @@ from tests.golden.test_reference import of
 from tests.reference.faults import replayed, split
 from tests.spark.lake import lake, read_table, replicate, write_job
 from tests.spark.test_protocols import differences, write_topic
-from tests.unit.debezium_connect import SOURCE, change, field, key
-from tests.vectors import case, needs_vectors
+from tests.support.debezium_connect import SOURCE, change, field, key
+from tests.support.vectors import case, needs_vectors
 from ticdc_spark.errors import UnsupportedDdl
 from ticdc_spark.model import Message
 

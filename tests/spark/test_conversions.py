@@ -14,7 +14,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
-from tests.conversion_cases import VALUES, ZONE, column, converted, every_conversion
+from tests.support.conversion_cases import VALUES, ZONE, column, converted, every_conversion
 from ticdc_spark.errors import MessageError
 from ticdc_spark.mysql import Ambiguous, canonical_float
 from ticdc_spark.sinks.iceberg.conversions import conversion

@@ -16,8 +16,8 @@ from tests.golden import test_avro, test_canal_json, test_debezium_encode, test_
 from tests.golden.exceptions import Difference, unexplained
 from tests.golden.test_open import equal
 from tests.golden.test_reference import final_tables
-from tests.unit.avro_examples import Registry
-from tests.vectors import Config, case, needs_vectors
+from tests.support.avro_examples import Registry
+from tests.support.vectors import Config, case, needs_vectors
 from ticdc_spark.changes.opening import Opener, Opening, of_batch, raw_rows
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Column, RowChange, Table

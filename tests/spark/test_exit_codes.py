@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from tests.recorded_topics import Line, write_json
 from tests.spark.lake import write_job
+from tests.support.recorded_topics import Line, write_json
 from tests.workload import WorkloadConfig, dispatch, generate
 from ticdc_spark.cli import main
 from ticdc_spark.model import SchemaChange, Watermark

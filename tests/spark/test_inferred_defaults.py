@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 
 from tests.spark.lake import lake, read_table, replicate, write_job
 from tests.spark.test_protocols import differences, registry, write_topic
-from tests.unit.avro_examples import TS, Registry
-from tests.vectors import case, needs_vectors
+from tests.support.avro_examples import TS, Registry
+from tests.support.vectors import case, needs_vectors
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.model import Message, RowChange
 from ticdc_spark.protocols.encoder_options import target_encoder

@@ -7,11 +7,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.golden.equality import unequal_in_lake
-from tests.recorded_topics import Line, write_json
 from tests.spark.lake import lake, read_table, replicate, write_job
 from tests.spark.simple_topic import ddl, insert, table, topic
 from tests.spark.test_protocols import differences
-from tests.vectors import case, needs_vectors
+from tests.support.recorded_topics import Line, write_json
+from tests.support.vectors import case, needs_vectors
 from ticdc_spark.errors import RejectedMessage, SourceFault
 from ticdc_spark.model import Column, ColumnType, Watermark
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.job_state import owned, read, state_of
 from tests.spark.lake import lake, names, read_table, replicate, write_job
 from tests.spark.simple_topic import INT, ddl, insert, table, topic
+from tests.support.job_state import owned, read, state_of
 from ticdc_spark import failpoints
 from ticdc_spark.config.values import skip_ddl_line
 from ticdc_spark.errors import LeaseHeld, SchemaMissing

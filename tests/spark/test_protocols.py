@@ -16,11 +16,11 @@ from pyspark.sql import SparkSession
 from tests.golden.equality import unequal, unequal_in_lake
 from tests.golden.exceptions import Difference
 from tests.golden.test_reference import final_tables, mode, of
-from tests.recorded_topics import Line, write_json
 from tests.reference.faults import replayed, split
 from tests.spark.lake import lake, names, read_table, replicate, write_job
 from tests.spark.test_vectors import expected_rows
-from tests.vectors import Config, case, needs_vectors
+from tests.support.recorded_topics import Line, write_json
+from tests.support.vectors import Config, case, needs_vectors
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Message, Row, Table
 from ticdc_spark.mysql import handle_key

@@ -8,14 +8,14 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.job_state import put, read
-from tests.python_examples import examples, run_examples
-from tests.recorded_topics import Line, write_json
 from tests.spark.lake import lake, read_table, replicate, sorted_rows, write_job
 from tests.spark.shops import SHOP, shop_job, truth_of
 from tests.spark.simple_topic import INT, insert, table
-from tests.unit.test_inspect import SIMPLE, shown
-from tests.unit.test_inspect import inspect as inspect_command
+from tests.support.job_state import put, read
+from tests.support.python_examples import examples, run_examples
+from tests.support.recorded_topics import Line, write_json
+from tests.unit.cli.test_inspect import SIMPLE, shown
+from tests.unit.cli.test_inspect import inspect as inspect_command
 from tests.workload.compare import differences
 from ticdc_spark import FilesSource, SinkFault, UsageError, consistent, read_topic
 from ticdc_spark.model import Bootstrap, Column, Watermark

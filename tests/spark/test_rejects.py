@@ -12,10 +12,10 @@ import pytest
 from click.testing import CliRunner, Result
 from pyspark.sql import SparkSession
 
-from tests.recorded_topics import Line, read_back, write_json
 from tests.spark.lake import lake, make_topic, names, read_table, replicate, sorted_rows, wild, write_job
 from tests.spark.shops import SHOP, messages_of, shop_job, truth_of, wrong
 from tests.spark.simple_topic import INT, ddl, insert, table, topic
+from tests.support.recorded_topics import Line, read_back, write_json
 from tests.workload.compare import compare
 from ticdc_spark.cli import main
 from ticdc_spark.model import Bootstrap, Change, Column, Envelope, RowChange, Watermark

@@ -6,10 +6,10 @@ import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.job_state import lose
-from tests.recorded_topics import Line, write_json
 from tests.spark.lake import lake, make_topic, names, read_table, replicate, sorted_rows, wild, write_job
 from tests.spark.shops import SHOP, messages_of, shop_job, truth_of, wrong
+from tests.support.job_state import lose
+from tests.support.recorded_topics import Line, write_json
 from tests.workload import Truth, generate
 from tests.workload.compare import compare
 from ticdc_spark.errors import DecisionNeeded, LateRow

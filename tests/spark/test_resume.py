@@ -11,10 +11,10 @@ import msgspec
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
-from tests.job_state import read
-from tests.recorded_topics import Line, write_json
 from tests.spark.lake import lake, read_table, replicate, write_job
 from tests.spark.simple_topic import ddl, insert, table
+from tests.support.job_state import read
+from tests.support.recorded_topics import Line, write_json
 from ticdc_spark.cli import main
 from ticdc_spark.config.load import load_job
 from ticdc_spark.model import Column, ColumnType, RowChange, SchemaChange

@@ -1,4 +1,4 @@
-"""Rows whose columns are not those of their table, through Spark and Iceberg: see ``tests/unit/test_holes``."""
+"""Rows whose columns are not those of their table, through Spark and Iceberg: see ``tests/unit/replicate``."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.recorded_topics import read_back, write_json
 from tests.spark import simple_topic
 from tests.spark.lake import lake, read_table, replicate, write_job
 from tests.spark.test_protocols import write_topic
+from tests.support.recorded_topics import read_back, write_json
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.model import Bootstrap, Column, Message, RowChange, SchemaChange, Watermark
 from ticdc_spark.protocols.open.encode import OpenConfig

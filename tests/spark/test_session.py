@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.spark_session import QUICK
+from tests.support.spark_session import QUICK
 from ticdc_spark.errors import UsageError
 from ticdc_spark.spark.session import jars, session
 from ticdc_spark.spark.session.session import coordinates, cores, open_session

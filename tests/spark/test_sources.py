@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from pyspark.errors import PythonException
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.recorded_topics import Line, as_json, lines, write_json, write_parquet
-from tests.vectors import ROOT, needs_vectors
+from tests.support.recorded_topics import Line, as_json, lines, write_json, write_parquet
+from tests.support.vectors import ROOT, needs_vectors
 from ticdc_spark.errors import SourceFault
 from ticdc_spark.model import Offsets
 from ticdc_spark.spark.sources.base import OffsetRange, fair_cut

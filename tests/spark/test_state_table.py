@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.job_state import put, read, state_of
 from tests.spark.deaths import once_at, run_with_deaths
 from tests.spark.lake import lake, replicate, write_job
 from tests.spark.simple_topic import INT, ddl, insert, table, topic
+from tests.support.job_state import put, read, state_of
 from ticdc_spark import consistent, consistent_scans, failpoints, table_snapshots
 from ticdc_spark.errors import LeaseHeld, UsageError
 from ticdc_spark.model import Column, Watermark

@@ -9,10 +9,10 @@ from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 import ticdc_spark
-from tests.job_state import read
 from tests.spark.lake import lake, replicate, write_job
 from tests.spark.simple_topic import INT, ddl, insert, table, topic
 from tests.spark.test_row_delta import CREATE, T, delete, rows, update
+from tests.support.job_state import read
 from ticdc_spark.cli import main
 from ticdc_spark.model import Change, Column, Watermark
 

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from tests.golden.exceptions import with_replacement
 from tests.golden.test_reference import final_tables
 from tests.spark.lake import lake, names, read_table, replicate, sorted_rows, write_job
-from tests.vectors import Config, case, needs_vectors
+from tests.support.vectors import Config, case, needs_vectors
 from ticdc_spark.errors import DecisionNeeded, UnsupportedDdl
 from ticdc_spark.model import Row, Table
 from ticdc_spark.names import escape

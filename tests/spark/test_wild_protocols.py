@@ -7,10 +7,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.reference.faults import by_partition, interleaved
+from tests.reference.test_reference import SQL_PROTOCOLS
+from tests.reference.test_reference_arrival import DEBEZIUM
 from tests.spark.lake import replicate, wild, write_job
 from tests.spark.shops import truth_of, wrong
-from tests.unit.test_reference import SQL_PROTOCOLS
-from tests.unit.test_reference_arrival import DEBEZIUM
 from tests.workload import dispatch, generate, write_topic
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from tests.unit.test_job_file import JOB, KAFKA, SINK, load
+from tests.unit.config.test_job_file import JOB, KAFKA, SINK, load
 from ticdc_spark.config.job import FilesSource, IcebergConfig, JobKeys, KafkaSource, MysqlConfig, SchemaFiles
 from ticdc_spark.config.toml import Section
 from ticdc_spark.spark.session.session import coordinates

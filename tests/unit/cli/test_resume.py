@@ -1,0 +1,161 @@
+"""``ticdc-spark resume`` and ``rebuild`` without Spark: what they ask of a job, and what they refuse."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from tests.support.job_state import owned, put, read
+from ticdc_spark.cli import main
+from ticdc_spark.replicate.run.heart import Heart
+from ticdc_spark.replicate.state.progress import Progress, TableState, WantedLoad
+from ticdc_spark.replicate.state.requests import take
+
+JOB = """
+[job]
+name = "shop"
+[source]
+kind = "files"
+path = "topic"
+protocol = "simple"
+[sink]
+kind = "iceberg"
+warehouse = "lake"
+"""
+
+
+@pytest.fixture
+def job_file(tmp_path: Path) -> Path:
+    (tmp_path / "topic").mkdir()
+    (tmp_path / "lake").mkdir()
+    path = tmp_path / "job.toml"
+    path.write_text(JOB)
+    tables = (
+        TableState(schema="s", name="a", applied=5, quarantined="bad row"),
+        TableState(schema="s", name="b", applied=6, quarantined="bad message", diverged_since=6),
+        TableState(schema="s", name="c", applied=9),
+    )
+    put(path, Progress(job="shop", generation=1, batch=3, applied=9, tables=tables))
+    return path
+
+
+def taken(job_file: Path) -> Progress:
+    """The progress once the job has taken what was asked of it."""
+    with owned(job_file) as store:
+        progress = store.load()
+        assert progress is not None
+        return take(store, progress, reads=True) or progress
+
+
+def quarantined(job_file: Path) -> list[str]:
+    progress = taken(job_file)
+    assert [table.applied for table in progress.tables] == [5, 6, 9]
+    assert [table.diverged_since for table in progress.tables] == [None, 6, None]
+    return [table.name for table in progress.tables if table.quarantined]
+
+
+def test_the_named_table_goes_on(job_file: Path) -> None:
+    done = CliRunner().invoke(main, ["resume", str(job_file), "--table", "s.a"])
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines() == [
+        "requested: s.a goes on from commitTs 5; it stood still: bad row",
+        "the job is not running: it takes this when it starts",
+    ]
+    assert quarantined(job_file) == ["b"]
+
+
+def test_all_of_them_go_on(job_file: Path) -> None:
+    done = CliRunner().invoke(main, ["resume", str(job_file), "--all"])
+    assert done.exit_code == 0, done.output
+    assert quarantined(job_file) == []
+    again = CliRunner().invoke(main, ["resume", str(job_file), "--all"])
+    assert (again.exit_code, again.output) == (0, "no table is quarantined\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--table", "s.c"], "'s.c' is not quarantined; quarantined: s.a, s.b"),
+        (["--table", "s.a", "--table", "s.x"], "'s.x' is not quarantined"),
+        ([], "name the tables"),
+        (["--all", "--table", "s.a"], "name the tables"),
+        (["--all", "s.a"], "name the tables"),
+    ],
+)
+def test_what_is_not_meant_changes_nothing(
+    job_file: Path, options: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    done = CliRunner().invoke(main, ["resume", str(job_file), *options])
+    assert done.exit_code == 2
+    assert message in " ".join((done.output + capsys.readouterr().err).split())
+    assert quarantined(job_file) == ["a", "b"]
+
+
+def test_a_running_job_is_asked_beside_its_owner_and_status_shows_what_waits(job_file: Path) -> None:
+    run = CliRunner()
+    with owned(job_file) as store:
+        Heart(store.states).beat("waiting", 3)
+        done = run.invoke(main, ["resume", str(job_file), "--all"])
+        cleared = run.invoke(main, ["resume", str(job_file), "s.b", "--clear-diverged"])
+        shown = run.invoke(main, ["status", str(job_file)])
+    when = "the job is running: it takes this within 11 s, or once the batch under way is over"
+    assert (done.exit_code, done.output.splitlines()[-1]) == (0, when)
+    assert cleared.output.splitlines() == [
+        "requested: s.b no longer counts as diverged since 6; it had diverged: the reason was not kept",
+        when,
+    ]
+    assert "resume s.a, s.b: the job takes it between two batches\n" in shown.output
+    assert "clear s.b: the job takes it between two batches\n" in shown.output
+    status = json.loads(run.invoke(main, ["status", str(job_file), "--json"]).output)
+    assert status["requests"] == ["resume s.a, s.b", "clear s.b"]
+    assert [(table.name, table.cleared) for table in taken(job_file).tables if table.cleared] == [("b", 6)]
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        (["s.a", "s.x"], r"'s\.x' is no table of the source; write schema\.table"),
+        (["s.b"], r"'s\.b': `tables` under \[job\] in \S*job\.toml leaves it out"),
+        ([], "name the tables"),
+    ],
+)
+def test_a_rebuild_that_is_not_possible_asks_for_nothing(
+    job_file: Path, tables: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dump(job_file)
+    done = CliRunner().invoke(main, ["rebuild", str(job_file), *tables])
+    assert done.exit_code == 2
+    assert re.search(message, " ".join((done.output + capsys.readouterr().err).split()))
+    assert not read(job_file).requests
+
+
+def test_tables_are_asked_to_be_read_again(job_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    refused = CliRunner().invoke(main, ["rebuild", str(job_file), "s.a"])
+    assert refused.exit_code == 2 and "[snapshot]: missing" in refused.output + capsys.readouterr().err
+    dump(job_file)
+    done = CliRunner().invoke(main, ["rebuild", str(job_file), "s.a", "--table", "s.a"])
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines()[-1] == "the job is not running: it takes this when it starts"
+    assert taken(job_file).wanted == (WantedLoad(schema="s", name="a", at=460000000000000000, asked=True),)
+
+
+def dump(job_file: Path) -> None:
+    """Have the job read tables from a dump; its own rules leave one of them out."""
+    folder = job_file.parent / "dump"
+    folder.mkdir()
+    (folder / "metadata").write_text(
+        "Started dump at: 2024-05-05 05:05:05\nSHOW MASTER STATUS:\n\tLog: tidb-binlog\n\tPos: 460000000000000000\n"
+        "\tGTID:\n\nFinished dump at: 2024-05-05 05:05:06\n"
+    )
+    for name in "ab":
+        (folder / f"s.{name}-schema.sql").write_text(f"CREATE TABLE `{name}` (`id` INT PRIMARY KEY);\n")
+    text = job_file.read_text().replace("[source]", 'tables = ["*.*", "!s.b"]\n[source]')
+    job_file.write_text(f'{text}[snapshot]\npath = "dump"\n')
+
+
+def test_a_job_without_progress_has_nothing_to_resume(job_file: Path) -> None:
+    job_file.write_text(job_file.read_text().replace('name = "shop"', 'name = "another"'))
+    done = CliRunner().invoke(main, ["resume", str(job_file), "--all"])
+    assert done.exit_code == 2

@@ -1,0 +1,210 @@
+"""Tables that come, or are told apart, by names that differ in case only; and what else of a job has names."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tests.support.shop import Shop
+from tests.unit.replicate.plan.test_case_of_names import BATCHES, PROTOCOLS, TABLE, insert_as, renamed, sold
+from ticdc_spark.model import SchemaChange
+
+
+def first_of(shop: Shop, *topics: str) -> None:
+    """Topics that are there from the beginning."""
+    for topic in topics:
+        shop.send(shop.encoder.watermark(shop.ts), topic)
+
+
+@PROTOCOLS
+@BATCHES
+def test_a_table_that_is_made_again_in_another_case_keeps_its_name_in_the_lake(protocol: str, rows: int) -> None:
+    """Of TiDB: it is one name. Rows may be read before the CREATE, in another partition."""
+    shop = sold(protocol)
+    table = shop.tables["shop", "t"]
+    shop.sql("DROP TABLE t")
+    ts = shop.tick()
+    new = renamed(table, "shop", "T")
+    query = TABLE.replace(" t ", " T ")
+    made = SchemaChange(commit_ts=ts, query=query, kind="CREATE", schema="shop", name="T", table=new)
+    shop.send_ddl(made, "cdc")
+    shop.tables["shop", "t"] = table
+    insert_as(shop, "shop", "T", {"id": "2", "w": "b"})
+    shop.watermark()
+    shop.run(rows)
+    assert (shop.rows("t"), shop.condition("t")) == ([(2, "b")], "clean")
+    shop.send_ddl(made, "cdc")
+    insert_as(shop, "shop", "T", {"id": "3", "w": "c"})
+    shop.watermark()
+    shop.run(rows)
+    assert (shop.rows("t"), shop.condition("t")) == ([(2, "b"), (3, "c")], "clean")
+    assert set(shop.lab.view().tables) == {("shop", "t")}
+
+
+@pytest.mark.parametrize("protocol", ["simple", "open"])
+@BATCHES
+def test_rows_before_the_drop_of_a_table_that_is_made_again_in_another_case_are_of_the_old_one(
+    protocol: str, rows: int
+) -> None:
+    """The table was there before the changefeed, so no DDL brought its name."""
+    shop = Shop(protocol)
+    shop.change(TABLE)
+    table = shop.tables["shop", "t"]
+    shop.insert("t", id="1", w="a")
+    shop.sql("DROP TABLE t")
+    ts = shop.tick()
+    new = renamed(table, "shop", "T")
+    query = TABLE.replace(" t ", " T ")
+    shop.send_ddl(SchemaChange(commit_ts=ts, query=query, kind="CREATE", schema="shop", name="T", table=new), "cdc")
+    shop.tables["shop", "t"] = table
+    insert_as(shop, "shop", "T", {"id": "2", "w": "b"})
+    shop.watermark()
+    shop.run(rows)
+    (name,) = (name for _, name in shop.lab.view().tables if shop.rows(name) is not None)
+    assert (shop.rows(name), shop.condition(name)) == ([(2, "b")], "clean")
+
+
+@PROTOCOLS
+@BATCHES
+def test_two_tables_whose_names_differ_in_case_only_stay_apart(protocol: str, rows: int) -> None:
+    """Of a server that compares names with case."""
+    shop = sold(protocol)
+    upper = renamed(shop.tables["shop", "t"], "shop", "T")
+    made = SchemaChange(
+        commit_ts=shop.tick(),
+        query=TABLE.replace(" t ", " T "),
+        kind="CREATE",
+        schema="shop",
+        name="T",
+        table=msgspec.structs.replace(upper, table_id=99),
+    )
+    shop.send_ddl(made, "cdc")
+    insert_as(shop, "shop", "T", {"id": "7", "w": "u"})
+    shop.insert("t", id="2", w="b")
+    shop.watermark()
+    shop.run(rows)
+    assert (shop.rows("t"), shop.rows("T")) == ([(1, "a"), (2, "b")], [(7, "u")])
+    drop = SchemaChange(
+        commit_ts=shop.tick(), query="DROP TABLE T", kind="ERASE", schema="shop", name="T", table=upper, pre_table=upper
+    )
+    shop.send_ddl(drop, "cdc")
+    shop.insert("t", id="3", w="c")
+    shop.watermark()
+    shop.run(rows)
+    assert (shop.rows("t"), shop.rows("T")) == ([(1, "a"), (2, "b"), (3, "c")], None)
+    assert (shop.condition("t"), shop.condition("T")) == ("clean", "dropped")
+
+
+@PROTOCOLS
+def test_what_waits_is_stored_by_the_name_of_the_table(protocol: str) -> None:
+    shop = sold(protocol)
+    insert_as(shop, "SHOP", "t", {"id": "2", "w": "b"})
+    shop.sql("ALTER TABLE t ADD COLUMN z INT", typed="ALTER TABLE T ADD COLUMN z INT")
+    shop.run()
+    progress = shop.lab.state.progress
+    assert progress is not None
+    (ddl,), (rows,) = progress.ddls, progress.pending
+    assert (ddl.change.schema, ddl.change.name, ddl.change.named) == ("shop", "t", (("shop", "t"),))
+    assert (rows.schema, rows.name) == ("shop", "t")
+
+
+@pytest.mark.parametrize("protocol", ["open", "canal-json", "debezium"])
+def test_a_ddl_that_is_read_before_what_makes_its_table_finds_it(protocol: str) -> None:
+    """Of two topics, the one with the RENAME is read first."""
+    shop = Shop(protocol, topic_per_table=True)
+    first_of(shop, "cdc_shop_a")
+    create = shop.change("CREATE TABLE a (id INT PRIMARY KEY)")
+    rename = shop.change("RENAME TABLE a TO b", typed="RENAME TABLE A TO b")
+    shop.send_ddl(rename, "cdc_shop_b")
+    shop.watermark("cdc_shop_b")
+    shop.run()
+    shop.send_ddl(create, "cdc_shop_a")
+    shop.insert("b", id="1")
+    shop.watermark()
+    shop.run()
+    assert (shop.rows("a"), shop.rows("b")) == (None, [(1,)])
+
+
+def test_in_arrival_mode_a_ddl_under_another_case_that_comes_again_is_passed_over() -> None:
+    shop = Shop("canal-json", mode="arrival")
+    shop.sql(TABLE)
+    shop.insert("t", id="1", w="a")
+    shop.run()
+    drop = shop.change("ALTER TABLE t DROP COLUMN w", typed="ALTER TABLE T DROP COLUMN w")
+    add = shop.change("ALTER TABLE t ADD COLUMN w VARCHAR(9)")
+    for change in (drop, add):
+        shop.send_ddl(change)
+    insert_as(shop, "SHOP", "T", {"id": "2", "w": "b"})
+    shop.run()
+    for change in (drop, add):
+        shop.send_ddl(change)
+    shop.run()
+    assert [(row["id"], row["w"]) for row in shop.lab.lake.tables()["shop", "t"].rows] == [(1, None), (2, "b")]
+    assert set(shop.lab.view().tables) == {("shop", "t")}
+
+
+@PROTOCOLS
+def test_a_filter_lets_a_table_in_whatever_the_case_of_its_name(protocol: str) -> None:
+    shop = Shop(protocol, tables=("SHOP.T",))
+    shop.sql(TABLE)
+    shop.sql("CREATE TABLE out_of_it (id INT PRIMARY KEY)")
+    insert_as(shop, "SHOP", "t", {"id": "1", "w": "a"})
+    shop.sql("RENAME TABLE out_of_it TO left_out", typed="RENAME TABLE OUT_of_it TO left_out")
+    shop.sql("ALTER TABLE t DROP COLUMN w", typed="ALTER TABLE T DROP COLUMN w")
+    shop.watermark()
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == ([(1,)], "clean")
+
+
+def test_a_schema_file_in_another_case_reads_the_rows_of_the_table() -> None:
+    shop = Shop("open")
+    shop.change(TABLE)
+    shop.insert("t", id="1", w="a")
+    shop.watermark()
+    shop.run()
+    assert shop.rows("t") is None
+    shop.configure(schema_sql=f"USE SHOP;\n{TABLE.replace(' t ', ' T ')};\n")
+    shop.watermark()
+    shop.run()
+    assert shop.rows("t") == [(1, "a")]
+
+
+@pytest.mark.parametrize("renames", [False, True])
+@PROTOCOLS
+def test_a_ddl_and_rows_that_are_read_before_the_create_of_another_topic_are_of_one_table(
+    protocol: str, renames: bool
+) -> None:
+    """Rows have the database as it is, and DDL has it in lower case (tiflow#10047)."""
+    shop = Shop(protocol)
+    first_of(shop, "cdc", "cdc_x")
+    if renames:
+        shop.sql("CREATE TABLE a (id INT PRIMARY KEY)")
+    shop.watermark()
+    shop.run()
+    query = "RENAME TABLE a TO Bin.t" if renames else "CREATE TABLE Bin.t (id INT PRIMARY KEY)"
+    typed = "RENAME TABLE a TO bin.t" if renames else "CREATE TABLE t (id INT PRIMARY KEY)"
+    made = shop.change(query, schema="shop" if renames else "Bin", typed=typed)
+    altered = shop.change("ALTER TABLE Bin.t ADD COLUMN w INT", schema="Bin", typed="ALTER TABLE t ADD COLUMN w INT")
+    shop.send_ddl(in_lower_case(altered), "cdc_x")
+    shop.send_row(shop.row("insert", ("Bin", "t"), {"id": "1"}), "cdc_x")
+    shop.run()
+    shop.send_ddl(in_lower_case(made), "cdc")
+    shop.watermark()
+    shop.run()
+    found = shop.lab.view().tables
+    (name,) = (name for name, table in found.items() if table.condition != "dropped")
+    assert name in (("Bin", "t"), ("bin", "t"))
+    assert found[name].condition == "clean"
+    assert shop.rows("t", name[0]) == [(1, None)]
+    assert shop.lab.state.progress is not None
+    assert not shop.lab.state.progress.pending
+
+
+def in_lower_case(change: SchemaChange) -> SchemaChange:
+    """A DDL whose message has its database in lower case."""
+    tables = {
+        name: msgspec.structs.replace(table, schema=table.schema.lower())
+        for name in ("table", "pre_table")
+        if (table := getattr(change, name)) is not None
+    }
+    return msgspec.structs.replace(change, schema=change.schema.lower(), **tables)

@@ -1,0 +1,79 @@
+"""A job file that names a protocol which the topic is not of: refused at once, nothing is kept, dropped or applied."""
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from tests.memory_sink.lake import Lake
+from tests.memory_sink.letters import open_letters
+from tests.memory_sink.rows import MemoryRows
+from tests.memory_sink.sink import MemorySink
+from tests.reference.workloads import FAULTS, messages_of
+from tests.unit.replicate.test_memory_job import Kept, ListSource, job_of
+from ticdc_spark.changes.opening import Opening
+from ticdc_spark.config.job import Job
+from ticdc_spark.errors import RejectedMessage, UsageError
+from ticdc_spark.model import Message
+from ticdc_spark.replicate.step import Steps
+
+SIMPLE = messages_of(FAULTS)
+
+
+def go(job: Job, sent: list[Message], protocol: str, lake: Lake, store: Kept) -> Steps:
+    source = ListSource(sent)
+    steps = Steps(
+        job,
+        source,
+        MemorySink(lake),
+        MemoryRows(source, Opening(protocol=protocol)),
+        open_letters(lake, job.name),
+        store.owned(),
+        protocol=protocol,
+        registry=None,
+        bounded=True,
+        until_ts=None,
+    )
+    while steps.batch(source.end_offsets(), lambda *_: None).left:
+        pass
+    return steps
+
+
+@pytest.mark.parametrize("policy", ["stop", "quarantine", "continue"])
+@pytest.mark.parametrize("named", ["canal-json", "open", "debezium"])
+@pytest.mark.parametrize("batch_rows", [1, 10_000])
+def test_another_protocol_is_a_mistake_of_the_job_file(
+    tmp_path: Path, policy: str, named: str, batch_rows: int
+) -> None:
+    lake, store = Lake(), Kept()
+    job = job_of(tmp_path, on_reject=policy, parallel_tables=1, batch_rows=batch_rows, source_timezone="UTC")
+    wrong = msgspec.structs.replace(job, source=msgspec.structs.replace(job.source, protocol=named))
+    with pytest.raises(UsageError, match=rf"these look like simple, and \[source\] protocol is {named}"):
+        go(wrong, SIMPLE, named, lake, store)
+    assert not lake.tables
+    assert lake.letters["job"] == {}
+    assert store.progress is not None and store.progress.batch == 0
+    done = go(job, SIMPLE, "simple", lake, store)
+    assert (done.progress.rejected, all(table.clean for table in done.progress.tables if not table.dropped)) == (
+        0,
+        True,
+    )
+
+
+def test_bad_messages_of_the_right_protocol_are_no_mistake(tmp_path: Path) -> None:
+    bad = [
+        msgspec.structs.replace(SIMPLE[0], value=b'{"version":1,"type":"INSERT","oops":1}', offset=at) for at in (0, 1)
+    ]
+    store = Kept()
+    with pytest.raises(RejectedMessage):
+        go(job_of(tmp_path, parallel_tables=1), bad, "simple", Lake(), store)
+    nothing = [msgspec.structs.replace(one, value=b"\xff\xff") for one in bad]
+    with pytest.raises(RejectedMessage):
+        go(job_of(tmp_path, parallel_tables=1), nothing, "simple", Lake(), Kept())
+
+
+def test_one_foreign_message_among_good_ones_is_a_bad_message(tmp_path: Path) -> None:
+    canal = b'{"database":"s","table":"t","isDdl":false,"type":"INSERT","es":1,"mysqlType":{},"sqlType":{},"data":[]}'
+    first = msgspec.structs.replace(SIMPLE[0], key=None, value=canal, topic="t", partition=9, offset=0)
+    with pytest.raises(RejectedMessage):
+        go(job_of(tmp_path, parallel_tables=1), [first, *SIMPLE], "simple", Lake(), Kept())
