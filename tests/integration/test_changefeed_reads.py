@@ -36,6 +36,9 @@ from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Envelope
 from ticdc_spark.protocols import decoder
 
+FEW = ("circle", "made_again", "columns")
+"""Swaps whose tests are not slow."""
+
 
 class Here:
     """Sends waves in this process, which is quicker to start than Spark."""
@@ -136,7 +139,7 @@ def feed_of(folder: Path, broker: Broker, topic: str, chunk_rows: int) -> Change
     return replace(made, snapshot=replace(made.snapshot, chunk_rows=chunk_rows, parallelism=1))
 
 
-@pytest.mark.parametrize("name", SWAPS)
+@pytest.mark.parametrize("name", [pytest.param(one, marks=() if one in FEW else pytest.mark.slow) for one in SWAPS])
 def test_rows_of_a_table_that_took_its_name_are_not_sent_as_its_own(
     server: Server, broker: Broker, topic_name: str, tmp_path: Path, name: str
 ) -> None:

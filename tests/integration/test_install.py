@@ -1,4 +1,4 @@
-"""What pip makes of a wheel and of an sdist, each alone in an empty environment: commands that run."""
+"""What pip makes of a wheel and of an sdist in an environment with nothing else: commands that run."""
 
 import json
 import os
@@ -39,8 +39,8 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-class Installed:
-    """An environment with nothing but this package and what pip installs with it."""
+class Environment:
+    """An environment with nothing but what pip installs with this package; one build of it can replace another."""
 
     def __init__(self, folder: Path, package: Path) -> None:
         venv.create(folder, with_pip=True, symlinks=True)
@@ -48,7 +48,21 @@ class Installed:
         # A warning of one of these variables, or a module on a path of theirs, is not what a user has.
         ours = ("PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_HOME", "VIRTUAL_ENV")
         self._environment = {name: value for name, value in os.environ.items() if name not in ours}
-        self.run("python", "-m", "pip", "--quiet", "install", str(package))
+        self.pip("install", "--no-compile", str(package))
+
+    def install(self, package: Path) -> None:
+        """Put a build in place of the one that is there. What it needs must be what that one needed."""
+        needed = self.requirements()
+        self.pip("install", "--force-reinstall", "--no-deps", str(package))
+        assert self.requirements() == needed
+
+    def requirements(self) -> list[str]:
+        """What the package that is there says that it needs."""
+        code = "from importlib.metadata import requires; print(*sorted(requires('ticdc-spark')), sep='\\n')"
+        return self.run("python", "-c", code).splitlines()
+
+    def pip(self, *arguments: str) -> None:
+        self.run("python", "-m", "pip", "--quiet", *arguments)
 
     def run(self, command: str, *arguments: str, code: int = 0) -> str:
         """Run a command of the environment and return what it prints."""
@@ -64,23 +78,34 @@ class Installed:
         return done.stdout
 
 
-def test_a_wheel_alone_runs_every_command_and_a_job_on_files(built: Path, tmp_path: Path) -> None:
+@pytest.fixture(scope="module")
+def environment(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    """An environment with the wheel, as pip makes it from nothing."""
     (package,) = built.glob("*.whl")
+    return Environment(tmp_path_factory.mktemp("environment") / "bare", package)
+
+
+def test_a_wheel_alone_runs_every_command_and_a_job_on_files(
+    built: Path, environment: Environment, tmp_path: Path
+) -> None:
+    (package,) = built.glob("*.whl")
+    environment.install(package)
     write_topic(MESSAGES, tmp_path / "topic", "jsonl")
-    try_all(Installed(tmp_path / "environment", package), tmp_path, 'kind = "files"\npath = "topic"')
+    try_all(environment, tmp_path, 'kind = "files"\npath = "topic"')
 
 
 def test_an_sdist_alone_runs_every_command_and_a_job_on_kafka(
-    built: Path, tmp_path: Path, broker: Broker, topic_name: str
+    built: Path, environment: Environment, tmp_path: Path, broker: Broker, topic_name: str
 ) -> None:
     (package,) = built.glob("*.tar.gz")
+    environment.install(package)
     broker.create_topic(topic_name, 1)
     broker.produce(topic_name, [(message.key, message.value) for message in MESSAGES])
     source = f'kind = "kafka"\nbootstrap-servers = "{broker.servers}"\ntopics = ["{topic_name}"]'
-    try_all(Installed(tmp_path / "environment", package), tmp_path, source)
+    try_all(environment, tmp_path, source)
 
 
-def try_all(installed: Installed, folder: Path, source: str) -> None:
+def try_all(installed: Environment, folder: Path, source: str) -> None:
     """Every command's help; then what the README shows of a first job."""
     assert installed.run("python", "-c", HELP).count("Usage: ticdc-spark") == len(COMMANDS)
     assert "Commands:" in installed.run("ticdc-spark", "--help")

@@ -47,7 +47,7 @@ def counts(spark: SparkSession, folder: Path) -> dict[str, int]:
     return {name: session.table(f"lake.s.t.{name}").count() for name in ("data_files", "delete_files", "snapshots")}
 
 
-@pytest.mark.parametrize("by", ["job", "command"])
+@pytest.mark.parametrize("by", [pytest.param("job", marks=pytest.mark.slow), "command"])
 def test_files_and_history_shrink_and_the_job_goes_on(spark: SparkSession, folder: Path, by: str) -> None:
     events, held = history(16)
     job = write_job(folder, topic(folder, events), "batch-rows = 5")
