@@ -21,7 +21,7 @@ from ticdc_spark.errors import RejectedMessage, UsageError
 from ticdc_spark.model import Bootstrap, Change, Message, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.operate.requests import diverged
 from ticdc_spark.replicate.state.progress import TableState
-from ticdc_spark.replicate.state.requests import Clear
+from ticdc_spark.replicate.state.requests import Clear, Resume
 from ticdc_spark.replicate.step import Steps
 
 OTHER = msgspec.structs.replace(USER, name="other", table_id=149)
@@ -186,6 +186,19 @@ def test_a_message_left_out_under_quarantine_holds_nothing(tmp_path: Path) -> No
     done = go(tmp_path, messages, lake, Kept(), skip_messages=at(5), on_reject="quarantine")
     assert ids(lake, "user") == [1, 2]
     assert not any(table.quarantined for table in done.progress.tables)
+
+
+@pytest.mark.parametrize("batch_rows", [1, 3, 1000])
+def test_rows_before_one_that_cannot_be_read_are_applied_under_quarantine(tmp_path: Path, batch_rows: int) -> None:
+    rows = [row(USER, 30, 2), row(USER, 31, 3), row(USER, 32, 4, age="many"), row(USER, 32, 5), row(USER, 33, 6)]
+    messages = sent(*FIRST, *rows, row(OTHER, 34, 2), Watermark(100))
+    lake, store, keys = Lake(), Kept(), {"on_reject": "quarantine", "batch_rows": batch_rows}
+    done = go(tmp_path, messages, lake, store, **keys)
+    assert (ids(lake, "user"), ids(lake, "other")) == ([1, 2, 3], [1, 2])
+    assert states(done)["user"].applied == 31
+    store.ask(Resume(tables=(("simple", "user"),)))
+    done = go(tmp_path, messages, lake, store, skip_messages=at(7), **keys)
+    assert (ids(lake, "user"), states(done)["user"].diverged_since) == ([1, 2, 3, 5, 6], 32)
 
 
 def cleared(folder: Path, messages: list[Message], lake: Lake, store: Kept) -> Job:

@@ -28,6 +28,11 @@ LOGGED = 5
 class Quarantined(Exception):
     """A timeline stops here by ``on-reject = "quarantine"``; the other tables go on."""
 
+    def __init__(self, reason: str, since: int) -> None:
+        """``since``: the lowest commit_ts of a row that cannot be read."""
+        super().__init__(reason)
+        self.since = since
+
 
 class HiddenColumns(Exception):
     """Rows have hidden columns of TiDB's, which their table has not; nothing was applied."""
@@ -77,10 +82,10 @@ def apply_readable(
             )
             raise RejectedMessage(message) from unreadable
         log_rejects([reason_of(name, row) for row in sorted(bad, key=lambda row: row.commit_ts)])
+        first = min(row.commit_ts for row in bad)
         if policy == "quarantine":
             work.put(msgspec.structs.replace(state, quarantined=reason))
-            raise Quarantined(reason) from unreadable
-        first = min(row.commit_ts for row in bad)
+            raise Quarantined(reason, first) from unreadable
         first = first if state.diverged_since is None else min(first, state.diverged_since)
         state = msgspec.structs.replace(state, diverged_since=first, diverged_why=reason, clean=False)
         applied = apply(state, True)

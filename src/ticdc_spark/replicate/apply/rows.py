@@ -22,7 +22,7 @@ from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.columns import merge_with_hidden_columns, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.keyless import leave_out_rows
 from ticdc_spark.replicate.apply.look import rebuild_line, way_back
-from ticdc_spark.replicate.apply.rejects import apply_readable, lacks
+from ticdc_spark.replicate.apply.rejects import Quarantined, apply_readable, lacks
 from ticdc_spark.replicate.plan.timeline import ROWS_APPENDED, ROWS_MERGED, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.schemas.registered import restrict_columns
@@ -85,7 +85,12 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
     group = _Group(waiting=waiting, scan=scan, versions=versions, is_redo=redo)
-    applied = merge_with_hidden_columns(work, state, above, lambda now: _merge(work, now, group))
+    try:
+        applied = merge_with_hidden_columns(work, state, above, lambda now: _merge(work, now, group))
+    except Quarantined as stop:
+        if not (late or redo):
+            _apply_before(work, name, group, stop.since)
+        raise
     failpoints.point("merge")
     work.count(name, upto, None if late or redo else applied.rows)
 
@@ -111,6 +116,18 @@ class _Group(msgspec.Struct, frozen=True, kw_only=True):
     scan: RowScan
     versions: Mapping[str, Table]
     is_redo: bool
+
+
+def _apply_before(work: TimelineWork, name: TableName, group: _Group, since: int) -> None:
+    """Apply the rows of a group that lie before ``since``, where its table is quarantined."""
+    scan = msgspec.structs.replace(group.scan, upto=since - 1)
+    waiting = [rows for rows in group.waiting if rows.min_ts < since]
+    state = work.state(name)
+    if state is None or not waiting or not work.batch.rows.has_rows(scan):
+        return
+    before = msgspec.structs.replace(group, scan=scan, waiting=waiting)
+    applied = merge_with_hidden_columns(work, state, scan.above, lambda now: _merge(work, now, before))
+    work.count(name, since - 1, applied.rows)
 
 
 def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
