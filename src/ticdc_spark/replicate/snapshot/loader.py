@@ -20,7 +20,13 @@ from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.modes.commit import DROPPED_KEPT_MS
 from ticdc_spark.replicate.plan.spelling import by_source
 from ticdc_spark.replicate.snapshot.steps import begin, bring_in, give_up
-from ticdc_spark.replicate.snapshot.wanted import wanted_tables, with_new_tables, with_partial_tables, without
+from ticdc_spark.replicate.snapshot.wanted import (
+    wanted_tables,
+    with_new_tables,
+    with_partial_tables,
+    without,
+    without_passed,
+)
 from ticdc_spark.replicate.state.progress import Load, Progress, TableState, WantedLoad
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.loads_base import LoadNote
@@ -89,6 +95,7 @@ class Loader:
         work = TimelineWork(batch=self.batch(progress), promised=_states(progress))
         under_way = sum(table.load is not None for table in progress.tables)
         over: set[TableName] = set()
+        bases: dict[TableName, int] = {}
         for wanted in progress.wanted:
             name = (wanted.schema, wanted.name)
             if under_way >= self.parallel:
@@ -119,6 +126,7 @@ class Loader:
                 lacks = progress.rejected > 0 and self.reader.fixed is not None
                 load = Load(base=base, token=token, exact=exact, identity=identity)
                 begin(work, name, table, load, lacks=lacks)
+                bases[name] = base
                 log.info("`%s`.`%s`: a full read begins, at %d", *name, base)
                 self._note(work, name, LoadNote(token=""), self.reader.estimate(name))
                 over.add(name)
@@ -126,7 +134,7 @@ class Loader:
                 under_way += 1
         # What the others are in the lake may be of a batch that was interrupted, and does not belong in the progress.
         work.known = {name: state for name, state in work.known.items() if state is not None and state.load is not None}
-        return without(_with_states(progress, work), over)
+        return without_passed(without(_with_states(progress, work), over), bases)
 
     def _base(self, progress: Progress, state: TableState | None, work: TimelineWork, name: TableName) -> int | None:
         """Where a table can begin now; ``None``: nowhere yet."""
