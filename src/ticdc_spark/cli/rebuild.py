@@ -28,7 +28,7 @@ def command(job_file: Path, tables: tuple[str, ...], more: tuple[str, ...], sour
 
     The rows come from the database or the dump that the job file names under [snapshot]. With --from topic they come
     from the topics, which must still have the table's CREATE or TRUNCATE and everything since. If they do not, the
-    table stays as it is, and `ticdc-spark status` says why.
+    table does not change, and `ticdc-spark status` says why.
     """
     tables = (*tables, *more)
     if not tables:

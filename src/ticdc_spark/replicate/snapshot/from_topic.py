@@ -1,6 +1,6 @@
 """Tables read again from the job's own topics: what began with a CREATE or TRUNCATE that they still have.
 
-Between two batches a table stands still at what the job has applied, its base. All its rows since it was empty, up to
+Between two batches a table waits at what the job has applied, its base. All its rows since it was empty, up to
 the base, are gathered beside it, of each key the last one, and become the table in one commit. Then it goes on with
 the feed. A death in between leaves the table as it was, and the next process begins again.
 """
@@ -160,7 +160,7 @@ class TopicReads:
                 f"{text}. It is not in the lake any more. Name a database or a dump under [snapshot], and run "
                 f"`ticdc-spark rebuild {self.job.file.name} {name[0]}.{name[1]}`"
             )
-        log.warning("%s; it stays as it is", text)
+        log.warning("%s; the table does not change", text)
         if state is not None and state.load is not None and state.load.began:
             give_up(work, name)
             progress = with_states(progress, work)
