@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 import pytest
 
-from tests.contract.member import Member, Rows, delete, insert, row
-from ticdc_spark.errors import LeaseHeld, MessageError
+from tests.contract.member import Member, Rows, delete, insert, row, source, update
+from ticdc_spark.errors import LeaseHeld, MessageError, SourceChanged
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.spark.tasks import MOVED, UNREADABLE, ArrowTask, Counter, SourceMoved, UnreadableRows
 from ticdc_spark.spark.types import arrow_type
@@ -47,6 +47,11 @@ def gather(member: Member, parts: Sequence[Sequence[int]], fails: str = "") -> L
         return LoadNote(token=before.token, upto=f"{len(parts)}", rows=before.rows + rows, zero_dates=zeros)
 
     return member.sink.load(member.name, member.columns, Reads(member, parts, fails), len(parts), note)
+
+
+def whole(rows: int, zeros: int) -> LoadNote:
+    """The note of all net changes."""
+    return LoadNote(token=BEGUN.token, rows=rows, zero_dates=zeros, done=True)
 
 
 class LoadsContract:
@@ -123,3 +128,40 @@ class LoadsContract:
         changes = [delete(member.of, 40, id="1", v="1", w="1"), insert(member.of, 41, id="3", v="3", w="3")]
         member.apply(changes, 41, above=30)
         assert member.rows() == [row(2), row(3)]
+
+    def test_what_net_changes_leave_is_gathered(self, member: Member) -> None:
+        member.fill(1, 2, 9)
+        member.sink.begin_load(member.name, BEGUN)
+        of = member.of
+        changes = [insert(of, ts, **source(key)) for ts, key in ((31, 1), (32, 2), (33, 3), (34, 4))]
+        changes += [update(of, 35, source(2), v="7"), delete(of, 36, **source(3)), delete(of, 50, **source(4))]
+        net = member.net(member.land(changes), 40, stamp=member.stamp(40), above=30)
+        found = member.sink.load_changes(member.name, net.changes, whole)
+        assert (found.rows, found.done) == (3, True)
+        assert member.sink.load_note(member.name) == found
+        assert member.rows() == [row(1), row(2), row(9)]
+        member.sink.finish_load(member.name, member.stamp(40))
+        assert member.rows() == [row(1), row(2, v=7), row(4)]
+
+    def test_no_net_change_leaves_an_empty_table(self, member: Member) -> None:
+        member.fill(1)
+        member.sink.begin_load(member.name, BEGUN)
+        net = member.net([], 40, stamp=member.stamp(40), above=30)
+        assert member.sink.load_changes(member.name, net.changes, whole).rows == 0
+        member.sink.finish_load(member.name, member.stamp(40))
+        assert member.rows() == []
+
+    def test_net_changes_that_cannot_all_be_read_gather_nothing(self, member: Member) -> None:
+        member.fill(1)
+        member.sink.begin_load(member.name, BEGUN)
+        controls = member.land([insert(member.of, 31, **source(2))])
+        net = member.net(controls, 40, stamp=member.stamp(40), above=30)
+        with pytest.raises(SourceChanged, match="1 rows were read, and the topic had 2"):
+            member.sink.load_changes(member.name, net.having(scanned=2).changes, whole)
+        controls = member.land([insert(member.of, 32, id="3", v="no number", w="3")])
+        net = member.net(controls, 40, stamp=member.stamp(40), above=30)
+        with pytest.raises(UnreadableRows):
+            member.sink.load_changes(member.name, net.changes, whole)
+        assert member.sink.load_note(member.name) == BEGUN
+        member.sink.finish_load(member.name, member.stamp(40))
+        assert member.rows() == []

@@ -1,17 +1,19 @@
 """Full reads into tables in memory."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
 from tests.memory_sink.lake import Gathered, Lake, LakeRow
 from tests.memory_sink.raw import Counted
+from ticdc_spark.changes.net import rows_left
+from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.loads_base import LoadNote
-from ticdc_spark.spark.tasks import MOVED, ReadParts, SourceMoved, UnreadableRows
+from ticdc_spark.spark.tasks import MOVED, ReadParts, SourceMoved, UnreadableRows, chain
 from ticdc_spark.spark.types import LakeColumn
 
 
@@ -42,21 +44,44 @@ class MemoryLoads:
         parts: int,
         note: Callable[[int, int], LoadNote],
     ) -> LoadNote:
-        held, zeros = self._lake.table(table), Counted()
-        ids = {field.name: field.id for field in held.fields}
-        places = [ids[column.name] for column in columns]
+        zeros = Counted()
         numbers = pa.RecordBatch.from_pydict({"id": pa.array(range(parts), pa.int64())})
         try:
-            rows = _rows(read(zeros)([numbers]), places)
+            rows = self._rows(table, columns, read(zeros)([numbers]))
         except MessageError as error:
             if str(error).startswith(MOVED):
                 raise SourceMoved(str(error).removeprefix(f"{MOVED}: ")) from error
             raise UnreadableRows(str(error)) from error
-        new, before = note(len(rows), zeros.value), held.gathered
+        return self._gather(table, rows, note(len(rows), zeros.value))
+
+    def load_changes(self, table: TableName, changes: TypedChanges, note: Callable[[int, int], LoadNote]) -> LoadNote:
+        left: list[LakeRow] = []
+
+        def take(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            left.extend(self._rows(table, changes.columns, batches))
+            yield pa.record_batch([pa.array([b""])], ["taken"])
+
+        changes.write(chain(rows_left([column.name for column in changes.columns]), take))
+        return self._gather(table, left, note(len(left), changes.counts.zero_dates))
+
+    def _gather(self, table: TableName, rows: Sequence[LakeRow], new: LoadNote) -> LoadNote:
+        held = self._lake.table(table)
+        before = held.gathered
         assert before is not None, "it was begun"
         gathered = Gathered(new, (*before.rows, *rows))
         self._do(f"load rows of {'.'.join(table)}", lambda: setattr(held, "gathered", gathered))
         return new
+
+    def _rows(
+        self, table: TableName, columns: Sequence[LakeColumn], batches: Iterable[pa.RecordBatch]
+    ) -> list[LakeRow]:
+        ids = {field.name: field.id for field in self._lake.table(table).fields}
+        places = [ids[column.name] for column in columns]
+        found: list[LakeRow] = []
+        for batch in batches:
+            cells = [column.to_pylist() for column in batch.columns]
+            found += [dict(zip(places, row, strict=True)) for row in zip(*cells, strict=True)]
+        return found
 
     def finish_load(self, table: TableName, stamp: Stamp) -> None:
         held = self._lake.table(table)
@@ -68,11 +93,3 @@ class MemoryLoads:
             held.gathered = None
 
         self._do(f"finish to load {'.'.join(table)}", commit)
-
-
-def _rows(batches: Iterable[pa.RecordBatch], places: Sequence[int]) -> list[LakeRow]:
-    found: list[LakeRow] = []
-    for batch in batches:
-        cells = [column.to_pylist() for column in batch.columns]
-        found += [dict(zip(places, row, strict=True)) for row in zip(*cells, strict=True)]
-    return found

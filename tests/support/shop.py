@@ -22,7 +22,7 @@ from tests.support.changefeed import SCHEMA, Changefeed
 from tests.support.faults import Faults
 from ticdc_spark.changes.opening import Opening
 from ticdc_spark.mysql import handle_key
-from ticdc_spark.operate.requests import diverged, rebuild_of
+from ticdc_spark.operate.requests import diverged, rebuild_from_topic, rebuild_of
 from ticdc_spark.replicate.state.requests import Clear
 from ticdc_spark.replicate.step import Steps
 
@@ -114,6 +114,11 @@ class Shop(Changefeed):
         self.lab.state.ask(rebuild_of(job, self.lab.state.load(), [f"{SCHEMA}.{table}"], reader))
         if self.steps is not None and self.steps.loader is not None:
             self.steps.loader.reader = DatabaseView(cast(Database, ShopTables(self)), "now", 0)
+
+    def rebuild_from_topic(self, table: str) -> None:
+        """``ticdc-spark rebuild --from topic`` of a table; a job that runs goes on."""
+        job = job_of(self.setup, _FOLDER)
+        self.lab.state.ask(rebuild_from_topic(job, self.lab.state.load(), [f"{SCHEMA}.{table}"]))
 
     def stop(self) -> None:
         if self.fence is not None:

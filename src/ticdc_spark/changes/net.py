@@ -60,6 +60,16 @@ def net_of_keys(keys: Sequence[str], columns: Sequence[str], *, keep_first: bool
     return run
 
 
+def rows_left(columns: Sequence[str]) -> ArrowTask:
+    """Return a function over net changes of a table that began empty, to the rows that they leave, in these columns."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            yield batch.filter(pc.not_equal(batch.column(OP), "d")).select(columns)
+
+    return run
+
+
 def net(rows: pa.Table, keys: Sequence[str]) -> tuple[pa.Table, pa.Array]:
     """The last event of each key, and the op of its first one beside it. Every row must be readable."""
     ends = _ends(rows, keys)

@@ -11,12 +11,24 @@ from ticdc_spark.config.load import load_job
 @click.argument("job_file", metavar="JOB.toml", type=click.Path(path_type=Path, dir_okay=False))
 @click.argument("tables", metavar="SCHEMA.TABLE...", nargs=-1)
 @click.option("--table", "more", multiple=True, metavar="SCHEMA.TABLE", help="The same as an option; may be repeated.")
-def command(job_file: Path, tables: tuple[str, ...], more: tuple[str, ...]) -> None:
+@click.option(
+    "--from",
+    "source",
+    type=click.Choice(["snapshot", "topic"]),
+    default="snapshot",
+    show_default=True,
+    help="snapshot: the database or the dump that [snapshot] names. topic: the topics of the job.",
+)
+def command(job_file: Path, tables: tuple[str, ...], more: tuple[str, ...], source: str) -> None:
     """Read tables again from the source, beside the old copies, while the others go on.
 
     It cures tables that are unverified, diverged or quarantined, or that somebody changed or dropped in the lake.
-    Readers see a table as it was until its new rows are there. The job file names the source under [snapshot]. A job
-    that runs takes the request between two batches; else it takes it when it starts.
+    Readers see a table as it was until its new rows are there. A job that runs takes the request between two batches;
+    else it takes it when it starts.
+
+    The rows come from the database or the dump that the job file names under [snapshot]. With --from topic they come
+    from the topics, which must still have the table's CREATE or TRUNCATE and everything since. If they do not, the
+    table does not change, and `ticdc-spark status` says why.
     """
     tables = (*tables, *more)
     if not tables:
@@ -25,7 +37,7 @@ def command(job_file: Path, tables: tuple[str, ...], more: tuple[str, ...]) -> N
     job = load_job(job_file)
     from ticdc_spark.operate.requests import rebuild, taken_when
 
-    rebuild(job, tables)
+    rebuild(job, tables, from_topic=source == "topic")
     for table in tables:
-        click.echo(f"requested: {table} is read in full")
+        click.echo(f"requested: {table} is read in full" + (" from its topics" if source == "topic" else ""))
     click.echo(taken_when(job))

@@ -103,7 +103,7 @@ def _print(console: Console, file: str, status: JobStatus, *, whole: bool) -> No
         curable = [table.name for table in listed if table.rebuild]
         if curable:
             names = " ".join(curable[:_NAMED]) + (" …" if len(curable) > _NAMED else "")
-            needs = "the database, or a dump, is named under [snapshot]"
+            needs = "[snapshot] names the database or a dump; or give --from topic"
             console.print(Text(f"a full read makes them clean ({needs}): ticdc-spark rebuild {file} {names}"))
     if len(shown) > len(listed):
         console.print(Text(f"and {count(len(shown) - len(listed))} more that need a look: --table '*.*' shows all"))

@@ -18,14 +18,22 @@ from ticdc_spark.sinks.state import StateStore
 from ticdc_spark.sinks.states import open_state
 
 
-def rebuild(job: Job, tables: Collection[str]) -> None:
-    """Ask for full reads of tables, named ``schema.table``.
+def rebuild(job: Job, tables: Collection[str], *, from_topic: bool = False) -> None:
+    """Ask for full reads of tables, named ``schema.table``: from what ``[snapshot]`` names, or from the topics.
 
     Raises: UsageError for a table that the source does not have or ``tables`` leaves out, or a job without
-    ``[snapshot]`` or without progress; SourceFault, EnvironmentFault
+    ``[snapshot]`` or without progress; from the topics, for a table that the job does not know, or that was dropped, or
+    a job in mode arrival. SourceFault, EnvironmentFault
     """
+    if from_topic:
+        with closing(open_state(job.sink, job.name, job.spark)) as states:
+            _ask(states, rebuild_from_topic(job, read_state(states).progress, tables))
+        return
     if job.snapshot is None:
-        raise UsageError(f"{job.file}: [snapshot]: missing; it names the database, or the dump, to read tables from")
+        raise UsageError(
+            f"{job.file}: [snapshot]: missing; it names the database, or the dump, to read tables from. Or give "
+            "`--from topic`: that reads a table from its topics, if they still have its CREATE or TRUNCATE"
+        )
     reader = open_reader(job.snapshot)
     try:
         with closing(open_state(job.sink, job.name, job.spark)) as states:
@@ -68,6 +76,25 @@ def taken_when(job: Job) -> str:
     pause = open_state(job.sink, job.name, job.spark).pause
     seconds = pause + max(job.poll_interval, job.commit_interval)
     return f"the job is running: it takes this within {seconds:.0f} s, or once the batch under way is over"
+
+
+def rebuild_from_topic(job: Job, progress: Progress | None, tables: Collection[str]) -> Rebuild:
+    """The request to read tables from the topics, all or none. Whether the topics have what it takes, the job finds out
+    when it takes the request. Raises: UsageError"""
+    if progress is None:
+        raise UsageError(f"{job.file}: the job has no progress yet: its tables are read when it first runs")
+    if progress.mode == "arrival":
+        raise UsageError(f"{job.file}: the job is in mode arrival: reading a table again needs watermarks")
+    there = {f"{table.schema}.{table.name}": table for table in progress.tables if not table.dropped}
+    for text in tables:
+        if text not in there:
+            raise UsageError(f"{text!r} is no table that the job replicates now; `ticdc-spark status` lists them")
+    followed = table_filter(job.tables or ["*.*"])
+    for text in tables:
+        if not followed(there[text].schema, there[text].name):
+            raise UsageError(f"{text!r}: `tables` under [job] in {job.file} leaves it out; let it in first")
+    names = tuple((there[text].schema, there[text].name) for text in dict.fromkeys(tables))
+    return Rebuild(tables=names, from_topic=True)
 
 
 def rebuild_of(job: Job, progress: Progress | None, tables: Collection[str], reader: SnapshotReader) -> Rebuild:

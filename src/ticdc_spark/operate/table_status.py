@@ -79,6 +79,8 @@ def tables_status(progress: Progress) -> tuple[TableStatus, ...]:
     listed = {(table.schema, table.table) for table in (*known, *unknown)}
     unknown += [table_status(TableState(schema=schema, name=name)) for schema, name in wanted - listed]
     every = [_wanted(table) if (table.schema, table.table) in wanted else table for table in (*known, *unknown)]
+    refused = {(one.schema, one.name): redact(one.why) for one in progress.refused}
+    every = [_refused(table, refused.get((table.schema, table.table), "")) for table in every]
     if progress.mode == "arrival":  # which has no full reads
         every = [msgspec.structs.replace(table, rebuild=False) for table in every]
     return tuple(sorted(every, key=lambda table: table.name))
@@ -102,6 +104,14 @@ def _wanted(table: TableStatus) -> TableStatus:
     return msgspec.structs.replace(
         table, condition="snapshot", detail="it is to be read in full, and that has not begun", rebuild=False
     )
+
+
+def _refused(table: TableStatus, why: str) -> TableStatus:
+    """The status of a table. ``why``: it was to be read from its topics and could not be; ``""``: it was not."""
+    if not why or table.condition in ("clean", "snapshot"):
+        return table
+    parts = (table.detail, f"it could not be read from its topics: {why}")
+    return msgspec.structs.replace(table, detail="; ".join(filter(None, parts)))
 
 
 _UNVERIFIED = {

@@ -65,6 +65,8 @@ def held(progress: Progress, *, cause: bool = True) -> str:
 def reading(progress: Progress) -> str:
     """One sentence if full reads of tables are not over, or if what they read is ahead of the others; ``""``: no."""
     for wanted in progress.wanted:
+        if wanted.from_topic:
+            return f"`{wanted.schema}`.`{wanted.name}` waits to be read from its topics, until it is as far as the job"
         until = f"{wanted.at}, of which the dump is" if wanted.at else "what the source has now"
         return f"`{wanted.schema}`.`{wanted.name}` waits for its full read until the job has applied {until}"
     for table in progress.tables:

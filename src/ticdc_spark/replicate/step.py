@@ -51,6 +51,7 @@ from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.scanning import learn_waiting, opening_of, scan, scan_plan
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.skips import mark_new, warn_of_old
+from ticdc_spark.replicate.snapshot.from_topic import TopicReads
 from ticdc_spark.replicate.snapshot.loader import Loader, Outcome
 from ticdc_spark.replicate.snapshot.wanted import with_settled
 from ticdc_spark.replicate.start import begin, furthest, look_at_wanted
@@ -113,9 +114,10 @@ class Steps:
             if self.mode == "arrival":
                 raise UsageError(f"{job.file}: [snapshot] needs watermarks, and this job is in mode arrival: none come")
             self.loader = Loader(job, job.snapshot, sink, reader, self._batch)
-        elif loads := [table for table in self.progress.tables if table.load is not None]:
+        elif loads := [one for one in self.progress.tables if one.load is not None and not one.load.began]:
             names = ", ".join(f"{table.schema}.{table.name}" for table in loads)
             raise UsageError(f"{job.file}: [snapshot]: missing; {names} stands still for a full read that is under way")
+        self.from_topic = TopicReads(job, source, sink, rows, self._batch)
         self._first = True
         """Nothing was done in this run yet."""
         self.seconds: dict[str, float] = {}
@@ -205,11 +207,14 @@ class Steps:
 
     def load(self, beat: Callable[[str, int], None]) -> Outcome:
         """Do what can be done now for full reads of tables. Raises: DecisionNeeded, EnvironmentFault"""
-        if self.loader is None:
+        readers: list[Loader | TopicReads] = [self.from_topic] if self.from_topic.wants(self.progress) else []
+        readers += [] if self.loader is None else [self.loader]
+        if not readers:
             return "idle"
         beat("snapshot", self.progress.batch)
         with Timer(self.seconds, "snapshot"):
-            done = self.loader.step(self.progress, self._keep)
+            found = [reader.step(self.progress, self._keep) for reader in readers]
+        done: Outcome = "worked" if "worked" in found else "waits" if "waits" in found else "idle"
         # Rows of a table that was brought in wait, and no message need come for them.
         self._first |= done == "worked"
         return done

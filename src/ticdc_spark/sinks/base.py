@@ -205,6 +205,12 @@ class Loads(Protocol):
         Raises: SourceMoved; UnreadableRows where a value does not fit: nothing is gathered then. SinkFault, SourceFault
         """
 
+    def load_changes(self, table: TableName, changes: TypedChanges, note: Callable[[int, int], LoadNote]) -> LoadNote:
+        """Gather what the net changes of a table come to that began empty, in one commit: deletes leave nothing.
+
+        ``note``: as ``load``. Raises: UnreadableRows, SourceChanged: nothing is gathered then. SinkFault, SourceFault
+        """
+
     def finish_load(self, table: TableName, stamp: Stamp) -> None:
         """Make what was gathered the table, whatever it has held, in one commit with the stamp. Raises: SinkFault"""
 

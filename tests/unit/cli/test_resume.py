@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import msgspec
 import pytest
 from click.testing import CliRunner
 
@@ -139,6 +140,47 @@ def test_tables_are_asked_to_be_read_again(job_file: Path, capsys: pytest.Captur
     assert done.exit_code == 0, done.output
     assert done.output.splitlines()[-1] == "the job is not running: it takes this when it starts"
     assert taken(job_file).wanted == (WantedLoad(schema="s", name="a", at=460000000000000000, asked=True),)
+
+
+def test_tables_are_asked_to_be_read_again_from_their_topics(job_file: Path) -> None:
+    """Without a section ``[snapshot]``, and also by a job that has none."""
+    done = CliRunner().invoke(main, ["rebuild", str(job_file), "s.a", "s.c", "--from", "topic"])
+    assert done.exit_code == 0, done.output
+    assert done.output.splitlines() == [
+        "requested: s.a is read in full from its topics",
+        "requested: s.c is read in full from its topics",
+        "the job is not running: it takes this when it starts",
+    ]
+    shown = CliRunner().invoke(main, ["status", str(job_file)]).output
+    assert "rebuild s.a, s.c from the topics: the job takes it when it starts\n" in shown
+    with owned(job_file) as store:
+        progress = store.load()
+        assert progress is not None
+        progress = take(store, progress, reads=False)
+        assert progress is not None
+    assert [(one.name, one.asked, one.from_topic) for one in progress.wanted] == [("a", True, True), ("c", True, True)]
+
+
+@pytest.mark.parametrize(
+    ("table", "more", "message"),
+    [
+        ("s.x", "", "'s.x' is no table that the job replicates now"),
+        ("s.d", "", "'s.d' is no table that the job replicates now"),
+        ("s.b", 'tables = ["*.*", "!s.b"]', "'s.b': `tables` under [job] in"),
+    ],
+)
+def test_a_rebuild_from_a_topic_that_is_not_possible_asks_for_nothing(
+    job_file: Path, table: str, more: str, message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    progress = read(job_file).progress
+    assert progress is not None
+    gone = TableState(schema="s", name="d", applied=9, dropped=True)
+    put(job_file, msgspec.structs.replace(progress, tables=(*progress.tables, gone)))
+    job_file.write_text(job_file.read_text().replace("[source]", f"{more}\n[source]"))
+    done = CliRunner().invoke(main, ["rebuild", str(job_file), table, "--from", "topic"])
+    assert done.exit_code == 2
+    assert message in " ".join((done.output + capsys.readouterr().err).split())
+    assert not read(job_file).requests
 
 
 def dump(job_file: Path) -> None:

@@ -208,3 +208,33 @@ def test_a_table_of_a_dump_that_was_dropped_since_is_not_read_again(days: int, d
         shop.rebuild("t")
         shop.run()
     assert shop.rows("t") is None
+
+
+@pytest.mark.parametrize("protocol", ["canal-json", "debezium", "open", "simple"])
+def test_a_ddl_that_waited_is_not_done_again_behind_a_full_read(protocol: str) -> None:
+    shop = Shop(protocol, on_reject="quarantine", snapshot="now")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
+    shop.insert("t", id="1", v="x")
+    shop.watermark()
+    shop.run()
+    shop.insert("t", id="2", v="y")
+    partition = shop.broker.topics["cdc"].partitions[0]
+    partition.messages[-1] = msgspec.structs.replace(partition.messages[-1], value=b"{")
+    shop.watermark()
+    shop.run()
+    shop.sql("ALTER TABLE t ADD COLUMN n INT DEFAULT 3")
+    shop.held[(SCHEMA, "t"), "2"] = {"id": "2", "v": "y", "n": "3"}
+    shop.held[(SCHEMA, "t"), "1"] = {"id": "1", "v": "x", "n": "3"}
+    shop.insert("t", id="4", v="z", n="4")
+    shop.watermark()
+    shop.run()
+    assert shop.condition("t") == "quarantined"
+    assert shop.columns("t") == ("id", "v")
+    shop.rebuild("t")
+    for key in range(5, 15):
+        shop.insert("t", id=str(key), v="z", n="5")
+        shop.watermark()
+        shop.run()
+    later = [(key, "z", 5) for key in range(5, 15)]
+    assert shop.rows("t") == sorted([(1, "x", 3), (2, "y", 3), (4, "z", 4), *later], key=repr)
+    assert shop.condition("t") == "clean"

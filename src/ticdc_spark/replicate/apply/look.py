@@ -78,7 +78,7 @@ def rebuild_line(job: Job, name: TableName) -> str:
 
 def way_back(job: Job, name: TableName, *, arrival: bool) -> str:
     """What there is to do about a table that is not as far as the job had brought it, or is gone."""
-    again = f"{rebuild_line(job, name)} reads it again from the source"
+    again = f"{rebuild_line(job, name)} reads it again from the source, or from its topics with `--from topic`"
     drop = "Or drop all tables of the job and the table of its state: the job begins from scratch"
     return (
         f"Restore the table as the job left it. {drop if arrival else f'Or let the job read it: {again}'}. If you "

@@ -10,17 +10,23 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from ticdc_spark import failpoints
-from ticdc_spark.capture.snapshot.base import SnapshotReader, TooOld, Wanted, Wave, same_columns
+from ticdc_spark.capture.snapshot.base import SnapshotReader, TooOld, Wanted, Wave
 from ticdc_spark.config.job import Job, SnapshotKeys
 from ticdc_spark.errors import DecisionNeeded, MessageError
 from ticdc_spark.model import Table, TableName
-from ticdc_spark.mysql import HIDDEN_NAMES, handle_key, keep_hidden_columns, tso_physical_ms
+from ticdc_spark.mysql import HIDDEN_NAMES, handle_key, tso_physical_ms
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.modes.commit import DROPPED_KEPT_MS
 from ticdc_spark.replicate.plan.spelling import by_source
-from ticdc_spark.replicate.snapshot.steps import begin, bring_in, give_up
-from ticdc_spark.replicate.snapshot.wanted import wanted_tables, with_new_tables, with_partial_tables, without
+from ticdc_spark.replicate.snapshot.steps import as_known, begin, bring_in, give_up, states_of, with_states
+from ticdc_spark.replicate.snapshot.wanted import (
+    wanted_tables,
+    with_new_tables,
+    with_partial_tables,
+    without,
+    without_passed,
+)
 from ticdc_spark.replicate.state.progress import Load, Progress, TableState, WantedLoad
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.loads_base import LoadNote
@@ -62,13 +68,15 @@ class Loader:
         """Do what can be done now; ``save`` stores the progress. Raises: DecisionNeeded, SinkFault, SourceFault"""
         before = progress
         progress = self._want(progress)
-        if progress.wanted and progress.mode != "arrival" and (progress.mode or not _may_be_arrival(progress)):
+        wanted = [one for one in progress.wanted if not one.from_topic]
+        if wanted and progress.mode != "arrival" and (progress.mode or not _may_be_arrival(progress)):
             progress = self._begin(progress)
-        loading = [table for table in progress.tables if table.load is not None]
+        loading = [table for table in progress.tables if table.load is not None and not table.load.began]
         if progress != before:
             save(progress)
         if not loading:
-            return "worked" if progress != before else "waits" if progress.wanted else "idle"
+            waits = any(not one.from_topic for one in progress.wanted)
+            return "worked" if progress != before else "waits" if waits else "idle"
         self._gather(progress, loading[: self.parallel], save)
         return "worked"
 
@@ -86,11 +94,14 @@ class Loader:
         return with_partial_tables(progress, self._gone, self.wants)
 
     def _begin(self, progress: Progress) -> Progress:
-        work = TimelineWork(batch=self.batch(progress), promised=_states(progress))
+        work = TimelineWork(batch=self.batch(progress), promised=states_of(progress))
         under_way = sum(table.load is not None for table in progress.tables)
         over: set[TableName] = set()
+        bases: dict[TableName, int] = {}
         for wanted in progress.wanted:
             name = (wanted.schema, wanted.name)
+            if wanted.from_topic:
+                continue
             if under_way >= self.parallel:
                 break
             state = work.state(name)
@@ -119,6 +130,7 @@ class Loader:
                 lacks = progress.rejected > 0 and self.reader.fixed is not None
                 load = Load(base=base, token=token, exact=exact, identity=identity)
                 begin(work, name, table, load, lacks=lacks)
+                bases[name] = base
                 log.info("`%s`.`%s`: a full read begins, at %d", *name, base)
                 self._note(work, name, LoadNote(token=""), self.reader.estimate(name))
                 over.add(name)
@@ -126,7 +138,7 @@ class Loader:
                 under_way += 1
         # What the others are in the lake may be of a batch that was interrupted, and does not belong in the progress.
         work.known = {name: state for name, state in work.known.items() if state is not None and state.load is not None}
-        return without(_with_states(progress, work), over)
+        return without_passed(without(with_states(progress, work), over), bases)
 
     def _base(self, progress: Progress, state: TableState | None, work: TimelineWork, name: TableName) -> int | None:
         """Where a table can begin now; ``None``: nowhere yet."""
@@ -146,7 +158,7 @@ class Loader:
         """What a table is at ``base``, its identity, and whether it can be read as of it; ``None``: not known yet."""
         if self.reader.fixed is not None:
             table = None if _may_be_dropped(progress, state, base) else self._asked(name, base)
-            return "gone" if table is None else (self._as_known(table, state, work), "", True)
+            return "gone" if table is None else (as_known(table, state, work), "", True)
         # What was read of the feed by now, and perhaps left out, is older than the source's present; and a schema that
         # is not the lake's comes with a DDL until then, or none was sent for it.
         now = (self._asked(name, None), self.reader.identity(name), progress.rejected)
@@ -163,7 +175,7 @@ class Loader:
             except TooOld as error:
                 log.warning("`%s`.`%s` as of %d: %s; it is read as it is now", *name, base, error)
                 exact = False
-        return "gone" if table is None else (self._as_known(table, state, work), now[1], exact)
+        return "gone" if table is None else (as_known(table, state, work), now[1], exact)
 
     def _asked(self, name: TableName, at: int | None) -> Table | None:
         try:
@@ -173,18 +185,9 @@ class Loader:
                 f"`{name[0]}`.`{name[1]}` cannot be read in full: {error}. Leave it out with `tables` under [snapshot]"
             ) from error
 
-    def _as_known(self, table: Table, state: TableState | None, work: TimelineWork) -> Table:
-        """The table as the job knows it, where its rows look the same, with TiDB's hidden columns that it has. What the
-        job does not know of columns comes from the source: whether they are generated."""
-        if state is None or state.table is None or state.dropped or work.mark((state.schema, state.name)) == NO_MARK:
-            return table
-        table = keep_hidden_columns(table, state.table)
-        same = same_columns(work.batch.columns(state.table), work.batch.columns(table))
-        return _with_generated(state.table, table) if same else table
-
     def _gather(self, progress: Progress, tables: Sequence[TableState], save: Callable[[Progress], None]) -> None:
         """Read a wave of each table. Raises: DecisionNeeded, SinkFault, SourceFault"""
-        work = TimelineWork(batch=self.batch(progress), promised=_states(progress))
+        work = TimelineWork(batch=self.batch(progress), promised=states_of(progress))
         waves: list[tuple[TableState, LoadNote, Wave]] = []
         complete: list[tuple[TableName, LoadNote]] = []
         moved: dict[TableName, str] = {}
@@ -228,7 +231,7 @@ class Loader:
             log.info("`%s`.`%s`: %d rows are read and brought in", *name, note.rows)
         zeros = sum(note.zero_dates for _, note in complete)
         read = sum(note.rows for _, note in complete)
-        done_now = _with_states(progress, work, self.sink)
+        done_now = with_states(progress, work, self.sink)
         save(msgspec.structs.replace(done_now, zero_dates=progress.zero_dates + zeros, rows=progress.rows + read))
 
     def _gathered(self, name: TableName, load: Load) -> LoadNote:
@@ -312,16 +315,6 @@ class Loader:
         work.put(msgspec.structs.replace(state, gathered=note.rows, expected=expected))
 
 
-def _with_generated(table: Table, source: Table) -> Table:
-    """A table with what the source says of its columns and no message has said."""
-    virtual = {column.name: column.virtual for column in source.columns}
-    columns = tuple(
-        msgspec.structs.replace(column, virtual=virtual.get(column.name)) if column.virtual is None else column
-        for column in table.columns
-    )
-    return msgspec.structs.replace(table, columns=columns)
-
-
 def _may_be_dropped(progress: Progress, state: TableState | None, at: int) -> bool:
     """Whether the job has applied a DDL that dropped or renamed a table of a dump, or may have and does not remember.
     ``at``: the commit_ts of the dump."""
@@ -332,19 +325,3 @@ def _may_be_dropped(progress: Progress, state: TableState | None, at: int) -> bo
 
 def _may_be_arrival(progress: Progress) -> bool:
     return not progress.applied
-
-
-def _states(progress: Progress) -> dict[TableName, TableState]:
-    return {(table.schema, table.name): table for table in progress.tables}
-
-
-def _with_states(progress: Progress, work: TimelineWork, sink: Sink | None = None) -> Progress:
-    """The progress with what tables have become."""
-    states = _states(progress)
-    for name, state in work.known.items():
-        if state is None or (name not in states and work.stamps.get(name) is None):
-            continue
-        if sink is not None and work.stamps.get(name) is not None:
-            state = msgspec.structs.replace(state, snapshot_id=sink.snapshot_id(name))
-        states[name] = state
-    return msgspec.structs.replace(progress, tables=tuple(states.values()))

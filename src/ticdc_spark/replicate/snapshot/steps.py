@@ -5,13 +5,15 @@ import logging
 import msgspec
 
 from ticdc_spark import failpoints
+from ticdc_spark.capture.snapshot.base import same_columns
 from ticdc_spark.model import Table, TableName
+from ticdc_spark.mysql import keep_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import OLD_VALUES
 from ticdc_spark.replicate.apply.rename import set_aside
 from ticdc_spark.replicate.state.conditions import diverged, misshapen, with_unread_columns
-from ticdc_spark.replicate.state.progress import Load, TableState
-from ticdc_spark.sinks.base import ColumnChanges
+from ticdc_spark.replicate.state.progress import Load, Progress, TableState
+from ticdc_spark.sinks.base import ColumnChanges, Sink
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
@@ -84,6 +86,43 @@ def begin(work: TimelineWork, name: TableName, table: Table, load: Load, *, lack
     sink.begin_load(name, LoadNote(token=load.token))
 
 
+def states_of(progress: Progress) -> dict[TableName, TableState]:
+    """The tables of a job, by name."""
+    return {(table.schema, table.name): table for table in progress.tables}
+
+
+def with_states(progress: Progress, work: TimelineWork, sink: Sink | None = None) -> Progress:
+    """The progress with what tables have become. ``sink``: where their snapshots are looked up."""
+    states = states_of(progress)
+    for name, state in work.known.items():
+        if state is None or (name not in states and work.stamps.get(name) is None):
+            continue
+        if sink is not None and work.stamps.get(name) is not None:
+            state = msgspec.structs.replace(state, snapshot_id=sink.snapshot_id(name))
+        states[name] = state
+    return msgspec.structs.replace(progress, tables=tuple(states.values()))
+
+
+def as_known(table: Table, state: TableState | None, work: TimelineWork) -> Table:
+    """A table as the job knows it, where its rows look the same, with TiDB's hidden columns that it has. What the job
+    does not know of columns comes from the source: whether they are generated."""
+    if state is None or state.table is None or state.dropped or work.mark((state.schema, state.name)) == NO_MARK:
+        return table
+    table = keep_hidden_columns(table, state.table)
+    same = same_columns(work.batch.columns(state.table), work.batch.columns(table))
+    return _with_generated(state.table, table) if same else table
+
+
+def _with_generated(table: Table, source: Table) -> Table:
+    """A table with what the source says of its columns and no message has said."""
+    virtual = {column.name: column.virtual for column in source.columns}
+    columns = tuple(
+        msgspec.structs.replace(column, virtual=virtual.get(column.name)) if column.virtual is None else column
+        for column in table.columns
+    )
+    return msgspec.structs.replace(table, columns=columns)
+
+
 def give_up(work: TimelineWork, name: TableName) -> None:
     """Let a table go on as what it was before its read began. Raises: SinkFault"""
     state = work.state(name)
@@ -97,21 +136,22 @@ def give_up(work: TimelineWork, name: TableName) -> None:
 
 
 def bring_in(work: TimelineWork, name: TableName, note: LoadNote) -> None:
-    """Make what was gathered the table, which goes on from the base then. Raises: SinkFault"""
+    """Make what was gathered the table, which goes on from the base then. From the topics, it is what its CREATE or
+    TRUNCATE and its rows have made it. Raises: SinkFault"""
     state = work.state(name)
     assert state is not None and state.load is not None, "its read is under way"
-    base, others = state.load.base, _other_columns(work, state)
+    base, began, others = state.load.base, state.load.began, _other_columns(work, state)
     if others:
         why = "it was there before this job, and has columns that the source does not have"
         log.warning("`%s`.`%s` stays unverified: %s: %s", *name, why, ", ".join(others))
     after = msgspec.structs.replace(
         state,
         load=None,
-        origin="adopted" if others else "snapshot",
-        emptied=base,
+        origin="adopted" if others else "create" if began else "snapshot",
+        emptied=began or base,
         applied=base,
-        clean=False,
-        settles=0 if others else max(note.settles, base),
+        clean=began > 0 and not others,
+        settles=0 if others or began else max(note.settles, base),
         rows=note.rows,
         gathered=0,
     )

@@ -8,6 +8,7 @@ from ticdc_spark.config.job import Job, SnapshotKeys
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.plan.holds import Bounds
+from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.state.progress import Progress, TableState, WantedLoad
 from ticdc_spark.sinks.mark import NO_MARK
 
@@ -54,6 +55,17 @@ def without(progress: Progress, names: Collection[TableName]) -> Progress:
     """Want some tables no more."""
     left = tuple(one for one in progress.wanted if (one.schema, one.name) not in names)
     return progress if len(left) == len(progress.wanted) else msgspec.structs.replace(progress, wanted=left)
+
+
+def without_passed(progress: Progress, bases: Mapping[TableName, int]) -> Progress:
+    """The progress without the DDLs that waited for a table whose full read begins behind them: it has the columns of
+    its base. ``bases``: of the reads that begin."""
+    left = tuple(
+        ddl
+        for ddl in progress.ddls
+        if not (names := tables_of(ddl.change)) or any(bases.get(name, 0) < ddl.change.commit_ts for name in names)
+    )
+    return progress if len(left) == len(progress.ddls) else msgspec.structs.replace(progress, ddls=left)
 
 
 def with_settled(states: Mapping[TableName, TableState], resolved: int, bounds: Bounds) -> dict[TableName, TableState]:

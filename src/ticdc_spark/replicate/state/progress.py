@@ -54,6 +54,8 @@ class Load(msgspec.Struct, frozen=True, kw_only=True):
     """It is read as of ``base``."""
     identity: str = ""
     """Which table of the source it is, whatever its name; ``""``: not known. Chunks read as of now check it."""
+    began: int = 0
+    """It is read from the topics: commit_ts of the CREATE or TRUNCATE that they begin with; 0: from another source."""
     diverged_since: int | None = None
     diverged_why: str = ""
     """What the table was before; it is that again where the read is given up."""
@@ -68,6 +70,17 @@ class WantedLoad(msgspec.Struct, frozen=True, kw_only=True):
     """commit_ts of what it is read from (a dump), beyond which the table does not go before; 0: of a database."""
     asked: bool = False
     """A person asked for it: whatever the table is, it is read."""
+    from_topic: bool = False
+    """It is read from the topics, and not from what ``[snapshot]`` names."""
+
+
+class Refused(msgspec.Struct, frozen=True, kw_only=True):
+    """A table that a person asked to be read from the topics, and that cannot be."""
+
+    schema: str
+    name: str
+    why: str
+    """One sentence."""
 
 
 class TableState(msgspec.Struct, frozen=True, kw_only=True):
@@ -234,6 +247,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     catching_up: tuple[CatchUp, ...] = ()
     wanted: tuple[WantedLoad, ...] = ()
     """Tables to be read in full."""
+    refused: tuple[Refused, ...] = ()
+    """What became of the last request for each table, if it was refused."""
     hold: Hold = Hold(kind="none", what="")
     schema_wait_since: float = 0.0
     """When rows began to wait for a schema; 0: none wait."""

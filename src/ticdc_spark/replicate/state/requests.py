@@ -25,6 +25,8 @@ class Rebuild(_Asked, frozen=True, kw_only=True, tag="rebuild"):
 
     at: int = 0
     """commit_ts of the dump that they are read from; 0: a database."""
+    from_topic: bool = False
+    """They are read from the job's own topics."""
 
 
 class Resume(_Asked, frozen=True, kw_only=True, tag="resume"):
@@ -52,11 +54,11 @@ class RequestStore(Protocol):
 def take(store: RequestStore, progress: Progress, *, reads: bool) -> Progress | None:
     """The progress with all requests that wait, which is saved; ``None``: none waits.
 
-    ``reads``: the job can read tables in full; else a ``Rebuild`` goes on waiting.
+    ``reads``: the job file has ``[snapshot]``; else a ``Rebuild`` from another source than the topics goes on waiting.
 
     Raises: SinkFault, LeaseHeld
     """
-    taken = [one for one in store.requests() if reads or not isinstance(one, Rebuild)]
+    taken = [one for one in store.requests() if reads or not isinstance(one, Rebuild) or one.from_topic]
     if not taken:
         return None
     after = progress
@@ -72,8 +74,12 @@ def folded(progress: Progress, request: Request) -> Progress:
     match request:
         case Rebuild():
             left = tuple(one for one in progress.wanted if (one.schema, one.name) not in request.tables)
-            new = (WantedLoad(schema=schema, name=name, at=request.at, asked=True) for schema, name in request.tables)
-            return msgspec.structs.replace(progress, wanted=(*left, *new))
+            refused = tuple(one for one in progress.refused if (one.schema, one.name) not in request.tables)
+            new = (
+                WantedLoad(schema=schema, name=name, at=request.at, asked=True, from_topic=request.from_topic)
+                for schema, name in request.tables
+            )
+            return msgspec.structs.replace(progress, wanted=(*left, *new), refused=refused)
         case Resume():
             return _changed(progress, request.tables, is_quarantined, _lifted)
         case Clear():
@@ -92,7 +98,8 @@ def has_diverged(table: TableState) -> bool:
 
 def words(request: Request) -> str:
     """A request for the log and for ``status``."""
-    return f"{request.__struct_config__.tag} {', '.join('.'.join(name) for name in request.tables)}"
+    source = " from the topics" if isinstance(request, Rebuild) and request.from_topic else ""
+    return f"{request.__struct_config__.tag} {', '.join('.'.join(name) for name in request.tables)}{source}"
 
 
 def _changed(

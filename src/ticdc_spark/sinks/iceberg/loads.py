@@ -13,6 +13,9 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
+from ticdc_spark.changes.columns import OP
+from ticdc_spark.changes.net import rows_left
+from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.config.values import WriterName
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
@@ -22,6 +25,7 @@ from ticdc_spark.sinks.iceberg.files.data_files import DataFiles, WrittenFile, w
 from ticdc_spark.sinks.iceberg.files.storage import Closed
 from ticdc_spark.sinks.iceberg.java import to_dict, to_snapshot
 from ticdc_spark.sinks.iceberg.rows.content_files import data_file
+from ticdc_spark.sinks.iceberg.rows.direct import tasks_for
 from ticdc_spark.sinks.iceberg.rows.spark_writer import SUMMARY, append_after
 from ticdc_spark.sinks.iceberg.rows.target import layout
 from ticdc_spark.sinks.iceberg.stamps import append_stamp
@@ -75,14 +79,7 @@ class IcebergLoads:
         note: Callable[[int, int], LoadNote],
     ) -> LoadNote:
         with faults(f"rows of {table} cannot be gathered"), self._catalog.session() as session:
-            loaded = self._catalog.load_table(table)
-            properties = to_dict(self._catalog.iceberg, loaded.properties())
-            fields = self._tables.allow_null(table, loaded, columns)
-            files = (
-                layout(self._catalog, loaded, properties, fields)
-                if self._writer == "python"
-                else Closed("[job] writer")
-            )
+            loaded, files = self._opened(table, columns)
             zeros = session.sparkContext.accumulator(0)
             numbers = session.range(0, parts, 1, parts)
             if isinstance(files, Closed):
@@ -94,14 +91,49 @@ class IcebergLoads:
             else:
                 task = chain(read(zeros), _write(columns, files))
                 rows = numbers.mapInArrow(task, _FILE_DDL).collect()
-                written = [msgspec.msgpack.decode(row["written"], type=WrittenFile) for row in rows]
-                append, count = self._after(loaded), sum(file.rows for file in written)
-                for file in written:
-                    append.addFile(data_file(self._catalog, loaded, files, file))
-            new = note(count, zeros.value)
-            self._catalog.fence()
-            _noted(append, new).commit()
-            return new
+                append, count = self._with_files(loaded, files, (bytes(row["written"]) for row in rows))
+            return self._commit(append, note(count, zeros.value))
+
+    def load_changes(self, table: TableName, changes: TypedChanges, note: Callable[[int, int], LoadNote]) -> LoadNote:
+        columns, size = changes.columns, changes.size
+        with faults(f"rows of {table} cannot be gathered"), self._catalog.session() as session:
+            loaded, files = self._opened(table, columns)
+            cores = session.sparkContext.defaultParallelism
+            number = Closed("Spark's source") if size is None else tasks_for(changes, size, cores)
+            if isinstance(files, Closed) or isinstance(number, Closed):
+                unsure = msgspec.structs.replace(note(0, 0), settles=-1)
+                with changes.dataframe(session) as net:
+                    rows = net.where(sf.col(OP) != "d").select(*(quote(column.name) for column in columns))
+                    loaded, count = self._append(session, loaded, table, rows, columns, unsure)
+                append = self._after(loaded)
+            else:
+                parts = changes.write(
+                    chain(rows_left([column.name for column in columns]), _write(columns, files)), tasks=number
+                )
+                append, count = self._with_files(loaded, files, parts)
+            return self._commit(append, note(count, changes.counts.zero_dates))
+
+    def _opened(self, table: TableName, columns: Sequence[LakeColumn]) -> tuple[Any, DataFiles | Closed]:
+        """A table whose columns may be NULL, and how its files are written."""
+        loaded = self._catalog.load_table(table)
+        properties = to_dict(self._catalog.iceberg, loaded.properties())
+        fields = self._tables.allow_null(table, loaded, columns)
+        if self._writer != "python":
+            return loaded, Closed("[job] writer")
+        return loaded, layout(self._catalog, loaded, properties, fields)
+
+    def _with_files(self, loaded: Any, files: DataFiles, parts: Iterable[bytes]) -> tuple[Any, int]:
+        """An append of files, as tasks of ``_write`` gave them; and how many rows they have."""
+        written = [msgspec.msgpack.decode(part, type=WrittenFile) for part in parts]
+        append = self._after(loaded)
+        for file in written:
+            append.addFile(data_file(self._catalog, loaded, files, file))
+        return append, sum(file.rows for file in written)
+
+    def _commit(self, append: Any, note: LoadNote) -> LoadNote:
+        self._catalog.fence()
+        _noted(append, note).commit()
+        return note
 
     def _after(self, loaded: Any) -> Any:
         """An append to the branch, refused where another owner has written to it since the table was loaded."""

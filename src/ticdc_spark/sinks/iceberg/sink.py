@@ -152,6 +152,9 @@ class IcebergSink:
     ) -> LoadNote:
         return self.loads.load(table, columns, read, parts, note)
 
+    def load_changes(self, table: TableName, changes: TypedChanges, note: Callable[[int, int], LoadNote]) -> LoadNote:
+        return self.loads.load_changes(table, changes, note)
+
     def finish_load(self, table: TableName, stamp: Stamp) -> None:
         self.loads.finish_load(table, stamp)
 

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 
 from ticdc_spark import failpoints
 from ticdc_spark.changes.columns import ALWAYS, OP, TIES
+from ticdc_spark.changes.net import rows_left
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.clients.mysql import quoted
 from ticdc_spark.errors import DecisionNeeded, MessageError, SinkFault
@@ -62,12 +63,11 @@ class MysqlRows:
         is_only = self._tables.with_key(table, columns)
         place = self._new_stage(columns)
         names = [column.name for column in columns]
-        tasks = 1
-        if not (changes.size is None or changes.raw.is_here) and changes.can_spread:
-            tasks = max(1, min(_MOST_TASKS, changes.size // _TASK_BYTES))
         change = Change(table, (), stamp, (place,))
         try:
-            done = changes.write(stage(self._client.options, place, [*names, OP, TIES, ALWAYS]), tasks=tasks)
+            done = changes.write(
+                stage(self._client.options, place, [*names, OP, TIES, ALWAYS]), tasks=_tasks_for(changes)
+            )
         except BaseException:
             self._tables.discard([change])
             raise
@@ -168,21 +168,34 @@ class MysqlRows:
         place, names = self._new_stage(columns), [column.name for column in columns]
         try:
             staged, zeros = self._gather(place, names, read, parts)
-            new, listed = note(staged.rows, zeros), ", ".join(map(quoted, names))
-            verb = "REPLACE" if self._tables.with_key(gathered(table), columns) else "INSERT"
-            with self._client.transaction() as cursor:
-                self._tables.fenced(cursor, self._job)
-                if staged.rows:
-                    taken = f"SELECT {listed} FROM {place} WHERE {staged.counts}"
-                    cursor.execute(f"{verb} INTO {sql_name(gathered(table))} ({listed}) {taken}")
-                cursor.execute(
-                    f"UPDATE `{OURS}`.`loads` SET `note` = %s WHERE `db` = %s AND `name` = %s",
-                    (msgspec.json.encode(new).decode(), *table),
-                )
-                failpoints.point("gather")
-            return new
+            return self._take(table, columns, staged, note(staged.rows, zeros))
         finally:
             self._client.run(f"DROP TABLE IF EXISTS {place}")
+
+    def load_changes(self, table: TableName, changes: TypedChanges, note: Callable[[int, int], LoadNote]) -> LoadNote:
+        place, names = self._new_stage(changes.columns), [column.name for column in changes.columns]
+        try:
+            what = chain(rows_left(names), stage(self._client.options, place, names))
+            staged = Staged(place).with_answers(changes.write(what, tasks=_tasks_for(changes)))
+            return self._take(table, changes.columns, staged, note(staged.rows, changes.counts.zero_dates))
+        finally:
+            self._client.run(f"DROP TABLE IF EXISTS {place}")
+
+    def _take(self, table: TableName, columns: Sequence[LakeColumn], staged: Staged, note: LoadNote) -> LoadNote:
+        """Bring staged rows to those that were gathered, with the note."""
+        listed = ", ".join(quoted(column.name) for column in columns)
+        verb = "REPLACE" if self._tables.with_key(gathered(table), columns) else "INSERT"
+        with self._client.transaction() as cursor:
+            self._tables.fenced(cursor, self._job)
+            if staged.rows:
+                taken = f"SELECT {listed} FROM {staged.place} WHERE {staged.counts}"
+                cursor.execute(f"{verb} INTO {sql_name(gathered(table))} ({listed}) {taken}")
+            cursor.execute(
+                f"UPDATE `{OURS}`.`loads` SET `note` = %s WHERE `db` = %s AND `name` = %s",
+                (msgspec.json.encode(note).decode(), *table),
+            )
+            failpoints.point("gather")
+        return note
 
     def _gather(self, place: str, names: Sequence[str], read: ReadParts, parts: int) -> tuple[Staged, int]:
         """Stage the rows of all parts; gives also how many dates became NULL."""
@@ -208,6 +221,12 @@ class MysqlRows:
             raise SinkFault(f"what was gathered for {shown(table)} is gone: read it again")
         self._tables.swap(table, sql_name(gathered(table)), token, stamp)
         self._client.run(f"DELETE FROM `{OURS}`.`loads` WHERE `db` = %s AND `name` = %s", *table)
+
+
+def _tasks_for(changes: TypedChanges) -> int:
+    if changes.size is None or changes.raw.is_here or not changes.can_spread:
+        return 1
+    return max(1, min(_MOST_TASKS, changes.size // _TASK_BYTES))
 
 
 class _Counted:

@@ -158,6 +158,9 @@ class MysqlSink:
     ) -> LoadNote:
         return self.rows.load(self._here(table), columns, read, parts, note)
 
+    def load_changes(self, table: TableName, changes: TypedChanges, note: Callable[[int, int], LoadNote]) -> LoadNote:
+        return self.rows.load_changes(self._here(table), changes, note)
+
     def finish_load(self, table: TableName, stamp: Stamp) -> None:
         self.rows.finish_load(self._here(table), stamp)
 

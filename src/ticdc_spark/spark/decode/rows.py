@@ -54,7 +54,7 @@ def read_rows(plan: ReadPlan, zeros: Counter | None = None) -> ArrowTask:
         upstream = None if plan.upstream is None else Upstream(plan.upstream)
         converters = [to_arrow(column, plan.lake) for column in plan.columns]
         for batch in batches:
-            keys = batch.column("schema_key")
+            keys = _keys(plan, batch)
             found = pc.unique(keys).to_pylist()
             for key in found:
                 version = versions.get(key)
@@ -69,6 +69,15 @@ def read_rows(plan: ReadPlan, zeros: Counter | None = None) -> ArrowTask:
             upstream.close()
 
     return in_worker(run)
+
+
+def _keys(plan: ReadPlan, batch: pa.RecordBatch) -> pa.Array:
+    """The schema key by which each row is read."""
+    sent, stamps = batch.column("schema_key"), batch.column("commit_ts")
+    keys = sent
+    for above, key in plan.valid:
+        keys = pc.if_else(pc.and_(pc.equal(sent, ""), pc.greater(stamps, above)), key, keys)
+    return keys
 
 
 def _typed(

@@ -34,6 +34,9 @@ class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
     protocol: str
     tables: dict[str, Table]
     """Schema key to the version of the table that reads the images with that key."""
+    valid: tuple[tuple[int, str], ...] = ()
+    """For rows that name no schema: (commit_ts, schema key), ascending; above the commit_ts they are read by that key.
+    """
     columns: tuple[LakeColumn, ...]
     """The lake's columns to fill, keys marked."""
     options: ReadOptions

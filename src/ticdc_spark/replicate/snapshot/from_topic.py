@@ -1,0 +1,300 @@
+"""Tables read again from the job's own topics: what began with a CREATE or TRUNCATE that they still have.
+
+Between two batches a table waits at what the job has applied, its base. All its rows since it was empty, up to
+the base, are gathered beside it, of each key the last one, and become the table in one commit. Then it goes on with
+the feed. A death in between leaves the table as it was, and the next process begins again.
+"""
+
+import logging
+from collections.abc import Callable
+
+import msgspec
+
+from ticdc_spark import failpoints
+from ticdc_spark.changes.scan import ScanPlan
+from ticdc_spark.changes.topic import TopicRows
+from ticdc_spark.changes.typed import TypedChanges
+from ticdc_spark.config.job import Job
+from ticdc_spark.errors import DecisionNeeded, SourceChanged
+from ticdc_spark.model import Offsets, Table, TableName
+from ticdc_spark.mysql import default_value, handle_key
+from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
+from ticdc_spark.replicate.apply.rows import vanished
+from ticdc_spark.replicate.plan.evolution import Evolution, evolution
+from ticdc_spark.replicate.plan.offsets import known_offsets
+from ticdc_spark.replicate.plan.pending import bounded
+from ticdc_spark.replicate.plan.spelling import scan_names
+from ticdc_spark.replicate.scanning import opening_of, scan
+from ticdc_spark.replicate.snapshot.loader import Outcome
+from ticdc_spark.replicate.snapshot.steps import as_known, begin, bring_in, give_up, states_of, with_states
+from ticdc_spark.replicate.snapshot.topic_history import (
+    Altered,
+    Found,
+    History,
+    NotInTopics,
+    history_of,
+    nothing_found,
+    with_read,
+)
+from ticdc_spark.replicate.snapshot.wanted import without, without_passed
+from ticdc_spark.replicate.state.conditions import diverged
+from ticdc_spark.replicate.state.progress import Load, Progress, Refused, TableState, WantedLoad
+from ticdc_spark.replicate.unread import topics_of
+from ticdc_spark.sinks.base import Sink
+from ticdc_spark.sinks.loads_base import LoadNote
+from ticdc_spark.sinks.mark import NO_MARK
+from ticdc_spark.spark.decode.control import ControlEvent
+from ticdc_spark.spark.sources.base import Source
+from ticdc_spark.spark.tasks import UNREADABLE, UnreadableRows
+from ticdc_spark.spark.types import LakeColumn
+
+log = logging.getLogger(__name__)
+Save = Callable[[Progress], None]
+
+
+class TopicReads:
+    """The reads of one job from its own topics; nothing is remembered between calls."""
+
+    def __init__(
+        self, job: Job, source: Source, sink: Sink, rows: TopicRows, batch: Callable[[Progress], Batch]
+    ) -> None:
+        """``batch``: what a commit to a table needs, for a progress."""
+        self.job, self.source, self.sink, self.rows, self.batch = job, source, sink, rows, batch
+
+    @staticmethod
+    def wants(progress: Progress) -> bool:
+        """Whether there is a table to read."""
+        reading = any(table.load is not None and table.load.began for table in progress.tables)
+        return reading or any(one.from_topic for one in progress.wanted)
+
+    def step(self, progress: Progress, save: Save) -> Outcome:
+        """Read one table that waits for it; ``save`` stores the progress.
+
+        Raises: DecisionNeeded where a table is not in the lake and cannot be read; SinkFault, SourceFault
+        """
+        for table in progress.tables:
+            if table.load is not None and table.load.began:
+                self._finish(progress, table, None, save)
+                return "worked"
+        wanted = [one for one in progress.wanted if one.from_topic]
+        for one in wanted:
+            if self._begin(progress, one, save):
+                return "worked"
+        return "waits" if wanted else "idle"
+
+    def _begin(self, progress: Progress, wanted: WantedLoad, save: Save) -> bool:
+        """Returns: whether something was done; else the table is to wait."""
+        name, base = (wanted.schema, wanted.name), progress.applied
+        if progress.mode == "arrival" or not self.sink.capabilities.full_reads:
+            lacks = (
+                "watermarks, and the job is in mode arrival" if progress.mode == "arrival" else "another kind of sink"
+            )
+            save(_with_refused(progress, name, f"that needs {lacks}"))
+            return True
+        work = self._work(progress)
+        state = work.state(name) or TableState(schema=name[0], name=name[1])
+        behind = any((one.schema, one.name) == name for one in progress.catching_up)
+        if not base or behind or work.mark(name)[0] > base:
+            return False
+        try:
+            history = self._history(work, progress, state, base)
+            table = as_known(history.table, state, work)
+            _stop_if_not_folded(work.batch, history, table)
+        except NotInTopics as why:
+            self._refuse(progress, work, name, str(why), save)
+            return True
+        token = f"{progress.generation}.{progress.batch}.{base}.{work.mark(name)[1]}"
+        log.info("`%s`.`%s`: it is read from its topics, from %d to %d", *name, history.start, base)
+        state = msgspec.structs.replace(state, ddl_ts=max(state.ddl_ts, history.last_ddl))
+        # Given up, one that was not in the lake has no rows.
+        gone = work.mark(name) == NO_MARK
+        work.put(diverged(state, history.start, "it was not in the lake, and could not be read") if gone else state)
+        begin(work, name, table, Load(base=base, token=token, exact=True, began=history.start))
+        progress = without_passed(without(with_states(progress, work), {name}), {name: base})
+        save(progress)
+        self._finish(progress, states_of(progress)[name], history, save)
+        return True
+
+    def _finish(self, progress: Progress, promised: TableState, history: History | None, save: Save) -> None:
+        """Gather a table, and bring it in. ``history``: where it was read just now."""
+        name, work = (promised.schema, promised.name), self._work(progress)
+        state = work.state(name)
+        if state is not None and state.load is not None:
+            if work.mark(name) == NO_MARK:
+                raise DecisionNeeded(vanished(self.job, name))
+            load, note = state.load, self.sink.load_note(name)
+            if note is None or note.token != load.token:
+                note = LoadNote(token=load.token)
+                self.sink.begin_load(name, note)
+            why = ""
+            try:
+                if not note.done:
+                    history = history or self._history(work, progress, state, load.base)
+                    if history.start != load.began:
+                        raise NotInTopics(f"it began at {load.began}, and by its topics now at {history.start}")
+                    note = self._gather(work, state, history, note)
+                    failpoints.point("gather")
+            except UnreadableRows as error:
+                why = f"a row cannot be read: {str(error).removeprefix(f'{UNREADABLE}: ')}"
+            except (NotInTopics, SourceChanged) as error:
+                why = str(error)
+            if why:
+                self._refuse(progress, work, name, why, save)
+                return
+            bring_in(work, name, note)
+            log.info("`%s`.`%s`: %d rows are read from its topics and brought in", *name, note.rows)
+            zeros, rows = progress.zero_dates + note.zero_dates, progress.rows + note.rows
+            progress = msgspec.structs.replace(progress, zero_dates=zeros, rows=rows)
+        # else it was brought in before a restart
+        save(_without_notes(with_states(progress, work, self.sink), name, promised))
+
+    def _work(self, progress: Progress) -> TimelineWork:
+        return TimelineWork(batch=self.batch(progress), promised=states_of(progress))
+
+    def _refuse(self, progress: Progress, work: TimelineWork, name: TableName, why: str, save: Save) -> None:
+        """Let a table go on as it was, and note why. Raises: DecisionNeeded where it is not in the lake"""
+        state = work.state(name)
+        text = f"`{name[0]}`.`{name[1]}` cannot be read from its topics: {why}"
+        if work.mark(name) == NO_MARK and state is not None and not state.dropped:
+            raise DecisionNeeded(
+                f"{text}. It is not in the lake any more. Name a database or a dump under [snapshot], and run "
+                f"`ticdc-spark rebuild {self.job.file.name} {name[0]}.{name[1]}`"
+            )
+        log.warning("%s; the table does not change", text)
+        if state is not None and state.load is not None and state.load.began:
+            give_up(work, name)
+            progress = with_states(progress, work)
+        save(_with_refused(progress, name, why))
+
+    def _history(self, work: TimelineWork, progress: Progress, state: TableState, base: int) -> History:
+        """Raises: NotInTopics, SourceFault"""
+        if work.batch.registry is not None:
+            raise NotInTopics(f"{work.batch.protocol} is not supported: its schemas are in a registry")
+        name = (state.schema, state.name)
+        return history_of(self._found(progress, state, topics_of(progress).get(name, set())), state, base)
+
+    def _found(self, progress: Progress, state: TableState, waiting: set[str]) -> Found:
+        """Everything of a table in its topics, up to where the job has read them. Raises: NotInTopics, SourceFault"""
+        topics = {*state.topics, *waiting} or {one.topic for one in progress.partitions}
+        ends = {place: end for place, end in known_offsets(progress).items() if place[0] in topics}
+        beginning = self.source.beginning_offsets()
+        for topic in sorted(topics - {topic for topic, _ in beginning.keys() & ends.keys()}):
+            raise NotInTopics(f"the job does not read topic {topic} any more, from which rows of it came")
+        starts = {place: min(beginning.get(place, end), end) for place, end in ends.items()}
+        found = nothing_found((state.schema, state.name), starts)
+        while any(starts[place] < end for place, end in ends.items()):
+            cut = self.source.cap(starts, ends, self.job.batch_rows, self.job.batch_bytes)
+            found = with_read(found, self._scanned(progress, starts, cut))
+            starts = cut
+        return found
+
+    def _scanned(self, progress: Progress, starts: Offsets, ends: Offsets) -> list[ControlEvent]:
+        opening = opening_of(self.job, progress.protocol, "watermark", None)
+        opening = msgspec.structs.replace(opening, left_out=progress.left_out)
+        plan = ScanPlan(opening=opening, names=scan_names(progress))
+        count = sum(end - starts[place] for place, end in ends.items())
+        return scan(plan, progress, None, lambda plan: self.rows.scan(plan, starts, ends, count)).controls
+
+    def _gather(self, work: TimelineWork, state: TableState, history: History, before: LoadNote) -> LoadNote:
+        """Gather the rows of a table. Raises: UnreadableRows, SourceChanged, SinkFault, SourceFault"""
+        assert state.table is not None, "its read is under way"
+        assert state.load is not None, "its read is under way"
+        name, batch, columns = (state.schema, state.name), work.batch, work.batch.columns(state.table)
+        rows = bounded(history.rows)
+        inserts, count = sum(one.inserts for one in rows), sum(one.rows for one in rows)
+        tables, valid = _versions(history)
+        changes = TypedChanges(
+            raw=batch.rows.raw(batch.waiting(name, rows, history.start, state.load.base)),
+            plan=msgspec.structs.replace(batch.read_plan(tables, columns), valid=valid, expects="all"),
+            inserts=inserts,
+            others=count - inserts,
+            share=1.0,
+            scanned=history.counted,
+        )
+
+        def note(rows: int, zeros: int) -> LoadNote:
+            return msgspec.structs.replace(before, rows=rows, zero_dates=zeros, done=True)
+
+        return self.sink.load_changes(name, changes, note)
+
+
+def _versions(history: History) -> tuple[dict[str, Table], tuple[tuple[int, str], ...]]:
+    """The schemas that read rows, by key; and which are valid above which commit_ts, for rows that name none."""
+    tables = [(history.start, history.first), *((one.ts, one.alter.table) for one in history.altered)]
+    valid = {f"since {ts}": table for ts, table in tables}
+    return {**history.schemas, **valid}, tuple((ts, f"since {ts}") for ts, _ in tables)
+
+
+def _stop_if_not_folded(batch: Batch, history: History, table: Table) -> None:
+    """Make sure that each row may be read into the columns of ``table``, as the table is at the base, whichever DDLs
+    came after the row: these have added columns with a constant, and dropped others. Raises: NotInTopics"""
+    before = batch.columns(history.first)
+    if not handle_key(table):
+        raise NotInTopics("it has no key")
+    added: dict[str, LakeColumn] = {}
+    gone: set[str] = set()
+    for one in history.altered:
+        after = batch.columns(one.alter.table)
+        had, has = ({column.source.casefold(): column for column in columns} for columns in (before, after))
+        new = {folded: column for folded, column in has.items() if folded not in had}
+        again = [column.source for folded, column in new.items() if folded in gone]
+        why = _why_not_folded(one, _evolved(batch, one, before, after), before, after)
+        if again and not why:
+            why = f"it adds column `{again[0]}`, which was dropped before"
+        if why:
+            raise NotInTopics(f"the DDL at {one.ts} changes rows that were there: {why}: {one.query}")
+        added |= new
+        gone |= had.keys() - has.keys()
+        before = after
+    for column in batch.columns(table):
+        then = added.get(column.source.casefold())
+        if then is not None and default_value(then.column) != default_value(column.column):
+            raise NotInTopics(f"the default of column `{column.source}` has changed since the column was added")
+
+
+def _evolved(batch: Batch, one: Altered, before: tuple[LakeColumn, ...], after: tuple[LakeColumn, ...]) -> Evolution:
+    held = batch.sink.names.held
+    return evolution(
+        {column.name: column.type.name for column in before},
+        after,
+        {held(old): held(new) for old, new in one.alter.renames.items()},
+        batch.sink.types,
+        old=before,
+        session=batch.session_zone,
+        local_defaults=batch.local_defaults(inferred=False),
+        computed=one.alter.computed,
+    )
+
+
+def _why_not_folded(
+    one: Altered, evolved: Evolution, before: tuple[LakeColumn, ...], after: tuple[LakeColumn, ...]
+) -> str:
+    """Why rows from before an ALTER may not be read as those after it; ``""``: they may."""
+    if evolved.changes.rename:
+        return f"it renames column `{evolved.changes.rename[0][0]}`"
+    typed = [*(one.column.source for one in evolved.rewrites), *(one.source for one in evolved.changes.promote)]
+    if typed:
+        return f"it changes the type of column `{typed[0]}`"
+    if one.alter.replaced:
+        return f"it drops and adds column `{one.alter.replaced[0]}`"
+    if evolved.inexact:
+        return evolved.inexact[0]
+    if {column.source for column in before if column.key} != {column.source for column in after if column.key}:
+        return "it changes the key"
+    return ""
+
+
+def _with_refused(progress: Progress, name: TableName, why: str) -> Progress:
+    """The progress without a request, and with what became of it."""
+    others = tuple(one for one in progress.refused if (one.schema, one.name) != name)
+    refused = (*others, Refused(schema=name[0], name=name[1], why=why))
+    return msgspec.structs.replace(without(progress, {name}), refused=refused)
+
+
+def _without_notes(progress: Progress, name: TableName, read: TableState) -> Progress:
+    """The progress without what was noted as missing in a table that was read since. ``read``: with its read."""
+    assert read.load is not None, "it was under way"
+    base = read.load.base
+    unread = tuple(one for one in progress.unread if (one.schema, one.name) != name or one.until > base)
+    skipped = tuple(one for one in progress.skipped if (one.schema, one.name) != name or one.commit_ts > base)
+    return msgspec.structs.replace(progress, unread=unread, skipped=skipped)
