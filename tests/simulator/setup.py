@@ -90,7 +90,7 @@ def job_of(setup: JobSetup, folder: Path) -> Job:
         sink=IcebergConfig(warehouse=str(folder / "lake")),
         schema=SchemaFiles(file=files),
         snapshot=SnapshotKeys(upstream="mysql://source", parallelism=2, chunk_rows=2) if setup.snapshot else None,
-        mode="watermark" if WIRES[setup.protocol].name in ("canal-json", "debezium") else None,
+        mode="watermark" if WIRES[setup.protocol].name == "canal-json" else None,
         source_timezone=setup.source_timezone,
         idle_partition_timeout=IDLE_TIMEOUT,
         schema_timeout=SCHEMA_TIMEOUT,

@@ -57,7 +57,7 @@ def _canal(zone: str) -> Encoder:
 
 
 def _debezium(_zone: str) -> Encoder:
-    config = debezium_encode.DebeziumConfig(enable_tidb_extension=True, debezium_disable_schema=True, build_ts=_no_time)
+    config = debezium_encode.DebeziumConfig(enable_tidb_extension=True, build_ts=_no_time)
     return debezium_encode.encoder(config)
 
 
