@@ -9,9 +9,10 @@ import pytest
 
 from ticdc_spark.errors import DecisionNeeded, LeaseHeld, SinkFault
 from ticdc_spark.replicate.state.owner import this_process
-from ticdc_spark.replicate.state.progress import PartitionState, Plan, Progress, TableState
+from ticdc_spark.replicate.state.progress import PartitionState, Plan, Progress
 from ticdc_spark.replicate.state.requests import Clear, Rebuild, Resume, take
 from ticdc_spark.replicate.state.store import JobStore, acquire, ask, read_state, take_over
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.state import NOTHING, Parts, StateMoved, StateRow, StateStore, StoredState
 
 T = ("shop", "t")

@@ -18,8 +18,8 @@ from ticdc_spark.replicate.state.progress import (
     Progress,
     QueuedDdl,
     Status,
-    TableState,
 )
+from ticdc_spark.replicate.state.table import TableState
 
 NOW = 1_795_000_000.0
 TSO = int((NOW - 100) * 1000) << 18

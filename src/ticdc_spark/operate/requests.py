@@ -11,9 +11,10 @@ from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import UsageError
 from ticdc_spark.operate.status import job_status
 from ticdc_spark.replicate.plan.spelling import by_source
-from ticdc_spark.replicate.state.progress import Progress, TableState
+from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.requests import Clear, Rebuild, Request, Resume, has_diverged, is_quarantined
 from ticdc_spark.replicate.state.store import ask, read_state
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.state import StateStore
 from ticdc_spark.sinks.states import open_state
 

@@ -8,9 +8,9 @@ import msgspec
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.plan.names import tables_of
-from ticdc_spark.replicate.state.conditions import is_without_rows
 from ticdc_spark.replicate.state.notes import CatchUp
-from ticdc_spark.replicate.state.progress import Progress, TableState
+from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.table import TableState, is_without_rows
 
 Condition: TypeAlias = Literal[
     "clean", "unverified", "diverged", "quarantined", "snapshot", "skipped", "dropped", "kept"
@@ -62,7 +62,7 @@ def tables_status(progress: Progress) -> tuple[TableStatus, ...]:
     }
     known = [
         table_status(
-            table if name not in queued or table.kept else msgspec.structs.replace(table, dropped=False),
+            table if name not in queued or table.is_kept else msgspec.structs.replace(table, dropped=False),
             waiting.pop(name, 0),
             behind=behind.get(name),
             replaced=name in queued,
@@ -116,7 +116,7 @@ _UNCERTAIN = "its columns are those of `[schema] file`, or of a table that may l
 
 def _why_unverified(table: TableState) -> str:
     why = _UNVERIFIED[table.origin]
-    if not table.misshapen or table.origin == "adopted":
+    if not table.has_unsure_columns or table.origin == "adopted":
         return why
     return _UNCERTAIN if table.emptied else f"{_UNCERTAIN}; {why}"
 
@@ -136,7 +136,7 @@ def _gathered(table: TableState) -> str:
 
 
 def _diverged(table: TableState) -> tuple[Condition, str]:
-    assert table.diverged_since is not None, "it has diverged"
+    assert table.has_diverged, "it has diverged"
     if is_without_rows(table):
         return "skipped", redact(table.diverged_why)
     why = f": {redact(table.diverged_why)}" if table.diverged_why else ""
@@ -152,12 +152,12 @@ def table_status(
     detail, rebuild = "", False
     if table.quarantined is not None:
         condition, detail, rebuild = "quarantined", redact(table.quarantined), True
-    elif table.diverged_since is not None:
+    elif table.has_diverged:
         condition, detail = _diverged(table)
         rebuild = condition == "diverged"
-    elif table.kept:
+    elif table.is_kept:
         condition, detail = "kept", _KEPT_AND_REPLACED if replaced else _KEPT
-    elif table.dropped:
+    elif table.is_gone:
         condition = "dropped"
     elif table.load is not None:
         condition, detail = "snapshot", _gathered(table)
@@ -167,9 +167,9 @@ def table_status(
         detail += "" if behind is None else f"; {behind}"
     elif behind is not None:
         detail = behind
-    elif table.clean and table.origin == "snapshot" and not table.topics:
+    elif table.is_clean and table.origin == "snapshot" and not table.topics:
         detail = "it was read in full, and no message of it has come since: does the changefeed send it?"
-    elif table.clean:
+    elif table.is_clean:
         condition = "clean"
     elif table.cleared is not None:
         detail = f"it had diverged since {table.cleared}, which a person has looked at and cleared"

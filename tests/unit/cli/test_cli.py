@@ -24,7 +24,8 @@ from ticdc_spark.cli.signals import SAME_SIGNAL_SECONDS, stoppable
 from ticdc_spark.config.durations import duration
 from ticdc_spark.mysql.tso_time import LARGEST, lag, seconds, utc
 from ticdc_spark.replicate.report import BatchReport, Summary
-from ticdc_spark.replicate.state.progress import Hold, PendingRows, Progress, TableState
+from ticdc_spark.replicate.state.progress import Hold, PendingRows, Progress
+from ticdc_spark.replicate.state.table import TableState
 
 TSO = 462_354_011_751_161_858
 PROGRESS = Progress(

@@ -10,8 +10,9 @@ from click.testing import CliRunner
 from tests.support.job_state import owned, put, read
 from ticdc_spark.cli import main
 from ticdc_spark.replicate.run.heart import Heart
-from ticdc_spark.replicate.state.progress import Progress, TableState, WantedLoad
+from ticdc_spark.replicate.state.progress import Progress, WantedLoad
 from ticdc_spark.replicate.state.requests import take
+from ticdc_spark.replicate.state.table import TableState
 
 JOB = """
 [job]

@@ -21,8 +21,9 @@ from ticdc_spark.operate.status import JobStatus, describe, job_status
 from ticdc_spark.replicate.state.notes import CatchUp
 from ticdc_spark.replicate.state.owner import this_process
 from ticdc_spark.replicate.state.processes import Process
-from ticdc_spark.replicate.state.progress import Hold, Progress, TableState
+from ticdc_spark.replicate.state.progress import Hold, Progress
 from ticdc_spark.replicate.state.store import take_over
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.state import StateRow
 
 

@@ -13,8 +13,9 @@ from tests.support.changefeed import SCHEMA
 from tests.support.shop import Shop, after_every_death
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.protocols.base import Encoded
-from ticdc_spark.replicate.state.progress import Progress, TableState
+from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.requests import Clear, Rebuild, Request, Resume, folded
+from ticdc_spark.replicate.state.table import TableState
 
 T = (SCHEMA, "t")
 REQUESTS: tuple[Request, ...] = (Rebuild(tables=(T,), at=7), Resume(tables=(T,)), Clear(tables=(T,)))

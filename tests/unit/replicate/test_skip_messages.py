@@ -20,8 +20,8 @@ from ticdc_spark.config.values import MessagePlace, skip_messages_line
 from ticdc_spark.errors import RejectedMessage, UsageError
 from ticdc_spark.model import Bootstrap, Change, Message, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.operate.requests import diverged
-from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.replicate.state.requests import Clear
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.replicate.step import Steps
 
 OTHER = msgspec.structs.replace(USER, name="other", table_id=149)
@@ -210,7 +210,7 @@ def test_what_the_operator_cleared_wins_over_the_stamp_and_is_written_there(
     cleared(tmp_path, messages, lake, store)
     for _ in range(2):
         done = go(tmp_path, sent(*CLEAR, *more), lake, store, skip_messages=at(5))
-        assert (states(done)["user"].diverged_since, states(done)["user"].clean) == (None, False)
+        assert (states(done)["user"].diverged_since, states(done)["user"].is_clean) == (None, False)
     assert '"diverged_since":null' in about(lake, "user")
 
 

@@ -29,8 +29,8 @@ from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.schemas.inferred import follow
 from ticdc_spark.replicate.schemas.registered import restrict_columns
-from ticdc_spark.replicate.state.conditions import expected_columns
-from ticdc_spark.replicate.state.progress import PendingRows, TableState
+from ticdc_spark.replicate.state.progress import PendingRows
+from ticdc_spark.replicate.state.table import TableState, expected_columns
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.decode.versions import ReadPlan
 
@@ -153,7 +153,7 @@ def _prepared(
     work: TimelineWork, name: TableName, state: TableState, target: Table, mark: Mark, *, inferred: bool
 ) -> TableState:
     """Create the table, or give it the columns that it lacks, with marks before that of the rows."""
-    if work.mark(name) == NO_MARK and state.table is not None and not state.dropped:
+    if work.mark(name) == NO_MARK and state.table is not None and not state.is_gone:
         raise DecisionNeeded(vanished(work.batch.job, name))
     if state.table == target:
         return state

@@ -20,7 +20,8 @@ from ticdc_spark.replicate.letters import Letters
 from ticdc_spark.replicate.plan.evolution import SessionZone
 from ticdc_spark.replicate.plan.pending import range_of
 from ticdc_spark.replicate.schemas.registered import Registered
-from ticdc_spark.replicate.state.progress import PendingRows, TableState
+from ticdc_spark.replicate.state.progress import PendingRows
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.base import Sink, Stamp
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.decode.versions import ReadPlan

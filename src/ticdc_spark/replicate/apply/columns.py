@@ -13,8 +13,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.mysql import with_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.rejects import HiddenColumns
-from ticdc_spark.replicate.state.conditions import misshapen, with_unread_columns
-from ticdc_spark.replicate.state.progress import TableState
+from ticdc_spark.replicate.state.table import TableState, misshapen, with_unread_columns
 from ticdc_spark.sinks.base import ColumnChanges, Sink
 from ticdc_spark.spark.types import LakeColumn, LakeOptions
 

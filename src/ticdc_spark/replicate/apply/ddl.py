@@ -36,8 +36,7 @@ from ticdc_spark.replicate.plan.evolve import (
 )
 from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl
-from ticdc_spark.replicate.state.conditions import diverged, misshapen, with_ddl_during_read, with_unread_columns
-from ticdc_spark.replicate.state.progress import TableState
+from ticdc_spark.replicate.state.table import TableState, diverged, misshapen, with_ddl_during_read, with_unread_columns
 from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
@@ -114,7 +113,7 @@ def _apply_to_tables(
 
 def _drop_database(work: TimelineWork, schema: str, mark: Mark, ts: int) -> None:
     every = {**work.promised, **work.known}
-    for name in [name for name, state in every.items() if name[0] == schema and state and not state.dropped]:
+    for name in [name for name, state in every.items() if name[0] == schema and state and not state.is_gone]:
         state = work.state(name)
         if state is not None and (state.applied <= ts or work.mark(name) != NO_MARK):
             _drop(work, name, mark, ts)
@@ -147,15 +146,17 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
         if name in freed and work.mark(name) > ddl.mark:
             continue  # It is that one already.
         state = work.state(name) or TableState(schema=name[0], name=name[1])
-        if state.dropped and not state.kept and name in after:
+        if state.is_dropped and name in after:
             # The source has a table of this name again.
             state = TableState(schema=name[0], name=name[1], applied=state.applied, topics=state.topics)
         if OLD_VALUES in (work.batch.sink.columns(name) if work.mark(name) != NO_MARK else ()):
             _undo(work, state, ddl)
-        if not state.dropped or state.kept:
+        if not state.is_dropped:
             # A table that comes later under this name lacks what the DDL would have brought along.
             left = diverged(state, change.commit_ts, f"{key} left out: {change.query}")
-            work.put(msgspec.structs.replace(left, misshapen=state.misshapen or not _keeps_columns(ddl.action)))
+            work.put(
+                msgspec.structs.replace(left, misshapen=state.has_unsure_columns or not _keeps_columns(ddl.action))
+            )
         if name in freed:
             _keep(work, name, ddl.mark, change.commit_ts)
 
@@ -184,7 +185,7 @@ def _create(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: b
     now = work.mark(name)
     if now >= mark:
         return  # It was created before a restart; its stamp has what it has been through since.
-    if now != NO_MARK and before is not None and before.kept:
+    if now != NO_MARK and before is not None and before.is_kept:
         set_aside(work, name)
         now = NO_MARK
     new = TableState(
@@ -259,7 +260,7 @@ def _enter(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
     before, now = work.state(name), work.mark(name)
     if now >= mark:
         return
-    if now != NO_MARK and before is not None and before.kept:
+    if now != NO_MARK and before is not None and before.is_kept:
         set_aside(work, name)
         now = NO_MARK
     if now != NO_MARK:
@@ -278,7 +279,7 @@ def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain:
     if now >= mark:
         return
     if now == NO_MARK:
-        if state is None or state.table is None or state.dropped:
+        if state is None or state.table is None or state.is_gone:
             _create_missing(work, table, mark, ts, empty=True, certain=certain)
         else:  # gone: see alter
             work.put(msgspec.structs.replace(state, applied=ts, ddl_ts=ts))
@@ -286,7 +287,7 @@ def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain:
     held = state or TableState(schema=name[0], name=name[1])
     in_shape = _is_in_shape(work, held, table, certain=certain)
     # One that lacks a column goes by the columns that it has: it would count as dropped by somebody else.
-    known = table if held.table is None or (held.misshapen and in_shape) else held.table
+    known = table if held.table is None or (held.has_unsure_columns and in_shape) else held.table
     if work.batch.job.truncate_table == "keep":
         after = msgspec.structs.replace(held, table=known, applied=ts, ddl_ts=ts, clean=False, settles=0)
         work.commit(after, mark, mark[0], lambda stamp: work.batch.sink.stamp(name, stamp))
@@ -303,11 +304,11 @@ def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain:
 def _is_in_shape(work: TimelineWork, state: TableState, table: Table, *, certain: bool) -> bool:
     """Whether a table has the columns of the source: one that was there before the job, or that lacks a DDL, may have
     others. ``certain``: whether ``table`` is what the source has."""
-    if state.origin != "adopted" and not state.misshapen:
+    if state.origin != "adopted" and not state.has_unsure_columns:
         return True
     have = {name.casefold(): kind for name, kind in work.batch.sink.columns((state.schema, state.name)).items()}
     wanted = {column.name.casefold(): column.type.name for column in work.batch.columns(table)}
-    if state.misshapen:
+    if state.has_unsure_columns:
         return certain and have == wanted
     return have.keys() == wanted.keys()
 
@@ -364,7 +365,7 @@ def alter(
         step += 2
     state = work.state(new)
     if work.mark(new) == NO_MARK:
-        if state is None or state.table is None or (state.dropped and not state.kept):
+        if state is None or state.table is None or state.is_dropped:
             _create_missing(work, act.table, (at, step), ts, certain=act.certain)
         else:
             # A later DDL dropped or renamed it, before a restart: only what it was is known.

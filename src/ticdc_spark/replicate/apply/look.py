@@ -14,10 +14,9 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso_time
-from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.owner import beat_of, describe, lives
-from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.replicate.state.store import read_state
+from ticdc_spark.replicate.state.table import TableState, diverged
 from ticdc_spark.sinks.base import Sink, Stamp, TableFound
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
@@ -137,21 +136,21 @@ def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState
     ahead = max(stamp.mark[0], promise.applied)
     if promise.mark != stamp.mark:
         return msgspec.structs.replace(state, applied=ahead)
-    clean = state.clean and promise.clean
+    clean = state.is_clean and promise.is_clean
     if bool(promise.settles) != bool(state.settles):
         # One of the two has seen the table settle after its full read, and the other has not.
-        clean = state.clean if promise.settles else promise.clean
+        clean = state.is_clean if promise.settles else promise.is_clean
         state = msgspec.structs.replace(state, settles=0)
     return msgspec.structs.replace(
         state,
         applied=ahead,
         clean=clean,
-        origin=promise.origin if state.clean and not promise.clean else state.origin,
-        diverged_since=promise.diverged_since if promise.diverged_since is not None else state.diverged_since,
+        origin=promise.origin if state.is_clean and not promise.is_clean else state.origin,
+        diverged_since=promise.diverged_since if promise.has_diverged else state.diverged_since,
         diverged_why=promise.diverged_why or state.diverged_why,
-        misshapen=promise.misshapen or (state.misshapen and promise.cleared is None),
-        dropped=promise.dropped,
-        kept=promise.kept,
+        misshapen=promise.has_unsure_columns or (state.has_unsure_columns and promise.cleared is None),
+        dropped=promise.is_gone,
+        kept=promise.is_kept,
     )
 
 
@@ -160,7 +159,7 @@ def _cleared(state: TableState, promise: TableState | None) -> TableState:
     if promise is None or promise.cleared is None:
         return state
     state = msgspec.structs.replace(state, cleared=promise.cleared)
-    if promise.diverged_since is not None or state.diverged_since != promise.cleared:
+    if promise.has_diverged or state.diverged_since != promise.cleared:
         return state  # it has diverged anew
     return msgspec.structs.replace(state, diverged_since=None, diverged_why="")
 
@@ -177,7 +176,7 @@ def _where(name: TableName, stamp: Stamp) -> str:
 def _behind(where: str, stamp: Stamp, found: TableFound, promise: TableState | None) -> str:
     if found.rolled_back:
         return f"{where}: it was set back to an older snapshot"
-    if promise is not None and promise.mark > stamp.mark and not promise.dropped:
+    if promise is not None and promise.mark > stamp.mark and not promise.is_gone:
         return (
             f"{where}, behind {promise.mark[0]}, where the job left it: it was restored, or replaced by an older copy"
         )
@@ -186,7 +185,7 @@ def _behind(where: str, stamp: Stamp, found: TableFound, promise: TableState | N
 
 def _not_ours(sink: Sink, job: Job, name: TableName, promise: TableState | None, found: TableFound) -> Looked:
     stamp = found.stamp
-    was_ours = promise is not None and promise.table is not None and not promise.dropped
+    was_ours = promise is not None and promise.table is not None and not promise.is_gone
     if was_ours and stamp is None:
         message = (
             f"`{name[0]}`.`{name[1]}` is a table of this job, but what the job wrote into its metadata is gone: it was "

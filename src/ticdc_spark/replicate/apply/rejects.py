@@ -11,8 +11,7 @@ from ticdc_spark.config.values import MessagePlace, skip_messages_line
 from ticdc_spark.errors import EnvironmentFault, RejectedMessage
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.state.conditions import diverged
-from ticdc_spark.replicate.state.progress import TableState
+from ticdc_spark.replicate.state.table import TableState, diverged
 from ticdc_spark.spark.decode.control import Reject
 from ticdc_spark.spark.decode.odd_columns import odd_columns
 from ticdc_spark.spark.decode.rows import BadRow

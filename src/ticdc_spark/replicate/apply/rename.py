@@ -12,8 +12,7 @@ from ticdc_spark import failpoints
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.state.conditions import diverged, misshapen
-from ticdc_spark.replicate.state.progress import TableState
+from ticdc_spark.replicate.state.table import TableState, diverged, misshapen
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
 log = logging.getLogger(__name__)
@@ -35,7 +34,7 @@ def rename(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: i
         _forget_copy(work, old, mark)
     elif NO_MARK < work.mark(old) <= mark:  # beyond it: a later table stands under the old name
         _move(work, old, new, mark, ts)
-    elif taken is not None and taken.kept and NO_MARK < work.mark(new) < mark:
+    elif taken is not None and taken.is_kept and NO_MARK < work.mark(new) < mark:
         # The lake does not have the table that comes; the one that was kept under its name is another.
         set_aside(work, new)
         work.put(TableState(schema=new[0], name=new[1], applied=ts, dropped=True, topics=taken.topics))
@@ -50,10 +49,10 @@ def rename(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: i
         why = f"RENAME TABLE at {ts} gave this name to another table, which was `{old[0]}`.`{old[1]}` and is not here"
         log.warning("`%s`.`%s`: %s", *new, why)
         work.put(misshapen(state, ts, why))
-    elif work.mark(new) == NO_MARK and before is not None and before.table is not None and not before.dropped:
+    elif work.mark(new) == NO_MARK and before is not None and before.table is not None and not before.is_gone:
         # A later DDL dropped it, before a restart.
         work.put(msgspec.structs.replace(before, schema=new[0], name=new[1], applied=ts, was=_names(before, old)))
-    elif work.mark(new) == NO_MARK and before is not None and before.diverged_since is not None and not before.dropped:
+    elif work.mark(new) == NO_MARK and before is not None and before.has_diverged and not before.is_gone:
         # It is not there, and is known to lack something.
         work.put(msgspec.structs.replace(before, schema=new[0], name=new[1]))
     if work.mark(old) == NO_MARK:
@@ -81,7 +80,7 @@ def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: in
     state = work.state(old)
     assert state is not None, "a table of the lake has a state"
     there = work.state(new)
-    if work.mark(new) != NO_MARK and there is not None and there.kept:
+    if work.mark(new) != NO_MARK and there is not None and there.is_kept:
         set_aside(work, new)
     if work.mark(new) != NO_MARK:
         message = (
@@ -110,7 +109,7 @@ def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: in
 def passed_by(state: TableState | None, ts: int) -> str:
     """Why a table is another one than the source's that takes its name by a DDL which is older than one that gave up
     the name, and that was applied before it; ``""``: there is no such DDL."""
-    if state is None or not state.dropped or state.kept or state.ddl_ts <= ts:
+    if state is None or not state.is_dropped or state.ddl_ts <= ts:
         return ""
     return (
         f"it took this name at {ts}, which was read after the DDL at {state.ddl_ts} that gave up the name: the source "

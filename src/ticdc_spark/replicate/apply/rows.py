@@ -26,8 +26,8 @@ from ticdc_spark.replicate.apply.rejects import apply_readable, lacks
 from ticdc_spark.replicate.plan.timeline import ROWS_APPENDED, ROWS_MERGED, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.schemas.registered import restrict_columns
-from ticdc_spark.replicate.state.conditions import diverged, expected_columns
-from ticdc_spark.replicate.state.progress import PendingRows, TableState
+from ticdc_spark.replicate.state.progress import PendingRows
+from ticdc_spark.replicate.state.table import TableState, diverged, expected_columns
 from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.mark import NO_MARK
 
@@ -61,10 +61,10 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     if late:
         work.late_done[name] = upto
         # What a DROP or a RENAME took away does not come back under the old name.
-        gone = state.ddl_ts if mark == NO_MARK and state.dropped else 0
+        gone = state.ddl_ts if mark == NO_MARK and state.is_gone else 0
         above = max(state.emptied, gone, min(above, max(taken or 0, min(rows.min_ts for rows in late) - 1)))
     scan = batch.rows_since(state, above, upto) if late else batch.waiting(name, waiting, above, upto)
-    if state.dropped and (mark == NO_MARK or state.kept) and not batch.rows.has_rows(scan):
+    if state.is_gone and (mark == NO_MARK or state.is_kept) and not batch.rows.has_rows(scan):
         # What waits is of a later table of this name.
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
@@ -95,7 +95,7 @@ def _with_columns_of_rows(state: TableState, versions: Mapping[str, Table], abov
     that they were dropped."""
     newest = list(versions.values())[-1]
     assert state.table is not None, "the table was created"
-    if state.diverged_since is not None or (newest.version or 0) <= (state.table.version or 0):
+    if state.has_diverged or (newest.version or 0) <= (state.table.version or 0):
         return state
     lacking = _columns_lacking(state.table, newest)
     if not lacking:
@@ -120,7 +120,7 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
     late = [rows for rows in waiting if rows.late]
     assert state.table is not None, "the table was created"
     columns = batch.columns(state.table)
-    is_new = state.clean and not group.is_redo and not late and name not in batch.unread
+    is_new = state.is_clean and not group.is_redo and not late and name not in batch.unread
     """Whether a key that begins with an insert has no row in the lake."""
     changes = TypedChanges(
         raw=batch.rows.raw(scan),
@@ -140,7 +140,7 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
             changes,
             leave_out_unreadable=leave_out,
             plan=msgspec.structs.replace(changes.plan, expects=expected_columns(now)),
-            new_keys=changes.new_keys and now.clean,
+            new_keys=changes.new_keys and now.is_clean,
         )
         appended = batch.stamp(after, (upto, ROWS_APPENDED), above)
         try:
@@ -221,7 +221,7 @@ def _prepare_table(
     batch, newest = work.batch, list(versions.values())[-1]
     mark = work.mark(name)
     if mark == NO_MARK:
-        if state.table is not None and not state.dropped:
+        if state.table is not None and not state.is_gone:
             raise DecisionNeeded(vanished(batch.job, name, arrival=batch.arrival))
         new = TableState(
             schema=name[0],
@@ -241,7 +241,7 @@ def _prepare_table(
     if state.table is None:
         origin: Literal["adopted", "bootstrap"] = "adopted" if mark == (0, 0) else "bootstrap"
         state = msgspec.structs.replace(state, table=newest, origin=origin, clean=False, dropped=False)
-    if state.kept and above >= state.ddl_ts:
+    if state.is_kept and above >= state.ddl_ts:
         why = "rows came for a table that was dropped and kept: those of the dropped one are still there"
         state = diverged(msgspec.structs.replace(state, dropped=False, kept=False), above, why)
     table = state.table or newest

@@ -10,9 +10,9 @@ from ticdc_spark.errors import SourceChanged
 from ticdc_spark.model import Offsets, TableName
 from ticdc_spark.replicate.plan.gone_topics import without_tables
 from ticdc_spark.replicate.plan.offsets import known_offsets
-from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.notes import SourceNote
 from ticdc_spark.replicate.state.progress import PendingRows, Plan, Progress
+from ticdc_spark.replicate.state.table import diverged
 from ticdc_spark.spark.sources.base import Source
 
 WAYS_OUT = (

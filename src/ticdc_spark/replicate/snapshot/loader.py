@@ -21,7 +21,8 @@ from ticdc_spark.replicate.modes.commit import DROPPED_KEPT_MS
 from ticdc_spark.replicate.plan.spelling import by_source
 from ticdc_spark.replicate.snapshot.steps import begin, bring_in, give_up
 from ticdc_spark.replicate.snapshot.wanted import wanted_tables, with_new_tables, with_partial_tables, without
-from ticdc_spark.replicate.state.progress import Load, Progress, TableState, WantedLoad
+from ticdc_spark.replicate.state.progress import Progress, WantedLoad
+from ticdc_spark.replicate.state.table import Load, TableState
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import NO_MARK
@@ -97,7 +98,7 @@ class Loader:
             if state is not None and state.load is not None and not wanted.asked:
                 over.add(name)  # it had begun before a restart
                 continue
-            if state is not None and not wanted.asked and (state.clean or state.origin == "snapshot"):
+            if state is not None and not wanted.asked and (state.is_clean or state.origin == "snapshot"):
                 over.add(name)  # it came with its CREATE TABLE meanwhile, or was read before a restart
                 continue
             base = self._base(progress, state, work, name)
@@ -176,7 +177,7 @@ class Loader:
     def _as_known(self, table: Table, state: TableState | None, work: TimelineWork) -> Table:
         """The table as the job knows it, where its rows look the same, with TiDB's hidden columns that it has. What the
         job does not know of columns comes from the source: whether they are generated."""
-        if state is None or state.table is None or state.dropped or work.mark((state.schema, state.name)) == NO_MARK:
+        if state is None or state.table is None or state.is_gone or work.mark((state.schema, state.name)) == NO_MARK:
             return table
         table = keep_hidden_columns(table, state.table)
         same = same_columns(work.batch.columns(state.table), work.batch.columns(table))
@@ -327,7 +328,7 @@ def _may_be_dropped(progress: Progress, state: TableState | None, at: int) -> bo
     ``at``: the commit_ts of the dump."""
     if state is None:
         return tso_physical_ms(progress.applied) - tso_physical_ms(at) >= DROPPED_KEPT_MS
-    return state.dropped and state.ddl_ts > at
+    return state.is_gone and state.ddl_ts > at
 
 
 def _may_be_arrival(progress: Progress) -> bool:

@@ -9,8 +9,7 @@ from ticdc_spark.model import Table, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import OLD_VALUES
 from ticdc_spark.replicate.apply.rename import set_aside
-from ticdc_spark.replicate.state.conditions import diverged, misshapen, with_unread_columns
-from ticdc_spark.replicate.state.progress import Load, TableState
+from ticdc_spark.replicate.state.table import Load, TableState, diverged, misshapen, with_unread_columns
 from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import NO_MARK, Mark
@@ -29,7 +28,7 @@ def begin(work: TimelineWork, name: TableName, table: Table, load: Load, *, lack
     """
     sink, base = work.batch.sink, load.base
     state = work.state(name) or TableState(schema=name[0], name=name[1])
-    if work.mark(name) != NO_MARK and state.kept:
+    if work.mark(name) != NO_MARK and state.is_kept:
         set_aside(work, name)
     there = work.mark(name) != NO_MARK
     columns = work.batch.columns(table)
@@ -47,7 +46,7 @@ def begin(work: TimelineWork, name: TableName, table: Table, load: Load, *, lack
         column for column in columns if column.name.casefold() not in live or live[column.name.casefold()][0] in drop
     ]
     load = msgspec.structs.replace(load, diverged_since=state.diverged_since, diverged_why=state.diverged_why)
-    if state.quarantined is not None or drop or (there and state.applied < base):
+    if state.is_quarantined or drop or (there and state.applied < base):
         # Given up, it would lack what it stood still for, or what was in these columns.
         why = f"a full read of it began at {base}, and was given up"
         lost = diverged(state, min(state.applied, base), state.quarantined or why)

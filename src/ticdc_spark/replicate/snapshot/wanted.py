@@ -8,7 +8,8 @@ from ticdc_spark.config.job import Job, SnapshotKeys
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.plan.holds import Bounds
-from ticdc_spark.replicate.state.progress import Progress, TableState, WantedLoad
+from ticdc_spark.replicate.state.progress import Progress, WantedLoad
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.mark import NO_MARK
 
 Wants = Callable[[str, str], bool]
@@ -41,7 +42,7 @@ def with_partial_tables(progress: Progress, gone: Collection[tuple[TableName, in
 
 def _is_partial(table: TableState) -> bool:
     begun = table.load is not None or table.settles or table.origin != "bootstrap"
-    return not (begun or table.clean or table.dropped or table.mark == NO_MARK)
+    return not (begun or table.is_clean or table.is_gone or table.mark == NO_MARK)
 
 
 def _with(progress: Progress, names: Iterable[TableName], at: int) -> Progress:
@@ -60,7 +61,7 @@ def with_settled(states: Mapping[TableName, TableState], resolved: int, bounds: 
     """Tables after a batch: those whose full read was of several moments equal the source behind the last of them."""
     found = dict(states)
     for name, state in states.items():
-        if 0 < state.settles <= min(resolved, bounds.get(name, resolved)) and state.quarantined is None:
-            clean = state.diverged_since is None
+        if 0 < state.settles <= min(resolved, bounds.get(name, resolved)) and not state.is_quarantined:
+            clean = not state.has_diverged
             found[name] = msgspec.structs.replace(state, settles=0, clean=clean)
     return found

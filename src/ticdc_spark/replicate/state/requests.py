@@ -10,7 +10,8 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from ticdc_spark.model import TableName
-from ticdc_spark.replicate.state.progress import Progress, TableState, WantedLoad
+from ticdc_spark.replicate.state.progress import Progress, WantedLoad
+from ticdc_spark.replicate.state.table import TableState
 
 log = logging.getLogger(__name__)
 
@@ -82,12 +83,12 @@ def folded(progress: Progress, request: Request) -> Progress:
 
 def is_quarantined(table: TableState) -> bool:
     """Whether a ``Resume`` changes a table."""
-    return table.quarantined is not None
+    return table.is_quarantined
 
 
 def has_diverged(table: TableState) -> bool:
     """Whether a ``Clear`` changes a table."""
-    return table.diverged_since is not None
+    return table.has_diverged
 
 
 def words(request: Request) -> str:

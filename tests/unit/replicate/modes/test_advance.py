@@ -11,7 +11,8 @@ from ticdc_spark.replicate.modes.base import Advanced, Rules
 from ticdc_spark.replicate.modes.commit import committed
 from ticdc_spark.replicate.modes.watermark import advance, due
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, KEPT_VERSIONS, forget_schemas, without_blocks
-from ticdc_spark.replicate.state.progress import KnownSchema, PartitionState, Progress, TableState
+from ticdc_spark.replicate.state.progress import KnownSchema, PartitionState, Progress
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.spark.decode.control import (
     BootstrapRead,
     ControlEvent,

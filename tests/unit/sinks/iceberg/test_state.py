@@ -16,7 +16,8 @@ from tests.memory_sink.state import MemoryState
 from ticdc_spark.config.job import IcebergConfig
 from ticdc_spark.errors import DecisionNeeded, SinkFault, UsageError
 from ticdc_spark.names import escape
-from ticdc_spark.replicate.state.progress import PartitionState, Progress, TableState
+from ticdc_spark.replicate.state.progress import PartitionState, Progress
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.iceberg import state as iceberg_state
 from ticdc_spark.sinks.iceberg.python_catalog import open_catalog, properties, sqlite_file
 from ticdc_spark.sinks.iceberg.state import KEPT, IcebergState

@@ -10,7 +10,8 @@ from ticdc_spark.config.job import FilesSource, IcebergConfig, Job, UpkeepKeys
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.replicate.run.upkeep import SHARE, Caretaker
-from ticdc_spark.replicate.state.progress import Progress, TableState
+from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.base import FilePlace, UpkeepPolicy
 from ticdc_spark.sinks.iceberg.upkeep import Metadata, expendable, is_mostly_deleted, small_files
 
