@@ -217,8 +217,8 @@ STEPS = (
     one(
         "a table that is gone already is kept",
         "ddl:_keep",
-        "work.put(_gone(state, ts))",
-        "work.put(msgspec.structs.replace(_gone(state, ts), kept=True, mark=state.mark))",
+        "drop(name, ts, state.topics, state.rows)",
+        "msgspec.structs.replace(keep(drop(name, ts, state.topics, state.rows), ts), mark=state.mark)",
         found_by="test_a_drop_that_was_done_before_it_is_skipped_does_not_stop_the_job",
     ),
     one(

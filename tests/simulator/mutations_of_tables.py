@@ -186,7 +186,7 @@ DDL = (
     ),
     one(
         "the columns of a table that lacks a message are certain",
-        "misshapen",
+        "diverge_in_columns",
         "misshapen=True",
         "misshapen=state.misshapen",
         found_by="test_a_table_like_one_that_lacks_a_message_is_not_clean",
@@ -253,8 +253,8 @@ ROWS = (
     one(
         "rows that cannot be read are left out in silence",
         "apply_readable",
-        "diverged_since=first, diverged_why=reason, clean=False",
-        "clean=True",
+        "lose_rows(state, min(row.commit_ts for row in bad), reason)",
+        "state",
         "corrupt",
     ),
     one(

@@ -10,7 +10,7 @@ from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.state.notes import CatchUp
 from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.replicate.state.table import TableState, is_without_rows
+from ticdc_spark.replicate.state.table import TableState, await_successor, is_without_rows
 
 Condition: TypeAlias = Literal[
     "clean", "unverified", "diverged", "quarantined", "snapshot", "skipped", "dropped", "kept"
@@ -62,7 +62,7 @@ def tables_status(progress: Progress) -> tuple[TableStatus, ...]:
     }
     known = [
         table_status(
-            table if name not in queued or table.is_kept else msgspec.structs.replace(table, dropped=False),
+            table if name not in queued else await_successor(table),
             waiting.pop(name, 0),
             behind=behind.get(name),
             replaced=name in queued,

@@ -23,7 +23,7 @@ from ticdc_spark.replicate.schemas.files import with_schema_files
 from ticdc_spark.replicate.state.progress import Plan, Progress
 from ticdc_spark.replicate.state.requests import take
 from ticdc_spark.replicate.state.store import ProgressStore
-from ticdc_spark.replicate.state.table import TableState, diverged, misshapen
+from ticdc_spark.replicate.state.table import TableState, diverge, diverge_in_columns, keep_restored, set_back
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.spark.sources.base import Source
@@ -126,7 +126,7 @@ def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], 
             worse[name] = _marked_as(table, looked.state)
         if gone:
             log.warning("`%s`.`%s`: %s", *name, gone)
-            worse[name] = misshapen(worse.get(name, table), table.applied, gone)
+            worse[name] = diverge_in_columns(worse.get(name, table), table.applied, gone)
     worse |= {} if arrival else _come_back(job, sink, progress)
     known = tuple(worse.get((table.schema, table.name), table) for table in progress.tables)
     return msgspec.structs.replace(progress, tables=known)
@@ -143,7 +143,7 @@ def _come_back(job: Job, sink: Sink, progress: Progress) -> dict[TableName, Tabl
         if stamp is None or stamp.job != job.name or stamp.mark[0] >= table.ddl_ts:
             continue
         log.warning("`%s`.`%s` was dropped at %d and is there again: it is left as it is", *name, table.ddl_ts)
-        found[name] = msgspec.structs.replace(table, kept=True, mark=stamp.mark)
+        found[name] = keep_restored(table, stamp.mark)
     return found
 
 
@@ -152,27 +152,17 @@ def _to_be_read(sink: Sink, table: TableState, looked: Looked) -> TableState:
     if looked.stamp is None:
         return TableState(schema=table.schema, name=table.name, applied=table.applied, topics=table.topics)
     stamp, since = looked.stamp, looked.stamp.mark[0]
-    back = _lacking(_set_back(table, looked), since)
+    back = set_back(_as_found(table, looked), since)
     if looked.furthest is not None and looked.state is not None:
         # Its columns are still those of before, and DDLs go on from there: it does not matter what its rows are.
-        about = msgspec.json.encode(_lacking(looked.state, since)).decode()
+        about = msgspec.json.encode(set_back(looked.state, since)).decode()
         stamp = msgspec.structs.replace(stamp, mark=looked.furthest, about=about)
         back = msgspec.structs.replace(back, mark=min(table.mark, looked.furthest))
     sink.stamp((table.schema, table.name), stamp)
     return back
 
 
-def _lacking(table: TableState, since: int) -> TableState:
-    """A table that was set back, and will be read in full."""
-    why = "it was set back; a full read of it is wanted"
-    if table.load is None:
-        return diverged(table, since, why)
-    return msgspec.structs.replace(
-        table, load=msgspec.structs.replace(table.load, diverged_since=since, diverged_why=why)
-    )
-
-
-def _set_back(table: TableState, looked: Looked) -> TableState:
+def _as_found(table: TableState, looked: Looked) -> TableState:
     """The state of a table that was set back: with the mark that it has, and what other writers did to it since."""
     assert looked.stamp is not None, "it is in the lake"
     back = msgspec.structs.replace(table, mark=looked.stamp.mark)
@@ -185,8 +175,8 @@ def _set_back(table: TableState, looked: Looked) -> TableState:
 def _marked_as(table: TableState, held: TableState) -> TableState:
     """A table with the mark that its stamp has."""
     assert held.diverged_since is not None, "the stamp has a mark"
-    marked = diverged(table, held.diverged_since, held.diverged_why)
-    return msgspec.structs.replace(marked, misshapen=table.has_unsure_columns or held.has_unsure_columns)
+    mark = diverge_in_columns if held.has_unsure_columns else diverge
+    return mark(table, held.diverged_since, held.diverged_why)
 
 
 def _each(job: Job, look: Callable[[TableState], T], tables: list[TableState]) -> Iterable[T]:

@@ -13,7 +13,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.mysql import with_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.rejects import HiddenColumns
-from ticdc_spark.replicate.state.table import TableState, misshapen, with_unread_columns
+from ticdc_spark.replicate.state.table import TableState, diverge_in_columns, lose_hidden_values
 from ticdc_spark.sinks.base import ColumnChanges, Sink
 from ticdc_spark.spark.types import LakeColumn, LakeOptions
 
@@ -40,7 +40,7 @@ def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> None:
     if not gone:
         return
     why = _why(gone)
-    work.put(misshapen(state, state.applied, why))
+    work.put(diverge_in_columns(state, state.applied, why))
     work.settle()
     types = ", ".join(f"{column.name} {column.type.spark}" for column in gone)
     raise DecisionNeeded(
@@ -72,7 +72,7 @@ def _add_hidden_columns(
     assert state.table is not None, "its rows were read"
     name, table = (state.schema, state.name), with_hidden_columns(state.table, hidden)
     assert table != state.table, "the columns are new"
-    state = with_unread_columns(msgspec.structs.replace(state, table=table), state.table)
+    state = lose_hidden_values(msgspec.structs.replace(state, table=table), state.table)
     there = {column.casefold() for column in work.batch.sink.columns(name)}
     missing = [one for one in work.batch.columns(table) if one.name.casefold() not in there]
     log.warning("`%s`.`%s`: columns that no DDL names: %s", *name, ", ".join(sorted(hidden)))

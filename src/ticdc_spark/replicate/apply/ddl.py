@@ -36,7 +36,20 @@ from ticdc_spark.replicate.plan.evolve import (
 )
 from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl
-from ticdc_spark.replicate.state.table import TableState, diverged, misshapen, with_ddl_during_read, with_unread_columns
+from ticdc_spark.replicate.state.table import (
+    TableState,
+    adopt,
+    create,
+    create_late,
+    diverge,
+    diverge_in_columns,
+    doubt_read,
+    drop,
+    keep,
+    lose_hidden_values,
+    truncate,
+    unverify,
+)
 from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
@@ -153,10 +166,8 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
             _undo(work, state, ddl)
         if not state.is_dropped:
             # A table that comes later under this name lacks what the DDL would have brought along.
-            left = diverged(state, change.commit_ts, f"{key} left out: {change.query}")
-            work.put(
-                msgspec.structs.replace(left, misshapen=state.has_unsure_columns or not _keeps_columns(ddl.action))
-            )
+            lack = diverge if _keeps_columns(ddl.action) else diverge_in_columns
+            work.put(lack(state, change.commit_ts, f"{key} left out: {change.query}"))
         if name in freed:
             _keep(work, name, ddl.mark, change.commit_ts)
 
@@ -188,24 +199,13 @@ def _create(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: b
     if now != NO_MARK and before is not None and before.is_kept:
         set_aside(work, name)
         now = NO_MARK
-    new = TableState(
-        schema=name[0],
-        name=name[1],
-        applied=ts,
-        emptied=ts,
-        table=table,
-        origin="create" if certain else "bootstrap",
-        clean=certain,
-        misshapen=not certain,
-        ddl_ts=ts,
-        topics=before.topics if before else (),
-    )
+    new = create(table, ts, before.topics if before else (), certain=certain)
     if now == NO_MARK:
         columns = work.batch.columns(table)
         work.commit(new, mark, mark[0], lambda stamp: work.batch.sink.create(name, columns, stamp))
         failpoints.point("ddl")
     elif work.batch.job.adopt and before is not None and before.table is None:
-        adopted = msgspec.structs.replace(new, origin="adopted", clean=False, emptied=0)
+        adopted = msgspec.structs.replace(adopt(new), emptied=0)
         work.commit(adopted, mark, mark[0], lambda stamp: work.batch.sink.stamp(name, stamp))
         failpoints.point("stamp")
     else:
@@ -224,19 +224,7 @@ def _drop(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
         work.batch.sink.drop(name)
         work.gone(name)
         failpoints.point("ddl")
-    work.put(_gone(state, ts))
-
-
-def _gone(state: TableState, ts: int) -> TableState:
-    return TableState(
-        schema=state.schema,
-        name=state.name,
-        applied=ts,
-        dropped=True,
-        ddl_ts=ts,
-        topics=state.topics,
-        rows=state.rows,
-    )
+    work.put(drop(name, ts, state.topics, state.rows))
 
 
 def _keep(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
@@ -246,10 +234,9 @@ def _keep(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
     if now >= mark:
         return
     if now == NO_MARK:
-        work.put(_gone(state, ts))  # A batch that was interrupted had dropped it, perhaps.
+        work.put(drop(name, ts, state.topics, state.rows))  # A batch that was interrupted had dropped it, perhaps.
         return
-    state = with_ddl_during_read(state, ts)
-    kept = msgspec.structs.replace(state, dropped=True, kept=True, applied=ts, ddl_ts=ts)
+    kept = keep(doubt_read(state, ts), ts)
     work.commit(kept, mark, mark[0], lambda stamp: work.batch.sink.stamp(name, stamp))
     failpoints.point("stamp")
 
@@ -288,16 +275,11 @@ def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain:
     in_shape = _is_in_shape(work, held, table, certain=certain)
     # One that lacks a column goes by the columns that it has: it would count as dropped by somebody else.
     known = table if held.table is None or (held.has_unsure_columns and in_shape) else held.table
-    if work.batch.job.truncate_table == "keep":
-        after = msgspec.structs.replace(held, table=known, applied=ts, ddl_ts=ts, clean=False, settles=0)
-        work.commit(after, mark, mark[0], lambda stamp: work.batch.sink.stamp(name, stamp))
-    else:
-        after = msgspec.structs.replace(held, table=known, applied=ts, ddl_ts=ts, emptied=ts, settles=0)
-        if in_shape:
-            # An empty table equals the source whatever it was before.
-            clean = held.table is not None
-            after = msgspec.structs.replace(after, clean=clean, misshapen=False, diverged_since=None, diverged_why="")
-        work.commit(after, mark, mark[0], lambda stamp: work.batch.sink.truncate(name, stamp))
+    sink, keeps_rows = work.batch.sink, work.batch.job.truncate_table == "keep"
+    after = unverify(held) if keeps_rows else truncate(held, ts, in_shape=in_shape)
+    after = msgspec.structs.replace(after, table=known, applied=ts, ddl_ts=ts)
+    write = sink.stamp if keeps_rows else sink.truncate
+    work.commit(after, mark, mark[0], lambda stamp: write(name, stamp))
     failpoints.point("ddl")
 
 
@@ -326,24 +308,13 @@ def _create_missing(
     """A DDL on a table that was never seen (a run from the middle, or TiCDC did not send it before)."""
     name = (table.schema, table.name)
     before = work.state(name)
-    state = TableState(
-        schema=name[0],
-        name=name[1],
-        applied=ts,
-        table=table,
-        origin="bootstrap",
-        clean=empty and certain,
-        misshapen=not certain,
-        emptied=ts if empty else 0,
-        ddl_ts=ts,
-        topics=before.topics if before else (),
-    )
-    state = misshapen(state, ts, why) if why else state
+    state = create_late(table, ts, before.topics if before else (), certain=certain, empty=empty)
+    state = diverge_in_columns(state, ts, why) if why else state
     if given_up := passed_by(before, ts):
         log.warning("`%s`.`%s`: %s", *name, given_up)
-        state = diverged(state, ts, given_up)
+        state = diverge(state, ts, given_up)
     if before is not None and before.table is None and before.diverged_since is not None and not empty:
-        state = diverged(state, before.diverged_since, before.diverged_why)
+        state = diverge(state, before.diverged_since, before.diverged_why)
     columns = work.batch.columns(table)
     work.commit(state, mark, mark[0], lambda stamp: work.batch.sink.create(name, columns, stamp))
     failpoints.point("ddl")
@@ -383,14 +354,14 @@ def alter(
     commits, inexact = commits_of(work, state, act, (at, step), ts, pre_table, inferred=inferred)
     after = msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts, schema_keys=(), columns_before=())
     if state.table is None:  # adopted
-        after = msgspec.structs.replace(after, clean=False)
+        after = unverify(after)
     if inexact:
         log.warning("`%s`.`%s`: %s", *new, inexact)
-        after = diverged(after, ts, inexact)
-    if (again := with_ddl_during_read(after, ts)) != after:
+        after = diverge(after, ts, inexact)
+    if (again := doubt_read(after, ts)) != after:
         log.warning("`%s`.`%s`: %s", *new, again.diverged_why)
         after = again
-    after = with_unread_columns(after, state.table)
+    after = lose_hidden_values(after, state.table)
     last = commits[-1].mark
     after = msgspec.structs.replace(after, ddl_step=last[1])
     for one in commits:

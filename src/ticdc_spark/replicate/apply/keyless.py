@@ -7,7 +7,7 @@ from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import handle_key, no_key
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.state.table import TableState, diverged
+from ticdc_spark.replicate.state.table import TableState, diverge
 
 log = logging.getLogger(__name__)
 _NAMED = 20
@@ -24,7 +24,7 @@ def leave_out_rows(work: TimelineWork, state: TableState, since: int) -> TableSt
     why = 'it has no primary key and no unique key that is not null, and no-key = "skip" leaves its rows out'
     if not state.has_diverged:
         log.warning("`%s`.`%s`: %s", state.schema, state.name, why)
-    return diverged(state, since, why)
+    return diverge(state, since, why)
 
 
 def _stop(work: TimelineWork, first: TableName) -> DecisionNeeded:

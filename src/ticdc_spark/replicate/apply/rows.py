@@ -7,7 +7,6 @@ A sink may append keys that are new by a commit of their own, before the others 
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
 
 import msgspec
 
@@ -27,7 +26,15 @@ from ticdc_spark.replicate.plan.timeline import ROWS_APPENDED, ROWS_MERGED, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.schemas.registered import restrict_columns
 from ticdc_spark.replicate.state.progress import PendingRows
-from ticdc_spark.replicate.state.table import TableState, diverged, expected_columns
+from ticdc_spark.replicate.state.table import (
+    TableState,
+    create_by_rows,
+    diverge,
+    expected_columns,
+    replace_kept,
+    take_columns,
+    unverify,
+)
 from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.mark import NO_MARK
 
@@ -101,7 +108,7 @@ def _with_columns_of_rows(state: TableState, versions: Mapping[str, Table], abov
     if not lacking:
         return state
     log.warning("`%s`.`%s`: %s", state.schema, state.name, lacks(lacking))
-    return diverged(state, above + 1, lacks(lacking))
+    return diverge(state, above + 1, lacks(lacking))
 
 
 class _Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -135,7 +142,7 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
     def commit(now: TableState, leave_out: bool) -> Counts:
         after = msgspec.structs.replace(now, applied=upto)
         if late:  # nor does a full read that settles make it clean
-            after = msgspec.structs.replace(after, clean=False, settles=0)
+            after = unverify(after)
         readable = replace(
             changes,
             leave_out_unreadable=leave_out,
@@ -211,7 +218,7 @@ def _leave_out_unknown(
         return state
     count, since = sum(rows.rows for rows in unknown), max(above + 1, min(rows.min_ts for rows in unknown))
     log.warning("`%s`.`%s`: %d rows of unknown versions are left out by skip-to-known", *name, count)
-    return diverged(state, since, f"{count} rows of unknown schema versions were left out by skip-to-known")
+    return diverge(state, since, f"{count} rows of unknown schema versions were left out by skip-to-known")
 
 
 def _prepare_table(
@@ -223,27 +230,18 @@ def _prepare_table(
     if mark == NO_MARK:
         if state.table is not None and not state.is_gone:
             raise DecisionNeeded(vanished(batch.job, name, arrival=batch.arrival))
-        new = TableState(
-            schema=name[0],
-            name=name[1],
-            table=newest,
-            applied=above,
-            diverged_since=state.diverged_since,
-            diverged_why=state.diverged_why,
-            topics=state.topics,
-            # A file may be of another time than the rows.
-            misshapen=newest is batch.schemas.get((*name, ANY_VERSION)),
-        )
+        # A file may be of another time than the rows.
+        from_file = newest is batch.schemas.get((*name, ANY_VERSION))
+        new = create_by_rows(state, newest, above, certain=not from_file)
         columns = batch.columns(newest)
         work.commit(new, (above, 0), above, lambda stamp: batch.sink.create(name, columns, stamp))
         failpoints.point("create")
         return work.known[name] or new
     if state.table is None:
-        origin: Literal["adopted", "bootstrap"] = "adopted" if mark == (0, 0) else "bootstrap"
-        state = msgspec.structs.replace(state, table=newest, origin=origin, clean=False, dropped=False)
+        state = take_columns(state, newest, adopted=mark == (0, 0))
     if state.is_kept and above >= state.ddl_ts:
         why = "rows came for a table that was dropped and kept: those of the dropped one are still there"
-        state = diverged(msgspec.structs.replace(state, dropped=False, kept=False), above, why)
+        state = replace_kept(state, above, why)
     table = state.table or newest
     stop_if_columns_are_gone(work, state)
     # What the lake has counts: a death after the columns were added leaves them there.
@@ -253,7 +251,7 @@ def _prepare_table(
     if extra:
         merged = msgspec.structs.replace(table, columns=(*table.columns, *extra))
         # A full read that settles does not make it clean: at the source its rows may have a default in these columns.
-        state = msgspec.structs.replace(state, table=merged, clean=False, settles=0)
+        state = unverify(msgspec.structs.replace(state, table=merged))
     if missing:
         # The source's schema changed without a DDL that TiCDC sends, or before this job's first message.
         log.warning("`%s`.`%s`: columns without a DDL: %s", *name, ", ".join(column.source for column in missing))

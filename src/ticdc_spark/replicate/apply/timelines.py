@@ -13,7 +13,7 @@ from ticdc_spark.replicate.apply.rename import was_set_aside
 from ticdc_spark.replicate.plan.evolve import Alter, Drop, DropDatabase, Leave, names
 from ticdc_spark.replicate.plan.timeline import Ddl, Rows, Step
 from ticdc_spark.replicate.state.progress import QueuedDdl
-from ticdc_spark.replicate.state.table import TableState, diverged
+from ticdc_spark.replicate.state.table import TableState, diverge, quarantine
 from ticdc_spark.sinks.mark import NO_MARK
 
 TOGETHER = 64
@@ -141,7 +141,7 @@ def _note_missing(work: TimelineWork) -> None:
         why = "DDLs came in another order than the source ran them, and the lake does not have the table"
         lost = TableState(schema=name[0], name=name[1], applied=state.applied, topics=state.topics, rows=state.rows)
         first = state.applied if state.diverged_since is None else state.diverged_since
-        work.known[name] = diverged(lost, first, state.diverged_why or why)
+        work.known[name] = diverge(lost, first, state.diverged_why or why)
 
 
 def _doomed(work: TimelineWork, name: TableName, later: Sequence[Step]) -> bool:
@@ -178,5 +178,4 @@ def _quarantine(work: TimelineWork, line: Sequence[Step], reason: str) -> None:
     for step in line:
         if isinstance(step, Rows):
             state = work.state(step.table) or TableState(schema=step.table[0], name=step.table[1])
-            if not state.is_quarantined:
-                work.put(msgspec.structs.replace(state, quarantined=reason))
+            work.put(quarantine(state, reason))

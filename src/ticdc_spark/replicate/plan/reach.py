@@ -11,7 +11,7 @@ import msgspec
 
 from ticdc_spark.model import Offsets, TableName
 from ticdc_spark.replicate.state.progress import PartitionState, Progress
-from ticdc_spark.replicate.state.table import TableState, without_first_rows
+from ticdc_spark.replicate.state.table import TableState, lose_first_rows
 from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, WatermarkRead
 
 Place = tuple[str, int]
@@ -103,7 +103,7 @@ def without_beginning(
             others = {topic for at, other in states.items() if at != name for topic in other.topics}
             lacks = any(_may_lack(state, since, one, others if state.was else None) for one in cut)
         if lacks:
-            found[name] = without_first_rows(state)
+            found[name] = lose_first_rows(state)
     return found
 
 

@@ -22,7 +22,7 @@ from ticdc_spark.replicate.plan.spelling import by_source
 from ticdc_spark.replicate.snapshot.steps import begin, bring_in, give_up
 from ticdc_spark.replicate.snapshot.wanted import wanted_tables, with_new_tables, with_partial_tables, without
 from ticdc_spark.replicate.state.progress import Progress, WantedLoad
-from ticdc_spark.replicate.state.table import Load, TableState
+from ticdc_spark.replicate.state.table import Load, TableState, gather
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import NO_MARK
@@ -310,7 +310,7 @@ class Loader:
     def _note(self, work: TimelineWork, name: TableName, note: LoadNote, expected: int) -> None:
         state = work.state(name)
         assert state is not None, "its read is under way"
-        work.put(msgspec.structs.replace(state, gathered=note.rows, expected=expected))
+        work.put(gather(state, note.rows, expected))
 
 
 def _with_generated(table: Table, source: Table) -> Table:

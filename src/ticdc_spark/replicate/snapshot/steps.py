@@ -2,14 +2,19 @@
 
 import logging
 
-import msgspec
-
 from ticdc_spark import failpoints
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import OLD_VALUES
 from ticdc_spark.replicate.apply.rename import set_aside
-from ticdc_spark.replicate.state.table import Load, TableState, diverged, misshapen, with_unread_columns
+from ticdc_spark.replicate.state.table import (
+    Load,
+    TableState,
+    begin_load,
+    diverge_in_columns,
+    finish_load,
+    give_up_load,
+)
 from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import NO_MARK, Mark
@@ -45,32 +50,11 @@ def begin(work: TimelineWork, name: TableName, table: Table, load: Load, *, lack
     add = [
         column for column in columns if column.name.casefold() not in live or live[column.name.casefold()][0] in drop
     ]
-    load = msgspec.structs.replace(load, diverged_since=state.diverged_since, diverged_why=state.diverged_why)
-    if state.is_quarantined or drop or (there and state.applied < base):
-        # Given up, it would lack what it stood still for, or what was in these columns.
-        why = f"a full read of it began at {base}, and was given up"
-        lost = diverged(state, min(state.applied, base), state.quarantined or why)
-        load = msgspec.structs.replace(load, diverged_since=lost.diverged_since, diverged_why=lost.diverged_why)
-    begun = msgspec.structs.replace(
-        state,
-        table=table,
-        applied=base,
-        clean=False,
-        dropped=False,
-        kept=False,
-        diverged_since=None,
-        diverged_why="",
-        cleared=None,
-        quarantined=None,
-        schema_keys=(),
-        misshapen=False,
-        columns_before=(),
-        load=load,
-        settles=0,
-        gathered=0,
-    )
+    # Given up, it would lack what it stood still for, or what was in these columns.
+    loses = f"a full read of it began at {base}, and was given up" if drop or (there and state.applied < base) else ""
+    begun = begin_load(state, table, load, loses)
     if lacks:
-        begun = misshapen(begun, base, "messages that could not be read were left out before its full read")
+        begun = diverge_in_columns(begun, base, "messages that could not be read were left out before its full read")
     mark = next_mark(work, name, base)
     if not there:
         work.commit(begun, mark, base, lambda stamp: sink.create(name, columns, stamp))
@@ -87,12 +71,9 @@ def give_up(work: TimelineWork, name: TableName) -> None:
     """Let a table go on as what it was before its read began. Raises: SinkFault"""
     state = work.state(name)
     assert state is not None and state.load is not None, "its read is under way"
-    load = state.load
-    after = msgspec.structs.replace(state, load=None, gathered=0)
-    if load.diverged_since is not None:
-        after = diverged(after, load.diverged_since, load.diverged_why)
-    mark = next_mark(work, name, load.base)
-    work.commit(after, mark, load.base, lambda stamp: work.batch.sink.stamp(name, stamp))
+    base, after = state.load.base, give_up_load(state, state.load)
+    mark = next_mark(work, name, base)
+    work.commit(after, mark, base, lambda stamp: work.batch.sink.stamp(name, stamp))
 
 
 def bring_in(work: TimelineWork, name: TableName, note: LoadNote) -> None:
@@ -103,18 +84,7 @@ def bring_in(work: TimelineWork, name: TableName, note: LoadNote) -> None:
     if others:
         why = "it was there before this job, and has columns that the source does not have"
         log.warning("`%s`.`%s` stays unverified: %s: %s", *name, why, ", ".join(others))
-    after = msgspec.structs.replace(
-        state,
-        load=None,
-        origin="adopted" if others else "snapshot",
-        emptied=base,
-        applied=base,
-        clean=False,
-        settles=0 if others else max(note.settles, base),
-        rows=note.rows,
-        gathered=0,
-    )
-    after = with_unread_columns(after, None)
+    after = finish_load(state, state.load, note.rows, note.settles, in_shape=not others)
     mark = next_mark(work, name, base)
     work.commit(after, mark, base, lambda stamp: work.batch.sink.finish_load(name, stamp))
     failpoints.point("swap")

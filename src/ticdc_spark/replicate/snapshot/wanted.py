@@ -9,7 +9,7 @@ from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.state.progress import Progress, WantedLoad
-from ticdc_spark.replicate.state.table import TableState
+from ticdc_spark.replicate.state.table import TableState, settle_load
 from ticdc_spark.sinks.mark import NO_MARK
 
 Wants = Callable[[str, str], bool]
@@ -62,6 +62,5 @@ def with_settled(states: Mapping[TableName, TableState], resolved: int, bounds: 
     found = dict(states)
     for name, state in states.items():
         if 0 < state.settles <= min(resolved, bounds.get(name, resolved)) and not state.is_quarantined:
-            clean = not state.has_diverged
-            found[name] = msgspec.structs.replace(state, settles=0, clean=clean)
+            found[name] = settle_load(state)
     return found

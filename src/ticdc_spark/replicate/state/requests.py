@@ -11,7 +11,7 @@ import msgspec
 
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.state.progress import Progress, WantedLoad
-from ticdc_spark.replicate.state.table import TableState
+from ticdc_spark.replicate.state.table import TableState, clear, lift
 
 log = logging.getLogger(__name__)
 
@@ -76,9 +76,9 @@ def folded(progress: Progress, request: Request) -> Progress:
             new = (WantedLoad(schema=schema, name=name, at=request.at, asked=True) for schema, name in request.tables)
             return msgspec.structs.replace(progress, wanted=(*left, *new))
         case Resume():
-            return _changed(progress, request.tables, is_quarantined, _lifted)
+            return _changed(progress, request.tables, is_quarantined, lift)
         case Clear():
-            return _changed(progress, request.tables, has_diverged, _cleared)
+            return _changed(progress, request.tables, has_diverged, clear)
 
 
 def is_quarantined(table: TableState) -> bool:
@@ -106,12 +106,3 @@ def _changed(
         change(table) if (table.schema, table.name) in names and fits(table) else table for table in progress.tables
     )
     return msgspec.structs.replace(progress, tables=tables)
-
-
-def _lifted(table: TableState) -> TableState:
-    return msgspec.structs.replace(table, quarantined=None)
-
-
-def _cleared(table: TableState) -> TableState:
-    seen = table.diverged_since
-    return msgspec.structs.replace(table, diverged_since=None, diverged_why="", misshapen=False, cleared=seen)
