@@ -186,9 +186,9 @@ DDL = (
     ),
     one(
         "the columns of a table that lacks a message are certain",
-        "diverge_in_columns",
-        "misshapen=True",
-        "misshapen=state.misshapen",
+        "table:diverge",
+        "columns or state.has_unsure_columns",
+        "state.has_unsure_columns",
         found_by="test_a_table_like_one_that_lacks_a_message_is_not_clean",
     ),
     one(

@@ -8,9 +8,10 @@ import msgspec
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.state.conditions import Loading
 from ticdc_spark.replicate.state.notes import CatchUp
 from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.replicate.state.table import TableState, await_successor, is_without_rows
+from ticdc_spark.replicate.state.table import TableState, come_back, is_without_rows
 
 Condition: TypeAlias = Literal[
     "clean", "unverified", "diverged", "quarantined", "snapshot", "skipped", "dropped", "kept"
@@ -62,7 +63,7 @@ def tables_status(progress: Progress) -> tuple[TableStatus, ...]:
     }
     known = [
         table_status(
-            table if name not in queued else await_successor(table),
+            come_back(table) if name in queued and not table.is_kept else table,
             waiting.pop(name, 0),
             behind=behind.get(name),
             replaced=name in queued,
@@ -127,12 +128,9 @@ _KEPT_AND_REPLACED = (
 )
 
 
-def _gathered(table: TableState) -> str:
-    assert table.load is not None, "its read is under way"
-    share = (
-        f" of about {table.expected:,} ({min(99, 100 * table.gathered // table.expected)}%)" if table.expected else ""
-    )
-    return f"a full read of it is under way, at {table.load.base}: {table.gathered:,} rows{share}"
+def _gathered(load: Loading) -> str:
+    share = f" of about {load.expected:,} ({min(99, 100 * load.gathered // load.expected)}%)" if load.expected else ""
+    return f"a full read of it is under way, at {load.base}: {load.gathered:,} rows{share}"
 
 
 def _diverged(table: TableState) -> tuple[Condition, str]:
@@ -160,7 +158,7 @@ def table_status(
     elif table.is_gone:
         condition = "dropped"
     elif table.load is not None:
-        condition, detail = "snapshot", _gathered(table)
+        condition, detail = "snapshot", _gathered(table.load)
     elif table.settles:
         detail = f"it was read in full while it changed: it equals the source from {table.settles} "
         detail += f"({tso_time.utc(table.settles)}) on"

@@ -32,7 +32,7 @@ from ticdc_spark.replicate.schemas.upstream import add_upstream_schemas
 from ticdc_spark.replicate.skips import STAGE, left_out_places, mark, skipped_of
 from ticdc_spark.replicate.state.notes import UnreadNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl
-from ticdc_spark.replicate.state.table import TableState, diverge_in_columns, quarantine
+from ticdc_spark.replicate.state.table import TableState, diverge, quarantine
 from ticdc_spark.replicate.unread import names_in, of_databases, with_left_out, with_topics_of_tables
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.spark.decode.control import MessageSkipped, WatermarkRead, reject_of
@@ -289,7 +289,7 @@ class Decider:
 
 def _touched(table: TableState, reason: str, on_reject: OnReject | Literal[""]) -> TableState:
     """A table of a topic with an unreadable message, which may have been this table's last change."""
-    marked = diverge_in_columns(table, table.applied, reason)
+    marked = diverge(table, table.applied, reason, columns=True)
     return quarantine(marked, reason) if on_reject == "quarantine" else marked
 
 

@@ -69,7 +69,7 @@ def reading(progress: Progress) -> str:
         return f"`{wanted.schema}`.`{wanted.name}` waits for its full read until the job has applied {until}"
     for table in progress.tables:
         if table.load is not None:
-            return f"`{table.schema}`.`{table.name}` is read in full: {table.gathered:,} rows so far"
+            return f"`{table.schema}`.`{table.name}` is read in full: {table.load.gathered:,} rows so far"
     for table in progress.tables:
         if table.settles and not table.is_gone:
             return (

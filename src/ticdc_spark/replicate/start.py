@@ -23,7 +23,7 @@ from ticdc_spark.replicate.schemas.files import with_schema_files
 from ticdc_spark.replicate.state.progress import Plan, Progress
 from ticdc_spark.replicate.state.requests import take
 from ticdc_spark.replicate.state.store import ProgressStore
-from ticdc_spark.replicate.state.table import TableState, diverge, diverge_in_columns, keep_restored, set_back
+from ticdc_spark.replicate.state.table import TableState, diverge, keep, set_back
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.spark.sources.base import Source
@@ -126,7 +126,7 @@ def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], 
             worse[name] = _marked_as(table, looked.state)
         if gone:
             log.warning("`%s`.`%s`: %s", *name, gone)
-            worse[name] = diverge_in_columns(worse.get(name, table), table.applied, gone)
+            worse[name] = diverge(worse.get(name, table), table.applied, gone, columns=True)
     worse |= {} if arrival else _come_back(job, sink, progress)
     known = tuple(worse.get((table.schema, table.name), table) for table in progress.tables)
     return msgspec.structs.replace(progress, tables=known)
@@ -143,7 +143,7 @@ def _come_back(job: Job, sink: Sink, progress: Progress) -> dict[TableName, Tabl
         if stamp is None or stamp.job != job.name or stamp.mark[0] >= table.ddl_ts:
             continue
         log.warning("`%s`.`%s` was dropped at %d and is there again: it is left as it is", *name, table.ddl_ts)
-        found[name] = keep_restored(table, stamp.mark)
+        found[name] = msgspec.structs.replace(keep(table), mark=stamp.mark)
     return found
 
 
@@ -175,8 +175,7 @@ def _as_found(table: TableState, looked: Looked) -> TableState:
 def _marked_as(table: TableState, held: TableState) -> TableState:
     """A table with the mark that its stamp has."""
     assert held.diverged_since is not None, "the stamp has a mark"
-    mark = diverge_in_columns if held.has_unsure_columns else diverge
-    return mark(table, held.diverged_since, held.diverged_why)
+    return diverge(table, held.diverged_since, held.diverged_why, columns=held.has_unsure_columns)
 
 
 def _each(job: Job, look: Callable[[TableState], T], tables: list[TableState]) -> Iterable[T]:

@@ -11,7 +11,7 @@ from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.state.notes import UnreadNote
 from ticdc_spark.replicate.state.progress import Progress, QueuedDdl
-from ticdc_spark.replicate.state.table import TableState, diverge_in_columns, quarantine
+from ticdc_spark.replicate.state.table import TableState, diverge, quarantine
 from ticdc_spark.spark.decode.control import BootstrapRead, ControlEvent, DdlRead, RowsRead
 
 LEFT_OUT = "`tables` under [job] leaves it out, or did: what changed meanwhile was not read"
@@ -185,5 +185,5 @@ def _waiting(progress: Progress, ddls: Sequence[QueuedDdl]) -> dict[TableName, i
 
 
 def _unread(state: TableState, note: UnreadNote) -> TableState:
-    marked = diverge_in_columns(state, state.applied, note.why)
+    marked = diverge(state, state.applied, note.why, columns=True)
     return quarantine(marked, note.why) if note.quarantine else marked

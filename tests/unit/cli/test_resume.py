@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from tests.support.job_state import owned, put, read
 from ticdc_spark.cli import main
 from ticdc_spark.replicate.run.heart import Heart
+from ticdc_spark.replicate.state.conditions import Diverged, Quarantined
 from ticdc_spark.replicate.state.progress import Progress, WantedLoad
 from ticdc_spark.replicate.state.requests import take
 from ticdc_spark.replicate.state.table import TableState
@@ -34,8 +35,8 @@ def job_file(tmp_path: Path) -> Path:
     path = tmp_path / "job.toml"
     path.write_text(JOB)
     tables = (
-        TableState(schema="s", name="a", applied=5, quarantined="bad row"),
-        TableState(schema="s", name="b", applied=6, quarantined="bad message", diverged_since=6),
+        TableState(schema="s", name="a", applied=5, condition=Quarantined(why="bad row")),
+        TableState(schema="s", name="b", applied=6, condition=Quarantined(why="bad message", lifted=Diverged(since=6))),
         TableState(schema="s", name="c", applied=9),
     )
     put(path, Progress(job="shop", generation=1, batch=3, applied=9, tables=tables))

@@ -19,7 +19,7 @@ from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.batch import COMMIT_TS, Batch, TimelineWork
-from ticdc_spark.replicate.apply.columns import merge_with_hidden_columns
+from ticdc_spark.replicate.apply.columns import expected_columns, merge_with_hidden_columns
 from ticdc_spark.replicate.apply.ddl import alter
 from ticdc_spark.replicate.apply.keyless import leave_out_rows
 from ticdc_spark.replicate.apply.rejects import apply_readable
@@ -30,7 +30,7 @@ from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.schemas.inferred import follow
 from ticdc_spark.replicate.schemas.registered import restrict_columns
 from ticdc_spark.replicate.state.progress import PendingRows
-from ticdc_spark.replicate.state.table import TableState, expected_columns, unverify
+from ticdc_spark.replicate.state.table import TableState, unverify
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.decode.versions import ReadPlan
 

@@ -15,7 +15,7 @@ from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.mysql import keep_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.apply.columns import OLD_VALUES, stop_if_columns_are_gone
+from ticdc_spark.replicate.apply.columns import OLD_VALUES, lose_hidden_values, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.commits import commits_of, with_columns_before
 from ticdc_spark.replicate.apply.first_rows import there_already
 from ticdc_spark.replicate.apply.rename import is_begun, passed_by, rename, set_aside
@@ -42,11 +42,9 @@ from ticdc_spark.replicate.state.table import (
     create,
     create_late,
     diverge,
-    diverge_in_columns,
-    doubt_read,
+    doubt_load,
     drop,
     keep,
-    lose_hidden_values,
     truncate,
     unverify,
 )
@@ -166,8 +164,8 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
             _undo(work, state, ddl)
         if not state.is_dropped:
             # A table that comes later under this name lacks what the DDL would have brought along.
-            lack = diverge if _keeps_columns(ddl.action) else diverge_in_columns
-            work.put(lack(state, change.commit_ts, f"{key} left out: {change.query}"))
+            why, columns = f"{key} left out: {change.query}", not _keeps_columns(ddl.action)
+            work.put(diverge(state, change.commit_ts, why, columns=columns))
         if name in freed:
             _keep(work, name, ddl.mark, change.commit_ts)
 
@@ -205,7 +203,7 @@ def _create(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: b
         work.commit(new, mark, mark[0], lambda stamp: work.batch.sink.create(name, columns, stamp))
         failpoints.point("ddl")
     elif work.batch.job.adopt and before is not None and before.table is None:
-        adopted = msgspec.structs.replace(adopt(new), emptied=0)
+        adopted = msgspec.structs.replace(adopt(new, "adopted"), emptied=0)
         work.commit(adopted, mark, mark[0], lambda stamp: work.batch.sink.stamp(name, stamp))
         failpoints.point("stamp")
     else:
@@ -236,7 +234,7 @@ def _keep(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
     if now == NO_MARK:
         work.put(drop(name, ts, state.topics, state.rows))  # A batch that was interrupted had dropped it, perhaps.
         return
-    kept = keep(doubt_read(state, ts), ts)
+    kept = msgspec.structs.replace(keep(doubt_load(state, ts)), applied=ts, ddl_ts=ts)
     work.commit(kept, mark, mark[0], lambda stamp: work.batch.sink.stamp(name, stamp))
     failpoints.point("stamp")
 
@@ -309,7 +307,7 @@ def _create_missing(
     name = (table.schema, table.name)
     before = work.state(name)
     state = create_late(table, ts, before.topics if before else (), certain=certain, empty=empty)
-    state = diverge_in_columns(state, ts, why) if why else state
+    state = diverge(state, ts, why, columns=True) if why else state
     if given_up := passed_by(before, ts):
         log.warning("`%s`.`%s`: %s", *name, given_up)
         state = diverge(state, ts, given_up)
@@ -358,7 +356,7 @@ def alter(
     if inexact:
         log.warning("`%s`.`%s`: %s", *new, inexact)
         after = diverge(after, ts, inexact)
-    if (again := doubt_read(after, ts)) != after:
+    if (again := doubt_load(after, ts)) != after:
         log.warning("`%s`.`%s`: %s", *new, again.diverged_why)
         after = again
     after = lose_hidden_values(after, state.table)

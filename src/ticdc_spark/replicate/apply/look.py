@@ -163,7 +163,7 @@ def _not_ours(sink: Sink, job: Job, name: TableName, promise: TableState | None,
     if job.adopt:
         _refuse_living(sink, job, name, stamp)
         adopted = promise or TableState(schema=name[0], name=name[1])
-        adopted = msgspec.structs.replace(adopt(adopted), mark=(0, 0))
+        adopted = msgspec.structs.replace(adopt(adopted, "adopted"), mark=(0, 0))
         return Looked(state=adopted, stamp=Stamp(job.name, (0, 0), 0), snapshot=found.snapshot)
     message = (
         f"the lake has a table `{name[0]}`.`{name[1]}` already, written by {owner}; rename or drop it, "

@@ -12,7 +12,7 @@ from ticdc_spark import failpoints
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.state.table import TableState, diverge, diverge_in_columns, drop
+from ticdc_spark.replicate.state.table import TableState, diverge, drop
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,7 @@ def rename(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: i
         # The one that has the name in the lake had it before, and what took it away there did not come.
         why = f"RENAME TABLE at {ts} gave this name to another table, which was `{old[0]}`.`{old[1]}` and is not here"
         log.warning("`%s`.`%s`: %s", *new, why)
-        work.put(diverge_in_columns(state, ts, why))
+        work.put(diverge(state, ts, why, columns=True))
     elif work.mark(new) == NO_MARK and before is not None and before.table is not None and not before.is_gone:
         # A later DDL dropped it, before a restart.
         work.put(msgspec.structs.replace(before, schema=new[0], name=new[1], applied=ts, was=_names(before, old)))

@@ -18,7 +18,7 @@ from ticdc_spark.errors import DecisionNeeded, SourceChanged
 from ticdc_spark.model import Column, Table, TableName
 from ticdc_spark.mysql import HIDDEN_NAMES
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
-from ticdc_spark.replicate.apply.columns import merge_with_hidden_columns, stop_if_columns_are_gone
+from ticdc_spark.replicate.apply.columns import expected_columns, merge_with_hidden_columns, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.keyless import leave_out_rows
 from ticdc_spark.replicate.apply.look import rebuild_line, way_back
 from ticdc_spark.replicate.apply.rejects import apply_readable, lacks
@@ -26,15 +26,7 @@ from ticdc_spark.replicate.plan.timeline import ROWS_APPENDED, ROWS_MERGED, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.schemas.registered import restrict_columns
 from ticdc_spark.replicate.state.progress import PendingRows
-from ticdc_spark.replicate.state.table import (
-    TableState,
-    create_by_rows,
-    diverge,
-    expected_columns,
-    replace_kept,
-    take_columns,
-    unverify,
-)
+from ticdc_spark.replicate.state.table import TableState, adopt, come_back, create_by_rows, diverge, unverify
 from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.mark import NO_MARK
 
@@ -238,10 +230,11 @@ def _prepare_table(
         failpoints.point("create")
         return work.known[name] or new
     if state.table is None:
-        state = take_columns(state, newest, adopted=mark == (0, 0))
+        taken = adopt(state, "adopted" if mark == (0, 0) else "bootstrap")
+        state = msgspec.structs.replace(taken, table=newest)
     if state.is_kept and above >= state.ddl_ts:
         why = "rows came for a table that was dropped and kept: those of the dropped one are still there"
-        state = replace_kept(state, above, why)
+        state = diverge(come_back(state), above, why)
     table = state.table or newest
     stop_if_columns_are_gone(work, state)
     # What the lake has counts: a death after the columns were added leaves them there.

@@ -9,7 +9,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Alter, action
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.state.progress import QueuedDdl
-from ticdc_spark.replicate.state.table import TableState, diverge_in_columns
+from ticdc_spark.replicate.state.table import TableState, diverge
 from ticdc_spark.replicate.unread import LEFT_OUT
 from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, RowsRead, table_of
 
@@ -61,7 +61,7 @@ def judge_left_out(tables: Sequence[TableState], patterns: Sequence[str]) -> tup
     return tuple(
         table
         if is_included(table.schema, table.name) or table.is_gone or table.has_unsure_columns
-        else diverge_in_columns(table, table.applied, LEFT_OUT)
+        else diverge(table, table.applied, LEFT_OUT, columns=True)
         for table in tables
     )
 

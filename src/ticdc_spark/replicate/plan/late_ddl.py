@@ -10,7 +10,7 @@ from ticdc_spark.model import SchemaChange, TableName
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS
 from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.replicate.state.table import TableState, diverge_in_columns
+from ticdc_spark.replicate.state.table import TableState, diverge
 
 States = Mapping[TableName, TableState]
 
@@ -37,6 +37,6 @@ def with_late(state: TableState, change: SchemaChange) -> TableState:
     ts = change.commit_ts
     if state.mark < (ts, DDL_STEPS):
         return state
-    return diverge_in_columns(
-        state, ts, f"a DDL came after later rows had been applied, and was left out: {change.query}"
+    return diverge(
+        state, ts, f"a DDL came after later rows had been applied, and was left out: {change.query}", columns=True
     )

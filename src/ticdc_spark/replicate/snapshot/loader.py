@@ -21,8 +21,9 @@ from ticdc_spark.replicate.modes.commit import DROPPED_KEPT_MS
 from ticdc_spark.replicate.plan.spelling import by_source
 from ticdc_spark.replicate.snapshot.steps import begin, bring_in, give_up
 from ticdc_spark.replicate.snapshot.wanted import wanted_tables, with_new_tables, with_partial_tables, without
+from ticdc_spark.replicate.state.conditions import Loading
 from ticdc_spark.replicate.state.progress import Progress, WantedLoad
-from ticdc_spark.replicate.state.table import Load, TableState, gather
+from ticdc_spark.replicate.state.table import TableState, gather
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import NO_MARK
@@ -118,7 +119,7 @@ class Loader:
                 token = f"{progress.generation}.{progress.batch}.{base}.{work.mark(name)[1]}"
                 # What could not be read was left out for tables that were known then, and this one may not have been.
                 lacks = progress.rejected > 0 and self.reader.fixed is not None
-                load = Load(base=base, token=token, exact=exact, identity=identity)
+                load = Loading(base=base, token=token, exact=exact, identity=identity)
                 begin(work, name, table, load, lacks=lacks)
                 log.info("`%s`.`%s`: a full read begins, at %d", *name, base)
                 self._note(work, name, LoadNote(token=""), self.reader.estimate(name))
@@ -213,7 +214,7 @@ class Loader:
                 if isinstance(done, str):
                     moved[name] = done
                     continue
-                self._note(work, name, done, state.expected)
+                self._note(work, name, done)
                 if done.done:
                     complete.append((name, done))
         if moved:
@@ -232,7 +233,7 @@ class Loader:
         done_now = _with_states(progress, work, self.sink)
         save(msgspec.structs.replace(done_now, zero_dates=progress.zero_dates + zeros, rows=progress.rows + read))
 
-    def _gathered(self, name: TableName, load: Load) -> LoadNote:
+    def _gathered(self, name: TableName, load: Loading) -> LoadNote:
         """How far a read is; it begins to gather where it has not. Raises: SinkFault"""
         note = self.sink.load_note(name)
         if note is None or note.token != load.token:
@@ -307,7 +308,7 @@ class Loader:
             now = self.reader.now()
         return max(now, progress.newest, *marks, 0)
 
-    def _note(self, work: TimelineWork, name: TableName, note: LoadNote, expected: int) -> None:
+    def _note(self, work: TimelineWork, name: TableName, note: LoadNote, expected: int | None = None) -> None:
         state = work.state(name)
         assert state is not None, "its read is under way"
         work.put(gather(state, note.rows, expected))

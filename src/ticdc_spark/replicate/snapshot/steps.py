@@ -5,16 +5,10 @@ import logging
 from ticdc_spark import failpoints
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.apply.columns import OLD_VALUES
+from ticdc_spark.replicate.apply.columns import OLD_VALUES, lose_hidden_values
 from ticdc_spark.replicate.apply.rename import set_aside
-from ticdc_spark.replicate.state.table import (
-    Load,
-    TableState,
-    begin_load,
-    diverge_in_columns,
-    finish_load,
-    give_up_load,
-)
+from ticdc_spark.replicate.state.conditions import Loading
+from ticdc_spark.replicate.state.table import TableState, begin_load, diverge, finish_load, give_up_load
 from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import NO_MARK, Mark
@@ -24,7 +18,7 @@ LOAD_STEP = 1_000_000_000
 """The first step of a full read at its base: behind all rows and DDLs of that commit_ts."""
 
 
-def begin(work: TimelineWork, name: TableName, table: Table, load: Load, *, lacks: bool = False) -> None:
+def begin(work: TimelineWork, name: TableName, table: Table, load: Loading, *, lacks: bool = False) -> None:
     """Let a table stand still at the base of ``load`` with the columns of ``table``, and begin to gather.
 
     ``lacks``: it may lack changes since then.
@@ -54,7 +48,7 @@ def begin(work: TimelineWork, name: TableName, table: Table, load: Load, *, lack
     loses = f"a full read of it began at {base}, and was given up" if drop or (there and state.applied < base) else ""
     begun = begin_load(state, table, load, loses)
     if lacks:
-        begun = diverge_in_columns(begun, base, "messages that could not be read were left out before its full read")
+        begun = diverge(begun, base, "messages that could not be read were left out before its full read", columns=True)
     mark = next_mark(work, name, base)
     if not there:
         work.commit(begun, mark, base, lambda stamp: sink.create(name, columns, stamp))
@@ -71,7 +65,7 @@ def give_up(work: TimelineWork, name: TableName) -> None:
     """Let a table go on as what it was before its read began. Raises: SinkFault"""
     state = work.state(name)
     assert state is not None and state.load is not None, "its read is under way"
-    base, after = state.load.base, give_up_load(state, state.load)
+    base, after = state.load.base, give_up_load(state)
     mark = next_mark(work, name, base)
     work.commit(after, mark, base, lambda stamp: work.batch.sink.stamp(name, stamp))
 
@@ -84,7 +78,7 @@ def bring_in(work: TimelineWork, name: TableName, note: LoadNote) -> None:
     if others:
         why = "it was there before this job, and has columns that the source does not have"
         log.warning("`%s`.`%s` stays unverified: %s: %s", *name, why, ", ".join(others))
-    after = finish_load(state, state.load, note.rows, note.settles, in_shape=not others)
+    after = lose_hidden_values(finish_load(state, note.rows, note.settles, in_shape=not others), None)
     mark = next_mark(work, name, base)
     work.commit(after, mark, base, lambda stamp: work.batch.sink.finish_load(name, stamp))
     failpoints.point("swap")
