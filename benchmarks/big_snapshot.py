@@ -144,7 +144,7 @@ class Way:
         progress = progress_of(load_job(self.job))
         for table in () if progress is None else progress.tables:
             if table.load is not None:
-                return table.gathered
+                return table.load.gathered
             return -1 if table.origin == "snapshot" else 0
         return 0
 

@@ -8,10 +8,12 @@ from collections.abc import Callable
 import pytest
 
 from ticdc_spark.errors import DecisionNeeded, LeaseHeld, SinkFault
+from ticdc_spark.replicate.state.conditions import Clean, Quarantined
 from ticdc_spark.replicate.state.owner import this_process
-from ticdc_spark.replicate.state.progress import PartitionState, Plan, Progress, TableState
+from ticdc_spark.replicate.state.progress import PartitionState, Plan, Progress
 from ticdc_spark.replicate.state.requests import Clear, Rebuild, Resume, take
 from ticdc_spark.replicate.state.store import JobStore, acquire, ask, read_state, take_over
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.state import NOTHING, Parts, StateMoved, StateRow, StateStore, StoredState
 
 T = ("shop", "t")
@@ -105,8 +107,8 @@ class StateContract:
             applied=7,
             partitions=tuple(PartitionState(topic="t", partition=at, offset=at) for at in range(3)),
             tables=(
-                TableState(schema="s", name="ü.x/y", snapshot_id=2**62 + 1, applied=2**60 + 1, clean=True),
-                TableState(schema="s", name="b", quarantined="a 'bad' row"),
+                TableState(schema="s", name="ü.x/y", snapshot_id=2**62 + 1, applied=2**60 + 1, condition=Clean()),
+                TableState(schema="s", name="b", condition=Quarantined(why="a 'bad' row")),
             ),
         )
         plan = Plan(generation=1, batch=4, end_offsets=(("t", 0, 9),))
@@ -151,7 +153,7 @@ class StateContract:
 
     def test_requests_of_others_come_between_and_the_owner_goes_on(self, opened: Callable[[], StateStore]) -> None:
         store = taken(opened())
-        progress = Progress(job="job", tables=(TableState(schema="shop", name="t", quarantined="x"),))
+        progress = Progress(job="job", tables=(TableState(schema="shop", name="t", condition=Quarantined(why="x")),))
         store.save(progress)
         ask(opened(), Rebuild(tables=(T,), at=7))
         store.save_plan(Plan(generation=1, batch=1, end_offsets=()))

@@ -125,7 +125,7 @@ class MemorySink(MemoryLoads):
         self._durable(f"create database {schema}", lambda: self.lake.namespaces.add(schema))
 
     def drop_database(self, schema: str) -> None:
-        if not any(name[0] == schema for name in self.lake.tables):
+        if not any(name[0] == schema for name in list(self.lake.tables)):
             self._durable(f"drop database {schema}", lambda: self.lake.namespaces.discard(schema))
 
     # ---- columns

@@ -44,10 +44,10 @@ MARKS = (
         (
             Edit(
                 "rows:_merge",
-                "state.clean and not group.is_redo and not late and name not in batch.unread",
+                "state.is_clean and not group.is_redo and not late and name not in batch.unread",
                 "not group.is_redo and not late and name not in batch.unread",
             ),
-            Edit("rows:_merge", "changes.new_keys and now.clean", "changes.new_keys"),
+            Edit("rows:_merge", "changes.new_keys and now.is_clean", "changes.new_keys"),
         ),
         ("mangle", "continue"),
         found_by="test_a_key_whose_delete_was_rejected_is_not_appended_a_second_time",
@@ -73,7 +73,7 @@ MARKS = (
         "a table that is gone is made anew",
         (
             Edit("start:_look", "if not _is_decided(plan):", "if False:"),
-            Edit("rows:_prepare_table", "if state.table is not None and not state.dropped:", "if False:"),
+            Edit("rows:_prepare_table", "if state.table is not None and not state.is_gone:", "if False:"),
         ),
         ("drop_lake_table",),
     ),
@@ -217,8 +217,8 @@ STEPS = (
     one(
         "a table that is gone already is kept",
         "ddl:_keep",
-        "work.put(_gone(state, ts))",
-        "work.put(msgspec.structs.replace(_gone(state, ts), kept=True, mark=state.mark))",
+        "drop(name, ts, state.topics, state.rows)",
+        "msgspec.structs.replace(keep(drop(name, ts, state.topics, state.rows)), mark=state.mark)",
         found_by="test_a_drop_that_was_done_before_it_is_skipped_does_not_stop_the_job",
     ),
     one(

@@ -170,7 +170,7 @@ DDL = (
         "if now == NO_MARK:",
         "if name not in work.promised:\n    return\n...",
     ),
-    one("a skipped DDL leaves its tables clean", "ddl:_skip", "if not state.dropped or state.kept:", "if False:"),
+    one("a skipped DDL leaves its tables clean", "ddl:_skip", "if not state.is_dropped:", "if False:"),
     one(
         "a renamed column is a new one",
         "evolve:_alter",
@@ -186,9 +186,9 @@ DDL = (
     ),
     one(
         "the columns of a table that lacks a message are certain",
-        "misshapen",
-        "misshapen=True",
-        "misshapen=state.misshapen",
+        "table:diverge",
+        "columns or state.has_unsure_columns",
+        "state.has_unsure_columns",
         found_by="test_a_table_like_one_that_lacks_a_message_is_not_clean",
     ),
     one(
@@ -253,8 +253,8 @@ ROWS = (
     one(
         "rows that cannot be read are left out in silence",
         "apply_readable",
-        "diverged_since=first, diverged_why=reason, clean=False",
-        "clean=True",
+        "lose_rows(state, min(row.commit_ts for row in bad), reason)",
+        "state",
         "corrupt",
     ),
     one(
@@ -274,7 +274,7 @@ ROWS = (
     one(
         "a message that cannot be read marks no new table",
         "touch_new",
-        "topics and table.clean and (topics & set(table.topics) or not table.topics)",
+        "topics and table.is_clean and (topics & set(table.topics) or not table.topics)",
         "False",
         found_by="test_an_unreadable_message_of_a_tables_old_topic_marks_it_though_the_batch_empties_it",
     ),

@@ -75,4 +75,4 @@ def test_no_file_that_a_commit_may_have_is_removed(
     commits_again(folder)
     (state,) = replicate(job).progress.tables
     assert rows(spark, folder) == SIX
-    assert (state.clean, state.diverged_since) == (True, None)
+    assert (state.is_clean, state.diverged_since) == (True, None)

@@ -83,7 +83,7 @@ def text(value: Any) -> Any:
 def differences(session: SparkSession, config: Config, progress: Progress) -> Iterator[Difference]:
     """What is not as in the database: tables, types, rows by handle key, cells."""
     where = f"{config}:{mode(config)}"
-    known = {(table.schema, table.name): table.table for table in progress.tables if not table.dropped}
+    known = {(table.schema, table.name): table.table for table in progress.tables if not table.is_gone}
     expected = final_tables(config)
     shown = names(session)
     assert {(escape(schema), escape(name)) for schema, name in known} == shown

@@ -129,7 +129,7 @@ def test_an_unreadable_message_is_kept_and_its_tables_are_marked(folder: Path, r
     assert summary.finished
     assert summary.progress.rejected == len(bad)
     tables = summary.progress.tables
-    assert tables and all(not table.clean for table in tables)
+    assert tables and all(not table.is_clean for table in tables)
     if rule == "continue":
         assert all(table.diverged_since is not None for table in tables)
     else:

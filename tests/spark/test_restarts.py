@@ -36,7 +36,7 @@ from ticdc_spark.replicate.apply.look import Looked, look_at
 from ticdc_spark.replicate.apply.timelines import TimelineResult
 from ticdc_spark.replicate.decide import Decided
 from ticdc_spark.replicate.modes.commit import committed
-from ticdc_spark.replicate.state.progress import TableState
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.iceberg.rows import upsert

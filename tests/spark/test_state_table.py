@@ -149,7 +149,7 @@ def test_what_an_owner_that_was_overtaken_still_commits_is_what_its_successor_co
     for name in "tu":
         assert sorted(row["id"] for row in session.table(f"lake.s.{name}").collect()) == [1, 2]
     found = read(job_file).progress
-    assert found is not None and all(one.clean for one in found.tables)
+    assert found is not None and all(one.is_clean for one in found.tables)
 
 
 def test_a_lake_restored_in_place_brings_the_state_and_the_job_goes_on(spark: SparkSession, folder: Path) -> None:

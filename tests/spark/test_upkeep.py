@@ -79,7 +79,7 @@ def test_files_and_history_shrink_and_the_job_goes_on(spark: SparkSession, folde
     assert rows(spark, folder) == [{"id": key, "v": held[key]} for key in sorted(held)]
     progress = read(job).progress
     assert progress is not None
-    assert [(table.clean, table.diverged_since) for table in progress.tables] == [(True, None)]
+    assert [(table.is_clean, table.diverged_since) for table in progress.tables] == [(True, None)]
     assert {name: frame.count() for name, frame in ticdc_spark.consistent(job).tables.items()} == {
         ("s", "t"): len(held)
     }
@@ -120,7 +120,7 @@ def test_tables_of_every_kind_go_on(
     assert not [record for record in caplog.records if "upkeep" in record.message and record.levelname == "WARNING"]
     topic(folder, [*events, Watermark(9000)])
     progress = replicate(job).progress
-    assert [(table.clean, table.diverged_since) for table in progress.tables] == [(True, None)]
+    assert [(table.is_clean, table.diverged_since) for table in progress.tables] == [(True, None)]
     assert rows(spark, folder) == [{"id": key, "v": held[key]} for key in sorted(held)]
 
 

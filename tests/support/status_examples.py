@@ -9,6 +9,7 @@ import msgspec
 from ticdc_spark.config.job import IcebergConfig, Identity
 from ticdc_spark.model import SchemaChange
 from ticdc_spark.operate.status import JobStatus, describe
+from ticdc_spark.replicate.state.conditions import Clean, Diverged, Dropped, Kept, Quarantined
 from ticdc_spark.replicate.state.owner import Ownership, this_process
 from ticdc_spark.replicate.state.processes import Process
 from ticdc_spark.replicate.state.progress import (
@@ -18,8 +19,8 @@ from ticdc_spark.replicate.state.progress import (
     Progress,
     QueuedDdl,
     Status,
-    TableState,
 )
+from ticdc_spark.replicate.state.table import TableState
 
 NOW = 1_795_000_000.0
 TSO = int((NOW - 100) * 1000) << 18
@@ -34,11 +35,11 @@ PROGRESS = Progress(
         PartitionState(topic="shop", partition=1, offset=20, watermark=TSO + (40_000 << 18)),
     ),
     tables=(
-        TableState(schema="shop", name="orders", applied=TSO, clean=True, rows=5, snapshot_id=3),
-        TableState(schema="shop", name="a", applied=TSO, clean=True, diverged_since=TSO - 1),
-        TableState(schema="shop", name="b", quarantined="bad [json]"),
-        TableState(schema="shop", name="c", dropped=True),
-        TableState(schema="shop", name="d", dropped=True, kept=True),
+        TableState(schema="shop", name="orders", applied=TSO, condition=Clean(), rows=5, snapshot_id=3),
+        TableState(schema="shop", name="a", applied=TSO, condition=Diverged(since=TSO - 1)),
+        TableState(schema="shop", name="b", condition=Quarantined(why="bad [json]")),
+        TableState(schema="shop", name="c", condition=Dropped()),
+        TableState(schema="shop", name="d", condition=Kept()),
         TableState(schema="shop", name="e"),
     ),
     ddls=(

@@ -53,7 +53,7 @@ def last_line(summary: Summary) -> str:
     ended = "finished" if summary.finished else "stopped"
     held = f"; not all is applied: {redact(summary.held)}" if summary.held else ""
     at = "the newest commitTs" if progress.mode == "arrival" else "resolved ts"
-    tables = noun(sum(not table.dropped for table in progress.tables), "table")
+    tables = noun(sum(not table.is_gone for table in progress.tables), "table")
     return (
         f"{ended}: {noun(summary.changes, 'change')} and {noun(summary.ddls, 'DDL')} applied in "
         f"{noun(summary.batches, 'batch', 'batches')}, {duration(summary.seconds)}; "

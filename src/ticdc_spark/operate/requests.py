@@ -11,9 +11,10 @@ from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import UsageError
 from ticdc_spark.operate.status import job_status
 from ticdc_spark.replicate.plan.spelling import by_source
-from ticdc_spark.replicate.state.progress import Progress, TableState
+from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.requests import Clear, Rebuild, Request, Resume, has_diverged, is_quarantined
 from ticdc_spark.replicate.state.store import ask, read_state
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.state import StateStore
 from ticdc_spark.sinks.states import open_state
 
@@ -85,7 +86,7 @@ def rebuild_from_topic(job: Job, progress: Progress | None, tables: Collection[s
         raise UsageError(f"{job.file}: the job has no progress yet: its tables are read when it first runs")
     if progress.mode == "arrival":
         raise UsageError(f"{job.file}: the job is in mode arrival: reading a table again needs watermarks")
-    there = {f"{table.schema}.{table.name}": table for table in progress.tables if not table.dropped}
+    there = {f"{table.schema}.{table.name}": table for table in progress.tables if not table.is_gone}
     for text in tables:
         if text not in there:
             raise UsageError(f"{text!r} is no table that the job replicates now; `ticdc-spark status` lists them")

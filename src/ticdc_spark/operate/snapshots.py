@@ -54,7 +54,7 @@ def table_snapshots(job: Job | Identity | Path | str, commit_ts: int | None = No
         )
     found = TableSnapshots(commit_ts=progress.applied, tables={}, unverified={}, left_out={})
     for table in progress.tables:
-        if table.mark == NO_MARK or (table.dropped and not table.kept):
+        if table.mark == NO_MARK or table.is_dropped:
             continue
         name = (table.schema, table.name)
         status = table_status(table)

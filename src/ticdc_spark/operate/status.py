@@ -238,7 +238,7 @@ def _troubled(identity: Identity, progress: Progress, state: State, reason: str)
 
 def _ways_out(file: str, progress: Progress) -> str:
     """What to do about tables that stand still or have diverged."""
-    stand = any(table.quarantined is not None and not table.dropped for table in progress.tables)
+    stand = any(table.is_quarantined and not table.is_gone for table in progress.tables)
     parts = [
         f"look at what was left out: ticdc-spark dead-letters {file}" if progress.rejected else "",
         f"once the cause is corrected: ticdc-spark resume {file} …" if stand else "",

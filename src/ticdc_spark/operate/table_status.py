@@ -8,9 +8,10 @@ import msgspec
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.plan.names import tables_of
-from ticdc_spark.replicate.state.conditions import is_without_rows
+from ticdc_spark.replicate.state.conditions import Loading
 from ticdc_spark.replicate.state.notes import CatchUp
-from ticdc_spark.replicate.state.progress import Progress, TableState
+from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.table import TableState, come_back, is_without_rows
 
 Condition: TypeAlias = Literal[
     "clean", "unverified", "diverged", "quarantined", "snapshot", "skipped", "dropped", "kept"
@@ -62,7 +63,7 @@ def tables_status(progress: Progress) -> tuple[TableStatus, ...]:
     }
     known = [
         table_status(
-            table if name not in queued or table.kept else msgspec.structs.replace(table, dropped=False),
+            come_back(table) if name in queued and not table.is_kept else table,
             waiting.pop(name, 0),
             behind=behind.get(name),
             replaced=name in queued,
@@ -126,7 +127,7 @@ _UNCERTAIN = "its columns are those of `[schema] file`, or of a table that may l
 
 def _why_unverified(table: TableState) -> str:
     why = _UNVERIFIED[table.origin]
-    if not table.misshapen or table.origin == "adopted":
+    if not table.has_unsure_columns or table.origin == "adopted":
         return why
     return _UNCERTAIN if table.emptied else f"{_UNCERTAIN}; {why}"
 
@@ -137,16 +138,13 @@ _KEPT_AND_REPLACED = (
 )
 
 
-def _gathered(table: TableState) -> str:
-    assert table.load is not None, "its read is under way"
-    share = (
-        f" of about {table.expected:,} ({min(99, 100 * table.gathered // table.expected)}%)" if table.expected else ""
-    )
-    return f"a full read of it is under way, at {table.load.base}: {table.gathered:,} rows{share}"
+def _gathered(load: Loading) -> str:
+    share = f" of about {load.expected:,} ({min(99, 100 * load.gathered // load.expected)}%)" if load.expected else ""
+    return f"a full read of it is under way, at {load.base}: {load.gathered:,} rows{share}"
 
 
 def _diverged(table: TableState) -> tuple[Condition, str]:
-    assert table.diverged_since is not None, "it has diverged"
+    assert table.has_diverged, "it has diverged"
     if is_without_rows(table):
         return "skipped", redact(table.diverged_why)
     why = f": {redact(table.diverged_why)}" if table.diverged_why else ""
@@ -162,24 +160,24 @@ def table_status(
     detail, rebuild = "", False
     if table.quarantined is not None:
         condition, detail, rebuild = "quarantined", redact(table.quarantined), True
-    elif table.diverged_since is not None:
+    elif table.has_diverged:
         condition, detail = _diverged(table)
         rebuild = condition == "diverged"
-    elif table.kept:
+    elif table.is_kept:
         condition, detail = "kept", _KEPT_AND_REPLACED if replaced else _KEPT
-    elif table.dropped:
+    elif table.is_gone:
         condition = "dropped"
     elif table.load is not None:
-        condition, detail = "snapshot", _gathered(table)
+        condition, detail = "snapshot", _gathered(table.load)
     elif table.settles:
         detail = f"it was read in full while it changed: it equals the source from {table.settles} "
         detail += f"({tso_time.utc(table.settles)}) on"
         detail += "" if behind is None else f"; {behind}"
     elif behind is not None:
         detail = behind
-    elif table.clean and table.origin == "snapshot" and not table.topics:
+    elif table.is_clean and table.origin == "snapshot" and not table.topics:
         detail = "it was read in full, and no message of it has come since: does the changefeed send it?"
-    elif table.clean:
+    elif table.is_clean:
         condition = "clean"
     elif table.cleared is not None:
         detail = f"it had diverged since {table.cleared}, which a person has looked at and cleared"

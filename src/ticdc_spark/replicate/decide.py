@@ -30,9 +30,9 @@ from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.schemas.sql_ddl import named_after, with_schemas
 from ticdc_spark.replicate.schemas.upstream import add_upstream_schemas
 from ticdc_spark.replicate.skips import STAGE, left_out_places, mark, skipped_of
-from ticdc_spark.replicate.state.conditions import misshapen
 from ticdc_spark.replicate.state.notes import UnreadNote
-from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
+from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl
+from ticdc_spark.replicate.state.table import TableState, diverge, quarantine
 from ticdc_spark.replicate.unread import names_in, of_databases, with_left_out, with_topics_of_tables
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.spark.decode.control import MessageSkipped, WatermarkRead, reject_of
@@ -273,9 +273,9 @@ class Decider:
             else table
             for table in advanced.progress.tables
         )
-        quarantine = on_reject == "quarantine"
+        stops = on_reject == "quarantine"
         notes = [
-            UnreadNote(schema=name[0], name=name[1], until=until, why=text, quarantine=quarantine)
+            UnreadNote(schema=name[0], name=name[1], until=until, why=text, quarantine=stops)
             for name, until in sorted(names.items())
         ]
         progress = msgspec.structs.replace(
@@ -289,8 +289,8 @@ class Decider:
 
 def _touched(table: TableState, reason: str, on_reject: OnReject | Literal[""]) -> TableState:
     """A table of a topic with an unreadable message, which may have been this table's last change."""
-    quarantined = (table.quarantined or reason) if on_reject == "quarantine" else table.quarantined
-    return msgspec.structs.replace(misshapen(table, table.applied, reason), quarantined=quarantined)
+    marked = diverge(table, table.applied, reason, columns=True)
+    return quarantine(marked, reason) if on_reject == "quarantine" else marked
 
 
 def touch_new(states: Mapping[TableName, TableState], decided: Decided) -> dict[TableName, TableState]:
@@ -299,6 +299,6 @@ def touch_new(states: Mapping[TableName, TableState], decided: Decided) -> dict[
     topics = {reject.topic for reject in rejects}
     marked = dict(states)
     for name, table in states.items():
-        if topics and table.clean and (topics & set(table.topics) or not table.topics):
+        if topics and table.is_clean and (topics & set(table.topics) or not table.topics):
             marked[name] = _touched(table, f"a message cannot be read: {rejects[0].reason}", decided.on_reject)
     return marked

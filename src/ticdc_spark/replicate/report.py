@@ -3,8 +3,8 @@
 import msgspec
 
 from ticdc_spark.mysql import tso_time
-from ticdc_spark.replicate.state.conditions import is_without_rows
 from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.table import is_without_rows
 
 NOT_ALL_APPLIED = 3
 """Exit code of a run that finished while tables stand still or rows wait: the answer to "is it all there?" is no."""
@@ -52,7 +52,7 @@ def held(progress: Progress, *, cause: bool = True) -> str:
     hold = progress.hold
     if hold.kind != "none" and (progress.pending or progress.ddls):
         return hold.what
-    still = [table for table in progress.tables if table.quarantined is not None and not table.dropped]
+    still = [table for table in progress.tables if table.is_quarantined and not table.is_gone]
     if not still:
         return reading(progress)
     first, names = still[0], {(table.schema, table.name) for table in still}
@@ -71,9 +71,9 @@ def reading(progress: Progress) -> str:
         return f"`{wanted.schema}`.`{wanted.name}` waits for its full read until the job has applied {until}"
     for table in progress.tables:
         if table.load is not None:
-            return f"`{table.schema}`.`{table.name}` is read in full: {table.gathered:,} rows so far"
+            return f"`{table.schema}`.`{table.name}` is read in full: {table.load.gathered:,} rows so far"
     for table in progress.tables:
-        if table.settles and not table.dropped:
+        if table.settles and not table.is_gone:
             return (
                 f"`{table.schema}`.`{table.name}` was read in full while it changed, and equals the source from "
                 f"{table.settles} ({tso_time.utc(table.settles)}) on"
@@ -83,11 +83,9 @@ def reading(progress: Progress) -> str:
 
 def needs_a_look(progress: Progress) -> str:
     """One sentence if tables do not equal the source and will not by themselves; ``""`` if there is none."""
-    live = [table for table in progress.tables if not table.dropped]
-    quarantined = sum(table.quarantined is not None for table in live)
-    diverged = sum(
-        table.quarantined is None and table.diverged_since is not None and not is_without_rows(table) for table in live
-    )
+    live = [table for table in progress.tables if not table.is_gone]
+    quarantined = sum(table.is_quarantined for table in live)
+    diverged = sum(not table.is_quarantined and table.has_diverged and not is_without_rows(table) for table in live)
     parts = [
         f"{quarantined} of {len(live)} tables stand still (quarantined)" if quarantined else "",
         f"{diverged} of {len(live)} tables have diverged" if diverged else "",

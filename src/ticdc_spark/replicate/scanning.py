@@ -48,7 +48,7 @@ def scan_plan(
         bases={
             table_id_key(table.schema, table.name): table.emptied
             for table in progress.tables
-            if table.origin == "snapshot" and not table.dropped
+            if table.origin == "snapshot" and not table.is_gone
         },
         arrival=acting == "arrival",
         names=scan_names(progress, exact=exact),

@@ -9,9 +9,9 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.rejects import LOGGED
 from ticdc_spark.replicate.plan.offsets import known_offsets
-from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.notes import SkippedRow, UnreadNote
-from ticdc_spark.replicate.state.progress import Progress, QueuedDdl, TableState
+from ticdc_spark.replicate.state.progress import Progress, QueuedDdl
+from ticdc_spark.replicate.state.table import TableState, diverge
 from ticdc_spark.replicate.unread import holders, last_of, names_in
 from ticdc_spark.spark.decode.control import ControlEvent, MessageSkipped
 
@@ -58,7 +58,7 @@ def mark(progress: Progress, skipped: Sequence[MessageSkipped], databases: Colle
         for name, table in tables.items():
             unnamed = not event.tables and (event.topic in databases or _is_of(event, table))
             if name in event.tables or unnamed:
-                tables[name] = diverged(table, event.commit_ts or table.applied, why)
+                tables[name] = diverge(table, event.commit_ts or table.applied, why)
     if len(skipped) > LOGGED:
         log.warning("and %d more messages of this batch are left out by skip-messages", len(skipped) - LOGGED)
     rejected = progress.rejected + len(skipped)
@@ -83,19 +83,19 @@ def mark_new(
     marked, before = dict(states), {(table.schema, table.name) for table in known}
     for event in skipped:
         for name, table in states.items():
-            if name not in before and not event.tables and _is_of(event, table) and not table.dropped:
-                marked[name] = diverged(marked[name], table.applied, _why(event))
+            if name not in before and not event.tables and _is_of(event, table) and not table.is_gone:
+                marked[name] = diverge(marked[name], table.applied, _why(event))
     left = []
     for row in waiting:
         name = (row.schema, row.name)
         state = marked.get(name)
         behind = state is not None and not arrival and state.applied < row.commit_ts
-        if state is None or behind or (state.table is None and not state.dropped):
+        if state is None or behind or (state.table is None and not state.is_gone):
             left.append(row)
         for one in holders(name, ddls, row.commit_ts):
             state = marked.get(one)
             if state is not None and state.table is not None and _began(state) < row.commit_ts:
-                marked[one] = diverged(state, row.commit_ts, row.why)
+                marked[one] = diverge(state, row.commit_ts, row.why)
     return marked, tuple(left)
 
 

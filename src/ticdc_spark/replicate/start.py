@@ -20,10 +20,10 @@ from ticdc_spark.replicate.modes.arrival import batch_ordinal
 from ticdc_spark.replicate.plan.reach import partitions_at
 from ticdc_spark.replicate.plan.source_check import source_notes
 from ticdc_spark.replicate.schemas.files import with_schema_files
-from ticdc_spark.replicate.state.conditions import diverged, misshapen
-from ticdc_spark.replicate.state.progress import Plan, Progress, TableState
+from ticdc_spark.replicate.state.progress import Plan, Progress
 from ticdc_spark.replicate.state.requests import take
 from ticdc_spark.replicate.state.store import ProgressStore
+from ticdc_spark.replicate.state.table import TableState, diverge, keep, set_back
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.spark.sources.base import Source
@@ -102,13 +102,13 @@ def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], 
 
     Returns: the progress with what the tables show.
     """
-    tables = [table for table in some if table.mark != NO_MARK and (not table.dropped or table.kept)]
+    tables = [table for table in some if table.mark != NO_MARK and not table.is_dropped]
     arrival, upto = _is_arrival(progress, plan), furthest(progress, plan)
 
     def look(table: TableState) -> tuple[Looked, str]:
         looked = look_at(sink, job, (table.schema, table.name), table, arrival=arrival)
         as_left = looked.stamp is not None and looked.stamp.mark == table.mark and not arrival
-        return looked, columns_gone(sink, table) if as_left and table.diverged_since is None else ""
+        return looked, columns_gone(sink, table) if as_left and not table.has_diverged else ""
 
     asked = {(one.schema, one.name) for one in progress.wanted if one.asked}
     worse: dict[TableName, TableState] = {}
@@ -122,11 +122,11 @@ def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], 
                 raise DecisionNeeded(vanished(job, name, arrival=arrival))
         elif looked.behind:
             raise DecisionNeeded(f"{looked.behind}. {way_back(job, name, arrival=arrival)}")
-        elif looked.state is not None and looked.state.diverged_since is not None and table.diverged_since is None:
+        elif looked.state is not None and looked.state.has_diverged and not table.has_diverged:
             worse[name] = _marked_as(table, looked.state)
         if gone:
             log.warning("`%s`.`%s`: %s", *name, gone)
-            worse[name] = misshapen(worse.get(name, table), table.applied, gone)
+            worse[name] = diverge(worse.get(name, table), table.applied, gone, columns=True)
     worse |= {} if arrival else _come_back(job, sink, progress)
     known = tuple(worse.get((table.schema, table.name), table) for table in progress.tables)
     return msgspec.structs.replace(progress, tables=known)
@@ -135,7 +135,7 @@ def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], 
 def _come_back(job: Job, sink: Sink, progress: Progress) -> dict[TableName, TableState]:
     """Tables that were dropped, or renamed away, and are in the lake again as they were before: somebody restored
     them. They stay, as tables that were dropped and kept."""
-    gone = [table for table in progress.tables if table.dropped and not table.kept]
+    gone = [table for table in progress.tables if table.is_dropped]
     found = {}
     for table, there in zip(gone, _each(job, lambda table: sink.find((table.schema, table.name)), gone), strict=True):
         name = (table.schema, table.name)
@@ -143,7 +143,7 @@ def _come_back(job: Job, sink: Sink, progress: Progress) -> dict[TableName, Tabl
         if stamp is None or stamp.job != job.name or stamp.mark[0] >= table.ddl_ts:
             continue
         log.warning("`%s`.`%s` was dropped at %d and is there again: it is left as it is", *name, table.ddl_ts)
-        found[name] = msgspec.structs.replace(table, kept=True, mark=stamp.mark)
+        found[name] = msgspec.structs.replace(keep(table), mark=stamp.mark)
     return found
 
 
@@ -152,32 +152,22 @@ def _to_be_read(sink: Sink, table: TableState, looked: Looked) -> TableState:
     if looked.stamp is None:
         return TableState(schema=table.schema, name=table.name, applied=table.applied, topics=table.topics)
     stamp, since = looked.stamp, looked.stamp.mark[0]
-    back = _lacking(_set_back(table, looked), since)
+    back = set_back(_as_found(table, looked), since)
     if looked.furthest is not None and looked.state is not None:
         # Its columns are still those of before, and DDLs go on from there: it does not matter what its rows are.
-        about = msgspec.json.encode(_lacking(looked.state, since)).decode()
+        about = msgspec.json.encode(set_back(looked.state, since)).decode()
         stamp = msgspec.structs.replace(stamp, mark=looked.furthest, about=about)
         back = msgspec.structs.replace(back, mark=min(table.mark, looked.furthest))
     sink.stamp((table.schema, table.name), stamp)
     return back
 
 
-def _lacking(table: TableState, since: int) -> TableState:
-    """A table that was set back, and will be read in full."""
-    why = "it was set back; a full read of it is wanted"
-    if table.load is None:
-        return diverged(table, since, why)
-    return msgspec.structs.replace(
-        table, load=msgspec.structs.replace(table.load, diverged_since=since, diverged_why=why)
-    )
-
-
-def _set_back(table: TableState, looked: Looked) -> TableState:
+def _as_found(table: TableState, looked: Looked) -> TableState:
     """The state of a table that was set back: with the mark that it has, and what other writers did to it since."""
     assert looked.stamp is not None, "it is in the lake"
     back = msgspec.structs.replace(table, mark=looked.stamp.mark)
     state = looked.state
-    if state is None or state.diverged_since is None or table.diverged_since is not None:
+    if state is None or not state.has_diverged or table.has_diverged:
         return back
     return _marked_as(back, state)
 
@@ -185,8 +175,7 @@ def _set_back(table: TableState, looked: Looked) -> TableState:
 def _marked_as(table: TableState, held: TableState) -> TableState:
     """A table with the mark that its stamp has."""
     assert held.diverged_since is not None, "the stamp has a mark"
-    marked = diverged(table, held.diverged_since, held.diverged_why)
-    return msgspec.structs.replace(marked, misshapen=table.misshapen or held.misshapen)
+    return diverge(table, held.diverged_since, held.diverged_why, columns=held.has_unsure_columns)
 
 
 def _each(job: Job, look: Callable[[TableState], T], tables: list[TableState]) -> Iterable[T]:

@@ -56,9 +56,10 @@ from ticdc_spark.replicate.snapshot.loader import Loader, Outcome
 from ticdc_spark.replicate.snapshot.wanted import with_settled
 from ticdc_spark.replicate.start import begin, furthest, look_at_wanted
 from ticdc_spark.replicate.state.notes import SourceNote
-from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl, TableState
+from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl
 from ticdc_spark.replicate.state.requests import take
 from ticdc_spark.replicate.state.store import ProgressStore
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.replicate.stops import stop_if_left_out_before, stop_if_needed
 from ticdc_spark.replicate.timer import Timer
 from ticdc_spark.replicate.unread import mark_unread, topics_of, unread_names, with_topics
@@ -321,7 +322,7 @@ class Steps:
         states = dict(result.states)
         for name in result.touched:
             state = states.get(name)
-            if state is not None and not state.dropped:
+            if state is not None and not state.is_gone:
                 states[name] = msgspec.structs.replace(state, snapshot_id=self.sink.snapshot_id(name))
         before = decided.advanced.progress
         arrival = decided.mode == "arrival"
@@ -366,7 +367,7 @@ def _schemas(progress: Progress, ddls: Sequence[QueuedDdl]) -> dict[tuple[str, s
 
 def _is_judged(before: TableState | None, now: TableState) -> bool:
     """Whether a table's condition has changed: it diverged, was quarantined, or goes on."""
-    if before is None or now.dropped:
+    if before is None or now.is_gone:
         return False
-    was = (before.clean, before.diverged_since, before.quarantined)
-    return was != (now.clean, now.diverged_since, now.quarantined)
+    was = (before.is_clean, before.diverged_since, before.quarantined)
+    return was != (now.is_clean, now.diverged_since, now.quarantined)

@@ -9,9 +9,9 @@ from ticdc_spark.model import TableName
 from ticdc_spark.replicate.plan.evolve import Alter, action
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.timeline import identity
-from ticdc_spark.replicate.state.conditions import misshapen
 from ticdc_spark.replicate.state.notes import UnreadNote
-from ticdc_spark.replicate.state.progress import Progress, QueuedDdl, TableState
+from ticdc_spark.replicate.state.progress import Progress, QueuedDdl
+from ticdc_spark.replicate.state.table import TableState, diverge, quarantine
 from ticdc_spark.spark.decode.control import BootstrapRead, ControlEvent, DdlRead, RowsRead
 
 LEFT_OUT = "`tables` under [job] leaves it out, or did: what changed meanwhile was not read"
@@ -140,11 +140,11 @@ def mark_unread(
         name = (note.schema, note.name)
         for one in holders(name, ddls):
             state = marked.get(one)
-            if state is not None and state.table is not None and not state.dropped and not _is_read_again(state, note):
+            if state is not None and state.table is not None and not state.is_gone and not _is_read_again(state, note):
                 marked[one] = _unread(state, note)
         state = marked.get(name)
-        there = state is not None and state.table is not None and not state.dropped
-        stands = state is not None and state.quarantined is not None
+        there = state is not None and state.table is not None and not state.is_gone
+        stands = state is not None and state.is_quarantined
         behind = not arrival and state is not None and (there or stands) and state.applied < note.until
         waits = waiting.get(name, note.until + 1) <= note.until
         if resolved < note.until or behind or (waits and not arrival):
@@ -185,7 +185,5 @@ def _waiting(progress: Progress, ddls: Sequence[QueuedDdl]) -> dict[TableName, i
 
 
 def _unread(state: TableState, note: UnreadNote) -> TableState:
-    state = misshapen(state, state.applied, note.why)
-    if not note.quarantine:
-        return state
-    return msgspec.structs.replace(state, quarantined=state.quarantined or note.why)
+    marked = diverge(state, state.applied, note.why, columns=True)
+    return quarantine(marked, note.why) if note.quarantine else marked

@@ -24,7 +24,9 @@ from ticdc_spark.cli.signals import SAME_SIGNAL_SECONDS, stoppable
 from ticdc_spark.config.durations import duration
 from ticdc_spark.mysql.tso_time import LARGEST, lag, seconds, utc
 from ticdc_spark.replicate.report import BatchReport, Summary
-from ticdc_spark.replicate.state.progress import Hold, PendingRows, Progress, TableState
+from ticdc_spark.replicate.state.conditions import Dropped
+from ticdc_spark.replicate.state.progress import Hold, PendingRows, Progress
+from ticdc_spark.replicate.state.table import TableState
 
 TSO = 462_354_011_751_161_858
 PROGRESS = Progress(
@@ -34,7 +36,7 @@ PROGRESS = Progress(
     rows=12_345,
     tables=(
         *(TableState(schema="shop", name=f"t{i}[b]", applied=TSO, rows=i) for i in range(20)),
-        TableState(schema="shop", name="old", dropped=True),
+        TableState(schema="shop", name="old", condition=Dropped()),
     ),
     pending=(
         PendingRows(

@@ -11,8 +11,10 @@ from click.testing import CliRunner
 from tests.support.job_state import owned, put, read
 from ticdc_spark.cli import main
 from ticdc_spark.replicate.run.heart import Heart
-from ticdc_spark.replicate.state.progress import Progress, TableState, WantedLoad
+from ticdc_spark.replicate.state.conditions import Diverged, Dropped, Quarantined
+from ticdc_spark.replicate.state.progress import Progress, WantedLoad
 from ticdc_spark.replicate.state.requests import take
+from ticdc_spark.replicate.state.table import TableState
 
 JOB = """
 [job]
@@ -34,8 +36,8 @@ def job_file(tmp_path: Path) -> Path:
     path = tmp_path / "job.toml"
     path.write_text(JOB)
     tables = (
-        TableState(schema="s", name="a", applied=5, quarantined="bad row"),
-        TableState(schema="s", name="b", applied=6, quarantined="bad message", diverged_since=6),
+        TableState(schema="s", name="a", applied=5, condition=Quarantined(why="bad row")),
+        TableState(schema="s", name="b", applied=6, condition=Quarantined(why="bad message", lifted=Diverged(since=6))),
         TableState(schema="s", name="c", applied=9),
     )
     put(path, Progress(job="shop", generation=1, batch=3, applied=9, tables=tables))
@@ -174,7 +176,7 @@ def test_a_rebuild_from_a_topic_that_is_not_possible_asks_for_nothing(
 ) -> None:
     progress = read(job_file).progress
     assert progress is not None
-    gone = TableState(schema="s", name="d", applied=9, dropped=True)
+    gone = TableState(schema="s", name="d", applied=9, condition=Dropped())
     put(job_file, msgspec.structs.replace(progress, tables=(*progress.tables, gone)))
     job_file.write_text(job_file.read_text().replace("[source]", f"{more}\n[source]"))
     done = CliRunner().invoke(main, ["rebuild", str(job_file), table, "--from", "topic"])

@@ -18,11 +18,13 @@ from tests.support.status_examples import IDENTITY, NOW, PROGRESS, TSO, WELL, be
 from ticdc_spark.cli import main
 from ticdc_spark.config.load import load_identity
 from ticdc_spark.operate.status import JobStatus, describe, job_status
+from ticdc_spark.replicate.state.conditions import Clean, Dropped, Quarantined, Settling
 from ticdc_spark.replicate.state.notes import CatchUp
 from ticdc_spark.replicate.state.owner import this_process
 from ticdc_spark.replicate.state.processes import Process
-from ticdc_spark.replicate.state.progress import Hold, Progress, TableState
+from ticdc_spark.replicate.state.progress import Hold, Progress
 from ticdc_spark.replicate.state.store import take_over
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.state import StateRow
 
 
@@ -76,7 +78,7 @@ def test_a_job_that_runs_with_tables_that_need_a_look_is_a_warning() -> None:
     assert status.reason == (
         "1 of 4 tables stand still (quarantined), 1 of 4 tables have diverged; 1 messages or rows were left out"
     )
-    dropped = tuple(msgspec.structs.replace(table, dropped=True) for table in PROGRESS.tables)
+    dropped = tuple(msgspec.structs.replace(table, condition=Dropped()) for table in PROGRESS.tables)
     progress = msgspec.structs.replace(PROGRESS, tables=dropped)
     assert describe(IDENTITY, progress, beat(pid=me.pid), held_by(me), NOW).state == "normal"
 
@@ -98,7 +100,7 @@ def test_what_holds_a_table_back_is_named_where_nothing_holds_all() -> None:
 
 
 def test_a_full_read_that_waits_needs_the_changefeed_and_not_a_person() -> None:
-    read = msgspec.structs.replace(WELL.tables[0], settles=WELL.applied + 1, clean=False, origin="snapshot")
+    read = msgspec.structs.replace(WELL.tables[0], condition=Settling(upto=WELL.applied + 1), origin="snapshot")
     progress = msgspec.structs.replace(WELL, tables=(read,))
     status = describe(IDENTITY, progress, beat("finished"), None, NOW)
     assert (status.state, status.held_back_by.kind) == ("warning", "snapshot")
@@ -218,7 +220,7 @@ def test_numbers_that_a_double_cannot_hold_stand_there_as_text_too(job_file: Pat
     assert named(json.loads(text)) == []
 
 
-MANY = tuple(TableState(schema="shop", name=f"t{at:04}", applied=TSO, clean=True) for at in range(1000))
+MANY = tuple(TableState(schema="shop", name=f"t{at:04}", applied=TSO, condition=Clean()) for at in range(1000))
 
 
 def print_status(job_file: Path, progress: Progress, *options: str) -> str:
@@ -238,14 +240,14 @@ def test_of_many_tables_those_are_shown_that_need_a_look(job_file: Path) -> None
 
 
 def test_a_thousand_tables_that_need_a_look_do_not_fill_the_screen(job_file: Path) -> None:
-    bad = tuple(msgspec.structs.replace(table, quarantined="bad") for table in MANY)
+    bad = tuple(msgspec.structs.replace(table, condition=Quarantined(why="bad")) for table in MANY)
     text = print_status(job_file, msgspec.structs.replace(PROGRESS, tables=bad, pending=()))
     assert "and 980 more that need a look: --table '*.*' shows all\n" in text
     assert text.count("shop.t0") == 40 + 5, "a line of the grid and a reason each; five in the command"
 
 
 def test_tables_are_chosen_by_rules(job_file: Path) -> None:
-    dotted = TableState(schema="shop.eu", name="x", clean=True)
+    dotted = TableState(schema="shop.eu", name="x", condition=Clean())
     progress = msgspec.structs.replace(PROGRESS, tables=(*MANY, dotted), pending=())
     text = print_status(job_file, progress, "--table", "shop.t000?", "--table", "!shop.t0005")
     assert [line.split()[0] for line in text.splitlines() if line.startswith("shop.")] == [
@@ -259,7 +261,7 @@ def test_tables_are_chosen_by_rules(job_file: Path) -> None:
 
 
 def test_one_long_reason_does_not_widen_every_row(job_file: Path) -> None:
-    held = TableState(schema="shop", name="b", quarantined="x" * 500)
+    held = TableState(schema="shop", name="b", condition=Quarantined(why="x" * 500))
     text = print_status(job_file, msgspec.structs.replace(PROGRESS, tables=(*PROGRESS.tables[:1], held)))
     assert sorted(len(line) > 200 for line in text.splitlines())[-2:] == [False, True]
 
@@ -331,7 +333,7 @@ def test_the_status_needs_no_jvm_and_no_spark(job_file: Path) -> None:
 
 def test_a_table_that_waits_for_a_topic_shows_it_also_behind_a_full_read() -> None:
     """It does not settle as long as the topic is not read."""
-    table = TableState(schema="shop", name="t", applied=7, origin="snapshot", settles=9)
+    table = TableState(schema="shop", name="t", applied=7, origin="snapshot", condition=Settling(upto=9))
     needs = CatchUp(schema="shop", name="t", needs=(("of_t", 0, 0),))
     progress = Progress(job="shop", applied=8, tables=(table,), catching_up=(needs,))
     (shown,) = describe(IDENTITY, progress, None, None, NOW).tables

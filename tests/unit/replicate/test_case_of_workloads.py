@@ -77,7 +77,7 @@ def test_the_tables_equal_the_truth(topic_per_table: bool, batch_rows: int, prot
     assert found.keys() == {(escape(schema).lower(), escape(name).lower()) for schema, name in expected}
     for (schema, name), rows in expected.items():
         assert in_order(found[escape(schema).lower(), escape(name).lower()]) == in_order(rows), name
-    assert all(table.clean for table in steps.progress.tables if not table.dropped)
+    assert all(table.is_clean for table in steps.progress.tables if not table.is_gone)
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)

@@ -29,8 +29,8 @@ from ticdc_spark.replicate.plan import timeline as timeline_module
 from ticdc_spark.replicate.plan.timeline import timelines
 from ticdc_spark.replicate.state import store as store_module
 from ticdc_spark.replicate.state.owner import this_process
-from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.replicate.state.store import JobStore, acquire, take_over
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.spark.decode import rows as rows_module
 from ticdc_spark.spark.decode import versions as versions_module
 from ticdc_spark.spark.decode.rows import BAD

@@ -145,7 +145,7 @@ def test_the_tables_equal_the_truth(tmp_path: Path, batch_rows: int) -> None:
     assert found.keys() == {(escape(schema), escape(name)) for schema, name in expected}
     for name, rows in expected.items():
         assert in_order(found[name]) == in_order(rows), name
-    assert all(table.clean for table in steps.progress.tables if not table.dropped)
+    assert all(table.is_clean for table in steps.progress.tables if not table.is_gone)
 
 
 class Compacted(MemoryRows):

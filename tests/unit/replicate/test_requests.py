@@ -13,8 +13,10 @@ from tests.support.changefeed import SCHEMA
 from tests.support.shop import Shop, after_every_death
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.protocols.base import Encoded
-from ticdc_spark.replicate.state.progress import Progress, TableState
+from ticdc_spark.replicate.state.conditions import Diverged, Quarantined
+from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.requests import Clear, Rebuild, Request, Resume, folded
+from ticdc_spark.replicate.state.table import TableState
 
 T = (SCHEMA, "t")
 REQUESTS: tuple[Request, ...] = (Rebuild(tables=(T,), at=7), Resume(tables=(T,)), Clear(tables=(T,)))
@@ -187,7 +189,7 @@ def test_a_rebuild_waits_where_the_job_has_no_source_to_read_from() -> None:
 
 def test_a_request_changes_only_tables_that_it_fits() -> None:
     well = TableState(schema=SCHEMA, name="t", cleared=5)
-    other = TableState(schema=SCHEMA, name="u", quarantined="a", diverged_since=3)
+    other = TableState(schema=SCHEMA, name="u", condition=Quarantined(why="a", lifted=Diverged(since=3)))
     progress = Progress(job="shop", tables=(well, other))
     for request in REQUESTS[1:]:
         assert folded(progress, request) == progress

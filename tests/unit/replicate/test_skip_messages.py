@@ -20,8 +20,8 @@ from ticdc_spark.config.values import MessagePlace, skip_messages_line
 from ticdc_spark.errors import RejectedMessage, UsageError
 from ticdc_spark.model import Bootstrap, Change, Message, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.operate.requests import diverged
-from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.replicate.state.requests import Clear, Resume
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.replicate.step import Steps
 
 OTHER = msgspec.structs.replace(USER, name="other", table_id=149)
@@ -138,7 +138,7 @@ def test_a_message_that_can_be_read_marks_its_table_only(tmp_path: Path, batch_r
     assert (ids(lake, "user"), ids(lake, "other")) == ([1, 3], [1, 2])
     found = states(done)
     assert (found["user"].diverged_since, found["other"].diverged_since) == (30, None)
-    assert '"diverged_since":30' in about(lake, "user"), "it is in the stamp"
+    assert '"is":"diverged","since":30' in about(lake, "user"), "it is in the stamp"
 
 
 def test_a_table_that_comes_after_its_left_out_message_is_marked(tmp_path: Path) -> None:
@@ -223,8 +223,8 @@ def test_what_the_operator_cleared_wins_over_the_stamp_and_is_written_there(
     cleared(tmp_path, messages, lake, store)
     for _ in range(2):
         done = go(tmp_path, sent(*CLEAR, *more), lake, store, skip_messages=at(5))
-        assert (states(done)["user"].diverged_since, states(done)["user"].clean) == (None, False)
-    assert '"diverged_since":null' in about(lake, "user")
+        assert (states(done)["user"].diverged_since, states(done)["user"].is_clean) == (None, False)
+    assert '"is":"unverified"' in about(lake, "user")
 
 
 def test_what_diverges_after_it_was_cleared_is_marked_again(tmp_path: Path) -> None:

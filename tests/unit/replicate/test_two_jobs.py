@@ -18,7 +18,7 @@ NAMES = sorted(
     {
         (table.schema, table.name)
         for table in run(job_of(Path(), parallel_tables=1), SOURCE, Lake(), Kept()).progress.tables
-        if not table.dropped
+        if not table.is_gone
     }
 )
 

@@ -65,7 +65,7 @@ def line(report: BatchReport, now: float) -> str:
     parts.append(f"resolved ts {progress.applied} ({tso_time.utc(progress.applied)})")
     if progress.applied:
         parts.append(f"lag {duration(tso_time.lag(progress.applied, now))}")
-    parts.append(noun(sum(not table.dropped for table in progress.tables), "table"))
+    parts.append(noun(sum(not table.is_gone for table in progress.tables), "table"))
     if progress.pending:
         parts.append(waiting(progress))
     if report.full:
@@ -125,7 +125,7 @@ class View:
 
 
 def _tables(report: BatchReport) -> Table:
-    live = [table for table in report.progress.tables if not table.dropped]
+    live = [table for table in report.progress.tables if not table.is_gone]
     shown = sorted(live, key=lambda table: -table.rows)[:_MOST_TABLES]
     grid = Table(box=None, padding=(0, 2), show_footer=len(live) > len(shown))
     rest = noun(len(live) - len(shown), "more table")

@@ -19,7 +19,7 @@ from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.batch import COMMIT_TS, Batch, TimelineWork
-from ticdc_spark.replicate.apply.columns import merge_with_hidden_columns
+from ticdc_spark.replicate.apply.columns import expected_columns, merge_with_hidden_columns
 from ticdc_spark.replicate.apply.ddl import alter
 from ticdc_spark.replicate.apply.keyless import leave_out_rows
 from ticdc_spark.replicate.apply.rejects import apply_readable
@@ -29,8 +29,8 @@ from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.schemas.inferred import follow
 from ticdc_spark.replicate.schemas.registered import restrict_columns
-from ticdc_spark.replicate.state.conditions import expected_columns
-from ticdc_spark.replicate.state.progress import PendingRows, TableState
+from ticdc_spark.replicate.state.progress import PendingRows
+from ticdc_spark.replicate.state.table import TableState, unverify
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.decode.versions import ReadPlan
 
@@ -69,7 +69,7 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
         state = work.state(name) or state
     newest = max(min(rows.max_ts, step.upto) for rows in waiting)
     applied = max(batch.commit_ts_of(state), newest)
-    work.put(msgspec.structs.replace(state, applied=applied, schema_keys=followed, clean=False))
+    work.put(msgspec.structs.replace(unverify(state), applied=applied, schema_keys=followed))
     work.count(name, step.upto, None)
 
 
@@ -111,7 +111,7 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> None:
     def commit(now: TableState, leave_out: bool) -> Counts:
         expecting = msgspec.structs.replace(plan, expects=expected_columns(now))
         readable = replace(changes, plan=expecting, leave_out_unreadable=leave_out)
-        after = msgspec.structs.replace(now, schema_keys=group.followed, clean=False)
+        after = msgspec.structs.replace(unverify(now), schema_keys=group.followed)
         work.commit(after, group.mark, batch.batch_ordinal, lambda stamp: batch.sink.upsert(name, readable, stamp))
         return readable.counts
 
@@ -153,7 +153,7 @@ def _prepared(
     work: TimelineWork, name: TableName, state: TableState, target: Table, mark: Mark, *, inferred: bool
 ) -> TableState:
     """Create the table, or give it the columns that it lacks, with marks before that of the rows."""
-    if work.mark(name) == NO_MARK and state.table is not None and not state.dropped:
+    if work.mark(name) == NO_MARK and state.table is not None and not state.is_gone:
         raise DecisionNeeded(vanished(work.batch.job, name))
     if state.table == target:
         return state

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
 
@@ -20,7 +20,8 @@ from ticdc_spark.replicate.letters import Letters
 from ticdc_spark.replicate.plan.evolution import SessionZone
 from ticdc_spark.replicate.plan.pending import range_of
 from ticdc_spark.replicate.schemas.registered import Registered
-from ticdc_spark.replicate.state.progress import PendingRows, TableState
+from ticdc_spark.replicate.state.progress import PendingRows
+from ticdc_spark.replicate.state.table import TableState, for_stamp
 from ticdc_spark.sinks.base import Sink, Stamp
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.decode.versions import ReadPlan
@@ -145,20 +146,8 @@ class Batch:
 
     def stamp(self, state: TableState, mark: Mark, applied_before: int) -> Stamp:
         """A stamp of this job: ``mark``, and what the table is then."""
-        held = msgspec.structs.replace(state, **_VOLATILE)
-        about = msgspec.json.encode(held).decode()
+        about = msgspec.json.encode(for_stamp(state)).decode()
         return Stamp(self.job.name, mark, applied_before, about, self.job_applied)
-
-
-_VOLATILE: dict[str, Any] = {
-    "applied": 0,
-    "mark": NO_MARK,
-    "snapshot_id": None,
-    "rows": 0,
-    "gathered": 0,
-    "expected": 0,
-}
-"""What of a table's state is not in ``Stamp.about``: it changes without a commit, or stands in the stamp."""
 
 
 @dataclass(slots=True, kw_only=True)

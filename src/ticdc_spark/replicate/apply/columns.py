@@ -1,4 +1,4 @@
-"""Whether a table still has the columns of its stamp, and what becomes of one that has not."""
+"""Whether a table still has the columns of its stamp, or columns that lack values, and what becomes of it then."""
 
 import logging
 from collections.abc import Callable, Collection, Sequence
@@ -9,19 +9,39 @@ import msgspec
 
 from ticdc_spark import failpoints
 from ticdc_spark.errors import DecisionNeeded
-from ticdc_spark.model import TableName
-from ticdc_spark.mysql import with_hidden_columns
+from ticdc_spark.model import Table, TableName
+from ticdc_spark.mysql import HIDDEN_NAMES, with_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.rejects import HiddenColumns
-from ticdc_spark.replicate.state.conditions import misshapen, with_unread_columns
-from ticdc_spark.replicate.state.progress import TableState
+from ticdc_spark.replicate.state.table import TableState, diverge
 from ticdc_spark.sinks.base import ColumnChanges, Sink
+from ticdc_spark.spark.decode.versions import ExpectedColumns
 from ticdc_spark.spark.types import LakeColumn, LakeOptions
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 OLD_VALUES = "_ticdc_old"
 """Column that holds the old values while a type change converts them."""
+
+
+def lose_hidden_values(state: TableState, before: Table | None) -> TableState:
+    """It has hidden columns of TiDB's, which ``before`` had not. A full read gives none of their values, so the rows
+    that it brought may lack some. A table that came with its CREATE TABLE has had each value with its row."""
+    columns = () if state.table is None else state.table.columns
+    known = () if before is None else before.columns
+    new = HIDDEN_NAMES & {column.name for column in columns} - {column.name for column in known}
+    if not new or state.origin != "snapshot":
+        return state
+    why = f"a full read gives no values of TiDB's columns {', '.join(sorted(new))}: they are NULL"
+    return diverge(state, state.emptied, why)
+
+
+def expected_columns(state: TableState) -> ExpectedColumns:
+    """Which columns the rows of a table must have. Rows without a column that may be generated mark a table only if it
+    counts as equal to the source, or will: a full read of several moments makes it so once they are all applied."""
+    if state.has_diverged:
+        return "nothing"
+    return "all" if state.is_clean or state.settles else "stored"
 
 
 def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> None:
@@ -41,7 +61,7 @@ def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> None:
     if not gone:
         return
     why = _why(gone)
-    work.put(misshapen(state, state.applied, why))
+    work.put(diverge(state, state.applied, why, columns=True))
     work.settle()
     types = ", ".join(f"{column.name} {column.type.spark}" for column in gone)
     raise DecisionNeeded(
@@ -73,7 +93,7 @@ def _add_hidden_columns(
     assert state.table is not None, "its rows were read"
     name, table = (state.schema, state.name), with_hidden_columns(state.table, hidden)
     assert table != state.table, "the columns are new"
-    state = with_unread_columns(msgspec.structs.replace(state, table=table), state.table)
+    state = lose_hidden_values(msgspec.structs.replace(state, table=table), state.table)
     there = {column.casefold() for column in work.batch.sink.columns(name)}
     missing = [one for one in work.batch.columns(table) if one.name.casefold() not in there]
     log.warning("`%s`.`%s`: columns that no DDL names: %s", *name, ", ".join(sorted(hidden)))

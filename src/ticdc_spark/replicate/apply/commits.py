@@ -13,7 +13,7 @@ from ticdc_spark.replicate.apply.columns import OLD_VALUES, stop_if_new_column_i
 from ticdc_spark.replicate.plan.evolution import Evolution, Fill, Rewrite, evolution
 from ticdc_spark.replicate.plan.evolution import set_aside as set_column_aside
 from ticdc_spark.replicate.plan.evolve import Alter
-from ticdc_spark.replicate.state.progress import TableState
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks import base as sink_base
 from ticdc_spark.sinks.base import ColumnChanges, Stamp
 from ticdc_spark.sinks.mark import Mark
@@ -83,7 +83,7 @@ def with_columns_before(work: TimelineWork, state: TableState, act: Alter) -> Ta
 def _columns_before(work: TimelineWork, state: TableState, act: Alter) -> Mapping[str, str]:
     """What the lake has of the columns before and after a DDL, and their types; of an adopted table, all. None where
     the table's schema says them."""
-    if state.table is not None and not state.misshapen:
+    if state.table is not None and not state.has_unsure_columns:
         return {}
     have = work.batch.sink.columns((act.table.schema, act.table.name))
     if state.table is None:

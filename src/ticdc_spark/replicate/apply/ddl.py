@@ -15,7 +15,7 @@ from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.mysql import keep_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.apply.columns import OLD_VALUES, stop_if_columns_are_gone
+from ticdc_spark.replicate.apply.columns import OLD_VALUES, lose_hidden_values, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.commits import commits_of, with_columns_before
 from ticdc_spark.replicate.apply.first_rows import there_already
 from ticdc_spark.replicate.apply.rename import is_begun, passed_by, rename, set_aside
@@ -36,8 +36,18 @@ from ticdc_spark.replicate.plan.evolve import (
 )
 from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl
-from ticdc_spark.replicate.state.conditions import diverged, misshapen, with_ddl_during_read, with_unread_columns
-from ticdc_spark.replicate.state.progress import TableState
+from ticdc_spark.replicate.state.table import (
+    TableState,
+    adopt,
+    create,
+    create_late,
+    diverge,
+    doubt_load,
+    drop,
+    keep,
+    truncate,
+    unverify,
+)
 from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
@@ -114,7 +124,7 @@ def _apply_to_tables(
 
 def _drop_database(work: TimelineWork, schema: str, mark: Mark, ts: int) -> None:
     every = {**work.promised, **work.known}
-    for name in [name for name, state in every.items() if name[0] == schema and state and not state.dropped]:
+    for name in [name for name, state in every.items() if name[0] == schema and state and not state.is_gone]:
         state = work.state(name)
         if state is not None and (state.applied <= ts or work.mark(name) != NO_MARK):
             _drop(work, name, mark, ts)
@@ -147,15 +157,15 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
         if name in freed and work.mark(name) > ddl.mark:
             continue  # It is that one already.
         state = work.state(name) or TableState(schema=name[0], name=name[1])
-        if state.dropped and not state.kept and name in after:
+        if state.is_dropped and name in after:
             # The source has a table of this name again.
             state = TableState(schema=name[0], name=name[1], applied=state.applied, topics=state.topics)
         if OLD_VALUES in (work.batch.sink.columns(name) if work.mark(name) != NO_MARK else ()):
             _undo(work, state, ddl)
-        if not state.dropped or state.kept:
+        if not state.is_dropped:
             # A table that comes later under this name lacks what the DDL would have brought along.
-            left = diverged(state, change.commit_ts, f"{key} left out: {change.query}")
-            work.put(msgspec.structs.replace(left, misshapen=state.misshapen or not _keeps_columns(ddl.action)))
+            why, columns = f"{key} left out: {change.query}", not _keeps_columns(ddl.action)
+            work.put(diverge(state, change.commit_ts, why, columns=columns))
         if name in freed:
             _keep(work, name, ddl.mark, change.commit_ts)
 
@@ -184,27 +194,16 @@ def _create(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: b
     now = work.mark(name)
     if now >= mark:
         return  # It was created before a restart; its stamp has what it has been through since.
-    if now != NO_MARK and before is not None and before.kept:
+    if now != NO_MARK and before is not None and before.is_kept:
         set_aside(work, name)
         now = NO_MARK
-    new = TableState(
-        schema=name[0],
-        name=name[1],
-        applied=ts,
-        emptied=ts,
-        table=table,
-        origin="create" if certain else "bootstrap",
-        clean=certain,
-        misshapen=not certain,
-        ddl_ts=ts,
-        topics=before.topics if before else (),
-    )
+    new = create(table, ts, before.topics if before else (), certain=certain)
     if now == NO_MARK:
         columns = work.batch.columns(table)
         work.commit(new, mark, mark[0], lambda stamp: work.batch.sink.create(name, columns, stamp))
         failpoints.point("ddl")
     elif work.batch.job.adopt and before is not None and before.table is None:
-        adopted = msgspec.structs.replace(new, origin="adopted", clean=False, emptied=0)
+        adopted = msgspec.structs.replace(adopt(new, "adopted"), emptied=0)
         work.commit(adopted, mark, mark[0], lambda stamp: work.batch.sink.stamp(name, stamp))
         failpoints.point("stamp")
     else:
@@ -223,19 +222,7 @@ def _drop(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
         work.batch.sink.drop(name)
         work.gone(name)
         failpoints.point("ddl")
-    work.put(_gone(state, ts))
-
-
-def _gone(state: TableState, ts: int) -> TableState:
-    return TableState(
-        schema=state.schema,
-        name=state.name,
-        applied=ts,
-        dropped=True,
-        ddl_ts=ts,
-        topics=state.topics,
-        rows=state.rows,
-    )
+    work.put(drop(name, ts, state.topics, state.rows))
 
 
 def _keep(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
@@ -245,10 +232,9 @@ def _keep(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
     if now >= mark:
         return
     if now == NO_MARK:
-        work.put(_gone(state, ts))  # A batch that was interrupted had dropped it, perhaps.
+        work.put(drop(name, ts, state.topics, state.rows))  # A batch that was interrupted had dropped it, perhaps.
         return
-    state = with_ddl_during_read(state, ts)
-    kept = msgspec.structs.replace(state, dropped=True, kept=True, applied=ts, ddl_ts=ts)
+    kept = msgspec.structs.replace(keep(doubt_load(state, ts)), applied=ts, ddl_ts=ts)
     work.commit(kept, mark, mark[0], lambda stamp: work.batch.sink.stamp(name, stamp))
     failpoints.point("stamp")
 
@@ -259,7 +245,7 @@ def _enter(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
     before, now = work.state(name), work.mark(name)
     if now >= mark:
         return
-    if now != NO_MARK and before is not None and before.kept:
+    if now != NO_MARK and before is not None and before.is_kept:
         set_aside(work, name)
         now = NO_MARK
     if now != NO_MARK:
@@ -278,7 +264,7 @@ def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain:
     if now >= mark:
         return
     if now == NO_MARK:
-        if state is None or state.table is None or state.dropped:
+        if state is None or state.table is None or state.is_gone:
             _create_missing(work, table, mark, ts, empty=True, certain=certain)
         else:  # gone: see alter
             work.put(msgspec.structs.replace(state, applied=ts, ddl_ts=ts))
@@ -286,28 +272,23 @@ def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain:
     held = state or TableState(schema=name[0], name=name[1])
     in_shape = _is_in_shape(work, held, table, certain=certain)
     # One that lacks a column goes by the columns that it has: it would count as dropped by somebody else.
-    known = table if held.table is None or (held.misshapen and in_shape) else held.table
-    if work.batch.job.truncate_table == "keep":
-        after = msgspec.structs.replace(held, table=known, applied=ts, ddl_ts=ts, clean=False, settles=0)
-        work.commit(after, mark, mark[0], lambda stamp: work.batch.sink.stamp(name, stamp))
-    else:
-        after = msgspec.structs.replace(held, table=known, applied=ts, ddl_ts=ts, emptied=ts, settles=0)
-        if in_shape:
-            # An empty table equals the source whatever it was before.
-            clean = held.table is not None
-            after = msgspec.structs.replace(after, clean=clean, misshapen=False, diverged_since=None, diverged_why="")
-        work.commit(after, mark, mark[0], lambda stamp: work.batch.sink.truncate(name, stamp))
+    known = table if held.table is None or (held.has_unsure_columns and in_shape) else held.table
+    sink, keeps_rows = work.batch.sink, work.batch.job.truncate_table == "keep"
+    after = unverify(held) if keeps_rows else truncate(held, ts, in_shape=in_shape)
+    after = msgspec.structs.replace(after, table=known, applied=ts, ddl_ts=ts)
+    write = sink.stamp if keeps_rows else sink.truncate
+    work.commit(after, mark, mark[0], lambda stamp: write(name, stamp))
     failpoints.point("ddl")
 
 
 def _is_in_shape(work: TimelineWork, state: TableState, table: Table, *, certain: bool) -> bool:
     """Whether a table has the columns of the source: one that was there before the job, or that lacks a DDL, may have
     others. ``certain``: whether ``table`` is what the source has."""
-    if state.origin != "adopted" and not state.misshapen:
+    if state.origin != "adopted" and not state.has_unsure_columns:
         return True
     have = {name.casefold(): kind for name, kind in work.batch.sink.columns((state.schema, state.name)).items()}
     wanted = {column.name.casefold(): column.type.name for column in work.batch.columns(table)}
-    if state.misshapen:
+    if state.has_unsure_columns:
         return certain and have == wanted
     return have.keys() == wanted.keys()
 
@@ -325,24 +306,13 @@ def _create_missing(
     """A DDL on a table that was never seen (a run from the middle, or TiCDC did not send it before)."""
     name = (table.schema, table.name)
     before = work.state(name)
-    state = TableState(
-        schema=name[0],
-        name=name[1],
-        applied=ts,
-        table=table,
-        origin="bootstrap",
-        clean=empty and certain,
-        misshapen=not certain,
-        emptied=ts if empty else 0,
-        ddl_ts=ts,
-        topics=before.topics if before else (),
-    )
-    state = misshapen(state, ts, why) if why else state
+    state = create_late(table, ts, before.topics if before else (), certain=certain, empty=empty)
+    state = diverge(state, ts, why, columns=True) if why else state
     if given_up := passed_by(before, ts):
         log.warning("`%s`.`%s`: %s", *name, given_up)
-        state = diverged(state, ts, given_up)
+        state = diverge(state, ts, given_up)
     if before is not None and before.table is None and before.diverged_since is not None and not empty:
-        state = diverged(state, before.diverged_since, before.diverged_why)
+        state = diverge(state, before.diverged_since, before.diverged_why)
     columns = work.batch.columns(table)
     work.commit(state, mark, mark[0], lambda stamp: work.batch.sink.create(name, columns, stamp))
     failpoints.point("ddl")
@@ -364,7 +334,7 @@ def alter(
         step += 2
     state = work.state(new)
     if work.mark(new) == NO_MARK:
-        if state is None or state.table is None or (state.dropped and not state.kept):
+        if state is None or state.table is None or state.is_dropped:
             _create_missing(work, act.table, (at, step), ts, certain=act.certain)
         else:
             # A later DDL dropped or renamed it, before a restart: only what it was is known.
@@ -382,14 +352,14 @@ def alter(
     commits, inexact = commits_of(work, state, act, (at, step), ts, pre_table, inferred=inferred)
     after = msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts, schema_keys=(), columns_before=())
     if state.table is None:  # adopted
-        after = msgspec.structs.replace(after, clean=False)
+        after = unverify(after)
     if inexact:
         log.warning("`%s`.`%s`: %s", *new, inexact)
-        after = diverged(after, ts, inexact)
-    if (again := with_ddl_during_read(after, ts)) != after:
+        after = diverge(after, ts, inexact)
+    if (again := doubt_load(after, ts)) != after:
         log.warning("`%s`.`%s`: %s", *new, again.diverged_why)
         after = again
-    after = with_unread_columns(after, state.table)
+    after = lose_hidden_values(after, state.table)
     last = commits[-1].mark
     after = msgspec.structs.replace(after, ddl_step=last[1])
     for one in commits:

@@ -3,7 +3,8 @@
 from ticdc_spark.config.values import skip_ddl_line
 from ticdc_spark.replicate.apply.batch import Batch
 from ticdc_spark.replicate.modes.waiting import describe_missing
-from ticdc_spark.replicate.state.progress import PendingRows, TableState
+from ticdc_spark.replicate.state.progress import PendingRows
+from ticdc_spark.replicate.state.table import TableState
 
 
 def there_already(batch: Batch, state: TableState, ts: int) -> str:

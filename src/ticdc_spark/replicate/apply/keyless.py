@@ -7,8 +7,7 @@ from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import handle_key, no_key
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.state.conditions import diverged
-from ticdc_spark.replicate.state.progress import TableState
+from ticdc_spark.replicate.state.table import TableState, diverge
 
 log = logging.getLogger(__name__)
 _NAMED = 20
@@ -23,16 +22,16 @@ def leave_out_rows(work: TimelineWork, state: TableState, since: int) -> TableSt
     if work.batch.job.no_key == "stop":
         raise _stop(work, (state.schema, state.name))
     why = 'it has no primary key and no unique key that is not null, and no-key = "skip" leaves its rows out'
-    if state.diverged_since is None:
+    if not state.has_diverged:
         log.warning("`%s`.`%s`: %s", state.schema, state.name, why)
-    return diverged(state, since, why)
+    return diverge(state, since, why)
 
 
 def _stop(work: TimelineWork, first: TableName) -> DecisionNeeded:
     is_included = table_filter(work.batch.job.tables)
     tables: dict[TableName, Table] = {(schema, name): one for (schema, name, _), one in work.batch.schemas.items()}
     for name, state in work.promised.items():
-        if state.dropped:
+        if state.is_gone:
             tables.pop(name, None)
         elif state.table is not None:
             tables[name] = state.table

@@ -14,10 +14,9 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso_time
-from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.owner import beat_of, describe, lives
-from ticdc_spark.replicate.state.progress import TableState
 from ticdc_spark.replicate.state.store import read_state
+from ticdc_spark.replicate.state.table import TableState, adopt, diverge, take_promise
 from ticdc_spark.sinks.base import Sink, Stamp, TableFound
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
@@ -57,7 +56,6 @@ def look_at(
     if stamp.about:
         held = msgspec.json.decode(stamp.about.encode(), type=TableState)
     state = _merged(name, held, stamp, promise)
-    state = _cleared(state, promise)
     if arrival:
         state = msgspec.structs.replace(state, applied=0 if promise is None else promise.applied)
     if found.changed_by:
@@ -123,51 +121,18 @@ def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState
         state,
         topics=tuple(sorted({*state.topics, *promise.topics})),
         rows=promise.rows,
-        quarantined=promise.quarantined,
         snapshot_id=promise.snapshot_id,
-        gathered=promise.gathered if state.load is not None else 0,
-        expected=promise.expected if state.load is not None else 0,
     )
-    if state.load is not None:
-        # The read has taken it out of quarantine, and the progress need not have been committed since.
-        state = msgspec.structs.replace(state, quarantined=None)
+    state = take_promise(state, promise, same_mark=NO_MARK != promise.mark == stamp.mark)
     if promise.mark == NO_MARK or promise.mark > stamp.mark:
         return state
-    # A quiet table was promised to be farther than its last commit. What the job decided since is not written yet.
-    ahead = max(stamp.mark[0], promise.applied)
-    if promise.mark != stamp.mark:
-        return msgspec.structs.replace(state, applied=ahead)
-    clean = state.clean and promise.clean
-    if bool(promise.settles) != bool(state.settles):
-        # One of the two has seen the table settle after its full read, and the other has not.
-        clean = state.clean if promise.settles else promise.clean
-        state = msgspec.structs.replace(state, settles=0)
-    return msgspec.structs.replace(
-        state,
-        applied=ahead,
-        clean=clean,
-        origin=promise.origin if state.clean and not promise.clean else state.origin,
-        diverged_since=promise.diverged_since if promise.diverged_since is not None else state.diverged_since,
-        diverged_why=promise.diverged_why or state.diverged_why,
-        misshapen=promise.misshapen or (state.misshapen and promise.cleared is None),
-        dropped=promise.dropped,
-        kept=promise.kept,
-    )
-
-
-def _cleared(state: TableState, promise: TableState | None) -> TableState:
-    """Apply the operator's decision that the table is as it should be."""
-    if promise is None or promise.cleared is None:
-        return state
-    state = msgspec.structs.replace(state, cleared=promise.cleared)
-    if promise.diverged_since is not None or state.diverged_since != promise.cleared:
-        return state  # it has diverged anew
-    return msgspec.structs.replace(state, diverged_since=None, diverged_why="")
+    # A quiet table was promised to be farther than its last commit.
+    return msgspec.structs.replace(state, applied=max(stamp.mark[0], promise.applied))
 
 
 def _diverged(state: TableState, at: int, why: str) -> TableState:
     log.warning("`%s`.`%s`: %s", state.schema, state.name, why)
-    return diverged(state, at, why)
+    return diverge(state, at, why)
 
 
 def _where(name: TableName, stamp: Stamp) -> str:
@@ -177,7 +142,7 @@ def _where(name: TableName, stamp: Stamp) -> str:
 def _behind(where: str, stamp: Stamp, found: TableFound, promise: TableState | None) -> str:
     if found.rolled_back:
         return f"{where}: it was set back to an older snapshot"
-    if promise is not None and promise.mark > stamp.mark and not promise.dropped:
+    if promise is not None and promise.mark > stamp.mark and not promise.is_gone:
         return (
             f"{where}, behind {promise.mark[0]}, where the job left it: it was restored, or replaced by an older copy"
         )
@@ -186,7 +151,7 @@ def _behind(where: str, stamp: Stamp, found: TableFound, promise: TableState | N
 
 def _not_ours(sink: Sink, job: Job, name: TableName, promise: TableState | None, found: TableFound) -> Looked:
     stamp = found.stamp
-    was_ours = promise is not None and promise.table is not None and not promise.dropped
+    was_ours = promise is not None and promise.table is not None and not promise.is_gone
     if was_ours and stamp is None:
         message = (
             f"`{name[0]}`.`{name[1]}` is a table of this job, but what the job wrote into its metadata is gone: it was "
@@ -198,7 +163,7 @@ def _not_ours(sink: Sink, job: Job, name: TableName, promise: TableState | None,
     if job.adopt:
         _refuse_living(sink, job, name, stamp)
         adopted = promise or TableState(schema=name[0], name=name[1])
-        adopted = msgspec.structs.replace(adopted, origin="adopted", clean=False, dropped=False, mark=(0, 0))
+        adopted = msgspec.structs.replace(adopt(adopted, "adopted"), mark=(0, 0))
         return Looked(state=adopted, stamp=Stamp(job.name, (0, 0), 0), snapshot=found.snapshot)
     message = (
         f"the lake has a table `{name[0]}`.`{name[1]}` already, written by {owner}; rename or drop it, "

@@ -3,16 +3,13 @@
 import logging
 from collections.abc import Callable, Iterable, Sequence
 
-import msgspec
-
 from ticdc_spark.changes.typed import Counts, TypedChanges
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.values import MessagePlace, skip_messages_line
 from ticdc_spark.errors import EnvironmentFault, RejectedMessage
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.state.conditions import diverged
-from ticdc_spark.replicate.state.progress import TableState
+from ticdc_spark.replicate.state.table import TableState, diverge, lose_rows, quarantine
 from ticdc_spark.spark.decode.control import Reject
 from ticdc_spark.spark.decode.odd_columns import odd_columns
 from ticdc_spark.spark.decode.rows import BadRow
@@ -65,7 +62,7 @@ def apply_readable(
         if odd is not None:
             why = lacks(odd.lacking)
             log.warning("`%s`.`%s`: %s", *name, why)
-            return apply_readable(work, diverged(state, since, why), changes, since, apply)
+            return apply_readable(work, diverge(state, since, why), changes, since, apply)
         bad = _bad_rows(work, changes)
         if not bad:
             raise EnvironmentFault(f"rows of {name} could not be read, and then could: {unreadable}") from unreadable
@@ -84,10 +81,9 @@ def apply_readable(
         log_rejects([reason_of(name, row) for row in sorted(bad, key=lambda row: row.commit_ts)])
         first = min(row.commit_ts for row in bad)
         if policy == "quarantine":
-            work.put(msgspec.structs.replace(state, quarantined=reason))
+            work.put(quarantine(state, reason))
             raise Quarantined(reason, first) from unreadable
-        first = first if state.diverged_since is None else min(first, state.diverged_since)
-        state = msgspec.structs.replace(state, diverged_since=first, diverged_why=reason, clean=False)
+        state = lose_rows(state, first, reason)
         applied = apply(state, True)
     work.zero_dates += applied.zero_dates
     return applied

@@ -12,8 +12,7 @@ from ticdc_spark import failpoints
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.state.conditions import diverged, misshapen
-from ticdc_spark.replicate.state.progress import TableState
+from ticdc_spark.replicate.state.table import TableState, diverge, drop
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
 log = logging.getLogger(__name__)
@@ -35,10 +34,10 @@ def rename(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: i
         _forget_copy(work, old, mark)
     elif NO_MARK < work.mark(old) <= mark:  # beyond it: a later table stands under the old name
         _move(work, old, new, mark, ts)
-    elif taken is not None and taken.kept and NO_MARK < work.mark(new) < mark:
+    elif taken is not None and taken.is_kept and NO_MARK < work.mark(new) < mark:
         # The lake does not have the table that comes; the one that was kept under its name is another.
         set_aside(work, new)
-        work.put(TableState(schema=new[0], name=new[1], applied=ts, dropped=True, topics=taken.topics))
+        work.put(msgspec.structs.replace(drop(new, ts, taken.topics), ddl_ts=0))
     state = work.state(new)
     if state is not None and work.mark(new) == mark and state.was[-1:] == (old,):
         named = msgspec.structs.replace(state, schema=new[0], name=new[1], was=_names(state, old), ddl_ts=ts)
@@ -49,16 +48,15 @@ def rename(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: i
         # The one that has the name in the lake had it before, and what took it away there did not come.
         why = f"RENAME TABLE at {ts} gave this name to another table, which was `{old[0]}`.`{old[1]}` and is not here"
         log.warning("`%s`.`%s`: %s", *new, why)
-        work.put(misshapen(state, ts, why))
-    elif work.mark(new) == NO_MARK and before is not None and before.table is not None and not before.dropped:
+        work.put(diverge(state, ts, why, columns=True))
+    elif work.mark(new) == NO_MARK and before is not None and before.table is not None and not before.is_gone:
         # A later DDL dropped it, before a restart.
         work.put(msgspec.structs.replace(before, schema=new[0], name=new[1], applied=ts, was=_names(before, old)))
-    elif work.mark(new) == NO_MARK and before is not None and before.diverged_since is not None and not before.dropped:
+    elif work.mark(new) == NO_MARK and before is not None and before.has_diverged and not before.is_gone:
         # It is not there, and is known to lack something.
         work.put(msgspec.structs.replace(before, schema=new[0], name=new[1]))
     if work.mark(old) == NO_MARK:
-        topics = () if before is None else before.topics
-        work.put(TableState(schema=old[0], name=old[1], applied=ts, dropped=True, ddl_ts=ts, topics=topics))
+        work.put(drop(old, ts, () if before is None else before.topics))
 
 
 def is_begun(work: TimelineWork, old: TableName, new: TableName, mark: Mark) -> bool:
@@ -81,7 +79,7 @@ def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: in
     state = work.state(old)
     assert state is not None, "a table of the lake has a state"
     there = work.state(new)
-    if work.mark(new) != NO_MARK and there is not None and there.kept:
+    if work.mark(new) != NO_MARK and there is not None and there.is_kept:
         set_aside(work, new)
     if work.mark(new) != NO_MARK:
         message = (
@@ -92,10 +90,10 @@ def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: in
     meant = msgspec.structs.replace(state, was=_names(state, old))
     if there is not None and there.table is None and there.diverged_since is not None:
         # Messages of its new name were left out before it had that name here.
-        meant = diverged(meant, there.diverged_since, there.diverged_why)
+        meant = diverge(meant, there.diverged_since, there.diverged_why)
     if given_up := passed_by(there, ts):
         log.warning("`%s`.`%s`: %s", *new, given_up)
-        meant = diverged(meant, ts, given_up)
+        meant = diverge(meant, ts, given_up)
     if work.mark(old) < mark:
         work.commit(meant, mark, mark[0], lambda stamp: work.batch.sink.stamp(old, stamp))
         failpoints.point("intent")
@@ -110,7 +108,7 @@ def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: in
 def passed_by(state: TableState | None, ts: int) -> str:
     """Why a table is another one than the source's that takes its name by a DDL which is older than one that gave up
     the name, and that was applied before it; ``""``: there is no such DDL."""
-    if state is None or not state.dropped or state.kept or state.ddl_ts <= ts:
+    if state is None or not state.is_dropped or state.ddl_ts <= ts:
         return ""
     return (
         f"it took this name at {ts}, which was read after the DDL at {state.ddl_ts} that gave up the name: the source "

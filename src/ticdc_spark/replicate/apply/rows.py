@@ -7,7 +7,6 @@ A sink may append keys that are new by a commit of their own, before the others 
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Literal
 
 import msgspec
 
@@ -19,15 +18,15 @@ from ticdc_spark.errors import DecisionNeeded, SourceChanged
 from ticdc_spark.model import Column, Table, TableName
 from ticdc_spark.mysql import HIDDEN_NAMES
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
-from ticdc_spark.replicate.apply.columns import merge_with_hidden_columns, stop_if_columns_are_gone
+from ticdc_spark.replicate.apply.columns import expected_columns, merge_with_hidden_columns, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.keyless import leave_out_rows
 from ticdc_spark.replicate.apply.look import rebuild_line, way_back
 from ticdc_spark.replicate.apply.rejects import Quarantined, apply_readable, lacks
 from ticdc_spark.replicate.plan.timeline import ROWS_APPENDED, ROWS_MERGED, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.schemas.registered import restrict_columns
-from ticdc_spark.replicate.state.conditions import diverged, expected_columns
-from ticdc_spark.replicate.state.progress import PendingRows, TableState
+from ticdc_spark.replicate.state.progress import PendingRows
+from ticdc_spark.replicate.state.table import TableState, adopt, come_back, create_by_rows, diverge, unverify
 from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.mark import NO_MARK
 
@@ -61,10 +60,10 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     if late:
         work.late_done[name] = upto
         # What a DROP or a RENAME took away does not come back under the old name.
-        gone = state.ddl_ts if mark == NO_MARK and state.dropped else 0
+        gone = state.ddl_ts if mark == NO_MARK and state.is_gone else 0
         above = max(state.emptied, gone, min(above, max(taken or 0, min(rows.min_ts for rows in late) - 1)))
     scan = batch.rows_since(state, above, upto) if late else batch.waiting(name, waiting, above, upto)
-    if state.dropped and (mark == NO_MARK or state.kept) and not batch.rows.has_rows(scan):
+    if state.is_gone and (mark == NO_MARK or state.is_kept) and not batch.rows.has_rows(scan):
         # What waits is of a later table of this name.
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
@@ -100,13 +99,13 @@ def _with_columns_of_rows(state: TableState, versions: Mapping[str, Table], abov
     that they were dropped."""
     newest = list(versions.values())[-1]
     assert state.table is not None, "the table was created"
-    if state.diverged_since is not None or (newest.version or 0) <= (state.table.version or 0):
+    if state.has_diverged or (newest.version or 0) <= (state.table.version or 0):
         return state
     lacking = _columns_lacking(state.table, newest)
     if not lacking:
         return state
     log.warning("`%s`.`%s`: %s", state.schema, state.name, lacks(lacking))
-    return diverged(state, above + 1, lacks(lacking))
+    return diverge(state, above + 1, lacks(lacking))
 
 
 class _Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,7 +136,7 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
     late = [rows for rows in waiting if rows.late]
     assert state.table is not None, "the table was created"
     columns = batch.columns(state.table)
-    is_new = state.clean and not group.is_redo and not late and name not in batch.unread
+    is_new = state.is_clean and not group.is_redo and not late and name not in batch.unread
     """Whether a key that begins with an insert has no row in the lake."""
     changes = TypedChanges(
         raw=batch.rows.raw(scan),
@@ -152,12 +151,12 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
     def commit(now: TableState, leave_out: bool) -> Counts:
         after = msgspec.structs.replace(now, applied=upto)
         if late:  # nor does a full read that settles make it clean
-            after = msgspec.structs.replace(after, clean=False, settles=0)
+            after = unverify(after)
         readable = replace(
             changes,
             leave_out_unreadable=leave_out,
             plan=msgspec.structs.replace(changes.plan, expects=expected_columns(now)),
-            new_keys=changes.new_keys and now.clean,
+            new_keys=changes.new_keys and now.is_clean,
         )
         appended = batch.stamp(after, (upto, ROWS_APPENDED), above)
         try:
@@ -228,7 +227,7 @@ def _leave_out_unknown(
         return state
     count, since = sum(rows.rows for rows in unknown), max(above + 1, min(rows.min_ts for rows in unknown))
     log.warning("`%s`.`%s`: %d rows of unknown versions are left out by skip-to-known", *name, count)
-    return diverged(state, since, f"{count} rows of unknown schema versions were left out by skip-to-known")
+    return diverge(state, since, f"{count} rows of unknown schema versions were left out by skip-to-known")
 
 
 def _prepare_table(
@@ -238,29 +237,21 @@ def _prepare_table(
     batch, newest = work.batch, list(versions.values())[-1]
     mark = work.mark(name)
     if mark == NO_MARK:
-        if state.table is not None and not state.dropped:
+        if state.table is not None and not state.is_gone:
             raise DecisionNeeded(vanished(batch.job, name, arrival=batch.arrival))
-        new = TableState(
-            schema=name[0],
-            name=name[1],
-            table=newest,
-            applied=above,
-            diverged_since=state.diverged_since,
-            diverged_why=state.diverged_why,
-            topics=state.topics,
-            # A file may be of another time than the rows.
-            misshapen=newest is batch.schemas.get((*name, ANY_VERSION)),
-        )
+        # A file may be of another time than the rows.
+        from_file = newest is batch.schemas.get((*name, ANY_VERSION))
+        new = create_by_rows(state, newest, above, certain=not from_file)
         columns = batch.columns(newest)
         work.commit(new, (above, 0), above, lambda stamp: batch.sink.create(name, columns, stamp))
         failpoints.point("create")
         return work.known[name] or new
     if state.table is None:
-        origin: Literal["adopted", "bootstrap"] = "adopted" if mark == (0, 0) else "bootstrap"
-        state = msgspec.structs.replace(state, table=newest, origin=origin, clean=False, dropped=False)
-    if state.kept and above >= state.ddl_ts:
+        taken = adopt(state, "adopted" if mark == (0, 0) else "bootstrap")
+        state = msgspec.structs.replace(taken, table=newest)
+    if state.is_kept and above >= state.ddl_ts:
         why = "rows came for a table that was dropped and kept: those of the dropped one are still there"
-        state = diverged(msgspec.structs.replace(state, dropped=False, kept=False), above, why)
+        state = diverge(come_back(state), above, why)
     table = state.table or newest
     stop_if_columns_are_gone(work, state)
     # What the lake has counts: a death after the columns were added leaves them there.
@@ -270,7 +261,7 @@ def _prepare_table(
     if extra:
         merged = msgspec.structs.replace(table, columns=(*table.columns, *extra))
         # A full read that settles does not make it clean: at the source its rows may have a default in these columns.
-        state = msgspec.structs.replace(state, table=merged, clean=False, settles=0)
+        state = unverify(msgspec.structs.replace(state, table=merged))
     if missing:
         # The source's schema changed without a DDL that TiCDC sends, or before this job's first message.
         log.warning("`%s`.`%s`: columns without a DDL: %s", *name, ", ".join(column.source for column in missing))

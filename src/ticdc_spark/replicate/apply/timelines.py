@@ -12,8 +12,8 @@ from ticdc_spark.replicate.apply.rejects import Quarantined
 from ticdc_spark.replicate.apply.rename import was_set_aside
 from ticdc_spark.replicate.plan.evolve import Alter, Drop, DropDatabase, Leave, names
 from ticdc_spark.replicate.plan.timeline import Ddl, Rows, Step
-from ticdc_spark.replicate.state.conditions import diverged
-from ticdc_spark.replicate.state.progress import QueuedDdl, TableState
+from ticdc_spark.replicate.state.progress import QueuedDdl
+from ticdc_spark.replicate.state.table import TableState, diverge, quarantine
 from ticdc_spark.sinks.mark import NO_MARK
 
 TOGETHER = 64
@@ -136,12 +136,12 @@ def _note_missing(work: TimelineWork) -> None:
     in another order, as some of them stood in topics that were read late."""
     for name, stamp in work.stamps.items():
         state = work.known.get(name)
-        if stamp is not None or state is None or state.table is None or state.dropped or state.load is not None:
+        if stamp is not None or state is None or state.table is None or state.is_gone or state.load is not None:
             continue
         why = "DDLs came in another order than the source ran them, and the lake does not have the table"
         lost = TableState(schema=name[0], name=name[1], applied=state.applied, topics=state.topics, rows=state.rows)
         first = state.applied if state.diverged_since is None else state.diverged_since
-        work.known[name] = diverged(lost, first, state.diverged_why or why)
+        work.known[name] = diverge(lost, first, state.diverged_why or why)
 
 
 def _doomed(work: TimelineWork, name: TableName, later: Sequence[Step]) -> bool:
@@ -170,7 +170,7 @@ def _is_away(work: TimelineWork, name: TableName) -> bool:
     """Whether the lake had a table before the batch and has it no more: a try that was interrupted dropped it, when
     the job file did not say yet that it stays."""
     before = work.promised.get(name)
-    return work.mark(name) == NO_MARK and before is not None and before.mark != NO_MARK and not before.dropped
+    return work.mark(name) == NO_MARK and before is not None and before.mark != NO_MARK and not before.is_gone
 
 
 def _quarantine(work: TimelineWork, line: Sequence[Step], reason: str) -> None:
@@ -178,5 +178,4 @@ def _quarantine(work: TimelineWork, line: Sequence[Step], reason: str) -> None:
     for step in line:
         if isinstance(step, Rows):
             state = work.state(step.table) or TableState(schema=step.table[0], name=step.table[1])
-            if state.quarantined is None:
-                work.put(msgspec.structs.replace(state, quarantined=reason))
+            work.put(quarantine(state, reason))

@@ -35,8 +35,8 @@ from ticdc_spark.replicate.state.progress import (
     PendingRows,
     Progress,
     QueuedDdl,
-    TableState,
 )
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, MessageRejected, reject_of
 
 EVERYTHING = 2**63 - 1

@@ -15,7 +15,8 @@ from ticdc_spark.model import Offsets, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.timeline import Rows, Step
-from ticdc_spark.replicate.state.progress import PendingRows, Progress, QueuedDdl, TableState
+from ticdc_spark.replicate.state.progress import PendingRows, Progress, QueuedDdl
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.spark.decode.control import ControlEvent, Reject
 
 

@@ -12,7 +12,8 @@ from ticdc_spark.replicate.plan.pending import bounded
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.schemas.history import forget_schemas
 from ticdc_spark.replicate.schemas.sql_ddl import model_of
-from ticdc_spark.replicate.state.progress import PendingRows, Progress, QueuedDdl, TableState
+from ticdc_spark.replicate.state.progress import PendingRows, Progress, QueuedDdl
+from ticdc_spark.replicate.state.table import TableState
 
 DROPPED_KEPT_MS = 30 * 86_400_000
 """How long a dropped table's name is remembered, so that replays of its messages are known for what they are."""
@@ -40,7 +41,7 @@ def committed(
     tables = tuple(
         _moved(state, min(resolved, bounds.get((state.schema, state.name), resolved)))
         for state in states.values()
-        if not state.dropped or state.kept or tso_physical_ms(state.applied) >= oldest
+        if not state.is_dropped or tso_physical_ms(state.applied) >= oldest
     )
     done = msgspec.structs.replace(
         progress,
@@ -55,7 +56,7 @@ def committed(
 
 
 def _moved(state: TableState, resolved: int) -> TableState:
-    if state.quarantined is not None or state.load is not None or state.dropped:
+    if state.is_quarantined or state.load is not None or state.is_gone:
         return state
     return msgspec.structs.replace(state, applied=max(state.applied, resolved))
 

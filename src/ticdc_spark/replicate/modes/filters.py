@@ -8,8 +8,8 @@ from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Alter, action
 from ticdc_spark.replicate.plan.names import tables_of
-from ticdc_spark.replicate.state.conditions import misshapen
-from ticdc_spark.replicate.state.progress import QueuedDdl, TableState
+from ticdc_spark.replicate.state.progress import QueuedDdl
+from ticdc_spark.replicate.state.table import TableState, diverge
 from ticdc_spark.replicate.unread import LEFT_OUT
 from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, RowsRead, table_of
 
@@ -60,8 +60,8 @@ def judge_left_out(tables: Sequence[TableState], patterns: Sequence[str]) -> tup
     is_included = table_filter(patterns)
     return tuple(
         table
-        if is_included(table.schema, table.name) or table.dropped or table.misshapen
-        else misshapen(table, table.applied, LEFT_OUT)
+        if is_included(table.schema, table.name) or table.is_gone or table.has_unsure_columns
+        else diverge(table, table.applied, LEFT_OUT, columns=True)
         for table in tables
     )
 

@@ -24,7 +24,8 @@ from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.plan.reach import by_place, reached, with_end_of_gone
 from ticdc_spark.replicate.plan.timeline import Rows, Step, identity, timelines
 from ticdc_spark.replicate.schemas.history import known_schemas
-from ticdc_spark.replicate.state.progress import Hold, PartitionState, PendingRows, Progress, QueuedDdl, TableState
+from ticdc_spark.replicate.state.progress import Hold, PartitionState, PendingRows, Progress, QueuedDdl
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.spark.decode.control import (
     BootstrapRead,
     ControlEvent,
@@ -95,7 +96,7 @@ def advance(
 
 def due(ddls: Iterable[QueuedDdl], resolved: int, tables: Iterable[TableState] = ()) -> list[QueuedDdl]:
     """The DDLs to apply, in order. ``tables``: as they are before."""
-    live = [(table.schema, table.name) for table in tables if not table.dropped]
+    live = [(table.schema, table.name) for table in tables if not table.is_gone]
     return in_order((ddl for ddl in ddls if ddl.change.commit_ts <= resolved), live)
 
 

@@ -59,7 +59,7 @@ def without_topics(progress: Progress, topics: Collection[str]) -> Progress:
 def _topics_of_live(progress: Progress) -> dict[TableName, set[str]]:
     """The topics of each table that the source has, by what is applied and by what waits."""
     topics = {(table.schema, table.name): {*table.topics} for table in progress.tables}
-    live = {(table.schema, table.name) for table in progress.tables if not table.dropped}
+    live = {(table.schema, table.name) for table in progress.tables if not table.is_gone}
     for rows in progress.pending:
         topics.setdefault((rows.schema, rows.name), set()).add(rows.topic)
         live.add((rows.schema, rows.name))

@@ -12,7 +12,8 @@ from ticdc_spark.replicate.plan.evolve import DropDatabase, action, names
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.plan.timeline import identity
-from ticdc_spark.replicate.state.progress import QueuedDdl, TableState
+from ticdc_spark.replicate.state.progress import QueuedDdl
+from ticdc_spark.replicate.state.table import TableState
 
 Bounds = dict[TableName, int]
 """The commit_ts up to which a table may go, for the tables that may not go as far as the others."""

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from ticdc_spark.model import SchemaChange, TableName
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS
-from ticdc_spark.replicate.state.conditions import misshapen
-from ticdc_spark.replicate.state.progress import Progress, TableState
+from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.table import TableState, diverge
 
 States = Mapping[TableName, TableState]
 
@@ -27,7 +27,7 @@ def late_for(progress: Progress, change: SchemaChange, topic: str, states: State
 
 
 def _has_passed(state: TableState, ts: int) -> bool:
-    if state.table is None or state.dropped or state.quarantined is not None or state.load is not None:
+    if state.table is None or state.is_gone or state.is_quarantined or state.load is not None:
         return False
     return max(state.ddl_ts, state.emptied) < ts <= state.applied
 
@@ -37,4 +37,6 @@ def with_late(state: TableState, change: SchemaChange) -> TableState:
     ts = change.commit_ts
     if state.mark < (ts, DDL_STEPS):
         return state
-    return misshapen(state, ts, f"a DDL came after later rows had been applied, and was left out: {change.query}")
+    return diverge(
+        state, ts, f"a DDL came after later rows had been applied, and was left out: {change.query}", columns=True
+    )

@@ -10,8 +10,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 import msgspec
 
 from ticdc_spark.model import Offsets, TableName
-from ticdc_spark.replicate.state.conditions import without_first_rows
-from ticdc_spark.replicate.state.progress import PartitionState, Progress, TableState
+from ticdc_spark.replicate.state.progress import PartitionState, Progress
+from ticdc_spark.replicate.state.table import TableState, lose_first_rows
 from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, WatermarkRead
 
 Place = tuple[str, int]
@@ -93,7 +93,7 @@ def without_beginning(
     old = {(state.topic, state.partition) for state in before.partitions}
     new = [state for state in cut if (state.topic, state.partition) not in old]
     for name, state in states.items():
-        if not state.clean:
+        if not state.is_clean:
             continue
         if _is_same(known.get(name), state):
             lacks = any(one.topic in state.topics and one.reaches > state.emptied + 1 for one in new)
@@ -103,13 +103,13 @@ def without_beginning(
             others = {topic for at, other in states.items() if at != name for topic in other.topics}
             lacks = any(_may_lack(state, since, one, others if state.was else None) for one in cut)
         if lacks:
-            found[name] = without_first_rows(state)
+            found[name] = lose_first_rows(state)
     return found
 
 
 def _is_same(was: TableState | None, state: TableState) -> bool:
     """Whether a table was known to equal the source before, under this name or another."""
-    return was is not None and was.clean and was.emptied == state.emptied
+    return was is not None and was.is_clean and was.emptied == state.emptied
 
 
 def _may_lack(state: TableState, since: int, one: PartitionState, others: Collection[str] | None) -> bool:

@@ -10,9 +10,9 @@ from ticdc_spark.errors import SourceChanged
 from ticdc_spark.model import Offsets, TableName
 from ticdc_spark.replicate.plan.gone_topics import without_tables
 from ticdc_spark.replicate.plan.offsets import known_offsets
-from ticdc_spark.replicate.state.conditions import diverged
 from ticdc_spark.replicate.state.notes import SourceNote
 from ticdc_spark.replicate.state.progress import PendingRows, Plan, Progress
+from ticdc_spark.replicate.state.table import diverge
 from ticdc_spark.spark.sources.base import Source
 
 WAYS_OUT = (
@@ -134,7 +134,7 @@ def without_removed(progress: Progress, beginning: Offsets) -> Progress:
         return progress
     why = "rows of it were removed from the topic before they were applied; a full read of it is wanted"
     tables = tuple(
-        diverged(table, table.applied, why) if (table.schema, table.name) in marked else table
+        diverge(table, table.applied, why) if (table.schema, table.name) in marked else table
         for table in progress.tables
     )
     return msgspec.structs.replace(progress, pending=tuple(pending), tables=tables)

@@ -51,15 +51,15 @@ class Spelled(NamedTuple):
 
 def scan_names(progress: Progress, *, exact: bool = False) -> Names:
     """The names that are known before a batch."""
-    live = {(one.schema, one.name): None for one in progress.tables if not one.dropped}
-    gone = {(one.schema, one.name): None for one in progress.tables if one.dropped}
+    live = {(one.schema, one.name): None for one in progress.tables if not one.is_gone}
+    gone = {(one.schema, one.name): None for one in progress.tables if one.is_gone}
     named: list[_HasName] = [*progress.schemas, *progress.catching_up]
     live |= {name: None for one in named if (name := (one.schema, one.name)) not in gone}
     noted: list[_HasName] = [*progress.unread, *progress.skipped, *progress.last_ddls]
     noted += progress.wanted  # by names that the source has now, and the DDLs to come are older
     gone |= {name: None for one in noted if one.name and (name := (one.schema, one.name)) not in live}
     # A schema may be of a later time than the CREATE DATABASE that is read behind it, so it does not count here.
-    databases = [*progress.databases, *(one.schema for one in progress.tables if not one.dropped)]
+    databases = [*progress.databases, *(one.schema for one in progress.tables if not one.is_gone)]
     names = Names(
         live=tuple(live),
         gone=tuple(gone),

@@ -12,7 +12,8 @@ import msgspec
 from ticdc_spark.model import SchemaChange, TableName
 from ticdc_spark.replicate.plan.evolve import Action, Refused, action, names
 from ticdc_spark.replicate.plan.names import tables_of
-from ticdc_spark.replicate.state.progress import PendingRows, QueuedDdl, TableState
+from ticdc_spark.replicate.state.progress import PendingRows, QueuedDdl
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.mark import Mark
 
 ROWS_APPENDED, ROWS_MERGED = 1, 2

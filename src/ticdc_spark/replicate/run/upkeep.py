@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterable, Mapping
 from ticdc_spark.config.job import Job, UpkeepKeys
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
-from ticdc_spark.replicate.state.progress import Progress, TableState
+from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.base import Upkeep, UpkeepPolicy
 
 log = logging.getLogger(__name__)
@@ -76,5 +77,5 @@ def _living(progress: Progress) -> dict[TableName, TableState]:
     return {
         (state.schema, state.name): state
         for state in progress.tables
-        if state.table is not None and not state.dropped and state.load is None
+        if state.table is not None and not state.is_gone and state.load is None
     }

@@ -93,7 +93,7 @@ def forget_schemas(progress: Progress) -> tuple[KnownSchema, ...]:
         )
         for state in progress.tables
         if state.table is not None
-        and not state.dropped
+        and not state.is_gone
         and (state.table.schema, state.table.name) == (state.schema, state.name)
     }
     waiting |= current.keys()
@@ -102,7 +102,7 @@ def forget_schemas(progress: Progress) -> tuple[KnownSchema, ...]:
     # What a table is now may have been forgotten while another table had its name.
     for schema in {**{at: one for at, one in current.items() if one.key}, **known}.values():
         by_table.setdefault((schema.schema, schema.name), []).append(schema)
-    gone = {(table.schema, table.name) for table in progress.tables if table.dropped and not table.kept}
+    gone = {(table.schema, table.name) for table in progress.tables if table.is_dropped}
     kept: list[KnownSchema] = []
     for name, versions in by_table.items():
         versions.sort(key=lambda schema: (schema.table.version or 0, schema.since))

@@ -23,7 +23,8 @@ from ticdc_spark.protocols.shared.avro_names import sanitized
 from ticdc_spark.replicate.plan.evolve import NAMED_OTHERWISE, UNCERTAIN
 from ticdc_spark.replicate.plan.names import tables_before_and_after
 from ticdc_spark.replicate.schemas.history import ANY_VERSION
-from ticdc_spark.replicate.state.progress import KnownSchema, QueuedDdl, TableState
+from ticdc_spark.replicate.state.progress import KnownSchema, QueuedDdl
+from ticdc_spark.replicate.state.table import TableState
 
 
 def with_schemas(
@@ -51,9 +52,9 @@ def with_schemas(
     tables |= {
         name: _named(state.table, name)
         for name, state in states.items()
-        if state.table is not None and not state.dropped
+        if state.table is not None and not state.is_gone
     }
-    unsure = {name for name, state in states.items() if state.misshapen}
+    unsure = {name for name, state in states.items() if state.has_unsure_columns}
     filled = []
     for ddl in ddls:
         change = ddl.change

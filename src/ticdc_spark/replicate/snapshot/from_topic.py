@@ -37,8 +37,9 @@ from ticdc_spark.replicate.snapshot.topic_history import (
     with_read,
 )
 from ticdc_spark.replicate.snapshot.wanted import without, without_passed
-from ticdc_spark.replicate.state.conditions import diverged
-from ticdc_spark.replicate.state.progress import Load, Progress, Refused, TableState, WantedLoad
+from ticdc_spark.replicate.state.conditions import Loading
+from ticdc_spark.replicate.state.progress import Progress, Refused, WantedLoad
+from ticdc_spark.replicate.state.table import TableState, diverge
 from ticdc_spark.replicate.unread import topics_of
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.loads_base import LoadNote
@@ -108,8 +109,8 @@ class TopicReads:
         state = msgspec.structs.replace(state, ddl_ts=max(state.ddl_ts, history.last_ddl))
         # Given up, one that was not in the lake has no rows.
         gone = work.mark(name) == NO_MARK
-        work.put(diverged(state, history.start, "it was not in the lake, and could not be read") if gone else state)
-        begin(work, name, table, Load(base=base, token=token, exact=True, began=history.start))
+        work.put(diverge(state, history.start, "it was not in the lake, and could not be read") if gone else state)
+        begin(work, name, table, Loading(base=base, token=token, exact=True, began=history.start))
         progress = without_passed(without(with_states(progress, work), {name}), {name: base})
         save(progress)
         self._finish(progress, states_of(progress)[name], history, save)
@@ -155,7 +156,7 @@ class TopicReads:
         """Let a table go on as it was, and note why. Raises: DecisionNeeded where it is not in the lake"""
         state = work.state(name)
         text = f"`{name[0]}`.`{name[1]}` cannot be read from its topics: {why}"
-        if work.mark(name) == NO_MARK and state is not None and not state.dropped:
+        if work.mark(name) == NO_MARK and state is not None and not state.is_gone:
             raise DecisionNeeded(
                 f"{text}. It is not in the lake any more. Name a database or a dump under [snapshot], and run "
                 f"`ticdc-spark rebuild {self.job.file.name} {name[0]}.{name[1]}`"

@@ -27,7 +27,9 @@ from ticdc_spark.replicate.snapshot.wanted import (
     without,
     without_passed,
 )
-from ticdc_spark.replicate.state.progress import Load, Progress, TableState, WantedLoad
+from ticdc_spark.replicate.state.conditions import Loading
+from ticdc_spark.replicate.state.progress import Progress, WantedLoad
+from ticdc_spark.replicate.state.table import TableState, gather
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import NO_MARK
@@ -108,7 +110,7 @@ class Loader:
             if state is not None and state.load is not None and not wanted.asked:
                 over.add(name)  # it had begun before a restart
                 continue
-            if state is not None and not wanted.asked and (state.clean or state.origin == "snapshot"):
+            if state is not None and not wanted.asked and (state.is_clean or state.origin == "snapshot"):
                 over.add(name)  # it came with its CREATE TABLE meanwhile, or was read before a restart
                 continue
             base = self._base(progress, state, work, name)
@@ -128,7 +130,7 @@ class Loader:
                 token = f"{progress.generation}.{progress.batch}.{base}.{work.mark(name)[1]}"
                 # What could not be read was left out for tables that were known then, and this one may not have been.
                 lacks = progress.rejected > 0 and self.reader.fixed is not None
-                load = Load(base=base, token=token, exact=exact, identity=identity)
+                load = Loading(base=base, token=token, exact=exact, identity=identity)
                 begin(work, name, table, load, lacks=lacks)
                 bases[name] = base
                 log.info("`%s`.`%s`: a full read begins, at %d", *name, base)
@@ -215,7 +217,7 @@ class Loader:
                 if isinstance(done, str):
                     moved[name] = done
                     continue
-                self._note(work, name, done, state.expected)
+                self._note(work, name, done)
                 if done.done:
                     complete.append((name, done))
         if moved:
@@ -234,7 +236,7 @@ class Loader:
         done_now = with_states(progress, work, self.sink)
         save(msgspec.structs.replace(done_now, zero_dates=progress.zero_dates + zeros, rows=progress.rows + read))
 
-    def _gathered(self, name: TableName, load: Load) -> LoadNote:
+    def _gathered(self, name: TableName, load: Loading) -> LoadNote:
         """How far a read is; it begins to gather where it has not. Raises: SinkFault"""
         note = self.sink.load_note(name)
         if note is None or note.token != load.token:
@@ -309,10 +311,10 @@ class Loader:
             now = self.reader.now()
         return max(now, progress.newest, *marks, 0)
 
-    def _note(self, work: TimelineWork, name: TableName, note: LoadNote, expected: int) -> None:
+    def _note(self, work: TimelineWork, name: TableName, note: LoadNote, expected: int | None = None) -> None:
         state = work.state(name)
         assert state is not None, "its read is under way"
-        work.put(msgspec.structs.replace(state, gathered=note.rows, expected=expected))
+        work.put(gather(state, note.rows, expected))
 
 
 def _may_be_dropped(progress: Progress, state: TableState | None, at: int) -> bool:
@@ -320,7 +322,7 @@ def _may_be_dropped(progress: Progress, state: TableState | None, at: int) -> bo
     ``at``: the commit_ts of the dump."""
     if state is None:
         return tso_physical_ms(progress.applied) - tso_physical_ms(at) >= DROPPED_KEPT_MS
-    return state.dropped and state.ddl_ts > at
+    return state.is_gone and state.ddl_ts > at
 
 
 def _may_be_arrival(progress: Progress) -> bool:

@@ -9,10 +9,11 @@ from ticdc_spark.capture.snapshot.base import same_columns
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import keep_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.apply.columns import OLD_VALUES
+from ticdc_spark.replicate.apply.columns import OLD_VALUES, lose_hidden_values
 from ticdc_spark.replicate.apply.rename import set_aside
-from ticdc_spark.replicate.state.conditions import diverged, misshapen, with_unread_columns
-from ticdc_spark.replicate.state.progress import Load, Progress, TableState
+from ticdc_spark.replicate.state.conditions import Loading
+from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.table import TableState, begin_load, diverge, finish_load, give_up_load
 from ticdc_spark.sinks.base import ColumnChanges, Sink
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import NO_MARK, Mark
@@ -22,7 +23,7 @@ LOAD_STEP = 1_000_000_000
 """The first step of a full read at its base: behind all rows and DDLs of that commit_ts."""
 
 
-def begin(work: TimelineWork, name: TableName, table: Table, load: Load, *, lacks: bool = False) -> None:
+def begin(work: TimelineWork, name: TableName, table: Table, load: Loading, *, lacks: bool = False) -> None:
     """Let a table stand still at the base of ``load`` with the columns of ``table``, and begin to gather.
 
     ``lacks``: it may lack changes since then.
@@ -31,7 +32,7 @@ def begin(work: TimelineWork, name: TableName, table: Table, load: Load, *, lack
     """
     sink, base = work.batch.sink, load.base
     state = work.state(name) or TableState(schema=name[0], name=name[1])
-    if work.mark(name) != NO_MARK and state.kept:
+    if work.mark(name) != NO_MARK and state.is_kept:
         set_aside(work, name)
     there = work.mark(name) != NO_MARK
     columns = work.batch.columns(table)
@@ -48,32 +49,11 @@ def begin(work: TimelineWork, name: TableName, table: Table, load: Load, *, lack
     add = [
         column for column in columns if column.name.casefold() not in live or live[column.name.casefold()][0] in drop
     ]
-    load = msgspec.structs.replace(load, diverged_since=state.diverged_since, diverged_why=state.diverged_why)
-    if state.quarantined is not None or drop or (there and state.applied < base):
-        # Given up, it would lack what it stood still for, or what was in these columns.
-        why = f"a full read of it began at {base}, and was given up"
-        lost = diverged(state, min(state.applied, base), state.quarantined or why)
-        load = msgspec.structs.replace(load, diverged_since=lost.diverged_since, diverged_why=lost.diverged_why)
-    begun = msgspec.structs.replace(
-        state,
-        table=table,
-        applied=base,
-        clean=False,
-        dropped=False,
-        kept=False,
-        diverged_since=None,
-        diverged_why="",
-        cleared=None,
-        quarantined=None,
-        schema_keys=(),
-        misshapen=False,
-        columns_before=(),
-        load=load,
-        settles=0,
-        gathered=0,
-    )
+    # Given up, it would lack what it stood still for, or what was in these columns.
+    loses = f"a full read of it began at {base}, and was given up" if drop or (there and state.applied < base) else ""
+    begun = begin_load(state, table, load, loses)
     if lacks:
-        begun = misshapen(begun, base, "messages that could not be read were left out before its full read")
+        begun = diverge(begun, base, "messages that could not be read were left out before its full read", columns=True)
     mark = next_mark(work, name, base)
     if not there:
         work.commit(begun, mark, base, lambda stamp: sink.create(name, columns, stamp))
@@ -106,7 +86,7 @@ def with_states(progress: Progress, work: TimelineWork, sink: Sink | None = None
 def as_known(table: Table, state: TableState | None, work: TimelineWork) -> Table:
     """A table as the job knows it, where its rows look the same, with TiDB's hidden columns that it has. What the job
     does not know of columns comes from the source: whether they are generated."""
-    if state is None or state.table is None or state.dropped or work.mark((state.schema, state.name)) == NO_MARK:
+    if state is None or state.table is None or state.is_gone or work.mark((state.schema, state.name)) == NO_MARK:
         return table
     table = keep_hidden_columns(table, state.table)
     same = same_columns(work.batch.columns(state.table), work.batch.columns(table))
@@ -127,12 +107,9 @@ def give_up(work: TimelineWork, name: TableName) -> None:
     """Let a table go on as what it was before its read began. Raises: SinkFault"""
     state = work.state(name)
     assert state is not None and state.load is not None, "its read is under way"
-    load = state.load
-    after = msgspec.structs.replace(state, load=None, gathered=0)
-    if load.diverged_since is not None:
-        after = diverged(after, load.diverged_since, load.diverged_why)
-    mark = next_mark(work, name, load.base)
-    work.commit(after, mark, load.base, lambda stamp: work.batch.sink.stamp(name, stamp))
+    base, after = state.load.base, give_up_load(state)
+    mark = next_mark(work, name, base)
+    work.commit(after, mark, base, lambda stamp: work.batch.sink.stamp(name, stamp))
 
 
 def bring_in(work: TimelineWork, name: TableName, note: LoadNote) -> None:
@@ -140,22 +117,11 @@ def bring_in(work: TimelineWork, name: TableName, note: LoadNote) -> None:
     TRUNCATE and its rows have made it. Raises: SinkFault"""
     state = work.state(name)
     assert state is not None and state.load is not None, "its read is under way"
-    base, began, others = state.load.base, state.load.began, _other_columns(work, state)
+    base, others = state.load.base, _other_columns(work, state)
     if others:
         why = "it was there before this job, and has columns that the source does not have"
         log.warning("`%s`.`%s` stays unverified: %s: %s", *name, why, ", ".join(others))
-    after = msgspec.structs.replace(
-        state,
-        load=None,
-        origin="adopted" if others else "create" if began else "snapshot",
-        emptied=began or base,
-        applied=base,
-        clean=began > 0 and not others,
-        settles=0 if others or began else max(note.settles, base),
-        rows=note.rows,
-        gathered=0,
-    )
-    after = with_unread_columns(after, None)
+    after = lose_hidden_values(finish_load(state, note.rows, note.settles, in_shape=not others), None)
     mark = next_mark(work, name, base)
     work.commit(after, mark, base, lambda stamp: work.batch.sink.finish_load(name, stamp))
     failpoints.point("swap")

@@ -36,8 +36,8 @@ from ticdc_spark.replicate.state.progress import (
     PendingRows,
     Progress,
     QueuedDdl,
-    TableState,
 )
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.spark.decode.control import (
     ControlEvent,
     DdlRead,
@@ -141,7 +141,7 @@ def history_of(found: Found, state: TableState, base: int) -> History:
 
     Raises: NotInTopics
     """
-    if state.dropped:
+    if state.is_gone:
         raise NotInTopics("the source has dropped it")
     ddls = in_order(ddl for ddl in found.ddls if ddl.change.commit_ts <= base)
     created, began = _began(ddls, found)

@@ -9,7 +9,8 @@ from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.names import tables_of
-from ticdc_spark.replicate.state.progress import Progress, TableState, WantedLoad
+from ticdc_spark.replicate.state.progress import Progress, WantedLoad
+from ticdc_spark.replicate.state.table import TableState, settle_load
 from ticdc_spark.sinks.mark import NO_MARK
 
 Wants = Callable[[str, str], bool]
@@ -42,7 +43,7 @@ def with_partial_tables(progress: Progress, gone: Collection[tuple[TableName, in
 
 def _is_partial(table: TableState) -> bool:
     begun = table.load is not None or table.settles or table.origin != "bootstrap"
-    return not (begun or table.clean or table.dropped or table.mark == NO_MARK)
+    return not (begun or table.is_clean or table.is_gone or table.mark == NO_MARK)
 
 
 def _with(progress: Progress, names: Iterable[TableName], at: int) -> Progress:
@@ -72,7 +73,6 @@ def with_settled(states: Mapping[TableName, TableState], resolved: int, bounds: 
     """Tables after a batch: those whose full read was of several moments equal the source behind the last of them."""
     found = dict(states)
     for name, state in states.items():
-        if 0 < state.settles <= min(resolved, bounds.get(name, resolved)) and state.quarantined is None:
-            clean = state.diverged_since is None
-            found[name] = msgspec.structs.replace(state, settles=0, clean=clean)
+        if 0 < state.settles <= min(resolved, bounds.get(name, resolved)) and not state.is_quarantined:
+            found[name] = settle_load(state)
     return found

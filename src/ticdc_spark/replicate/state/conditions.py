@@ -1,78 +1,98 @@
-"""What becomes of a table that is not, or may not be, equal to the source any more. Pure."""
+"""The condition of a table: what is known of it and of its copy in the lake.
 
-from __future__ import annotations
+It has up to three layers. Innermost is what is known of the copy's rows (``Known``). Around it: the table is being
+read in full, or is gone at the source. Outermost: it is quarantined. ``state.table`` has all that changes it.
+"""
 
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
 import msgspec
 
-from ticdc_spark.model import Table
-from ticdc_spark.mysql import HIDDEN_NAMES, handle_key
-from ticdc_spark.replicate.state.progress import TableState
 
-if TYPE_CHECKING:  # it imports the decoders, which `status` does not need
-    from ticdc_spark.spark.decode.versions import ExpectedColumns
+class _Condition(msgspec.Struct, frozen=True, kw_only=True, tag_field="is", tag=str.lower, forbid_unknown_fields=True):
+    """In JSON it says what it is."""
 
 
-def diverged(state: TableState, since: int, why: str) -> TableState:
-    """A table that may differ from the source from a commit_ts on."""
-    first = since if state.diverged_since is None else state.diverged_since
-    return msgspec.structs.replace(state, clean=False, diverged_since=first, diverged_why=state.diverged_why or why)
+class Clean(_Condition, frozen=True, kw_only=True):
+    """The copy is known to equal the source at ``applied``: rows may be appended."""
 
 
-def misshapen(state: TableState, since: int, why: str) -> TableState:
-    """A table that may differ from the source in its columns, too: what was left out may have been a DDL."""
-    return msgspec.structs.replace(diverged(state, since, why), misshapen=True)
+class Unverified(_Condition, frozen=True, kw_only=True):
+    """Changes are applied, and older rows may be missing."""
+
+    columns_unsure: bool = False
+    """Its columns may not be those of the source or of ``table``: it may lack a DDL, or others changed them."""
 
 
-def expected_columns(state: TableState) -> ExpectedColumns:
-    """Which columns the rows of a table must have. Rows without a column that may be generated mark a table only if it
-    counts as equal to the source, or will: a full read of several moments makes it so once they are all applied."""
-    if state.diverged_since is not None:
-        return "nothing"
-    return "all" if state.clean or state.settles else "stored"
+class Settling(_Condition, frozen=True, kw_only=True):
+    """A full read of several moments was brought in: the copy equals the source once it has applied ``upto``."""
+
+    upto: int
 
 
-def with_ddl_during_read(state: TableState, ts: int) -> TableState:
-    """A table after a DDL at ``ts``. Where its full read may have met what the DDL made of it at the source, the DDL is
-    done twice to some rows, or rows of another table are in it: it is read again, as one that began in the middle."""
-    if state.settles < ts or state.settles == 0:
-        return state
-    why = f"a DDL at {ts} changed or renamed it while it was read in full: it may have rows of the table behind the DDL"
-    return diverged(msgspec.structs.replace(state, settles=0, origin="bootstrap"), ts, why)
+class Diverged(_Condition, frozen=True, kw_only=True):
+    """The copy may differ from the source."""
+
+    since: int
+    """commit_ts."""
+    why: str = ""
+    """One sentence: what was left out, or what was done to the copy."""
+    columns_unsure: bool = False
+    """As in ``Unverified``."""
+    settles: int = 0
+    """As ``Settling.upto``, and it is that again once a person clears the mark; 0: it is then unverified."""
 
 
-def with_unread_columns(state: TableState, before: Table | None) -> TableState:
-    """A table that has hidden columns of TiDB's, which ``before`` had not. A full read gives none of their values, so
-    the rows that it brought may lack some. A table that came with its CREATE TABLE has had each value with its row."""
-    columns = () if state.table is None else state.table.columns
-    known = () if before is None else before.columns
-    new = HIDDEN_NAMES & {column.name for column in columns} - {column.name for column in known}
-    if not new or state.origin != "snapshot":
-        return state
-    why = f"a full read gives no values of TiDB's columns {', '.join(sorted(new))}: they are NULL"
-    return diverged(state, state.emptied, why)
+Known: TypeAlias = Clean | Unverified | Settling | Diverged
+UNVERIFIED = Unverified()
 
 
-def without_first_rows(state: TableState) -> TableState:
-    """A table that may lack rows from before the first messages: as if it had begun with these."""
-    origin = "bootstrap" if state.origin == "create" else state.origin
-    return msgspec.structs.replace(state, clean=False, origin=origin)
+class Loading(_Condition, frozen=True, kw_only=True):
+    """A full read of it is under way."""
+
+    base: int
+    """commit_ts at which the table stands still until the read is brought in."""
+    token: str
+    """As in the note beside what was gathered."""
+    exact: bool = False
+    """It is read as of ``base``."""
+    identity: str = ""
+    """Which table of the source it is, whatever its name; ``""``: not known. Chunks read as of now check it."""
+    began: int = 0
+    """It is read from the topics: commit_ts of the CREATE or TRUNCATE that they begin with; 0: from another source."""
+    gathered: int = 0
+    """Rows that the read has gathered so far."""
+    expected: int = 0
+    """About how many it will gather; 0: not known."""
+    rows: Known = UNVERIFIED
+    """With the marks that it got since the read began."""
+    before: Diverged | None = None
+    """The mark that it has again where the read is given up."""
 
 
-def is_without_rows(state: TableState) -> bool:
-    """Whether ``no-key = "skip"`` leaves out the rows of a table: it has no key."""
-    return state.diverged_since is not None and state.table is not None and not handle_key(state.table)
+class Dropped(_Condition, frozen=True, kw_only=True):
+    """The source has no such table, or not under this name; nor does the lake."""
+
+    rows: Known = UNVERIFIED
+    """With the marks that the next table of this name gets."""
 
 
-def condition_of(state: TableState) -> str:
-    """What is known of a table, in the word that ``status`` has for it, as its own state tells."""
-    if state.quarantined is not None:
-        return "quarantined"
-    if state.diverged_since is not None:
-        return "skipped" if is_without_rows(state) else "diverged"
-    if state.kept or state.dropped:
-        return "kept" if state.kept else "dropped"
-    if state.load is not None:
-        return "snapshot"
-    return "clean" if state.clean and not state.settles else "unverified"
+class Kept(_Condition, frozen=True, kw_only=True):
+    """Dropped at the source, or out of what ``tables`` names, and kept in the lake."""
+
+    rows: Known = UNVERIFIED
+
+
+Lifted: TypeAlias = Known | Loading | Dropped | Kept
+"""A condition but for a quarantine."""
+
+
+class Quarantined(_Condition, frozen=True, kw_only=True):
+    """It does not advance, by ``on-reject = "quarantine"``."""
+
+    why: str
+    lifted: Lifted = UNVERIFIED
+    """What it is once a person lets it go on."""
+
+
+Condition: TypeAlias = Lifted | Quarantined

@@ -13,7 +13,7 @@ import msgspec
 from ticdc_spark.config.values import ModeName, OnReject
 from ticdc_spark.model import SchemaChange, Table
 from ticdc_spark.replicate.state.notes import CatchUp, SkippedRow, SourceNote, UnreadNote
-from ticdc_spark.sinks.mark import NO_MARK, Mark
+from ticdc_spark.replicate.state.table import TableState
 
 
 class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,24 +43,6 @@ class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
     """Where nothing of it was read: commit_ts of the newest that it can have had before; 0: not known yet."""
 
 
-class Load(msgspec.Struct, frozen=True, kw_only=True):
-    """A full read of a table that is under way."""
-
-    base: int
-    """commit_ts at which the table stands still until the read is brought in."""
-    token: str
-    """As in the note beside what was gathered."""
-    exact: bool = False
-    """It is read as of ``base``."""
-    identity: str = ""
-    """Which table of the source it is, whatever its name; ``""``: not known. Chunks read as of now check it."""
-    began: int = 0
-    """It is read from the topics: commit_ts of the CREATE or TRUNCATE that they begin with; 0: from another source."""
-    diverged_since: int | None = None
-    diverged_why: str = ""
-    """What the table was before; it is that again where the read is given up."""
-
-
 class WantedLoad(msgspec.Struct, frozen=True, kw_only=True):
     """A table that is to be read in full, and whose read has not begun."""
 
@@ -81,61 +63,6 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     why: str
     """One sentence."""
-
-
-class TableState(msgspec.Struct, frozen=True, kw_only=True):
-    """One table of the source and its copy in the lake."""
-
-    schema: str
-    name: str
-    applied: int = 0
-    """The copy equals the source at this commit_ts (when ``clean``)."""
-    emptied: int = 0
-    """commit_ts of the CREATE or TRUNCATE that it began empty with, or the base of its full read: no older row belongs
-    in it, however late."""
-    table: Table | None = None
-    """The schema of the copy; ``None`` while it has not been created, or after a drop."""
-    origin: Literal["create", "bootstrap", "adopted", "snapshot"] = "bootstrap"
-    clean: bool = False
-    """The copy is known to equal the source at ``applied``: rows may be appended."""
-    dropped: bool = False
-    kept: bool = False
-    """Dropped at the source, or out of what ``tables`` names, and kept in the lake."""
-    diverged_since: int | None = None
-    """Commit_ts from which the copy may differ from the source."""
-    diverged_why: str = ""
-    """One sentence: what was left out, or what was done to the copy."""
-    cleared: int | None = None
-    """The ``diverged_since`` that the operator has cleared (``resume --clear-diverged``); it wins over the stamp."""
-    quarantined: str | None = None
-    """Why it does not advance, by ``on-reject = "quarantine"``."""
-    snapshot_id: int | None = None
-    rows: int = 0
-    """Row changes applied so far."""
-    topics: tuple[str, ...] = ()
-    """Topics that its messages came from."""
-    mark: Mark = NO_MARK
-    """That of the last commit to the copy; ``NO_MARK``: there was none."""
-    ddl_ts: int = 0
-    """commit_ts of the last DDL that was applied to it."""
-    ddl_step: int = 0
-    """The step of its last commit with the commit_ts of that DDL, which may have several."""
-    was: tuple[tuple[str, str], ...] = ()
-    """Names that it had before, the oldest first."""
-    schema_keys: tuple[str, ...] = ()
-    """Registered schemas (Avro) or schema blocks (Debezium) that ``table`` has followed; none where it follows DDL."""
-    misshapen: bool = False
-    """Its columns may not be those of the source or of ``table``: it may lack a DDL, or others changed them."""
-    columns_before: tuple[tuple[str, str], ...] = ()
-    """In the midst of a DDL of a misshapen or an adopted table: the lake's columns before it, name and type."""
-    load: Load | None = None
-    """The full read that is under way."""
-    settles: int = 0
-    """commit_ts from which on the copy equals the source, after a full read of several moments; 0: it is known."""
-    gathered: int = 0
-    """Rows that the full read has gathered so far."""
-    expected: int = 0
-    """About how many it will gather; 0: not known."""
 
 
 class PendingRows(msgspec.Struct, frozen=True, kw_only=True):

@@ -10,7 +10,8 @@ from typing import Protocol, TypeAlias
 import msgspec
 
 from ticdc_spark.model import TableName
-from ticdc_spark.replicate.state.progress import Progress, TableState, WantedLoad
+from ticdc_spark.replicate.state.progress import Progress, WantedLoad
+from ticdc_spark.replicate.state.table import TableState, clear, lift
 
 log = logging.getLogger(__name__)
 
@@ -81,19 +82,19 @@ def folded(progress: Progress, request: Request) -> Progress:
             )
             return msgspec.structs.replace(progress, wanted=(*left, *new), refused=refused)
         case Resume():
-            return _changed(progress, request.tables, is_quarantined, _lifted)
+            return _changed(progress, request.tables, is_quarantined, lift)
         case Clear():
-            return _changed(progress, request.tables, has_diverged, _cleared)
+            return _changed(progress, request.tables, has_diverged, clear)
 
 
 def is_quarantined(table: TableState) -> bool:
     """Whether a ``Resume`` changes a table."""
-    return table.quarantined is not None
+    return table.is_quarantined
 
 
 def has_diverged(table: TableState) -> bool:
     """Whether a ``Clear`` changes a table."""
-    return table.diverged_since is not None
+    return table.has_diverged
 
 
 def words(request: Request) -> str:
@@ -112,12 +113,3 @@ def _changed(
         change(table) if (table.schema, table.name) in names and fits(table) else table for table in progress.tables
     )
     return msgspec.structs.replace(progress, tables=tables)
-
-
-def _lifted(table: TableState) -> TableState:
-    return msgspec.structs.replace(table, quarantined=None)
-
-
-def _cleared(table: TableState) -> TableState:
-    seen = table.diverged_since
-    return msgspec.structs.replace(table, diverged_since=None, diverged_why="", misshapen=False, cleared=seen)

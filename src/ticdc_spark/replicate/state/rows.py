@@ -6,10 +6,10 @@ from typing import Any, TypeVar
 import msgspec
 
 from ticdc_spark.errors import DecisionNeeded
-from ticdc_spark.replicate.state.conditions import condition_of
 from ticdc_spark.replicate.state.owner import Ownership
-from ticdc_spark.replicate.state.progress import KnownSchema, PartitionState, Plan, Progress, TableState
+from ticdc_spark.replicate.state.progress import KnownSchema, PartitionState, Plan, Progress
 from ticdc_spark.replicate.state.requests import Request
+from ticdc_spark.replicate.state.table import TableState, condition_of
 from ticdc_spark.sinks.state import StateRow, StoredState
 
 T = TypeVar("T")

@@ -11,7 +11,9 @@ from ticdc_spark.replicate.modes.base import Advanced, Rules
 from ticdc_spark.replicate.modes.commit import committed
 from ticdc_spark.replicate.modes.watermark import advance, due
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, KEPT_VERSIONS, forget_schemas, without_blocks
-from ticdc_spark.replicate.state.progress import KnownSchema, PartitionState, Progress, TableState
+from ticdc_spark.replicate.state.conditions import Clean, Condition, Dropped
+from ticdc_spark.replicate.state.progress import KnownSchema, PartitionState, Progress
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.spark.decode.control import (
     BootstrapRead,
     ControlEvent,
@@ -251,9 +253,9 @@ def test_replays_and_late_rows_are_counted() -> None:
     assert (advanced.progress.replays, advanced.late, advanced.progress.pending) == (3, 2, ())
 
 
-@pytest.mark.parametrize("dropped", [False, True])
-def test_schemas_do_not_grow_with_time(dropped: bool) -> None:
-    progress = replace(EMPTY, tables=(TableState(schema="s", name="a", dropped=dropped),))
+@pytest.mark.parametrize("condition", [Clean(), Dropped()])
+def test_schemas_do_not_grow_with_time(condition: Condition) -> None:
+    progress = replace(EMPTY, tables=(TableState(schema="s", name="a", condition=condition),))
     for version in range(1, 200):
         progress = commit(fold(progress, ddl(version * 10), rows(version * 10 + 1, version * 10 + 2, key="7")))
     kept = [schema.key for schema in forget_schemas(progress)]

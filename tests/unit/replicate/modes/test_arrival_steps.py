@@ -19,7 +19,8 @@ from ticdc_spark.replicate.modes.arrival import (
 from ticdc_spark.replicate.modes.base import Rules
 from ticdc_spark.replicate.modes.choose import as_read, hides, of_job, refuse_hidden, without_ddl
 from ticdc_spark.replicate.plan.timeline import Ddl, Rows, timelines
-from ticdc_spark.replicate.state.progress import PartitionState, PendingRows, Progress, QueuedDdl, TableState
+from ticdc_spark.replicate.state.progress import PartitionState, PendingRows, Progress, QueuedDdl
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.spark.decode.control import (
     ControlEvent,
     DdlRead,

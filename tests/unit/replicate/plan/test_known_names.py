@@ -10,7 +10,8 @@ from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.references import references, with_names
 from ticdc_spark.model import Column, ColumnType, SchemaChange, Table, TableName
 from ticdc_spark.replicate.plan.spelling import by_source, databases_after, scan_names, spell
-from ticdc_spark.replicate.state.progress import Progress, QueuedDdl, TableState
+from ticdc_spark.replicate.state.progress import Progress, QueuedDdl
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.spark.decode.control import BootstrapRead, DdlRead
 
 

@@ -2,7 +2,8 @@
 
 from ticdc_spark.model import Column, ColumnType, SchemaChange, Table, TableName
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl, Rows, Step, timelines
-from ticdc_spark.replicate.state.progress import PendingRows, QueuedDdl, TableState
+from ticdc_spark.replicate.state.progress import PendingRows, QueuedDdl
+from ticdc_spark.replicate.state.table import TableState
 
 RESOLVED = 100
 

@@ -16,7 +16,9 @@ from tests.memory_sink.state import MemoryState
 from ticdc_spark.config.job import IcebergConfig
 from ticdc_spark.errors import DecisionNeeded, SinkFault, UsageError
 from ticdc_spark.names import escape
-from ticdc_spark.replicate.state.progress import PartitionState, Progress, TableState
+from ticdc_spark.replicate.state.conditions import Clean, Diverged
+from ticdc_spark.replicate.state.progress import PartitionState, Progress
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.iceberg import state as iceberg_state
 from ticdc_spark.sinks.iceberg.python_catalog import open_catalog, properties, sqlite_file
 from ticdc_spark.sinks.iceberg.state import KEPT, IcebergState
@@ -80,8 +82,8 @@ def test_the_rows_name_the_snapshot_of_each_table_and_their_condition(
             applied=900,
             partitions=(PartitionState(topic="t", partition=0, offset=5, watermark=901),),
             tables=(
-                TableState(schema="shop", name="a.b", applied=900, snapshot_id=11, clean=True),
-                TableState(schema="shop", name="c", applied=700, snapshot_id=12, diverged_since=600),
+                TableState(schema="shop", name="a.b", applied=900, snapshot_id=11, condition=Clean()),
+                TableState(schema="shop", name="c", applied=700, snapshot_id=12, condition=Diverged(since=600)),
             ),
         )
     )
@@ -265,7 +267,7 @@ def test_ten_thousand_tables_are_one_file_and_a_plan_does_not_write_it_again(
 ) -> None:
     store = taken(opened())
     tables = tuple(
-        TableState(schema="shop", name=f"t{at}", applied=2**58 + at, snapshot_id=2**61 + at * 7919, clean=True)
+        TableState(schema="shop", name=f"t{at}", applied=2**58 + at, snapshot_id=2**61 + at * 7919, condition=Clean())
         for at in range(10_000)
     )
     store.save(Progress(job="job", batch=1, tables=tables))

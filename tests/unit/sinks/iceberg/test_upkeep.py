@@ -10,7 +10,9 @@ from ticdc_spark.config.job import FilesSource, IcebergConfig, Job, UpkeepKeys
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.replicate.run.upkeep import SHARE, Caretaker
-from ticdc_spark.replicate.state.progress import Progress, TableState
+from ticdc_spark.replicate.state.conditions import Dropped
+from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.base import FilePlace, UpkeepPolicy
 from ticdc_spark.sinks.iceberg.upkeep import Metadata, expendable, is_mostly_deleted, small_files
 
@@ -111,7 +113,7 @@ def test_nothing_is_done_where_it_is_switched_off_or_the_table_is_dropped() -> N
     clock = Clock()
     tables = Tables(clock)
     off, on = Caretaker(job(interval=1.0, enabled=False), clock), Caretaker(job(interval=1.0), clock)
-    gone = msgspec.structs.replace(progress(a=2).tables[0], dropped=True)
+    gone = msgspec.structs.replace(progress(a=2).tables[0], condition=Dropped())
     for care, now in ((off, progress(a=2)), (on, Progress(job="j", tables=(gone,)))):
         care.turn(tables, now)
         clock.now += 1000

@@ -1,0 +1,386 @@
+"""One table: its state, what can be asked of it, and all that changes what it is. Pure.
+
+Each function that changes a state says in its first line what has happened to the table.
+"""
+
+from typing import Literal
+
+import msgspec
+
+from ticdc_spark.model import Table, TableName
+from ticdc_spark.mysql import handle_key
+from ticdc_spark.replicate.state.conditions import (
+    UNVERIFIED,
+    Clean,
+    Condition,
+    Diverged,
+    Dropped,
+    Kept,
+    Known,
+    Lifted,
+    Loading,
+    Quarantined,
+    Settling,
+    Unverified,
+)
+from ticdc_spark.sinks.mark import NO_MARK, Mark
+
+
+class TableState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """One table of the source and its copy in the lake. What another version wrote is refused, unless it has the same
+    fields."""
+
+    schema: str
+    name: str
+    condition: Condition = UNVERIFIED
+    applied: int = 0
+    """The copy equals the source at this commit_ts (when it is clean)."""
+    emptied: int = 0
+    """commit_ts of the CREATE or TRUNCATE that it began empty with, or the base of its full read: no older row belongs
+    in it, however late."""
+    table: Table | None = None
+    """The schema of the copy; ``None`` while it has not been created, or after a drop."""
+    origin: Literal["create", "bootstrap", "adopted", "snapshot"] = "bootstrap"
+    cleared: int | None = None
+    """Since when it had diverged before the operator cleared that (``resume --clear-diverged``); it wins over the
+    stamp."""
+    snapshot_id: int | None = None
+    rows: int = 0
+    """Row changes applied so far."""
+    topics: tuple[str, ...] = ()
+    """Topics that its messages came from."""
+    mark: Mark = NO_MARK
+    """That of the last commit to the copy; ``NO_MARK``: there was none."""
+    ddl_ts: int = 0
+    """commit_ts of the last DDL that was applied to it."""
+    ddl_step: int = 0
+    """The step of its last commit with the commit_ts of that DDL, which may have several."""
+    was: tuple[tuple[str, str], ...] = ()
+    """Names that it had before, the oldest first."""
+    schema_keys: tuple[str, ...] = ()
+    """Registered schemas (Avro) or schema blocks (Debezium) that ``table`` has followed; none where it follows DDL."""
+    columns_before: tuple[tuple[str, str], ...] = ()
+    """In the midst of a DDL of an adopted table, or one with unsure columns: the lake's columns before it, name and
+    type."""
+
+    @property
+    def lifted(self) -> Lifted:
+        """What it is but for a quarantine."""
+        return self.condition.lifted if isinstance(self.condition, Quarantined) else self.condition
+
+    @property
+    def known(self) -> Known:
+        """What is known of its rows."""
+        lifted = self.lifted
+        return lifted.rows if isinstance(lifted, Loading | Dropped | Kept) else lifted
+
+    @property
+    def is_clean(self) -> bool:
+        return isinstance(self.known, Clean)
+
+    @property
+    def has_diverged(self) -> bool:
+        return isinstance(self.known, Diverged)
+
+    @property
+    def diverged_since(self) -> int | None:
+        """The commit_ts from which it may differ from the source; ``None``: it has not diverged."""
+        return self.known.since if isinstance(self.known, Diverged) else None
+
+    @property
+    def diverged_why(self) -> str:
+        """Why it may differ from the source; ``""``: it has not diverged."""
+        return self.known.why if isinstance(self.known, Diverged) else ""
+
+    @property
+    def settles(self) -> int:
+        """commit_ts from which on its full read says no more and no less than the source; 0: it has, or had none."""
+        match self.known:
+            case Settling(upto=upto) | Diverged(settles=upto):
+                return upto
+        return 0
+
+    @property
+    def has_unsure_columns(self) -> bool:
+        return isinstance(self.known, Unverified | Diverged) and self.known.columns_unsure
+
+    @property
+    def load(self) -> Loading | None:
+        return self.lifted if isinstance(self.lifted, Loading) else None
+
+    @property
+    def is_gone(self) -> bool:
+        """The source has no such table, or not under this name."""
+        return isinstance(self.lifted, Dropped | Kept)
+
+    @property
+    def is_dropped(self) -> bool:
+        """It is gone, in the lake too."""
+        return isinstance(self.lifted, Dropped)
+
+    @property
+    def is_kept(self) -> bool:
+        return isinstance(self.lifted, Kept)
+
+    @property
+    def is_quarantined(self) -> bool:
+        return isinstance(self.condition, Quarantined)
+
+    @property
+    def quarantined(self) -> str | None:
+        """Why it does not advance; ``None``: it does."""
+        return self.condition.why if isinstance(self.condition, Quarantined) else None
+
+
+def condition_of(state: TableState) -> str:
+    """What is known of a table, in the word that ``status`` has for it, as its own state tells."""
+    if state.is_quarantined:
+        return "quarantined"
+    if state.has_diverged:
+        return "skipped" if is_without_rows(state) else "diverged"
+    if state.is_gone:
+        return "kept" if state.is_kept else "dropped"
+    if state.load is not None:
+        return "snapshot"
+    return "clean" if state.is_clean else "unverified"
+
+
+def is_without_rows(state: TableState) -> bool:
+    """Whether ``no-key = "skip"`` leaves out the rows of a table: it has no key."""
+    return state.has_diverged and state.table is not None and not handle_key(state.table)
+
+
+def create(table: Table, ts: int, topics: tuple[str, ...], *, certain: bool) -> TableState:
+    """Its CREATE TABLE is applied. ``certain``: whether ``table`` is what the source has."""
+    return TableState(
+        schema=table.schema,
+        name=table.name,
+        condition=Clean() if certain else Unverified(columns_unsure=True),
+        applied=ts,
+        emptied=ts,
+        table=table,
+        origin="create" if certain else "bootstrap",
+        ddl_ts=ts,
+        topics=topics,
+    )
+
+
+def create_late(table: Table, ts: int, topics: tuple[str, ...], *, certain: bool, empty: bool) -> TableState:
+    """Another DDL of it is applied, and the lake has no such table yet. ``empty``: the DDL is a TRUNCATE."""
+    late = msgspec.structs.replace(create(table, ts, topics, certain=certain), origin="bootstrap")
+    return late if empty else msgspec.structs.replace(unverify(late), emptied=0)
+
+
+def create_by_rows(state: TableState, table: Table, applied: int, *, certain: bool) -> TableState:
+    """Its first rows are applied, and no DDL came before them. ``certain``: as for ``create``."""
+    known: Known = Unverified(columns_unsure=not certain)
+    if state.diverged_since is not None:
+        known = Diverged(since=state.diverged_since, why=state.diverged_why, columns_unsure=not certain)
+    return TableState(
+        schema=state.schema, name=state.name, condition=known, applied=applied, table=table, topics=state.topics
+    )
+
+
+def adopt(state: TableState, origin: Literal["adopted", "bootstrap"]) -> TableState:
+    """The lake has it already, and no DDL has told of it: the job goes on from what is there."""
+    there = state if state.is_kept else come_back(state)
+    return msgspec.structs.replace(unverify(there), origin=origin)
+
+
+def drop(name: TableName, ts: int, topics: tuple[str, ...], rows: int = 0) -> TableState:
+    """A DDL takes it away, or gives its name up, in the lake too."""
+    return TableState(
+        schema=name[0], name=name[1], condition=Dropped(), applied=ts, ddl_ts=ts, topics=topics, rows=rows
+    )
+
+
+def come_back(state: TableState) -> TableState:
+    """It was gone, and a table of its name is there again, or waits."""
+    return _with_lifted(state, state.known) if state.is_gone else state
+
+
+def keep(state: TableState) -> TableState:
+    """A DDL takes it away at the source, or out of what ``tables`` names, and it stays in the lake; or somebody has put
+    it back there."""
+    return _with_lifted(state, Kept(rows=state.known))
+
+
+def truncate(state: TableState, ts: int, *, in_shape: bool) -> TableState:
+    """A TRUNCATE empties it. ``in_shape``: it has the columns of the source, so that it equals the source whatever it
+    was before; not one whose columns nothing has said yet."""
+    state = msgspec.structs.replace(state, emptied=ts)
+    if in_shape:
+        return _with_known(state, UNVERIFIED if state.table is None else Clean())
+    return state if state.is_clean else unverify(state)
+
+
+def unverify(state: TableState) -> TableState:
+    """It may lack rows or values, for no cause that marks it. Nor does it settle after a full read."""
+    match state.known:
+        case Clean() | Settling():
+            return _with_known(state, UNVERIFIED)
+        case Diverged() as known:
+            return _with_known(state, msgspec.structs.replace(known, settles=0))
+    return state
+
+
+def lose_first_rows(state: TableState) -> TableState:
+    """It may lack rows from before the first messages: as if it had begun with these."""
+    origin = "bootstrap" if state.origin == "create" else state.origin
+    return msgspec.structs.replace(unverify(state), origin=origin)
+
+
+def diverge(state: TableState, since: int, why: str, *, columns: bool = False) -> TableState:
+    """It may differ from the source from a commit_ts on. ``columns``: in its columns, too, since what was left out may
+    have been a DDL."""
+    if isinstance(state.known, Diverged):
+        since, why = state.known.since, state.known.why or why
+    unsure = columns or state.has_unsure_columns
+    return _with_known(state, Diverged(since=since, why=why, columns_unsure=unsure, settles=state.settles))
+
+
+def lose_rows(state: TableState, since: int, why: str) -> TableState:
+    """Rows of it from a commit_ts on are left out, which may be older than what it lacked before."""
+    first = since if state.diverged_since is None else min(since, state.diverged_since)
+    return _with_known(state, msgspec.structs.replace(diverge(state, first, why).known, since=first, why=why))
+
+
+def doubt_load(state: TableState, ts: int) -> TableState:
+    """A DDL at ``ts`` is applied. Where its full read may have met what the DDL made of it at the source, the DDL is
+    done twice to some rows, or rows of another table are in it: it is read again, as one that began in the middle."""
+    if state.settles < ts or state.settles == 0:
+        return state
+    why = f"a DDL at {ts} changed or renamed it while it was read in full: it may have rows of the table behind the DDL"
+    return diverge(msgspec.structs.replace(unverify(state), origin="bootstrap"), ts, why)
+
+
+def clear(state: TableState) -> TableState:
+    """It had diverged, and a person has looked at it."""
+    return msgspec.structs.replace(_without_mark(state, unsure=False), cleared=state.diverged_since)
+
+
+def quarantine(state: TableState, why: str) -> TableState:
+    """What cannot be read stops it where it is."""
+    return msgspec.structs.replace(state, condition=Quarantined(why=state.quarantined or why, lifted=state.lifted))
+
+
+def lift(state: TableState) -> TableState:
+    """A person lets it go on."""
+    return msgspec.structs.replace(state, condition=state.lifted)
+
+
+def begin_load(state: TableState, table: Table, load: Loading, loses: str) -> TableState:
+    """Its full read begins. ``loses``: why it differs from the source if the read is given up; ``""``: it does not."""
+    why = state.quarantined or loses
+    lost = (diverge(state, min(state.applied, load.base), why) if why else state).known
+    before = Diverged(since=lost.since, why=lost.why) if isinstance(lost, Diverged) else None
+    return msgspec.structs.replace(
+        state,
+        condition=msgspec.structs.replace(load, before=before),
+        applied=load.base,
+        table=table,
+        cleared=None,
+        schema_keys=(),
+        columns_before=(),
+    )
+
+
+def gather(state: TableState, rows: int, expected: int | None = None) -> TableState:
+    """Its full read has so many rows by now. ``expected``: of about so many; ``None``: as before."""
+    assert state.load is not None, "its read is under way"
+    expected = state.load.expected if expected is None else expected
+    return _with_lifted(state, msgspec.structs.replace(state.load, gathered=rows, expected=expected))
+
+
+def give_up_load(state: TableState) -> TableState:
+    """Its full read ends without a result: it goes on as what it was before."""
+    assert state.load is not None, "its read is under way"
+    before, after = state.load.before, _with_lifted(state, state.known)
+    return after if before is None else diverge(after, before.since, before.why)
+
+
+def finish_load(state: TableState, rows: int, settles: int, *, in_shape: bool) -> TableState:
+    """What was read becomes the table, which goes on from the base. ``settles``: what was read is of a commit_ts up to
+    this one. From the topics, it is what its CREATE or TRUNCATE and its rows have made it. ``in_shape``: it has no
+    columns but those of the source."""
+    assert state.load is not None, "its read is under way"
+    base, began, known = state.load.base, state.load.began, unverify(state).known
+    if in_shape:
+        upto = 0 if began else max(settles, base)
+        fresh = Settling(upto=upto) if upto else Clean()
+        known = msgspec.structs.replace(known, settles=upto) if isinstance(known, Diverged) else fresh
+    origin = "adopted" if not in_shape else "create" if began else "snapshot"
+    done = _with_lifted(state, known)
+    return msgspec.structs.replace(done, origin=origin, emptied=began or base, applied=base, rows=rows)
+
+
+def settle_load(state: TableState) -> TableState:
+    """All is applied that its full read may have met."""
+    return unverify(state) if state.has_diverged else _with_known(state, Clean())
+
+
+def set_back(state: TableState, since: int) -> TableState:
+    """Somebody has set it back to an older snapshot, and a person wants it read in full."""
+    why = "it was set back; a full read of it is wanted"
+    if state.load is None:
+        return diverge(state, since, why)
+    return _with_lifted(state, msgspec.structs.replace(state.load, before=Diverged(since=since, why=why)))
+
+
+def for_stamp(state: TableState) -> TableState:
+    """What of a table its stamp has: not what changes without a commit, or has a place of its own in the stamp."""
+    state = state if state.load is None else gather(state, 0, 0)
+    return msgspec.structs.replace(state, applied=0, mark=NO_MARK, snapshot_id=None, rows=0)
+
+
+def take_promise(state: TableState, promise: TableState, *, same_mark: bool) -> TableState:
+    """A table as its stamp has it, with what only the progress says. ``same_mark``: the progress is of the same commit,
+    and may have decided something since."""
+    state = lift(state)
+    if state.load is not None:
+        # The read has taken it out of quarantine, and the progress need not have been committed since.
+        state = gather(state, *(0, 0) if promise.load is None else (promise.load.gathered, promise.load.expected))
+    elif promise.quarantined is not None:
+        state = quarantine(state, promise.quarantined)
+    if promise.cleared is not None:
+        if state.diverged_since == promise.cleared and not promise.has_diverged:  # nor has it diverged again
+            state = _without_mark(state, unsure=state.has_unsure_columns)
+        state = msgspec.structs.replace(state, cleared=promise.cleared)
+    return _decided(state, promise) if same_mark else state
+
+
+def _decided(state: TableState, promise: TableState) -> TableState:
+    clean, settles = state.is_clean and promise.is_clean, state.settles
+    if bool(promise.settles) != bool(state.settles):
+        # One of the two has seen the table settle after its full read, and the other has not.
+        clean, settles = state.is_clean if promise.settles else promise.is_clean, 0
+    unsure = promise.has_unsure_columns or (state.has_unsure_columns and promise.cleared is None)
+    mark = promise.diverged_since if promise.has_diverged else state.diverged_since
+    known: Known = Unverified(columns_unsure=unsure)
+    if mark is not None:
+        why = promise.diverged_why or state.diverged_why
+        known = Diverged(since=mark, why=why, columns_unsure=unsure, settles=settles)
+    elif clean or settles:
+        known = Settling(upto=settles) if settles else Clean()
+    origin = promise.origin if state.is_clean and not promise.is_clean else state.origin
+    if isinstance(promise.lifted, Dropped | Kept):
+        decided = _with_lifted(state, msgspec.structs.replace(promise.lifted, rows=known))
+    else:
+        decided = _with_known(_with_lifted(state, state.known) if state.is_gone else state, known)
+    return msgspec.structs.replace(decided, origin=origin)
+
+
+def _without_mark(state: TableState, *, unsure: bool) -> TableState:
+    return _with_known(state, Settling(upto=state.settles) if state.settles else Unverified(columns_unsure=unsure))
+
+
+def _with_known(state: TableState, known: Known) -> TableState:
+    lifted = state.lifted
+    is_around = isinstance(lifted, Loading | Dropped | Kept)
+    return _with_lifted(state, msgspec.structs.replace(lifted, rows=known) if is_around else known)
+
+
+def _with_lifted(state: TableState, lifted: Lifted) -> TableState:
+    quarantined = isinstance(state.condition, Quarantined)
+    condition = msgspec.structs.replace(state.condition, lifted=lifted) if quarantined else lifted
+    return msgspec.structs.replace(state, condition=condition)
