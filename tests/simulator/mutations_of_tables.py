@@ -253,7 +253,7 @@ ROWS = (
     one(
         "rows that cannot be read are left out in silence",
         "apply_readable",
-        "lose_rows(state, min(row.commit_ts for row in bad), reason)",
+        "lose_rows(state, first, reason)",
         "state",
         "corrupt",
     ),
