@@ -1,4 +1,4 @@
-"""The grammar of TiCDC's matchers, which all TiDB tools share: rules over table names and over column names.
+"""The grammar of the matchers of TiDB's tools: rules over table names and over column names.
 
 A rule is ``schema.table``. Each half is a name in which ``*``, ``?``, ``[a-z]`` and ``[!a-z]`` are wild and ``\\``
 escapes, a name in ``"…"`` or back quotes, or a regular expression ``/…/`` (RE2, found anywhere in the name). ``!rule``

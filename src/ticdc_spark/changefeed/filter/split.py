@@ -34,10 +34,10 @@ def key_columns(table: Table) -> tuple[str, ...]:
 
 
 def net_changes(changes: Sequence[RowChange]) -> list[RowChange]:
-    """Each row of a transaction once, from its first state to its last; a row that ends as it began not at all.
+    """Each row of a transaction once, from its first state to its last. A row that ends as it began is left out.
 
-    Rows of a table without a handle key, and of one with partial images or upserts, cannot be followed: they stay
-    as they are, in their order, behind the others.
+    Rows of a table without a handle key cannot be followed, nor can partial images or upserts. They do not change, and
+    come behind the others in their order.
     """
     if len(changes) == 1:
         change = changes[0]
