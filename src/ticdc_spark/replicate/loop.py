@@ -11,13 +11,13 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.errors import EnvironmentFault, os_reason
 from ticdc_spark.model import Offsets
 from ticdc_spark.replicate.report import NOT_ALL_APPLIED, BatchReport, Summary
-from ticdc_spark.replicate.run.heart import Heart
+from ticdc_spark.replicate.run.heartbeat import Heartbeat
 from ticdc_spark.replicate.run.open import open_steps
 from ticdc_spark.replicate.run.outage import silent
 from ticdc_spark.replicate.run.pace import Pace
 from ticdc_spark.replicate.run.preflight import stop_at_fault
-from ticdc_spark.replicate.run.retry import Patience
-from ticdc_spark.replicate.run.upkeep import Caretaker
+from ticdc_spark.replicate.run.retry import RetryPolicy
+from ticdc_spark.replicate.run.upkeep import UpkeepScheduler
 from ticdc_spark.replicate.state.owner import this_process
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.store import acquire
@@ -44,19 +44,21 @@ def run(
     """
     stop = stop or threading.Event()
     states = open_state(job.sink, job.name, job.spark)
-    heart = Heart(states, lambda: silent(job.source))
-    with closing(states), heart, os_faults():
+    heartbeat = Heartbeat(states, lambda: silent(job.source))
+    with closing(states), heartbeat, os_faults():
         with acquire(states, job.name, this_process(job.owner), stop=stop) as store:
-            heart.start(store.held.owner.token, store.check)
+            heartbeat.start(store.held.owner.token, store.check)
             log.info("state: %s, epoch %d", states.where, store.held.epoch)
             stop_at_fault(job, log.info)
 
             def opened() -> Steps | None:
                 return open_steps(job, store, until_ts, stop, bounded=once or until_ts is not None)
 
-            turns = _Turns(job, heart, Caretaker(job), once=once, until_ts=until_ts, on_progress=on_progress, stop=stop)
-            summary = _run(turns, opened)
-        heart.end("finished" if summary.finished else "stopped", exit_code=NOT_ALL_APPLIED if summary.held else 0)
+            run_state = _RunState(
+                job, heartbeat, UpkeepScheduler(job), once=once, until_ts=until_ts, on_progress=on_progress, stop=stop
+            )
+            summary = _run(run_state, opened)
+        heartbeat.end("finished" if summary.finished else "stopped", exit_code=NOT_ALL_APPLIED if summary.held else 0)
     return summary
 
 
@@ -72,48 +74,48 @@ def os_faults() -> Iterator[None]:
         raise EnvironmentFault(os_reason(error)) from error
 
 
-def _run(turns: "_Turns", opened: Callable[[], Steps | None]) -> Summary:
+def _run(run_state: "_RunState", opened: Callable[[], Steps | None]) -> Summary:
     """Turn after turn until one is the last. After a fault of a connection everything is opened anew, as by a restart
     of the job."""
     started = time.monotonic()
-    patience = Patience(turns.job.retry_for)
+    retries = RetryPolicy(run_state.job.retry_for)
     steps = opened()
     if steps is None:
-        return Summary(progress=Progress(job=turns.job.name))
+        return Summary(progress=Progress(job=run_state.job.name))
     begun = progress = steps.progress
     before = {(table.schema, table.name): table.snapshot_id for table in begun.tables}
     log.info("first batch: number %d", begun.batch + 1)
     goes_on = True
     try:
-        while goes_on and not turns.stop.is_set():
+        while goes_on and not run_state.stop.is_set():
             try:
                 steps = opened() if steps is None else steps
                 if steps is None:
                     break
-                goes_on = turns.turn(steps)
+                goes_on = run_state.turn(steps)
                 progress = steps.progress
-                patience.worked()
-                if turns.finished and steps.sink.capabilities.upkeep:
+                retries.worked()
+                if run_state.finished and steps.sink.capabilities.upkeep:
                     written = {(table.schema, table.name): table.snapshot_id for table in progress.tables}
                     touched = [name for name, snapshot in written.items() if snapshot != before.get(name)]
-                    turns.caretaker.finish(steps.sink, progress, touched)
+                    run_state.upkeep.finish(steps.sink, progress, touched)
             except EnvironmentFault as fault:
-                pause = None if jvm_is_gone() else patience.pause_after(fault)
+                pause = None if jvm_is_gone() else retries.pause_after(fault)
                 if pause is None:
                     raise
-                turns.heart.trouble(fault)
+                run_state.heartbeat.trouble(fault)
                 _close(steps)
                 steps = None
-                turns.stop.wait(pause)
+                run_state.stop.wait(pause)
     finally:
         _close(steps)
     return Summary(
         progress=progress,
-        batches=turns.batches,
+        batches=run_state.batches,
         changes=progress.rows - begun.rows,
         ddls=progress.ddls_applied - begun.ddls_applied,
         seconds=time.monotonic() - started,
-        finished=turns.finished,
+        finished=run_state.finished,
     )
 
 
@@ -126,12 +128,12 @@ def _close(steps: Steps | None) -> None:
 
 
 @dataclass(slots=True)
-class _Turns:
-    """What a run keeps from one turn to the next."""
+class _RunState:
+    """What a run keeps from one batch to the next."""
 
     job: Job
-    heart: Heart
-    caretaker: Caretaker
+    heartbeat: Heartbeat
+    upkeep: UpkeepScheduler
     once: bool
     until_ts: int | None
     on_progress: Callable[[BatchReport], None]
@@ -150,17 +152,17 @@ class _Turns:
         if self.once and self.targets is None:
             self.targets = steps.source.end_offsets()
         began = time.monotonic()
-        if began - self.requests_looked_for >= self.heart.store.pause:
+        if began - self.requests_looked_for >= self.heartbeat.store.pause:
             self.requests_looked_for = began
             steps.take_requests()
-        loads = steps.load(self.heart.beat)
-        report = steps.batch(self.targets, self.heart.beat)
+        loads = steps.load(self.heartbeat.beat)
+        report = steps.batch(self.targets, self.heartbeat.beat)
         self.batches += report.messages > 0
         self.pace.add(report.messages, report.seconds)
-        self.heart.note(report, self.pace.rate)
+        self.heartbeat.note(report, self.pace.rate)
         self.on_progress(report)
         if steps.sink.capabilities.upkeep:
-            self.caretaker.turn(steps.sink, report.progress, lambda: self.heart.beat("upkeep", report.progress.batch))
+            self.upkeep.turn(steps.sink, report.progress, lambda: self.heartbeat.beat("upkeep", report.progress.batch))
         if self.until_ts is not None and report.progress.applied >= self.until_ts:
             self.finished = True
         elif self.targets is not None:
@@ -191,5 +193,5 @@ class _Turns:
         if report.messages and self.until_ts is None and not report.full:
             pause = max(pause, began + self.job.commit_interval - time.monotonic())
         if pause > 0:
-            self.heart.beat("waiting", report.progress.batch)
+            self.heartbeat.beat("waiting", report.progress.batch)
             self.stop.wait(pause)

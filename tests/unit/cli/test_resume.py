@@ -10,7 +10,7 @@ from click.testing import CliRunner
 
 from tests.support.job_state import owned, put, read
 from ticdc_spark.cli import main
-from ticdc_spark.replicate.run.heart import Heart
+from ticdc_spark.replicate.run.heartbeat import Heartbeat
 from ticdc_spark.replicate.state.conditions import Diverged, Dropped, Quarantined
 from ticdc_spark.replicate.state.progress import Progress, WantedLoad
 from ticdc_spark.replicate.state.requests import take
@@ -99,7 +99,7 @@ def test_what_is_not_meant_changes_nothing(
 def test_a_running_job_is_asked_beside_its_owner_and_status_shows_what_waits(job_file: Path) -> None:
     run = CliRunner()
     with owned(job_file) as store:
-        Heart(store.states).beat("waiting", 3)
+        Heartbeat(store.states).beat("waiting", 3)
         done = run.invoke(main, ["resume", str(job_file), "--all"])
         cleared = run.invoke(main, ["resume", str(job_file), "s.b", "--clear-diverged"])
         shown = run.invoke(main, ["status", str(job_file)])

@@ -1,4 +1,4 @@
-"""Patience with what a job connects to: a broker, a registry or a catalog that is away for a while."""
+"""Retries of what a job connects to: a broker, a registry or a catalog that is away for a while."""
 
 import logging
 import time
@@ -14,10 +14,10 @@ FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
 
 
-class Patience:
+class RetryPolicy:
     """How long a run goes on trying after a fault, and when it tries next.
 
-    Only a job that has done a batch in this run is patient: what was wrong from the start is an error at once.
+    Only a job that has done a batch in this run retries: what was wrong from the start is an error at once.
     """
 
     def __init__(self, retry_for: float, clock: Callable[[], float] = time.monotonic) -> None:

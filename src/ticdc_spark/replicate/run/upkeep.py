@@ -16,7 +16,7 @@ SHARE = 0.2
 """Of a run's time that upkeep may take."""
 
 
-class Caretaker:
+class UpkeepScheduler:
     """When which table is looked after. Only tables that changed since the last look are looked at."""
 
     def __init__(self, job: Job, clock: Callable[[], float] = time.time) -> None:

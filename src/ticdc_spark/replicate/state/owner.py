@@ -54,7 +54,7 @@ class Ownership(msgspec.Struct, frozen=True, kw_only=True):
     released: bool = False
 
 
-class Patience(msgspec.Struct, frozen=True, kw_only=True):
+class TakeoverWait(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that a start waits for the end of an earlier owner."""
 
     ttl: float = TTL
@@ -120,18 +120,18 @@ def lives(held: Ownership | None, beat: Status | None) -> bool:
     return beat is not None and time.time() - beat.at < TTL + COMMIT_WINDOW
 
 
-def await_end(states: StateStore, held: Ownership, patience: Patience, stop: threading.Event) -> None:
+def await_end(states: StateStore, held: Ownership, wait: TakeoverWait, stop: threading.Event) -> None:
     """Wait until an owner has surely ended.
 
     Raises: LeaseHeld when it lives; it names the owner, the host, the age of the heartbeat and what to do. SinkFault
     """
     if held.owner.machine == machine():
-        _await_processes(states, held, patience.jvm, stop)
+        _await_processes(states, held, wait.jvm, stop)
     else:
-        _await_silence(states, held, patience.ttl + patience.commit_window, stop)
+        _await_silence(states, held, wait.ttl + wait.commit_window, stop)
 
 
-def _await_processes(states: StateStore, held: Ownership, patience: float, stop: threading.Event) -> None:
+def _await_processes(states: StateStore, held: Ownership, seconds: float, stop: threading.Event) -> None:
     if _has_ended(held.owner):
         return
     if runs(held.owner.process):
@@ -139,20 +139,20 @@ def _await_processes(states: StateStore, held: Ownership, patience: float, stop:
     jvm = held.owner.jvm
     if jvm is None or not runs(jvm):
         return
-    log.warning("waiting for the JVM of a job that is gone, pid %d, at most %.0f s", jvm.pid, patience)
-    end = time.monotonic() + patience
+    log.warning("waiting for the JVM of a job that is gone, pid %d, at most %.0f s", jvm.pid, seconds)
+    end = time.monotonic() + seconds
     while runs(jvm):
         if time.monotonic() > end or stop.wait(POLL):
             todo = f"its process is gone but its JVM still runs and may commit; end it: kill -9 {jvm.pid}"
             raise refused(states, held, todo)
 
 
-def _await_silence(states: StateStore, held: Ownership, patience: float, stop: threading.Event) -> None:
-    log.warning("watching for %.0f s whether %s still lives", patience, describe(held, beat_of(states, held)))
+def _await_silence(states: StateStore, held: Ownership, seconds: float, stop: threading.Event) -> None:
+    log.warning("watching for %.0f s whether %s still lives", seconds, describe(held, beat_of(states, held)))
     version, beat = states.version(), states.heartbeat()
-    end = time.monotonic() + patience
+    end = time.monotonic() + seconds
     while time.monotonic() < end:
-        stopped = stop.wait(min(max(POLL, states.pause / 5), patience))
+        stopped = stop.wait(min(max(POLL, states.pause / 5), seconds))
         if states.version() != version:
             return  # it may have given the job back: it is looked at again
         if stopped or states.heartbeat() != beat:

@@ -15,7 +15,16 @@ import msgspec
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded, LeaseHeld, SinkFault
-from ticdc_spark.replicate.state.owner import RUNNING, Owner, Ownership, Patience, await_end, beat_of, describe, is_ours
+from ticdc_spark.replicate.state.owner import (
+    RUNNING,
+    Owner,
+    Ownership,
+    TakeoverWait,
+    await_end,
+    beat_of,
+    describe,
+    is_ours,
+)
 from ticdc_spark.replicate.state.processes import process
 from ticdc_spark.replicate.state.progress import Plan, Progress
 from ticdc_spark.replicate.state.requests import Request, RequestStore
@@ -201,19 +210,23 @@ def take_over(states: StateStore, stored: StoredState, job: str, owner: Owner) -
 
 
 def acquire(
-    states: StateStore, job: str, owner: Owner, patience: Patience | None = None, stop: threading.Event | None = None
+    states: StateStore,
+    job: str,
+    owner: Owner,
+    wait: TakeoverWait | None = None,
+    stop: threading.Event | None = None,
 ) -> JobStore:
     """Take a job, waiting for a crashed owner's end where that must be. ``stop``: set to end the waiting early.
 
     Raises: LeaseHeld when its owner lives; it names the owner and what to do. SinkFault when the target does not
     answer. DecisionNeeded when its state is not of this version.
     """
-    patience, stop = patience or Patience(), stop or threading.Event()
+    wait, stop = wait or TakeoverWait(), stop or threading.Event()
     while True:
         stored = states.load()
         held = job_state(stored, states.where).held
         if held is not None and not held.released:
-            await_end(states, held, patience, stop)
+            await_end(states, held, wait, stop)
         try:
             return take_over(states, stored, job, owner)
         except StateMoved:

@@ -3,7 +3,7 @@
 import pytest
 
 from ticdc_spark.errors import EnvironmentFault, RegistryFault, SinkFault, SourceFault
-from ticdc_spark.replicate.run.retry import LONGEST_PAUSE, Patience
+from ticdc_spark.replicate.run.retry import LONGEST_PAUSE, RetryPolicy
 
 
 class Clock:
@@ -19,7 +19,7 @@ class Clock:
 @pytest.mark.parametrize("fault", [SourceFault("x"), SinkFault("x"), RegistryFault("x")])
 def test_pauses_grow_until_the_time_is_over(fault: EnvironmentFault) -> None:
     clock = Clock()
-    patience = Patience(100.0, clock)
+    patience = RetryPolicy(100.0, clock)
     patience.worked()
     pauses = []
     while (pause := patience.pause_after(fault)) is not None:
@@ -31,7 +31,7 @@ def test_pauses_grow_until_the_time_is_over(fault: EnvironmentFault) -> None:
 
 def test_each_batch_that_is_done_starts_anew() -> None:
     clock = Clock()
-    patience = Patience(5.0, clock)
+    patience = RetryPolicy(5.0, clock)
     patience.worked()
     for _ in range(3):
         assert patience.pause_after(SourceFault("x")) == 1.0
@@ -52,7 +52,7 @@ def test_each_batch_that_is_done_starts_anew() -> None:
     ],
 )
 def test_what_is_not_tried_again(retry_for: float, works: bool, fault: EnvironmentFault) -> None:
-    patience = Patience(retry_for, Clock())
+    patience = RetryPolicy(retry_for, Clock())
     if works:
         patience.worked()
     assert patience.pause_after(fault) is None

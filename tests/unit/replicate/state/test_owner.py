@@ -15,7 +15,7 @@ import pytest
 from tests.memory_sink.state import MemoryState
 from tests.support.job_state import held_by, owned, read, state_of
 from ticdc_spark.errors import LeaseHeld, SinkFault
-from ticdc_spark.replicate.state.owner import Owner, Ownership, Patience, beat_of, describe, lives, this_process
+from ticdc_spark.replicate.state.owner import Owner, Ownership, TakeoverWait, beat_of, describe, lives, this_process
 from ticdc_spark.replicate.state.processes import Process, process, runs
 from ticdc_spark.replicate.state.progress import Progress, Status
 from ticdc_spark.replicate.state.store import JobStore, acquire, take_over
@@ -73,9 +73,9 @@ def holder(job_file: Path) -> Iterator[Holder]:
     holder.kill_child()
 
 
-def take(job_file: Path, patience: Patience | None = None) -> int:
+def take(job_file: Path, wait: TakeoverWait | None = None) -> int:
     """Take the job and give it back; returns the epoch."""
-    with state_of(job_file) as states, acquire(states, "shop", this_process("bob"), patience) as store:
+    with state_of(job_file) as states, acquire(states, "shop", this_process("bob"), wait) as store:
         return store.held.epoch
 
 
@@ -103,21 +103,21 @@ def test_after_a_kill_the_jvm_is_waited_for(job_file: Path, holder: Holder) -> N
     holder.kill()
     timer = threading.Timer(0.8, holder.kill_child)
     timer.start()
-    assert take(job_file, Patience(jvm=30)) == holder.epoch + 1
+    assert take(job_file, TakeoverWait(jvm=30)) == holder.epoch + 1
     assert process(holder.child) is None
     timer.join()
 
 
-def test_a_jvm_that_does_not_end_is_named_after_the_patience(job_file: Path, holder: Holder) -> None:
+def test_a_jvm_that_does_not_end_is_named_after_the_wait(job_file: Path, holder: Holder) -> None:
     holder.kill()
     with pytest.raises(LeaseHeld, match=f"its JVM still runs and may commit; end it: kill -9 {holder.child}"):
-        take(job_file, Patience(jvm=0.5))
+        take(job_file, TakeoverWait(jvm=0.5))
 
 
 def test_after_a_kill_of_both_the_job_is_free_at_once(job_file: Path, holder: Holder) -> None:
     holder.kill_child()
     holder.kill()
-    assert take(job_file, Patience(ttl=1e9, jvm=1e9)) == 2
+    assert take(job_file, TakeoverWait(ttl=1e9, jvm=1e9)) == 2
 
 
 def test_a_stopped_process_still_lives(job_file: Path, holder: Holder) -> None:
@@ -167,7 +167,7 @@ def test_a_silent_owner_elsewhere_is_waited_out_by_our_clock() -> None:
     states = MemoryState("shop")
     elsewhere(states, at=time.time() - 10**6)
     start = time.monotonic()
-    with acquire(states, "shop", this_process(), Patience(ttl=0.3, commit_window=0.5)) as store:
+    with acquire(states, "shop", this_process(), TakeoverWait(ttl=0.3, commit_window=0.5)) as store:
         assert time.monotonic() - start >= 0.8
         assert store.held.epoch == 2
 
@@ -178,7 +178,7 @@ def test_an_owner_elsewhere_whose_heart_beats_is_refused() -> None:
     beat = threading.Timer(0.4, beats, (states, 1.0))
     beat.start()
     with pytest.raises(LeaseHeld, match=r"'shop' \(bob\), pid 1 on host other\.example, epoch 1, last heartbeat"):
-        acquire(states, "shop", this_process(), Patience(ttl=30))
+        acquire(states, "shop", this_process(), TakeoverWait(ttl=30))
     beat.join()
     first.check()
 
@@ -190,7 +190,7 @@ def test_an_owner_elsewhere_that_works_without_a_heartbeat_is_not_pushed_aside()
     work = threading.Timer(0.4, first.save, (Progress(job="shop", batch=1),))
     work.start()
     start = time.monotonic()
-    with acquire(states, "shop", this_process(), Patience(ttl=0.3, commit_window=0.4)):
+    with acquire(states, "shop", this_process(), TakeoverWait(ttl=0.3, commit_window=0.4)):
         assert time.monotonic() - start >= 1.1
     work.join()
 
@@ -200,7 +200,7 @@ def test_an_owner_elsewhere_that_gives_the_job_back_is_followed_at_once() -> Non
     give_back = threading.Timer(0.4, elsewhere(states).release)
     give_back.start()
     start = time.monotonic()
-    with acquire(states, "shop", this_process(), Patience(ttl=60)):
+    with acquire(states, "shop", this_process(), TakeoverWait(ttl=60)):
         assert time.monotonic() - start < 30
     give_back.join()
 

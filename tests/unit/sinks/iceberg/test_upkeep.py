@@ -9,7 +9,7 @@ import pytest
 from ticdc_spark.config.job import FilesSource, IcebergConfig, Job, UpkeepKeys
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import Table, TableName
-from ticdc_spark.replicate.run.upkeep import SHARE, Caretaker
+from ticdc_spark.replicate.run.upkeep import SHARE, UpkeepScheduler
 from ticdc_spark.replicate.state.conditions import Dropped
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.table import TableState
@@ -72,7 +72,7 @@ def progress(**snapshots: int) -> Progress:
 
 def test_only_tables_that_changed_are_looked_after_each_once_an_interval() -> None:
     clock = Clock()
-    tables, care = Tables(clock), Caretaker(job(interval=100.0), clock)
+    tables, care = Tables(clock), UpkeepScheduler(job(interval=100.0), clock)
     assert not care.turn(tables, progress(a=1, b=1)), "a table that was just met is not due"
     clock.now = 100
     assert care.turn(tables, progress(a=2, b=2))
@@ -87,7 +87,7 @@ def test_only_tables_that_changed_are_looked_after_each_once_an_interval() -> No
 
 def test_upkeep_takes_no_more_than_its_share_of_the_time() -> None:
     clock = Clock()
-    tables, care = Tables(clock, seconds=60.0), Caretaker(job(interval=1.0), clock)
+    tables, care = Tables(clock, seconds=60.0), UpkeepScheduler(job(interval=1.0), clock)
     many = [f"t{at}" for at in range(50)]
     snapshot = 0
     while clock.now < 10_000:
@@ -99,7 +99,7 @@ def test_upkeep_takes_no_more_than_its_share_of_the_time() -> None:
 
 def test_a_table_that_cannot_be_compacted_does_not_end_the_job_and_waits() -> None:
     clock = Clock()
-    tables, care = Tables(clock), Caretaker(job(interval=100.0), clock)
+    tables, care = Tables(clock), UpkeepScheduler(job(interval=100.0), clock)
     tables.failing = {"a"}
     care.turn(tables, progress(a=1))
     clock.now = 200
@@ -112,7 +112,7 @@ def test_a_table_that_cannot_be_compacted_does_not_end_the_job_and_waits() -> No
 def test_nothing_is_done_where_it_is_switched_off_or_the_table_is_dropped() -> None:
     clock = Clock()
     tables = Tables(clock)
-    off, on = Caretaker(job(interval=1.0, enabled=False), clock), Caretaker(job(interval=1.0), clock)
+    off, on = UpkeepScheduler(job(interval=1.0, enabled=False), clock), UpkeepScheduler(job(interval=1.0), clock)
     gone = msgspec.structs.replace(progress(a=2).tables[0], condition=Dropped())
     for care, now in ((off, progress(a=2)), (on, Progress(job="j", tables=(gone,)))):
         care.turn(tables, now)
@@ -124,7 +124,7 @@ def test_nothing_is_done_where_it_is_switched_off_or_the_table_is_dropped() -> N
 
 def test_a_run_to_an_end_looks_after_what_it_wrote() -> None:
     clock = Clock()
-    tables, care = Tables(clock), Caretaker(job(), clock)
+    tables, care = Tables(clock), UpkeepScheduler(job(), clock)
     care.finish(tables, progress(a=1, b=1), [("s", "b"), ("s", "unknown")])
     assert tables.done == ["b"]
 

@@ -13,7 +13,7 @@ from tests.memory_sink.state import MemoryState
 from ticdc_spark.config.job import FilesSource, KafkaSource
 from ticdc_spark.errors import LeaseHeld, SinkFault, SourceFault
 from ticdc_spark.replicate.report import BatchReport
-from ticdc_spark.replicate.run.heart import Heart
+from ticdc_spark.replicate.run.heartbeat import Heartbeat
 from ticdc_spark.replicate.run.outage import silent
 from ticdc_spark.replicate.run.pace import Pace
 from ticdc_spark.replicate.state.owner import load_status
@@ -43,7 +43,7 @@ def wait_for(states: StateStore, state: str) -> Status:
 
 
 def test_a_start_that_fails_before_it_has_the_lease_is_written_down(state: MemoryState) -> None:
-    with pytest.raises(LeaseHeld), Heart(state):
+    with pytest.raises(LeaseHeld), Heartbeat(state):
         raise LeaseHeld("held by ann")
     found = status(state)
     assert (found.state, found.error, found.error_code, found.exit_code) == ("failed", "held by ann", "LeaseHeld", 4)
@@ -53,7 +53,7 @@ def test_a_start_that_fails_before_it_has_the_lease_is_written_down(state: Memor
 def test_the_status_of_a_run_that_lives_is_left_alone(state: MemoryState, before: str, written: bool) -> None:
     now = time.time()
     state.beat(msgspec.json.encode(Status(state=before, at=now, started_at=now, pid=1)))  # type: ignore[arg-type]
-    with pytest.raises(LeaseHeld), Heart(state):
+    with pytest.raises(LeaseHeld), Heartbeat(state):
         raise LeaseHeld("held by ann")
     assert (status(state).state == "failed") == written
 
@@ -62,7 +62,7 @@ def test_a_source_that_is_away_is_a_warning_while_it_is_tried_and_a_failure_afte
     away = ["no broker accepts a connection"]
 
     def go_on() -> None:
-        with Heart(state, lambda: away[0], every=0.05, suspicious=0.02) as heart:
+        with Heartbeat(state, lambda: away[0], every=0.05, suspicious=0.02) as heart:
             heart.start()
             heart.beat("source", 7)
             assert wait_for(state, "warning").error == away[0]
@@ -82,7 +82,7 @@ def test_a_source_that_is_away_is_a_warning_while_it_is_tried_and_a_failure_afte
 
 def test_a_long_step_that_does_not_read_the_source_is_not_suspected(state: MemoryState) -> None:
     scans = []
-    with Heart(state, lambda: scans.append(1) or "away", every=0.02, suspicious=0.01) as heart:  # type: ignore[func-returns-value]
+    with Heartbeat(state, lambda: scans.append(1) or "away", every=0.02, suspicious=0.01) as heart:  # type: ignore[func-returns-value]
         heart.start()
         heart.beat("apply", 7)
         time.sleep(0.2)
@@ -90,7 +90,7 @@ def test_a_long_step_that_does_not_read_the_source_is_not_suspected(state: Memor
 
 
 def test_an_end_without_an_error_forgets_the_outage_before_it(state: MemoryState) -> None:
-    with Heart(state, lambda: "away", every=0.02, suspicious=0.01) as heart:
+    with Heartbeat(state, lambda: "away", every=0.02, suspicious=0.01) as heart:
         heart.start()
         heart.beat("source", 7)
         wait_for(state, "warning")
@@ -105,7 +105,7 @@ def test_what_ended_a_run_is_not_hidden_by_a_status_that_cannot_be_written(
         raise SinkFault("the state does not answer")
 
     monkeypatch.setattr(state, "heartbeat", fails)
-    with caplog.at_level(logging.WARNING), pytest.raises(LeaseHeld), Heart(state):
+    with caplog.at_level(logging.WARNING), pytest.raises(LeaseHeld), Heartbeat(state):
         raise LeaseHeld("held by ann")
     assert "the state does not answer" in caplog.text
 
@@ -119,7 +119,7 @@ def test_the_heart_of_an_owner_that_was_overtaken_beats_no_more(
         taken.set()
         raise LeaseHeld("taken by bob")
 
-    with Heart(state, every=0.02, suspicious=0.02) as heart:
+    with Heartbeat(state, every=0.02, suspicious=0.02) as heart:
         heart.start("mine", fence)
         assert taken.wait(10)
         heart._thread.join(10)
@@ -144,7 +144,7 @@ def test_a_source_is_silent_if_none_of_its_brokers_accepts_a_connection(tmp_path
 
 
 def test_a_wait_is_written_at_once(state: MemoryState) -> None:
-    with Heart(state, every=1e9, suspicious=1e9) as heart:
+    with Heartbeat(state, every=1e9, suspicious=1e9) as heart:
         heart.start()
         heart.beat("source", 7)
         heart.beat("plan", 7)
@@ -155,7 +155,7 @@ def test_a_wait_is_written_at_once(state: MemoryState) -> None:
 
 def test_how_far_the_source_is_read_is_stored_with_the_next_beat(state: MemoryState) -> None:
     progress = Progress(job="shop")
-    with Heart(state) as heart:
+    with Heartbeat(state) as heart:
         heart.start()
         heart.note(BatchReport(progress=progress, left=0, looked_at=50.0), None)
         heart.note(BatchReport(progress=progress, messages=10, left=7, full=True, looked_at=60.0), 5.0)
@@ -166,7 +166,7 @@ def test_how_far_the_source_is_read_is_stored_with_the_next_beat(state: MemorySt
         heart.end("stopped")
     found = status(state)
     assert (found.read_at, found.left) == (70.0, 0), "what came meanwhile is no backlog"
-    with Heart(state) as heart:
+    with Heartbeat(state) as heart:
         heart.start()
     assert status(state).read_at == 70.0, "a restart forgets nothing of it"
 

@@ -28,7 +28,7 @@ _END_PAUSES = (1.0, 2.0, 4.0, 0.0)
 _NO_ERROR: dict[str, Any] = {"error": None, "error_code": None, "error_at": None}
 
 
-class Heart:
+class Heartbeat:
     """A run as ``status`` sees it. Use as a context manager: an error that leaves it is written down."""
 
     def __init__(
@@ -53,7 +53,7 @@ class Heart:
         self._alive = False
         self._fence: Callable[[], None] = lambda: None
 
-    def __enter__(self) -> "Heart":
+    def __enter__(self) -> "Heartbeat":
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: object) -> None:
@@ -132,7 +132,7 @@ class Heart:
         while not self._stop.wait(min(self._every, self._suspicious)):
             try:
                 if time.time() - self.status.at >= self._every:
-                    self._fence()  # the heart of an owner that was overtaken beats no more
+                    self._fence()  # the heartbeat of an owner that was overtaken beats no more
                     self._write()
             except DecisionNeeded as taken:
                 log.error("%s", taken)
