@@ -13,5 +13,5 @@ class LoadNote(msgspec.Struct, frozen=True, kw_only=True):
     rows: int = 0
     zero_dates: int = 0
     settles: int = 0
-    """The commit_ts from which on what was gathered equals the source; -1: not known any more."""
+    """The commit_ts from which on what was gathered equals the source."""
     done: bool = False

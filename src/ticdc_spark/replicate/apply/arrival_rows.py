@@ -104,7 +104,9 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> None:
         raw=batch.rows.raw(scan),
         plan=plan,
         ordered_by=columns[-1],
-        scanned=sum(rows.rows for rows in waiting if scan.above < rows.min_ts and rows.max_ts <= scan.upto),
+        scanned=sum(
+            rows.rows for rows in waiting if not rows.cut and scan.above < rows.min_ts and rows.max_ts <= scan.upto
+        ),
         deletes=None if every is None else _deletes(batch, state, scan, every),
     )
 

@@ -6,9 +6,10 @@ the feed. A death in between leaves the table as it was, and the next process be
 """
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
+import pyarrow as pa
 
 from ticdc_spark import failpoints
 from ticdc_spark.changes.scan import ScanPlan
@@ -51,6 +52,7 @@ from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
 Save = Callable[[Progress], None]
+_ROWS_A_TASK, MOST_TASKS = 500_000, 32
 
 
 class TopicReads:
@@ -101,6 +103,16 @@ class TopicReads:
             history = self._history(work, progress, state, base)
             table = as_known(history.table, state, work)
             _stop_if_not_folded(work.batch, history, table)
+            # Once the read has begun, the table has moved: what can go wrong with its rows shows before.
+            changes = self._changes(work, name, table, history, base)
+            tasks = 1 + (changes.inserts + changes.others) // _ROWS_A_TASK if changes.can_spread else 1
+            changes.write(_none, tasks=min(tasks, MOST_TASKS))
+        except UnreadableRows as error:
+            self._refuse(progress, work, name, _unreadable(error), save)
+            return True
+        except SourceChanged as error:
+            self._refuse(progress, work, name, str(error), save)
+            return True
         except NotInTopics as why:
             self._refuse(progress, work, name, str(why), save)
             return True
@@ -136,7 +148,7 @@ class TopicReads:
                     note = self._gather(work, state, history, note)
                     failpoints.point("gather")
             except UnreadableRows as error:
-                why = f"a row cannot be read: {str(error).removeprefix(f'{UNREADABLE}: ')}"
+                why = _unreadable(error)
             except (NotInTopics, SourceChanged) as error:
                 why = str(error)
             if why:
@@ -196,27 +208,43 @@ class TopicReads:
         count = sum(end - starts[place] for place, end in ends.items())
         return scan(plan, progress, None, lambda plan: self.rows.scan(plan, starts, ends, count)).controls
 
-    def _gather(self, work: TimelineWork, state: TableState, history: History, before: LoadNote) -> LoadNote:
-        """Gather the rows of a table. Raises: UnreadableRows, SourceChanged, SinkFault, SourceFault"""
-        assert state.table is not None, "its read is under way"
-        assert state.load is not None, "its read is under way"
-        name, batch, columns = (state.schema, state.name), work.batch, work.batch.columns(state.table)
-        rows = bounded(history.rows)
+    @staticmethod
+    def _changes(work: TimelineWork, name: TableName, table: Table, history: History, base: int) -> TypedChanges:
+        """The rows of a table as net changes, to be read into the columns of ``table``."""
+        batch, rows = work.batch, bounded(history.rows)
         inserts, count = sum(one.inserts for one in rows), sum(one.rows for one in rows)
         tables, valid = _versions(history)
-        changes = TypedChanges(
-            raw=batch.rows.raw(batch.waiting(name, rows, history.start, state.load.base)),
-            plan=msgspec.structs.replace(batch.read_plan(tables, columns), valid=valid, expects="all"),
+        return TypedChanges(
+            raw=batch.rows.raw(batch.waiting(name, rows, history.start, base)),
+            plan=msgspec.structs.replace(batch.read_plan(tables, batch.columns(table)), valid=valid, expects="all"),
             inserts=inserts,
             others=count - inserts,
             share=1.0,
             scanned=history.counted,
         )
 
+    def _gather(self, work: TimelineWork, state: TableState, history: History, before: LoadNote) -> LoadNote:
+        """Gather the rows of a table. Raises: UnreadableRows, SourceChanged, SinkFault, SourceFault"""
+        assert state.table is not None, "its read is under way"
+        assert state.load is not None, "its read is under way"
+        name = (state.schema, state.name)
+        changes = self._changes(work, name, state.table, history, state.load.base)
+
         def note(rows: int, zeros: int) -> LoadNote:
             return msgspec.structs.replace(before, rows=rows, zero_dates=zeros, done=True)
 
         return self.sink.load_changes(name, changes, note)
+
+
+def _none(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """A task that reads everything and keeps nothing."""
+    for _ in batches:
+        pass
+    yield from ()
+
+
+def _unreadable(error: UnreadableRows) -> str:
+    return f"a row cannot be read: {str(error).removeprefix(f'{UNREADABLE}: ')}"
 
 
 def _versions(history: History) -> tuple[dict[str, Table], tuple[tuple[int, str], ...]]:
@@ -273,6 +301,11 @@ def _why_not_folded(
     """Why rows from before an ALTER may not be read as those after it; ``""``: they may."""
     if evolved.changes.rename:
         return f"it renames column `{evolved.changes.rename[0][0]}`"
+    members = {column.source.casefold(): column.column.type.elements for column in before}
+    for column in after:
+        had = members.get(column.source.casefold(), ())
+        if column.column.type.elements[: len(had)] != had:
+            return f"it changes the members of column `{column.source}`"
     typed = [*(one.column.source for one in evolved.rewrites), *(one.source for one in evolved.changes.promote)]
     if typed:
         return f"it changes the type of column `{typed[0]}`"

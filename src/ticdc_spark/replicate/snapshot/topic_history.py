@@ -159,8 +159,15 @@ def history_of(found: Found, state: TableState, base: int) -> History:
     rows = tuple(one for one in found.rows if one.max_ts > start and one.min_ts <= base)
     known = {one.key: one.table for one in found.schemas}
     for key in dict.fromkeys(one.schema_key for one in rows):
-        if key != VALID_THEN and key not in known:
+        if key == VALID_THEN:
+            continue
+        if key not in known:
             raise NotInTopics(f"its topics have rows of the schema version {key}, and not that schema")
+        if not any(_has_columns_of(table, known[key]) for table in (first, *(one.alter.table for one in altered))):
+            raise NotInTopics(
+                f"its topics have rows of the schema version {key}, whose columns no DDL in the topics has made; an "
+                "event filter may have left the DDL out"
+            )
     return History(
         start=start,
         first=first,
@@ -170,6 +177,11 @@ def history_of(found: Found, state: TableState, base: int) -> History:
         counted=sum(one.rows for one in rows if start < one.min_ts and one.max_ts <= base),
         schemas=known,
     )
+
+
+def _has_columns_of(one: Table, other: Table) -> bool:
+    looks = ({(column.name.casefold(), column.type) for column in table.columns} for table in (one, other))
+    return next(looks) == next(looks)
 
 
 def _read_on(state: PartitionState, events: Sequence[ControlEvent]) -> PartitionState:

@@ -273,7 +273,9 @@ def begin_load(state: TableState, table: Table, load: Loading, loses: str) -> Ta
     """Its full read begins. ``loses``: why it differs from the source if the read is given up; ``""``: it does not."""
     why = state.quarantined or loses
     lost = (diverge(state, min(state.applied, load.base), why) if why else state).known
-    before = Diverged(since=lost.since, why=lost.why) if isinstance(lost, Diverged) else None
+    # Begun before, by a process that died: what the table was then counts, as nothing was brought in since.
+    before = None if state.load is None else state.load.before
+    before = Diverged(since=lost.since, why=lost.why) if isinstance(lost, Diverged) else before
     return msgspec.structs.replace(
         state,
         condition=msgspec.structs.replace(load, before=before),

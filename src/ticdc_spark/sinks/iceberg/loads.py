@@ -1,8 +1,8 @@
 """Full reads into Iceberg tables: rows are gathered on a branch of the table, which then becomes the table.
 
 The newest commit of the branch carries the note of how far the read is. Where Python can open the
-warehouse, a task writes its part as one data file, and one commit of the driver brings a wave of them in; elsewhere
-Spark writes, and the note is exact from a second commit on.
+warehouse, a task writes its part as one data file, and one commit of the driver adds a wave of them. Elsewhere Spark
+writes rows that it has read and kept, since the note must be known before the commit.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 import pyarrow as pa
+from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
@@ -83,15 +84,15 @@ class IcebergLoads:
             zeros = session.sparkContext.accumulator(0)
             numbers = session.range(0, parts, 1, parts)
             if isinstance(files, Closed):
-                unsure = msgspec.structs.replace(note(0, 0), settles=-1)
-                loaded, count = self._append(
-                    session, loaded, table, numbers.mapInArrow(read(zeros), _ddl(columns)), columns, unsure
-                )
-                append = self._after(loaded)
-            else:
-                task = chain(read(zeros), _write(columns, files))
-                rows = numbers.mapInArrow(task, _FILE_DDL).collect()
-                append, count = self._with_files(loaded, files, (bytes(row["written"]) for row in rows))
+                rows = numbers.mapInArrow(read(zeros), _ddl(columns)).persist(StorageLevel.MEMORY_AND_DISK)
+                try:
+                    known = note(rows.count(), zeros.value)
+                    return self._append(session, loaded, table, rows, columns, known)
+                finally:
+                    rows.unpersist()
+            task = chain(read(zeros), _write(columns, files))
+            written = numbers.mapInArrow(task, _FILE_DDL).collect()
+            append, count = self._with_files(loaded, files, (bytes(row["written"]) for row in written))
             return self._commit(append, note(count, zeros.value))
 
     def load_changes(self, table: TableName, changes: TypedChanges, note: Callable[[int, int], LoadNote]) -> LoadNote:
@@ -101,16 +102,12 @@ class IcebergLoads:
             cores = session.sparkContext.defaultParallelism
             number = Closed("Spark's source") if size is None else tasks_for(changes, size, cores)
             if isinstance(files, Closed) or isinstance(number, Closed):
-                unsure = msgspec.structs.replace(note(0, 0), settles=-1)
                 with changes.dataframe(session) as net:
                     rows = net.where(sf.col(OP) != "d").select(*(quote(column.name) for column in columns))
-                    loaded, count = self._append(session, loaded, table, rows, columns, unsure)
-                append = self._after(loaded)
-            else:
-                parts = changes.write(
-                    chain(rows_left([column.name for column in columns]), _write(columns, files)), tasks=number
-                )
-                append, count = self._with_files(loaded, files, parts)
+                    known = note(rows.count(), changes.counts.zero_dates)
+                    return self._append(session, loaded, table, rows, columns, known)
+            task = chain(rows_left([column.name for column in columns]), _write(columns, files))
+            append, count = self._with_files(loaded, files, changes.write(task, tasks=number))
             return self._commit(append, note(count, changes.counts.zero_dates))
 
     def _opened(self, table: TableName, columns: Sequence[LakeColumn]) -> tuple[Any, DataFiles | Closed]:
@@ -148,8 +145,8 @@ class IcebergLoads:
         rows: DataFrame,
         columns: Sequence[LakeColumn],
         note: LoadNote,
-    ) -> tuple[Any, int]:
-        """Let Spark append to the branch. Returns: the table after it, and the number of rows"""
+    ) -> LoadNote:
+        """Let Spark append rows to the branch, with their note."""
         mine = {column.name for column in columns}
         # A column that somebody else added is NULL; Spark does not leave it out by itself.
         others = {name: kind for name, kind in self._catalog.columns_of(loaded).items() if name not in mine}
@@ -165,7 +162,7 @@ class IcebergLoads:
         new = to_snapshot(self._catalog.iceberg, written.snapshot(BRANCH))
         if new is None or new.parent_snapshot_id != head:
             raise SinkFault(f"another owner of the job writes to the branch {BRANCH} of {table}")
-        return written, int(new.summary.get("added-records", "0"))
+        return note
 
     def finish_load(self, table: TableName, stamp: Stamp) -> None:
         def put(_: Any, transaction: Any) -> None:
