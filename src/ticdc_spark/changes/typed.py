@@ -19,7 +19,7 @@ from ticdc_spark.spark.decode.rows import BAD, TS, BadRow, read_rows, rows_ddl
 from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.faults import spark_faults
 from ticdc_spark.spark.sql import quote
-from ticdc_spark.spark.tasks import ArrowTask, Count, chain, counted
+from ticdc_spark.spark.tasks import ArrowTask, Count, chain, counted, is_small
 from ticdc_spark.spark.types import LakeColumn, arrow_type
 
 
@@ -166,7 +166,9 @@ class TypedChanges:
             with spark_faults("changes cannot be read"):
                 net.count()
             self.stop_if_fewer(rows.value)
-            yield net
+            # Few rows in several tasks would make several deletion vectors of one file, which Iceberg joins: the first
+            # ones stay behind.
+            yield net.coalesce(1) if is_small(rows.value) else net
         finally:
             net.unpersist()
 

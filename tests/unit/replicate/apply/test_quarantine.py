@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.changefeed import SCHEMA
 from tests.support.shop import Shop
+from ticdc_spark.model import RowChange
 from ticdc_spark.protocols.base import Encoded
 
 BATCHES = pytest.mark.parametrize("rows", [1, 3, 1000])
@@ -192,3 +193,32 @@ def test_a_batch_goes_on_after_a_death_by_the_policy_that_it_was_begun_with(befo
         name, other = ("u", "t") if before == "continue" else ("t", "u")
         assert shop.condition(name) == ("diverged" if before == "continue" else "quarantined")
         assert (shop.rows(name), shop.rows(other)) == ([(1,)] if before == "continue" else [], None)
+
+
+def test_in_arrival_mode_a_resumed_table_goes_on_though_some_of_what_waited_is_applied() -> None:
+    shop = Shop("debezium", on_reject="quarantine")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
+    shop.broker.add_partition("cdc")
+    shop.insert("t", id="1", v="a")
+    for _ in range(2):
+        shop.clock.advance(100)
+        shop.batch()
+    assert shop.lab.state.progress.mode == "arrival"
+
+    def send(key: str, partition: int, row: RowChange | None = None) -> None:
+        row = row or shop.row("insert", (SCHEMA, "t"), {"id": key, "v": "x"})
+        (encoded,) = shop.encoder.rows([row])
+        shop.send(encoded, "cdc", partition)
+
+    older = shop.row("insert", (SCHEMA, "t"), {"id": "5", "v": "x"})
+    send("2", 0)
+    shop.batch()
+    shop.broker.append(("cdc", 0), None, b"{", 0)
+    shop.batch()
+    send("5", 1, older)
+    send("6", 1)
+    send("7", 1)
+    shop.batch()
+    shop.resume("t")
+    shop.batch()
+    assert [row[0] for row in shop.rows("t") or []] == [1, 2, 5, 6, 7]

@@ -512,3 +512,56 @@ def test_arrival_mode_has_no_rebuild() -> None:
     shop.run()
     with pytest.raises(UsageError, match="needs watermarks"):
         shop.rebuild_from_topic("t")
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("kind", ["ENUM('b','a')", "ENUM('new','a','b')", "SET('x','a','b')"])
+def test_it_is_refused_where_a_ddl_has_changed_the_members_of_a_column(protocol: str, kind: str) -> None:
+    shop = Shop(protocol)
+    shop.sql("CREATE TABLE other (id INT PRIMARY KEY)")
+    shop.sql(f"CREATE TABLE t (id INT PRIMARY KEY, v {kind[: kind.index('(')]}('a','b'))")
+    shop.insert("t", id="1", v="1")
+    settle(shop)
+    shop.sql(f"ALTER TABLE t MODIFY v {kind}")
+    settle(shop)
+    before = shop.rows("t")
+    rebuilt(shop)
+    (refusal,) = shop.lab.state.progress.refused
+    assert "it changes the members of column `v`" in refusal.why
+    assert (shop.rows("t"), shop.condition("t")) == (before, "clean")
+
+
+def test_it_is_refused_where_rows_have_columns_that_no_ddl_in_the_topics_has_made() -> None:
+    shop = Shop("simple")
+    shop.sql("CREATE TABLE other (id INT PRIMARY KEY)")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    shop.insert("t", id="1", v="1")
+    settle(shop)
+    shop.change("ALTER TABLE t ADD COLUMN w INT NOT NULL DEFAULT 5")
+    shop.bootstrap("t")
+    shop.insert("t", id="2", v="2", w="2")
+    settle(shop)
+    assert "whose columns no DDL in the topics has made" in refused(shop)
+    assert shop.rows("t") == [(1, 1, None), (2, 2, 2)]
+
+
+def test_a_refused_rebuild_leaves_what_waits_for_a_quarantined_table() -> None:
+    shop = Shop("simple", on_reject="quarantine")
+    shop.sql("CREATE TABLE other (id INT PRIMARY KEY)")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    for key in "12":
+        shop.insert("t", id=key, v="1")
+    settle(shop)
+    at = shop.broker.end_offsets()["cdc", 0]
+    (sent,) = shop.encoder.rows([shop.row("insert", T, {"id": "6", "v": "6"})])
+    assert sent.value is not None
+    shop.broker.append(("cdc", 0), sent.key, sent.value.replace(b'"v":"6"', b'"v":"many"'), shop.ts >> 18)
+    shop.update("t", id="1", v="2")
+    shop.insert("t", id="7", v="7")
+    settle(shop)
+    assert "a row cannot be read" in refused(shop)
+    shop.configure(skip_messages=(MessagePlace("cdc", 0, at),))
+    shop.resume("t")
+    shop.run()
+    settle(shop)
+    assert shop.rows("t") == [(1, 2), (2, 1), (7, 7)]
