@@ -52,7 +52,8 @@ from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
 Save = Callable[[Progress], None]
-_ROWS_A_TASK, MOST_TASKS = 500_000, 32
+_REFUSALS = (NotInTopics, UnreadableRows, SourceChanged)
+_ROWS_A_TASK, _MOST_TASKS = 500_000, 32
 
 
 class TopicReads:
@@ -106,15 +107,9 @@ class TopicReads:
             # Once the read has begun, the table has moved: what can go wrong with its rows shows before.
             changes = self._changes(work, name, table, history, base)
             tasks = 1 + (changes.inserts + changes.others) // _ROWS_A_TASK if changes.can_spread else 1
-            changes.write(_none, tasks=min(tasks, MOST_TASKS))
-        except UnreadableRows as error:
-            self._refuse(progress, work, name, _unreadable(error), save)
-            return True
-        except SourceChanged as error:
-            self._refuse(progress, work, name, str(error), save)
-            return True
-        except NotInTopics as why:
-            self._refuse(progress, work, name, str(why), save)
+            changes.write(_none, tasks=min(tasks, _MOST_TASKS))
+        except _REFUSALS as error:
+            self._refuse(progress, work, name, _why(error), save)
             return True
         token = f"{progress.generation}.{progress.batch}.{base}.{work.mark(name)[1]}"
         log.info("`%s`.`%s`: it is read from its topics, from %d to %d", *name, history.start, base)
@@ -139,7 +134,6 @@ class TopicReads:
             if note is None or note.token != load.token:
                 note = LoadNote(token=load.token)
                 self.sink.begin_load(name, note)
-            why = ""
             try:
                 if not note.done:
                     history = history or self._history(work, progress, state, load.base)
@@ -147,12 +141,8 @@ class TopicReads:
                         raise NotInTopics(f"it began at {load.began}, and by its topics now at {history.start}")
                     note = self._gather(work, state, history, note)
                     failpoints.point("gather")
-            except UnreadableRows as error:
-                why = _unreadable(error)
-            except (NotInTopics, SourceChanged) as error:
-                why = str(error)
-            if why:
-                self._refuse(progress, work, name, why, save)
+            except _REFUSALS as error:
+                self._refuse(progress, work, name, _why(error), save)
                 return
             bring_in(work, name, note)
             log.info("`%s`.`%s`: %d rows are read from its topics and brought in", *name, note.rows)
@@ -243,8 +233,11 @@ def _none(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     yield from ()
 
 
-def _unreadable(error: UnreadableRows) -> str:
-    return f"a row cannot be read: {str(error).removeprefix(f'{UNREADABLE}: ')}"
+def _why(error: Exception) -> str:
+    """One sentence about one of ``_REFUSALS``."""
+    if isinstance(error, UnreadableRows):
+        return f"a row cannot be read: {str(error).removeprefix(f'{UNREADABLE}: ')}"
+    return str(error)
 
 
 def _versions(history: History) -> tuple[dict[str, Table], tuple[tuple[int, str], ...]]:
