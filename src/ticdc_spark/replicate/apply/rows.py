@@ -115,8 +115,6 @@ class _Group(msgspec.Struct, frozen=True, kw_only=True):
     scan: RowScan
     versions: Mapping[str, Table]
     is_redo: bool
-    is_whole: bool = True
-    """All that is due; else a part of it, in one commit: what comes after an append would not be done again."""
 
 
 def _apply_before(work: TimelineWork, name: TableName, group: _Group, since: int) -> None:
@@ -126,7 +124,7 @@ def _apply_before(work: TimelineWork, name: TableName, group: _Group, since: int
     state = work.state(name)
     if state is None or not waiting or not work.batch.rows.has_rows(scan):
         return
-    before = msgspec.structs.replace(group, scan=scan, waiting=waiting, is_whole=False)
+    before = msgspec.structs.replace(group, scan=scan, waiting=waiting)
     applied = merge_with_hidden_columns(work, state, scan.above, lambda now: _merge(work, now, before))
     work.count(name, since - 1, applied.rows)
 
@@ -160,7 +158,8 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
             plan=msgspec.structs.replace(changes.plan, expects=expected_columns(now)),
             new_keys=changes.new_keys and now.is_clean,
         )
-        appended = batch.stamp(after, (upto, ROWS_APPENDED), above) if group.is_whole else None
+        # What a quarantined table gets is one commit: after a death, nothing would do what comes behind an append.
+        appended = None if now.is_quarantined else batch.stamp(after, (upto, ROWS_APPENDED), above)
         try:
             work.commit(
                 after, (upto, ROWS_MERGED), above, lambda stamp: batch.sink.upsert(name, readable, stamp, appended)
