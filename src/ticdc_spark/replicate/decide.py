@@ -180,23 +180,24 @@ class Decider:
         controls, end_offsets, latest_offsets = scanned.controls, scanned.end_offsets, scanned.latest_offsets
         waited = rules.now - (progress.hold.since or rules.now) >= self.job.idle_partition_timeout
         at_end = self.bounded and all(end_offsets.get(place, 0) >= end for place, end in latest_offsets.items())
-        folded = (controls, end_offsets, latest_offsets, rules, self._left_out, self._named_after)
+        rest = (end_offsets, latest_offsets, rules, self._left_out, self._named_after)
         refuse_hidden(controls, mode)
         begun = self._add_registered(progress, scanned, mode)
         if mode is None:
-            read = as_read(advance(begun, *folded).progress, at_end=at_end, waited=waited, hidden=hides(controls))
+            read = as_read(
+                advance(begun, controls, *rest).progress, at_end=at_end, waited=waited, hidden=hides(controls)
+            )
             mode = self.settle(read)
             begun = self._add_registered(progress, scanned, mode)
         if mode == "watermark":
             begun, controls = without_blocks(begun, controls)
-        folded = (controls, *folded[1:])
         if mode != "arrival":
-            return mode, self._fold_with_upstream(begun, lambda progress: advance(progress, *folded))
+            return mode, self._fold_with_upstream(begun, lambda progress: advance(progress, controls, *rest))
         if any(isinstance(event, WatermarkRead) for event in controls) and not hides(controls):
             log.warning("there are watermarks: a new job would run in mode watermark, which is exact")
         registered = None if self.registry is None else self.registry.tables(controls, scanned.names)
         begun, controls = without_ddl(progress, controls, self.protocol)
-        arrived = (controls, *folded[1:4], registered, *folded[4:])
+        arrived = (controls, *rest[:3], registered, *rest[3:])
         return mode, self._fold_with_upstream(begun, lambda progress: advance_arrived(progress, *arrived))
 
     def _fold_with_upstream(self, begun: Progress, fold: Callable[[Progress], Advanced]) -> Advanced:
