@@ -35,9 +35,11 @@ def left_out_places(progress: Progress, skipped: Sequence[MessageSkipped]) -> tu
 
 
 def mark(progress: Progress, skipped: Sequence[MessageSkipped], databases: Collection[str] = ()) -> Progress:
-    """Mark the known tables that lack messages, and note those of tables that are not known yet, or that become others
-    by what waits: a TRUNCATE that stands before such a message takes no mark away. ``databases``: topics of whose
-    messages each may be of every table."""
+    """Mark the known tables that lack messages.
+
+    A message is noted for later if its table is not known yet, or if a DDL that waits makes it another table: a
+    TRUNCATE before the message takes no mark away. ``databases``: topics whose messages may be of any table.
+    """
     becoming = {} if progress.mode == "arrival" else last_of(progress)
     notes: dict[TableName, UnreadNote] = {}
     tables = {(table.schema, table.name): table for table in progress.tables}

@@ -29,8 +29,10 @@ def topics_of(progress: Progress) -> dict[TableName, set[str]]:
 
 
 def names_in(progress: Progress, topics: Collection[str]) -> tuple[dict[TableName, int], bool]:
-    """The tables of topics that rows or DDLs wait for, each with the commit_ts of the last of these; and whether there
-    is a topic that no table is known to have, so that it may be that of any name."""
+    """The tables of these topics that have waiting rows or DDLs, each with the commit_ts of the last one.
+
+    Returns also whether a topic belongs to no known table: then its messages may be of any table, and all are named.
+    """
     waiting = topics_of(progress)
     strange = bool(set(topics) - _topics_of_tables(progress))
     until = last_of(progress)
@@ -79,9 +81,9 @@ def last_of(progress: Progress) -> dict[TableName, int]:
 
 
 def with_left_out(progress: Progress, patterns: Sequence[str], changed: Mapping[TableName, int]) -> Progress:
-    """Note the names that ``tables`` under [job] leaves out and that something waits for, or that rows or DDLs have:
-    what comes of them now is not read, and the tables that they are by then lack it. ``changed``: the highest commit_ts
-    of rows and DDLs that the batch leaves out, by name."""
+    """Note the names that ``tables`` under [job] excludes and that have waiting or new messages. The job does not read
+    these messages, so a table that gets such a name later lacks them. ``changed``: the highest commit_ts of rows and
+    DDLs that the batch excludes, by name."""
     if not patterns:
         return progress
     is_included = table_filter(patterns)

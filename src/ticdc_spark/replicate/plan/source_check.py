@@ -116,7 +116,7 @@ def _stop_if_removed(progress: Progress, beginning: Offsets, left: Collection[st
 
 
 def without_removed(progress: Progress, beginning: Offsets) -> Progress:
-    """The progress without messages that the topics do not have any more: those that were left out, and rows of tables
+    """The progress without messages that the topics do not have any more. They are skipped messages, or rows of tables
     that are to be read in full."""
     left_out = tuple(at for at in progress.left_out if at[2] >= beginning.get(at[:2], 0))
     progress = msgspec.structs.replace(progress, left_out=left_out)
