@@ -81,6 +81,24 @@ def test_the_ddl_of_a_topic_that_was_left_out_is_applied_once_it_is_read() -> No
     assert shop.rows("t") is None
 
 
+def test_a_table_that_waits_to_be_made_is_held_with_its_topic_before_the_first_resolved_ts() -> None:
+    shop = Shop(topic_per_table=True)
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
+    shop.sql("CREATE TABLE u (id INT PRIMARY KEY)")
+    shop.run()
+    shop.configure(topics=("cdc_shop_u",))
+    shop.run()
+    shop.insert("t", id="1", v="a")
+    for number in ("1", "2"):
+        shop.insert("u", id=number)
+        shop.watermark()
+        shop.run()
+    assert (shop.rows("u"), shop.rows("t")) == ([(1,), (2,)], None)
+    shop.configure(topics=None)
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == ([(1, "a")], "clean")
+
+
 def test_rows_that_wait_before_a_rename_are_not_lost_with_the_topic_of_the_old_name() -> None:
     shop = two_topics()
     shop.insert("t", id="2", v="b")

@@ -74,7 +74,13 @@ def catching_up(
         for name, needs in behind.items()
     )
     reached = {(state.topic, state.partition): state for state in partitions}
-    return tuple(one for one in found if _bound(one, reached) < max(progress.applied, resolved))
+    furthest = max(progress.applied, resolved)
+    return tuple(one for one in found if _is_left_out(one, reached) or _bound(one, reached) < furthest)
+
+
+def _is_left_out(one: CatchUp, reached: Mapping[Place, PartitionState]) -> bool:
+    """Whether a topic of a table is not read: however far the others go, the table waits for it."""
+    return any((topic, partition) not in reached for topic, partition, _ in one.needs)
 
 
 def _gone_on(progress: Progress, controls: Sequence[ControlEvent]) -> set[TableName]:
