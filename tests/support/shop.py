@@ -97,7 +97,7 @@ class Shop(Changefeed):
             self.batch(rows)
             assert self.steps is not None
             known = {(one.topic, one.partition): one.offset for one in self.steps.progress.partitions}
-            if all(known.get(at) == end for at, end in self.steps.source.end_offsets().items()):
+            if all(known.get(at, 0) == end for at, end in self.steps.source.end_offsets().items()):
                 return
         raise AssertionError("the job does not come to an end")
 

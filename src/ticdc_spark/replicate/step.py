@@ -33,6 +33,7 @@ from ticdc_spark.replicate.plan.offsets import (
     known_offsets,
     lagging,
     may_advance,
+    of_plan,
     starts_of_new,
 )
 from ticdc_spark.replicate.plan.pending import range_of
@@ -151,7 +152,8 @@ class Steps:
                 number=number,
                 controls=spelled.controls,
                 end_offsets=end_offsets,
-                latest_offsets=latest_offsets,
+                # A partition that came after the plan would hold tables that the batch under way has made already.
+                latest_offsets=latest_offsets if fresh else of_plan(latest_offsets, self.progress, end_offsets),
                 new_topics=frozenset(topic for topic, _ in end_offsets)
                 - {partition.topic for partition in self.progress.partitions},
                 names=spelled.scan_names,

@@ -29,6 +29,12 @@ def starts_of_new(progress: Progress, starts: Offsets, end_offsets: Offsets) -> 
     return tuple(sorted(new))
 
 
+def of_plan(latest_offsets: Offsets, progress: Progress, end_offsets: Offsets) -> Offsets:
+    """``latest_offsets`` without partitions that came after a plan with ``end_offsets`` was made."""
+    known = known_offsets(progress)
+    return {place: end for place, end in latest_offsets.items() if place in end_offsets or place in known}
+
+
 def choose_offsets(job: Job, source: Source, progress: Progress, number: int, targets: Offsets | None) -> Plan:
     """The plan of a batch: up to ``targets`` or to where the topics end now, cut to the size of a batch."""
     end_offsets = source.end_offsets() if targets is None else targets

@@ -413,3 +413,27 @@ def test_a_topic_that_an_interrupted_batch_was_the_first_to_read_can_be_left_out
             shop.run()
             assert shop.rows("b") == [(1,), (2,)]
     assert at > 3
+
+
+def killed_while_it_makes_a_late_table(at: int) -> Shop | None:
+    """Returns: ``None`` where the batch has no such durable action"""
+    shop = Shop("debezium")
+    late = shop.change("CREATE TABLE a (id INT PRIMARY KEY)")
+    shop.watermark("cdc")
+    shop.send_ddl(late)
+    shop.sql("CREATE TABLE b (id INT PRIMARY KEY)")
+    for table in "ab":
+        shop.insert(table, id="1")
+    shop.watermark()
+    return shop if shop.dies_at(Fault(at=at, kind="die_after")) else None
+
+
+def test_a_partition_that_comes_while_the_job_is_down_does_not_hold_tables_of_the_batch_under_way() -> None:
+    at = -1
+    while (shop := killed_while_it_makes_a_late_table(at := at + 1)) is not None:
+        shop.broker.add_partition("cdc")
+        shop.run(again=True)
+        shop.watermark(partitions=2)
+        shop.run()
+        assert [(shop.rows(table), shop.condition(table)) for table in "ab"] == [([(1,)], "clean")] * 2
+    assert at > 3
