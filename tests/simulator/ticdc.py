@@ -109,10 +109,12 @@ class TiCdc:
         point = rand.choice(allowed if far else allowed[-4:])
         self._go_back(point)
 
-    def widen(self) -> None:
-        """The changefeed's filter is widened, and it starts again from its first start-ts."""
+    def widen(self) -> bool:
+        """The changefeed's filter is widened, and it starts again from its oldest start-ts. Returns: whether that is
+        its first one"""
         self.widened = True
         self._go_back(self._checkpoints[0])
+        return self.next == self.start
 
     def advance(self, rand: Random) -> None:
         """A watermark although nothing happened."""
