@@ -15,7 +15,7 @@ from tests.simulator.letters import folded
 from tests.simulator.seams import JobView, LakeTable, TableView
 from tests.simulator.snapshots import is_under_way
 from tests.simulator.topics_gone import is_needless
-from tests.simulator.verdict_more import MARKS, in_any_letters, judge_twins, without_unheard_of
+from tests.simulator.verdict_more import MARKS, in_any_letters, is_at_twin, judge_twins, without_unheard_of
 from tests.simulator.world import Finding, World
 from ticdc_spark.errors import (
     EnvironmentFault,
@@ -63,7 +63,7 @@ def judge_stop(world: World, error: TicdcSparkError, fired: Fault | None) -> Fin
         return None
     if topic := is_needless(world, error):
         return Finding(kind="a stop at a topic that is not needed", where=name, detail=f"{topic}: {text}")
-    if not excuses.disturbances:
+    if not excuses.disturbances and not is_at_twin(world, text):
         return Finding(kind="a stop without cause", where=where, detail=text)
     return None
 

@@ -35,6 +35,15 @@ def in_any_letters(
     return msgspec.structs.replace(view, tables=seen), found, twins
 
 
+def is_at_twin(world: World, text: str) -> bool:
+    """Whether a stop is at a name that a table has had of which nothing is sent: the job may know it by a schema file,
+    and take another table that gets its name in other letters for a second one."""
+    if world.database.letters is None:
+        return False
+    hidden = {name for uid, names in world.database.names.items() if world.ticdc.is_withheld(uid) for name in names}
+    return any(f"`{schema}`.`{table}`" in text.lower() for schema, table in map(folded, hidden))
+
+
 def judge_twins(world: World, twins: Mapping[Name, TableView]) -> Finding | None:
     """Two tables that differ by the letters of their names: the source has one of them at most. The DROP or RENAME of
     the other may be in a topic that is not read. Where a schema file alone names one, the job takes the server for one
