@@ -108,8 +108,8 @@ def _wanted(table: TableStatus) -> TableStatus:
 
 
 def _refused(table: TableStatus, why: str) -> TableStatus:
-    """The status of a table. ``why``: it was to be read from its topics and could not be; ``""``: it was not."""
-    if not why or table.condition in ("clean", "snapshot"):
+    """The status of a table. ``why``: its last `rebuild --from topic` was refused; ``""``: it was not."""
+    if not why:
         return table
     parts = (table.detail, f"it could not be read from its topics: {why}")
     return msgspec.structs.replace(table, detail="; ".join(filter(None, parts)))

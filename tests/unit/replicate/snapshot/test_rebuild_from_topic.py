@@ -407,6 +407,16 @@ def test_a_ddl_that_changes_rows_is_refused_with_its_sql(ddl: str, why: str) -> 
     assert ddl in detail
 
 
+def test_status_says_why_the_rebuild_of_a_clean_table_was_refused() -> None:
+    shop = shop_with_history("open")
+    ddl = "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (v)"
+    shop.sql(ddl)
+    settle(shop)
+    assert shop.condition("t") == "clean"
+    assert ddl in refused(shop)
+    assert shop.condition("t") == "clean"
+
+
 def test_a_default_that_has_changed_since_its_column_was_added_is_refused() -> None:
     shop = shop_with_history("open")
     shop.sql("ALTER TABLE t ADD COLUMN n INT DEFAULT 1")
