@@ -33,6 +33,9 @@ _OF_SETUP = {field.name for field in msgspec.structs.fields(JobSetup)}
 class Shop(Changefeed):
     """A changefeed, and one job over a lake and a state in memory. ``job``: keys of the job file."""
 
+    make_rows: Callable[[BrokerSource, Opening], MemoryRows] = MemoryRows
+    """How the job reads the rows of its topics."""
+
     def __init__(
         self, protocol: str = "simple", *, zone: str = "UTC", topic_per_table: bool = False, **job: Any
     ) -> None:
@@ -60,7 +63,7 @@ class Shop(Changefeed):
                 job,
                 source,
                 MemorySink(self.lab.tables, self.fence.check),
-                MemoryRows(source, Opening(protocol=self.wire.name)),
+                self.make_rows(source, Opening(protocol=self.wire.name)),
                 open_letters(self.lab.tables, job.name, self.fence.check),
                 self.fence.store,
                 protocol=self.wire.name,
