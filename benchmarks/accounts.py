@@ -42,6 +42,8 @@ class AccountsConfig(msgspec.Struct, frozen=True, kw_only=True, tag="accounts"):
     partitions: int = 2
     watermark_every: int = 100_000
     """Changes."""
+    transaction: int = 1
+    """Changes of one commit_ts; a watermark comes between transactions."""
 
     def delivery(self) -> WorkloadConfig:
         """How the events become messages."""
@@ -61,14 +63,19 @@ class Accounts:
         self.rows: list[list[Row]] = [[] for _ in self.tables]
         self._rand = Random(config.seed).random
         self._ts = 1_767_225_600_000 * _LOGICAL
+        self._held: int | None = None
+        """The commit_ts of the transaction that goes on."""
         self._number = 0
 
     def __iter__(self) -> Iterator[Change]:
         yield from self.before()
+        size, every = self.config.transaction, max(self.config.transaction, self.config.watermark_every)
         for count in range(self.config.changes):
-            if count % self.config.watermark_every == self.config.watermark_every - 1:
+            if count % every == every - 1:
                 yield Watermark(self._ts)
+            self._held = None if count % size == 0 else self._held or self._ts
             yield self.change()
+        self._held = None
         yield Watermark(self._tick())
 
     def before(self) -> Iterator[Change]:
@@ -88,6 +95,8 @@ class Accounts:
             yield Bootstrap(table)
 
     def _tick(self) -> int:
+        if self._held is not None:
+            return self._held
         if self._clock is not None:
             return self._clock()
         self._ts += _LOGICAL if self._rand() < 0.25 else 1

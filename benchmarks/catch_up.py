@@ -1,6 +1,7 @@
 """``make bench-catch-up``: a job that catches up in tables that have rows already, beside the tuned baseline.
 
     python -m benchmarks.catch_up [--tables 4] [--rows 1000000] [--changes 4000000] [--batch-rows 500000]
+    python -m benchmarks.catch_up --tables 1 --rows 0 --mix insert-only --transaction 10000000 --changes 10000000
 
 The rows that the tables have before are brought in first and not counted. Prints Markdown: the clock, processor time,
 and what it costs to read the lake afterwards. Upkeep is on, as by default, and counted.
@@ -134,6 +135,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--changes", type=int, default=4_000_000)
     parser.add_argument("--batch-rows", type=int, default=500_000, help="messages of a batch")
     parser.add_argument("--mix", choices=("update-heavy", "insert-only"), default="update-heavy")
+    parser.add_argument("--transaction", type=int, default=1, help="changes of one commitTs")
     parser.add_argument("--scattered", action="store_true", help="keys all over BIGINT, instead of rising")
     parser.add_argument("--writer", choices=("python", "spark"), action="append", help="of [job]")
     parser.add_argument("--format-version", type=int, choices=(2, 3), default=2, help="of our tables")
@@ -153,6 +155,7 @@ def main() -> None:
         scattered=arguments.scattered,
         insert_share=inserts,
         update_share=updates,
+        transaction=arguments.transaction,
     )
     small = AccountsConfig(rows=20_000, changes=20_000)
     print("making topics …", file=sys.stderr)
