@@ -155,3 +155,41 @@ def test_the_command_does_not_look_at_tables_that_the_rules_leave_out(
         _, stderr = process.communicate(timeout=60)
     assert process.returncode == 0, stderr.decode()
     assert sent(broker, topic_name) == ["row of t"]
+
+
+def test_tables_are_sent_under_the_names_that_target_schema_and_target_table_give(
+    server: Server, broker: Broker, topic_name: str, tmp_path: Path
+) -> None:
+    server.execute("CREATE DATABASE IF NOT EXISTS d")
+    file, state = tmp_path / "feed.toml", tmp_path / "state"
+    file.write_text(
+        '[filter]\nrules = ["d.*"]\n[[sink.dispatchers]]\nmatcher = ["d.*"]\ntarget-schema = "archive"\n'
+        'target-table = "{schema}_{table}"\n[[sink.dispatchers]]\nmatcher = ["*.*"]\n'
+    )
+    made = load_changefeed(file, f"kafka://{broker.servers}/{topic_name}?protocol=simple&partition-num=1")
+    until_now(server, made, state)
+    server.execute("CREATE TABLE d.t (id INT PRIMARY KEY, v INT)", "INSERT INTO d.t VALUES (1, 1)")
+    server.execute("RENAME TABLE d.t TO d.u", "INSERT INTO d.u VALUES (2, 2)", "DROP TABLE d.u")
+    until_now(server, made, state)
+    assert sent(broker, topic_name) == [
+        "CREATE TABLE `archive`.`d_t` (id INT PRIMARY KEY, v INT)",
+        "row of d_t",
+        "RENAME TABLE `archive`.`d_t` TO `archive`.`d_u`",
+        "row of d_u",
+        "DROP TABLE `archive`.`d_u`",
+    ]
+
+
+def test_a_table_that_gets_the_new_name_of_another_one_stops_the_changefeed_before_it_is_sent(
+    server: Server, broker: Broker, topic_name: str, tmp_path: Path
+) -> None:
+    server.execute("CREATE DATABASE IF NOT EXISTS d")
+    file, state = tmp_path / "feed.toml", tmp_path / "state"
+    file.write_text('[filter]\nrules = ["d.*"]\n[[sink.dispatchers]]\nmatcher = ["d.a"]\ntarget-table = "b"\n')
+    made = load_changefeed(file, f"kafka://{broker.servers}/{topic_name}?protocol=simple&partition-num=1")
+    server.execute("CREATE TABLE d.a (id INT PRIMARY KEY)")
+    until_now(server, made, state)
+    server.execute("INSERT INTO d.a VALUES (1)", "CREATE TABLE d.b (id INT PRIMARY KEY)")
+    with pytest.raises(UsageError, match=r"`d`\.`a` and `d`\.`b` would both be sent as `d`.`b`"):
+        until_now(server, made, state)
+    server.execute("DROP TABLE d.a", "DROP TABLE d.b")

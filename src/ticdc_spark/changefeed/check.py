@@ -36,6 +36,8 @@ def lines(changefeed: Changefeed, capture: Capture, present: PresentTables | Non
             yield f"  {name}: left out: {route.left_out}"
             continue
         used[route.topic] = None
+        new = router.targets.target((route.table.schema, route.table.name))
+        name += "" if new == (route.table.schema, route.table.name) else f" as {'.'.join(new)}"
         yield f"  {name}: topic {route.topic}, partition by {_rule(route)}, columns {', '.join(route.columns)}"
     if present is not None:
         yield from _reads(changefeed, router, tables, present)

@@ -11,6 +11,7 @@ import msgspec
 
 from ticdc_spark.changefeed.actions import Cadence
 from ticdc_spark.changefeed.config.settings import Changefeed
+from ticdc_spark.changefeed.dispatch.table_routes import RoutedEncoder, TableRoutes
 from ticdc_spark.clients.registry_file import PREFIX, open_registry
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.errors import MessageError
@@ -77,4 +78,11 @@ def encoder(changefeed: Changefeed, registry: Registry | None, topic: TopicOf, l
         options["max-message-bytes"] = str(limit)
     if "time_zone" in fields:
         options.setdefault("time-zone", changefeed.time_zone)
-    return target_encoder(changefeed.protocol, options, registry, topic)
+    routes = TableRoutes(changefeed)
+    if not routes:
+        return target_encoder(changefeed.protocol, options, registry, topic)
+
+    def by_source(schema: str, table: str) -> str:
+        return topic(*routes.source((schema, table)))
+
+    return RoutedEncoder(target_encoder(changefeed.protocol, options, registry, by_source), routes)

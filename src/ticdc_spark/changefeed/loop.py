@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from ticdc_spark.capture.base import Capture, CaptureState, Resolved
+from ticdc_spark.capture.base import Capture, CapturedDdl, CaptureState, Resolved, follow
 from ticdc_spark.changefeed.actions import Routed, Save, SendBatch
 from ticdc_spark.changefeed.backlog.backlog import Backlog
 from ticdc_spark.changefeed.backlog.batch import FileBatch, Prepared
@@ -177,6 +177,7 @@ class _Run:
                 _LOG.warning("target-ts is passed until %d: tables were read as they were then", reading.settles)
                 self._target = reading.settles
             self._router = Placer(changefeed, self._topics)
+            self._router.refuse_conflict(state.tables)
             encoder_for = stack.enter_context(encoders(changefeed, self._router.rules.topic))
             self._producer = KafkaProducer(changefeed.kafka)
             stack.callback(self._producer.close, drop=True)
@@ -262,6 +263,8 @@ class _Run:
     def _routed(self, element: Element) -> Routed:
         if isinstance(element, Prepared):
             return Routed(element.end, batch=element.batch)
+        if isinstance(element, CapturedDdl) and self._router.rules.targets:
+            self._router.refuse_conflict(follow(self._sequencer.state, element).tables)
         return self._router.route(element)
 
     def _is_beyond(self, captured: Element) -> bool:

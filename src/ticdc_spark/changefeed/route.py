@@ -13,7 +13,7 @@ from ticdc_spark.changefeed.actions import Place, Routed
 from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.dispatch.router import Route, Router
 from ticdc_spark.ddl import computed_columns
-from ticdc_spark.errors import MessageError, UnsendableChange
+from ticdc_spark.errors import MessageError, UnsendableChange, UsageError
 from ticdc_spark.model import Row, RowChange, Table
 from ticdc_spark.mysql import NO_CONSTANT, default_value
 from ticdc_spark.protocols import protocol
@@ -60,6 +60,8 @@ class Placer:
             case CapturedDdl():
                 self._warn(captured)
                 sent = [(one.topic, one.change) for one in self.rules.ddl(captured) if one.verdict == "send"]
+                for _, change in sent if self.rules.targets else ():
+                    self.rules.targets.ddl(change)  # one that cannot be renamed stops here, before anything is sent
                 return Routed(captured, ddls=sent)
         return Routed(captured)
 
@@ -104,6 +106,11 @@ class Placer:
                     after.name,
                     change.commit_ts,
                 )
+
+    def refuse_conflict(self, tables: Iterable[Table]) -> None:
+        """Raises: UsageError where two of the tables that are sent would be sent under one name"""
+        if conflict := self.rules.conflict(tables):
+            raise UsageError(conflict)
 
     def topics(self, tables: Iterable[Table]) -> Iterable[str]:
         return self.rules.active_topics(tables)

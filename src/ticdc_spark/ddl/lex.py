@@ -50,6 +50,15 @@ class Token(NamedTuple):
         return self.word == word
 
 
+class Named(NamedTuple):
+    """A name of a table or a database in a statement, at ``[start, end)``."""
+
+    start: int
+    end: int
+    name: Name
+    """Of a database, the table is ``""``."""
+
+
 def unescape(text: str) -> str:
     """Value of a quoted MySQL string, quotes included in ``text``."""
     quote = text[-1]
@@ -70,6 +79,8 @@ class Cursor:
         self.sql = sql
         self.pos = 0
         self.backslash = backslash
+        self.named: dict[int, Named] = {}
+        """The tables and databases that were read, by where their names begin."""
         self._ahead: Token | None = None
 
     def peek(self) -> Token:
@@ -148,10 +159,18 @@ class Cursor:
 
     def table(self) -> Name:
         """Consume ``name`` or ``schema.name``."""
+        start = self.peek().start
         first = self.name()
-        if self.op("."):
-            return first, self.name()
-        return None, first
+        found: Name = (first, self.name()) if self.op(".") else (None, first)
+        self.named[start] = Named(start, self.pos, found)
+        return found
+
+    def database(self) -> str:
+        """Consume the name of a database."""
+        start = self.peek().start
+        found = self.name()
+        self.named[start] = Named(start, self.pos, (found, ""))
+        return found
 
     def string(self) -> str:
         """Consume a string and give its value. Raises: MessageError if none comes next."""

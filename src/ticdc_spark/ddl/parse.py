@@ -44,7 +44,11 @@ def parse(sql: str, backslash: Backslash = "literal") -> Statement:
 
     Raises: MessageError if it begins like a statement on tables but cannot be read on.
     """
-    cur = Cursor(sql, backslash)
+    return read_statement(Cursor(sql, backslash))
+
+
+def read_statement(cur: Cursor) -> Statement:
+    """``parse`` from a cursor, which notes where the names of tables are."""
     if cur.accept("create"):
         return _create(cur)
     if cur.accept("drop"):
@@ -107,7 +111,7 @@ def _create(cur: Cursor) -> Statement:
     replaces = cur.accept("or", "replace")
     if cur.any_of("database", "schema"):
         cur.accept("if", "not", "exists")
-        return DatabaseDdl("create", cur.name())
+        return DatabaseDdl("create", cur.database())
     if cur.accept("table"):
         return _create_table(cur)
     if cur.accept("spatial", "reference"):
@@ -185,7 +189,7 @@ def _table_options(cur: Cursor) -> tuple[Charset | None, bool]:
 def _drop(cur: Cursor) -> Statement:
     if cur.any_of("database", "schema"):
         cur.accept("if", "exists")
-        return DatabaseDdl("drop", cur.name())
+        return DatabaseDdl("drop", cur.database())
     if cur.accept("table") or cur.accept("tables"):
         cur.accept("if", "exists")
         return DropTables(tuple(_list(cur, cur.table)))
@@ -203,7 +207,7 @@ def _alter(cur: Cursor) -> Statement:
         token = cur.peek()
         options = ("default", "character", "charset", "collate", "placement", "set")
         named = token.kind == "name" or (token.kind == "word" and token.text.lower() not in options)
-        return DatabaseDdl("alter", cur.name() if named else None)
+        return DatabaseDdl("alter", cur.database() if named else None)
     cur.any_of("online", "offline")
     ignores = cur.accept("ignore")
     if not cur.accept("table"):

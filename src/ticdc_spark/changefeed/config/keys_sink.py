@@ -5,7 +5,6 @@ from ticdc_spark.changefeed.config.kinds import Kind, annotated, boolean, intege
 from ticdc_spark.config.values import RegistryUrl
 
 _STORAGE = "it is for storage sinks"
-_ROUTING = "names cannot be changed on the way"
 
 
 def _key(
@@ -203,22 +202,15 @@ SINK_KEYS = (
         "For `index-value`: the unique index whose columns decide. Default: the handle key.",
     ),
     _key("columns", DISPATCHERS, texts(), (), "For `columns`: the columns that decide."),
-    Key(
-        name="target-schema",
-        section=DISPATCHERS,
-        kind=text(),
-        meaning="Send under another name.",
-        use="refused",
-        reason=_ROUTING,
+    _key(
+        "target-schema",
+        DISPATCHERS,
+        text(),
+        "",
+        "The database that messages name: text, `{schema}`, `{table}`. Of the entries that have it or `target-table`, "
+        "the first that takes a table decides.",
     ),
-    Key(
-        name="target-table",
-        section=DISPATCHERS,
-        kind=text(),
-        meaning="Send under another name.",
-        use="refused",
-        reason=_ROUTING,
-    ),
+    _key("target-table", DISPATCHERS, text(), "", "The table that messages name, likewise."),
     _key(
         "matcher",
         SELECTORS,

@@ -93,6 +93,10 @@ class DispatchRule(msgspec.Struct, frozen=True, kw_only=True):
     """``default``, ``table``, ``index-value``, ``columns`` or ``ts``."""
     index: str | None
     columns: tuple[str, ...]
+    target_schema: str = ""
+    """The database that messages name; with ``{schema}`` and ``{table}``. ``""``: the source's."""
+    target_table: str = ""
+    """The table that messages name."""
 
 
 class ColumnSelector(msgspec.Struct, frozen=True, kw_only=True):

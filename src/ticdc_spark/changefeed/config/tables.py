@@ -9,6 +9,7 @@ from ticdc_spark.changefeed.config.given import Entry, Given, read_keys
 from ticdc_spark.changefeed.config.key import DISPATCHERS, EVENTS, SELECTORS
 from ticdc_spark.changefeed.config.settings import ColumnSelector, DispatchRule, EventFilter, Filter
 from ticdc_spark.changefeed.config.sink_uri import is_topic
+from ticdc_spark.changefeed.dispatch.table_routes import is_target
 from ticdc_spark.changefeed.dispatch.topics import is_expression
 from ticdc_spark.changefeed.filter.ddl_events import EVENTS as EVENTS_ALLOWED
 from ticdc_spark.config.matcher import compile_column_matcher, compile_matcher
@@ -68,6 +69,11 @@ def _dispatcher(given: Given, entry: Entry, one_table: bool) -> DispatchRule:
     elif columns and partition != "columns":
         where = entry.place(f"{DISPATCHERS}.columns")
         given.warnings.append(f'{where}: has an effect with partition = "columns" only; found {partition!r}')
+    for name in ("target-schema", "target-table"):
+        target = entry.get(f"{DISPATCHERS}.{name}")
+        if target and not is_target(target):
+            allowed = "text with {schema} and {table}, and no other braces"
+            given.mistakes.add(entry.place(f"{DISPATCHERS}.{name}"), f"found {target!r}; allowed: {allowed}")
     matcher = _matcher(given, entry, DISPATCHERS)
     return read_keys(DispatchRule, f"{DISPATCHERS}.", entry, matcher=matcher, partition=partition)
 

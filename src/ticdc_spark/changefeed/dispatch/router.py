@@ -12,6 +12,7 @@ from ticdc_spark.changefeed.config.given import Entry, read_keys
 from ticdc_spark.changefeed.config.key import DISPATCHERS
 from ticdc_spark.changefeed.config.settings import Changefeed, DispatchRule
 from ticdc_spark.changefeed.dispatch.partitions import Partitioner, compile_partitioner, dispatch_columns
+from ticdc_spark.changefeed.dispatch.table_routes import TableRoutes
 from ticdc_spark.changefeed.dispatch.topics import TopicRule, compile_topic
 from ticdc_spark.changefeed.filter.ddl import Verdict, ddl_names, judge_ddl
 from ticdc_spark.changefeed.filter.ddl_events import DATABASE_EVENTS, ddl_event
@@ -112,6 +113,7 @@ class Router:
         ]
         self._ddl_partitions: Literal["first", "all"] = "first" if traits.ddl_to_first_partition else "all"
         self._ignored_start_ts = frozenset(changefeed.filter.ignore_txn_start_ts)
+        self.targets = TableRoutes(changefeed)
         self._routes: dict[int, Route] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -144,9 +146,17 @@ class Router:
                 routes.append(self.route(table))
             except UsageError as error:
                 wrong.append(str(error))
+        if conflict := self.conflict(route.table for route in routes):
+            wrong.append(conflict)
         if wrong:
             raise UsageError("\n".join(wrong))
         return routes
+
+    def conflict(self, tables: Iterable[Table]) -> str:
+        """Two tables that would be sent under one name, as one sentence; ``""``: there are none."""
+        if not self.targets:
+            return ""
+        return self.targets.conflict((table.schema, table.name) for table in tables if not self.route(table).left_out)
 
     def rows(self, transaction: Transaction) -> list[RoutedRow]:
         """What is sent of a transaction: net changes, deletes first. Raises: UsageError, MessageError."""

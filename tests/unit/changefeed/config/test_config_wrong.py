@@ -134,7 +134,7 @@ FILES = [
     ("[sink]\ndispatchers = [{matcher = ['a.b'], topic = '..'}]", "[[sink.dispatchers]] 1 topic"),
     ("[sink]\ndispatchers = [{matcher = ['a.b'], partition = 'columns'}]", "[[sink.dispatchers]] 1 columns: missing"),
     ("[sink]\ndispatchers = [{matcher = ['a.b'], columns = 'c'}]", "[[sink.dispatchers]] 1 columns"),
-    ("[sink]\ndispatchers = [{matcher = ['a.b'], target-table = 'x'}]", "[[sink.dispatchers]] 1 target-table"),
+    ("[sink]\ndispatchers = [{matcher = ['a.b'], target-table = '{db}'}]", "[[sink.dispatchers]] 1 target-table"),
     ("[sink]\ndispatchers = [{mather = ['a.b']}]", "[[sink.dispatchers]] 1: unknown key `mather`"),
     ("[sink]\ncolumn-selectors = [{matcher = ['a.b']}]", "[[sink.column-selectors]] 1 columns: missing"),
     ("[sink]\ncolumn-selectors = [{matcher = ['a.b'], columns = ['a b']}]", "[[sink.column-selectors]] 1 columns"),

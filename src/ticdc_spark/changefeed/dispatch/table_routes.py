@@ -1,0 +1,163 @@
+"""Tables that are sent under other names: ``target-schema`` and ``target-table`` of ``sink.dispatchers``.
+
+Only what messages say changes: names of databases and tables, in fields and in SQL. Filters, topics, partitions and
+column selectors go by the names of the source. Source: TiCDC's page "Table Routing" (v8.5.7).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from msgspec.structs import replace
+
+from ticdc_spark.changefeed.config.settings import Changefeed, DispatchRule
+from ticdc_spark.config.matcher import Matcher, compile_matcher
+from ticdc_spark.ddl.renaming import with_table_names
+from ticdc_spark.errors import MessageError, UnsupportedDdl
+from ticdc_spark.model import RowChange, SchemaChange, Table, TableName
+from ticdc_spark.protocols.base import Encoded, Encoder
+
+_EXPRESSION = re.compile(r"(?:[^{}]|\{schema\}|\{table\})*")
+_TABLES_KEPT = 4096
+
+
+def is_target(expression: str) -> bool:
+    """Whether ``target-schema`` or ``target-table`` may have this value: text, ``{schema}`` and ``{table}``."""
+    return _EXPRESSION.fullmatch(expression) is not None
+
+
+class TableRoutes:
+    """The names under which tables are sent. The first rule with a target that takes a table decides."""
+
+    def __init__(self, changefeed: Changefeed) -> None:
+        sensitive = changefeed.case_sensitive
+        self._rules: list[tuple[Matcher, DispatchRule]] = [
+            (compile_matcher(rule.matcher, case_sensitive=sensitive), rule)
+            for rule in changefeed.dispatchers
+            if rule.target_schema or rule.target_table
+        ]
+        self._tables: dict[int, tuple[Table, Table]] = {}
+        self._sources: dict[TableName, TableName] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_tables": {}}
+
+    def __bool__(self) -> bool:
+        """Whether there is a rule."""
+        return bool(self._rules)
+
+    def target(self, name: TableName) -> TableName:
+        """The name under which a table or, with ``""`` as its name, a database is sent. Raises: UnsupportedDdl where
+        the rules give a database several names"""
+        schema, table = name
+        if not schema:
+            return name
+        if not table:
+            return self._database(schema), ""
+        for matcher, rule in self._rules:
+            if matcher.matches(schema, table):
+                found = _named(rule.target_schema, name) or schema, _named(rule.target_table, name) or table
+                self._sources[found] = name
+                return found
+        return name
+
+    def source(self, name: TableName) -> TableName:
+        """The source's name of a table, by the one under which it was sent."""
+        return self._sources.get(name, name)
+
+    def _database(self, schema: str) -> str:
+        found = {
+            _named(rule.target_schema, (schema, "")) or schema: rule
+            for matcher, rule in self._rules
+            if matcher.accepts_schema(schema)
+        }
+        if len(found) > 1:
+            names = " and ".join(f"`{name}`" for name in found)
+            raise UnsupportedDdl(
+                f"sink.dispatchers: tables of `{schema}` are sent to {names}, so it is not known where a DDL of the "
+                "database belongs. Make the databases there by hand, and leave out the DDL: ignore-event of an entry "
+                "of filter.event-filters"
+            )
+        return next(iter(found), schema)
+
+    def table(self, table: Table) -> Table:
+        """A table under its new name; the same object for the same table."""
+        kept = self._tables.get(id(table))
+        if kept is None or kept[0] is not table:
+            if len(self._tables) >= _TABLES_KEPT:
+                self._tables.clear()
+            schema, name = self.target((table.schema, table.name))
+            new = table if (schema, name) == (table.schema, table.name) else replace(table, schema=schema, name=name)
+            kept = self._tables[id(table)] = table, new
+        return kept[1]
+
+    def row(self, change: RowChange) -> RowChange:
+        """A row change of a table under its new name."""
+        table = self.table(change.table)
+        return change if table is change.table else replace(change, table=table)
+
+    def ddl(self, change: SchemaChange) -> SchemaChange:
+        """A DDL of tables under their new names, in its SQL too. Raises: UnsupportedDdl where that is not possible"""
+        schema = change.schema if change.pre_table is None else change.pre_table.schema
+        try:
+            query = with_table_names(change.query, schema, self.target)
+        except MessageError as error:
+            raise UnsupportedDdl(
+                f"{error}, so it cannot be sent with target-schema and target-table of sink.dispatchers. Leave it out "
+                f"with ignore-event or ignore-sql of an entry of filter.event-filters: {change.query}"
+            ) from error
+        new = self.target((change.schema, change.name))
+        if query == change.query and new == (change.schema, change.name):
+            return change
+        return replace(
+            change,
+            query=query,
+            schema=new[0],
+            name=new[1],
+            table=None if change.table is None else self.table(change.table),
+            pre_table=None if change.pre_table is None else self.table(change.pre_table),
+            named=tuple(map(self.target, change.named)),
+        )
+
+    def conflict(self, tables: Iterable[TableName]) -> str:
+        """Two tables that would be sent under one name, as one sentence; ``""``: there are none."""
+        owners: dict[TableName, TableName] = {}
+        for name in tables if self._rules else ():
+            new = self.target(name)
+            other = owners.setdefault(new, name)
+            if other != name:
+                return (
+                    f"sink.dispatchers: {_shown(other)} and {_shown(name)} would both be sent as {_shown(new)}. Give "
+                    "each a name of its own, for example with {schema} and {table} in target-table, or leave out one "
+                    "with filter.rules"
+                )
+        return ""
+
+
+class RoutedEncoder:
+    """An encoder of tables under their new names."""
+
+    def __init__(self, encoder: Encoder, routes: TableRoutes) -> None:
+        self._encoder, self._routes = encoder, routes
+
+    def rows(self, changes: Iterable[RowChange]) -> Iterator[Encoded]:
+        return self._encoder.rows(map(self._routes.row, changes))
+
+    def ddl(self, change: SchemaChange) -> Encoded | None:
+        return self._encoder.ddl(self._routes.ddl(change))
+
+    def watermark(self, commit_ts: int) -> Encoded | None:
+        return self._encoder.watermark(commit_ts)
+
+    def bootstrap(self, table: Table) -> Encoded | None:
+        return self._encoder.bootstrap(self._routes.table(table))
+
+
+def _named(expression: str, name: TableName) -> str:
+    return expression.replace("{schema}", name[0]).replace("{table}", name[1])
+
+
+def _shown(name: TableName) -> str:
+    return f"`{name[0]}`.`{name[1]}`"

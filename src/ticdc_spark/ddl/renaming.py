@@ -1,0 +1,52 @@
+"""A statement with other names for its tables, and nothing else changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from ticdc_spark.ddl.lex import Cursor, Named
+from ticdc_spark.ddl.parse import read_statement
+from ticdc_spark.ddl.statements import OtherDdl, Unsupported
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import TableName
+
+
+def named_in(sql: str) -> Sequence[Named]:
+    """The tables and databases that a statement names, in its order, those of foreign keys too.
+
+    Raises: MessageError if the SQL cannot be read, or is of a kind in which names are not looked for (a view).
+    """
+    cur = Cursor(sql)
+    statement = read_statement(cur)
+    if isinstance(statement, OtherDdl | Unsupported):
+        raise MessageError("it is a statement in which ticdc-spark does not look for the names of tables")
+    found = dict(cur.named)
+    words = Cursor(sql)
+    while words.peek().kind != "end":
+        if words.accept("references"):
+            words.table()
+        else:
+            words.next()
+    return [one for _, one in sorted((found | words.named).items())]
+
+
+def with_table_names(sql: str, schema: str, rename: Callable[[TableName], TableName]) -> str:
+    """The statement with every table under another name, which then has its database before it; the same text if no
+    name changes.
+
+    ``schema``: of names without one. ``rename``: of a database, the table is ``""``. Raises: MessageError as
+    ``named_in`` does
+    """
+    parts: list[str] = []
+    at, changes = 0, False
+    for start, end, (database, table) in named_in(sql):
+        old = (database or schema, table)
+        new = rename(old)
+        changes |= new != old
+        parts += [sql[at:start], _quoted(new)]
+        at = end
+    return "".join([*parts, sql[at:]]) if changes else sql
+
+
+def _quoted(name: TableName) -> str:
+    return ".".join(f"`{part.replace('`', '``')}`" for part in name if part)
