@@ -187,7 +187,7 @@ def test_the_documented_example_loads(tmp_path: Path, monkeypatch: pytest.Monkey
     monkeypatch.setenv("KAFKA_PASSWORD", "a long password")
     monkeypatch.setenv("DB_PASSWORD", "another password")
     page = (Path(__file__).resolve().parents[4] / "docs" / "changefeed.md").read_text(encoding="utf-8")
-    example, snapshot, backlog = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    example, names, snapshot, backlog = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     (tmp_path / "feed.toml").write_text(example)
     feed = load_changefeed(tmp_path / "feed.toml")
     assert (feed.id, feed.protocol, feed.kafka.partition_num, feed.time_zone) == (
@@ -196,6 +196,9 @@ def test_the_documented_example_loads(tmp_path: Path, monkeypatch: pytest.Monkey
         6,
         "Asia/Shanghai",
     )
+    (tmp_path / "feed.toml").write_text(f"{names}\n[sink]\nprotocol = 'simple'\n")
+    feed = load_changefeed(tmp_path / "feed.toml", sink_uri="kafka://127.0.0.1:9092/cdc")
+    assert (feed.dispatchers[0].target_schema, feed.dispatchers[0].target_table) == ("archive", "{schema}_{table}")
     (tmp_path / "feed.toml").write_text(f"{snapshot}\n[sink]\nprotocol = 'simple'\n")
     feed = load_changefeed(tmp_path / "feed.toml", sink_uri="kafka://127.0.0.1:9092/cdc")
     assert (feed.snapshot.mode, feed.snapshot.parallelism) == ("initial", 4)

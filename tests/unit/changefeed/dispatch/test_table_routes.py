@@ -110,7 +110,8 @@ def test_messages_have_the_new_names_and_topics_go_by_the_old_ones(protocol: str
         encoder={"enable-tidb-extension": "true"} if protocol in ("canal-json", "debezium") else {},
     )
     router = Router(feed)
-    row = change(ORDERS, after={"id": "1", "v": "2"}, commit_ts=7)
+    of = msgspec.structs.replace(ORDERS, version=5, table_id=1)
+    row = change(of, after={"id": "1", "v": "2"}, commit_ts=7)
     assert router.topic("sales", "orders") == "sales_orders"
     (message,) = encoder(feed, None, router.topic, 1 << 20).rows([row])
     (found,) = decoder(protocol).open_message(message.key, message.value)
