@@ -36,6 +36,9 @@ def test_one_message_is_left_out_and_listed_and_its_mark_is_cleared(spark: Spark
     by_place = {(letter["offset"], letter["stage"]): letter for letter in letters}
     assert base64.b64decode(by_place[AT + 1, "skip-messages"]["value"]) in nine
     assert reason in by_place[AT + 2, "s.t"]["reason"]
+    one = run("dead-letters", job, "--show", f"topic/0/{AT + 2}").output
+    assert one.count(reason) == 2, one
+    assert f"topic/0@{AT + 2}" in one and "rejected" in one
 
     cleared = run("resume", job, "--all", "--clear-diverged")
     assert cleared.exit_code == 0, cleared.output
