@@ -160,7 +160,7 @@ class StateContract:
         ask(opened(), Resume(tables=(T,)))
         store.check()
         assert store.requests() == (Rebuild(tables=(T,), at=7), Resume(tables=(T,)))
-        after = take(store, progress, reads=False)
+        after = take(store, progress, dict, reads=False)
         assert after is not None and after.tables[0].quarantined is None
         found = read_state(opened())
         assert (found.progress, found.requests) == (after, (Rebuild(tables=(T,), at=7),))

@@ -16,6 +16,8 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.config.load import load_job
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.operate.dead_letters import at_place, export, opened
+from ticdc_spark.operate.replay import replay
+from ticdc_spark.operate.requests import taken_when
 from ticdc_spark.replicate.state.store import read_state
 from ticdc_spark.sinks.states import open_state
 
@@ -39,7 +41,8 @@ def _place(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 @click.option(
     "--export", "topic", metavar="TOPIC", help="Send all, or the one of --show, to a topic of the job's Kafka."
 )
-def command(job_file: Path, as_json: bool, place: tuple[str, int, int] | None, topic: str | None) -> None:
+@click.option("--replay", "again", is_flag=True, help="Have all, or the one of --show, applied once the cause is gone.")
+def command(job_file: Path, as_json: bool, place: tuple[str, int, int] | None, topic: str | None, again: bool) -> None:
     """List the messages and rows that a job could not read, or left out by skip-messages.
 
     Each with its place, the stage (decode: a message; schema.table: a row of it; skip-messages) and the reason. The job
@@ -47,6 +50,9 @@ def command(job_file: Path, as_json: bool, place: tuple[str, int, int] | None, t
 
     Exported messages keep key and value, and get the headers __connect.errors.topic, .partition, .offset, .stage,
     .connector.name and .exception.message.
+
+    A replayed row is applied where its key has no newer change. The job does it between two batches, or when it starts.
+    A table that is marked as diverged stays so until you clear the mark: resume --clear-diverged.
     """
     job = load_job(job_file)
     from ticdc_spark.sinks.registry import sink_kind
@@ -56,6 +62,11 @@ def command(job_file: Path, as_json: bool, place: tuple[str, int, int] | None, t
     found = letters if place is None else at_place(letters, *place)
     if topic is not None:
         click.echo(f"{noun(export(job, found, topic), 'message')} sent to {topic}")
+        return
+    if again:
+        request = replay(job, found)
+        click.echo(f"requested: {noun(len(request.rows), 'row')} of {', '.join(map('.'.join, request.tables))}")
+        click.echo(taken_when(job))
         return
     protocol = "" if place is None else _protocol(job)
     for letter in found:

@@ -46,7 +46,7 @@ def begin(job: Job, source: Source, sink: Sink, store: ProgressStore, protocol: 
         found = Progress(job=job.name, partitions=starting)
         found = msgspec.structs.replace(found, source=source_notes(source, found))
         store.save(found)
-    found = take(store, found, reads=job.snapshot is not None) or found
+    found = take(store, found, source.beginning_offsets, reads=job.snapshot is not None) or found
     progress = msgspec.structs.replace(with_schema_files(found, job.schema.file), protocol=protocol)
     plan = _under_way(progress, store)
     return _look(job, sink, progress, progress.tables, plan)

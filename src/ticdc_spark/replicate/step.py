@@ -200,7 +200,7 @@ class Steps:
 
     def take_requests(self) -> None:
         """Do what people have asked for since the job began. Raises: DecisionNeeded, EnvironmentFault"""
-        progress = take(self.store, self.progress, reads=self.loader is not None)
+        progress = take(self.store, self.progress, self.source.beginning_offsets, reads=self.loader is not None)
         if progress is None:
             return
         self.progress = look_at_wanted(self.job, self.sink, progress, self.store)

@@ -49,7 +49,7 @@ def taken(job_file: Path) -> Progress:
     with owned(job_file) as store:
         progress = store.load()
         assert progress is not None
-        return take(store, progress, reads=True) or progress
+        return take(store, progress, dict, reads=True) or progress
 
 
 def quarantined(job_file: Path) -> list[str]:
@@ -158,7 +158,7 @@ def test_tables_are_asked_to_be_read_again_from_their_topics(job_file: Path) -> 
     with owned(job_file) as store:
         progress = store.load()
         assert progress is not None
-        progress = take(store, progress, reads=False)
+        progress = take(store, progress, dict, reads=False)
         assert progress is not None
     assert [(one.name, one.asked, one.from_topic) for one in progress.wanted] == [("a", True, True), ("c", True, True)]
 

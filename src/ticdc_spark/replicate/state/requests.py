@@ -9,8 +9,8 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from ticdc_spark.model import TableName
-from ticdc_spark.replicate.state.progress import Progress, WantedLoad
+from ticdc_spark.model import Offsets, TableName
+from ticdc_spark.replicate.state.progress import PendingRows, Progress, WantedLoad
 from ticdc_spark.replicate.state.table import TableState, clear, lift
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,27 @@ class Clear(_Asked, frozen=True, kw_only=True, tag="clear"):
     """A person has looked at tables that had diverged: they no longer count as such."""
 
 
-Request: TypeAlias = Rebuild | Resume | Clear
+class ReplayedRow(msgspec.Struct, frozen=True, kw_only=True):
+    """A row that is read again, in a message that the job has read."""
+
+    table: TableName
+    """As the job knows it."""
+    sent: TableName
+    """As the message has it."""
+    schema_key: str
+    commit_ts: int
+    topic: str
+    partition: int
+    offset: int
+
+
+class Replay(_Asked, frozen=True, kw_only=True, tag="replay"):
+    """Apply rows that could not be read, or were left out, where their keys have no newer change."""
+
+    rows: tuple[ReplayedRow, ...]
+
+
+Request: TypeAlias = Rebuild | Resume | Clear | Replay
 
 
 class RequestStore(Protocol):
@@ -52,10 +72,11 @@ class RequestStore(Protocol):
         more."""
 
 
-def take(store: RequestStore, progress: Progress, *, reads: bool) -> Progress | None:
+def take(store: RequestStore, progress: Progress, beginning: Callable[[], Offsets], *, reads: bool) -> Progress | None:
     """The progress with all requests that wait, which is saved; ``None``: none waits.
 
-    ``reads``: the job file has ``[snapshot]``; else a ``Rebuild`` from another source than the topics goes on waiting.
+    ``beginning``: where the topics begin. ``reads``: the job file has ``[snapshot]``; else a ``Rebuild`` from another
+    source than the topics goes on waiting.
 
     Raises: SinkFault, LeaseHeld
     """
@@ -65,7 +86,7 @@ def take(store: RequestStore, progress: Progress, *, reads: bool) -> Progress | 
     after = progress
     for request in taken:
         log.info("request: %s", words(request))
-        after = folded(after, request)
+        after = folded(after, _there(request, beginning()) if isinstance(request, Replay) else request)
     store.save(after, taken)
     return after
 
@@ -85,6 +106,8 @@ def folded(progress: Progress, request: Request) -> Progress:
             return _changed(progress, request.tables, is_quarantined, lift)
         case Clear():
             return _changed(progress, request.tables, has_diverged, clear)
+        case Replay():
+            return _replayed(progress, request.rows)
 
 
 def is_quarantined(table: TableState) -> bool:
@@ -101,6 +124,52 @@ def words(request: Request) -> str:
     """A request for the log and for ``status``."""
     source = " from the topics" if isinstance(request, Rebuild) and request.from_topic else ""
     return f"{request.__struct_config__.tag} {', '.join('.'.join(name) for name in request.tables)}{source}"
+
+
+def _there(request: Replay, beginning: Offsets) -> Replay:
+    """A request without the rows that their topics do not have any more."""
+    rows = []
+    for row in request.rows:
+        if row.offset >= beginning.get((row.topic, row.partition), 0):
+            rows.append(row)
+            continue
+        log.warning(
+            "topic %s, partition %d, offset %d is not in the topic any more and cannot be replayed; `ticdc-spark "
+            "rebuild` reads `%s`.`%s` again",
+            *(row.topic, row.partition, row.offset, *row.table),
+        )
+    return msgspec.structs.replace(request, rows=tuple(rows))
+
+
+def _replayed(progress: Progress, rows: Sequence[ReplayedRow]) -> Progress:
+    """The progress with rows as late ones, which are applied where they are the newest."""
+    live = {(table.schema, table.name) for table in progress.tables if not table.is_gone}
+    read = {(one.topic, one.partition): one.offset for one in progress.partitions}
+    found: dict[PendingRows, None] = {}
+    for row in rows:
+        if row.table in live and row.offset < read.get((row.topic, row.partition), 0):
+            found[_late(row)] = None
+    places = {(row.topic, row.partition, row.first) for row in found}
+    left_out = tuple(place for place in progress.left_out if place not in places)
+    new = tuple(one for one in found if one not in progress.pending)
+    return msgspec.structs.replace(progress, pending=(*progress.pending, *new), left_out=left_out)
+
+
+def _late(row: ReplayedRow) -> PendingRows:
+    return PendingRows(
+        schema=row.table[0],
+        name=row.table[1],
+        schema_key=row.schema_key,
+        rows=1,
+        min_ts=row.commit_ts,
+        max_ts=row.commit_ts,
+        late=True,
+        topic=row.topic,
+        partition=row.partition,
+        first=row.offset,
+        end=row.offset + 1,
+        sent=row.sent,
+    )
 
 
 def _changed(
