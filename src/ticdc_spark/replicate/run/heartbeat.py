@@ -69,8 +69,9 @@ class Heartbeat:
             if self._alive or self._is_over():
                 self.end("failed", error=text, error_code=type(error).__name__, error_at=time.time(), exit_code=code)
         except EnvironmentFault as fault:
-            # What ended the run must not be hidden by this.
-            log.warning("the end of the run is not written down: %s", fault)
+            # What ended the run must not be hidden by this, nor said twice.
+            if str(fault) != text:
+                log.warning("the end of the run is not written down: %s", fault)
 
     def start(self, token: str = "", fence: Callable[[], None] = lambda: None) -> None:
         """Begin to write: this process owns the job now. ``token``: of the owner; ``fence``: raises DecisionNeeded once

@@ -129,6 +129,18 @@ def test_what_ended_a_run_is_not_hidden_by_a_status_that_cannot_be_written(
     assert "the state does not answer" in caplog.text
 
 
+def test_a_catalog_that_does_not_answer_is_reported_once_by_whoever_needs_it(
+    state: MemoryState, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails() -> bytes:
+        raise SinkFault("the catalog does not answer")
+
+    monkeypatch.setattr(state, "heartbeat", fails)
+    with caplog.at_level(logging.WARNING), pytest.raises(SinkFault), Heartbeat(state):
+        fails()
+    assert caplog.text == ""
+
+
 def test_the_heart_of_an_owner_that_was_overtaken_beats_no_more(
     state: MemoryState, caplog: pytest.LogCaptureFixture
 ) -> None:
