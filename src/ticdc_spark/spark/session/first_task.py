@@ -16,7 +16,7 @@ from pyspark.sql import SparkSession
 from ticdc_spark.background import in_background
 from ticdc_spark.errors import EnvironmentFault
 from ticdc_spark.spark.session.shipping import bare_python
-from ticdc_spark.spark.session.standalone import is_standalone, offered
+from ticdc_spark.spark.session.standalone import ASK, is_standalone, offered
 
 _PATIENCE = 60.0
 """Seconds until a task must run. Spark itself waits without end for executors."""
@@ -101,11 +101,11 @@ def _no_executor(context: SparkContext, patience: float) -> str:
     if cores is not None:
         asked += f" and {cores} cores (spark.executor.cores)"
     master = context.master or ""
-    free = offered(context) if is_standalone(master) else "Its resource manager says in its own log why it gives none."
+    other = f"Its resource manager says in its own log or queue why it gives none. {ASK}"
+    why = offered(context) if is_standalone(master) else other
     return (
         f"[spark] spark.master {master!r} started no executor in {patience:.0f} s. "
-        f"An executor asks for {asked}. {free} Ask for less, add workers, or wait until other applications end; "
-        "then start the job again"
+        f"An executor asks for {asked}. {why}; then start the job again"
     )
 
 

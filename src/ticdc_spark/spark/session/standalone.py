@@ -14,6 +14,8 @@ _PATIENCE = 5.0
 """Seconds until a connection is accepted, and until the page answers."""
 _SCHEME = "spark://"
 _SHOWN = 5
+ASK = "Ask for less, add workers, or wait until other applications end"
+"""What to do where nothing is free."""
 
 
 class Worker(msgspec.Struct, frozen=True):
@@ -70,22 +72,29 @@ def check_master(master: str) -> None:
 
 
 def offered(context: SparkContext) -> str:
-    """What the workers have left, and which other applications have the rest."""
+    """What the workers have left, and which other applications have the rest; or that executors do not connect."""
     for place in _places(context.master or ""):
         try:
             page = _page(context, place)
         except (Py4JError, OSError, HTTPException, msgspec.DecodeError):
             continue  # it is down, or its page is switched off or asks for a login
         if page.status == "ALIVE":  # and no standby, which knows nothing
-            return describe(page, context.applicationId)
-    return "The master's page, which shows what its workers have left, does not answer."
+            return describe(page, context.applicationId, context.getConf().get("spark.driver.host") or "")
+    return f"The master's page, which shows what its workers have left, does not answer. {ASK}"
 
 
-def describe(page: Page, own: str) -> str:
-    """What is free, as an error says it. ``own``: the application that asks."""
+def describe(page: Page, own: str, driver: str) -> str:
+    """What is free, as an error says it. ``own``: the application that asks; ``driver``: the host of its driver."""
+    given = sum(one.cores for one in page.activeapps if one.id == own)
+    if given:
+        return (
+            f"The master gave it {given} cores, but no executor connects to the driver at {driver!r}. See the "
+            "executor's log, in the work folder of its worker. If the workers cannot reach that host, set [spark] "
+            "spark.driver.host to one that they can"
+        )
     workers = [worker for worker in page.workers if worker.state == "ALIVE"]
     if not workers:
-        return "The master has no worker."
+        return f"The master has no worker. {ASK}"
     each = [
         f"{one.host}:{one.port} {one.coresfree} of {one.cores} cores and {one.memoryfree} of {one.memory} MiB"
         for one in workers[:_SHOWN]
@@ -93,9 +102,9 @@ def describe(page: Page, own: str) -> str:
     more = f" and {len(workers) - _SHOWN} more workers" if len(workers) > _SHOWN else ""
     text = f"Free on the workers: {'; '.join(each)}{more}."
     others = [f"{one.name!r} ({one.cores})" for one in page.activeapps if one.cores and one.id != own]
-    if not others:
-        return text
-    return f"{text} Applications that have cores: {', '.join(others[:_SHOWN])}."
+    if others:
+        text += f" Applications that have cores: {', '.join(others[:_SHOWN])}."
+    return f"{text} {ASK}"
 
 
 def _places(master: str) -> list[str]:

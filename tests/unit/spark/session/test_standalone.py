@@ -7,12 +7,12 @@ import pytest
 
 from tests.support.local_server import free_port
 from ticdc_spark.errors import EnvironmentFault
-from ticdc_spark.spark.session.standalone import Page, check_master, describe
+from ticdc_spark.spark.session.standalone import ASK, Page, check_master, describe
 
 WORKER = {"host": "w", "port": 7, "state": "ALIVE", "cores": 4, "coresfree": 1, "memory": 2048, "memoryfree": 512}
 OTHER = {"id": "app-1", "name": "etl", "cores": 3}
 WAITS = {"id": "app-2", "name": "waits", "cores": 0}
-OWN = {"id": "app-3", "name": "ticdc-spark shop", "cores": 1}
+OWN = {"id": "app-3", "name": "ticdc-spark shop", "cores": 0}
 
 
 def page(workers: list[dict[str, object]], apps: list[dict[str, object]]) -> Page:
@@ -35,16 +35,22 @@ def test_one_master_of_several_is_enough() -> None:
 
 
 def test_what_is_in_use_is_not_shown_as_free_and_its_owner_is_named() -> None:
-    text = describe(page([WORKER, {**WORKER, "state": "DEAD", "port": 8}], [OTHER, WAITS, OWN]), "app-3")
+    text = describe(page([WORKER, {**WORKER, "state": "DEAD", "port": 8}], [OTHER, WAITS, OWN]), "app-3", "driver")
     assert text == (
-        "Free on the workers: w:7 1 of 4 cores and 512 of 2048 MiB. Applications that have cores: 'etl' (3)."
+        f"Free on the workers: w:7 1 of 4 cores and 512 of 2048 MiB. Applications that have cores: 'etl' (3). {ASK}"
     )
 
 
+def test_executors_that_do_not_connect_are_not_taken_for_a_lack_of_cores() -> None:
+    text = describe(page([WORKER], [OTHER, {**OWN, "cores": 2}]), "app-3", "driver")
+    assert "gave it 2 cores" in text and "'driver'" in text and "spark.driver.host" in text
+    assert ASK not in text
+
+
 def test_a_master_whose_workers_are_all_lost_has_none() -> None:
-    assert describe(page([{**WORKER, "state": "DEAD"}], []), "app-3") == "The master has no worker."
+    assert describe(page([{**WORKER, "state": "DEAD"}], []), "app-3", "driver") == f"The master has no worker. {ASK}"
 
 
 def test_of_many_workers_the_first_are_shown() -> None:
-    text = describe(page([{**WORKER, "port": port} for port in range(7)], []), "app-3")
-    assert text.count("of 4 cores") == 5 and text.endswith(" and 2 more workers.")
+    text = describe(page([{**WORKER, "port": port} for port in range(7)], []), "app-3", "driver")
+    assert text.count("of 4 cores") == 5 and " and 2 more workers. " in text
