@@ -107,6 +107,18 @@ def test_the_first_job_of_the_readme_is_a_job(tmp_path: Path) -> None:
         assert (DOCS.parent / target).exists(), target
 
 
+def test_the_jobs_of_the_cluster_page_are_jobs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ticdc_spark.config.load import load_job
+
+    monkeypatch.setenv("LAKE_ACCESS_KEY", "shop-access")
+    monkeypatch.setenv("LAKE_SECRET_KEY", "shop-secret-31415926")
+    examples = re.findall(r"```toml\n(.*?)```", (DOCS / "deploy.md").read_text(encoding="utf-8"), re.DOTALL)
+    for example in examples:
+        (tmp_path / "shop.toml").write_text(example)
+        assert load_job(tmp_path / "shop.toml").sink.warehouse == "s3://lake/house"
+    assert "spark.master" not in examples[0] and "spark.master" in examples[-1]
+
+
 def test_links_between_the_pages_lead_somewhere() -> None:
     for page in DOCS.glob("*.md"):
         for target, anchor in re.findall(r"\]\(([\w.-]*\.md)?(?:#([\w-]+))?\)", page.read_text(encoding="utf-8")):

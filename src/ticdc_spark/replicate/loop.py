@@ -11,6 +11,7 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.errors import EnvironmentFault, os_reason
 from ticdc_spark.model import Offsets
 from ticdc_spark.replicate.report import NOT_ALL_APPLIED, BatchReport, Summary
+from ticdc_spark.replicate.run.executors import ExecutorProbe
 from ticdc_spark.replicate.run.heartbeat import Heartbeat
 from ticdc_spark.replicate.run.open import open_steps
 from ticdc_spark.replicate.run.outage import silent
@@ -44,7 +45,7 @@ def run(
     """
     stop = stop or threading.Event()
     states = open_state(job.sink, job.name, job.spark)
-    heartbeat = Heartbeat(states, lambda: silent(job.source))
+    heartbeat = Heartbeat(states, lambda: silent(job.source), ExecutorProbe())
     with closing(states), heartbeat, os_faults():
         with acquire(states, job.name, this_process(job.owner), stop=stop) as store:
             heartbeat.start(store.held.owner.token, store.check)

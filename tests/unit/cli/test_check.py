@@ -73,6 +73,12 @@ def test_a_job_that_can_run_has_a_line_for_each_thing(tmp_path: Path, broker: st
     assert not (tmp_path / "lake").exists(), "it changes nothing"
 
 
+def test_the_packages_of_the_job_file_are_listed_beside_our_own(tmp_path: Path, broker: str) -> None:
+    file = job_file(tmp_path, of_kafka(broker))
+    file.write_text(f'{file.read_text()}[spark]\n"spark.jars.packages" = "org.example:mine:1,org.example:other:2"\n')
+    assert check(file)[1]["packages"].endswith(", org.example:mine:1, org.example:other:2")
+
+
 @pytest.mark.parametrize(
     ("topic", "text"),
     [

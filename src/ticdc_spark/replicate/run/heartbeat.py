@@ -19,8 +19,9 @@ log = logging.getLogger(__name__)
 HEARTBEAT = 10.0
 """Seconds between heartbeats."""
 SUSPICIOUS = 10.0
-"""Seconds in one phase that reads the source, after which the source itself is probed."""
+"""Seconds in one phase, after which what it may wait for is probed: the source, where it is read, and Spark."""
 _READS = ("source", "scan")
+_NO_TASKS = ("starting", "waiting")
 _END_PAUSES = (1.0, 2.0, 4.0, 0.0)
 """Seconds between tries to write down how a run ended, where an object store does not answer."""
 
@@ -35,16 +36,18 @@ class Heartbeat:
         self,
         store: StateStore,
         silent: Callable[[], str] = lambda: "",
+        starved: Callable[[], str] = lambda: "",
         *,
         every: float = HEARTBEAT,
         suspicious: float = SUSPICIOUS,
     ) -> None:
-        """``silent``: probes the source, and returns one sentence if it does not answer; called once a phase that reads
-        it has taken ``suspicious`` seconds."""
+        """``silent`` probes the source, and returns one sentence if it does not answer; ``starved`` the same for tasks
+        that no executor runs. Each is called once a phase that may wait for it has taken ``suspicious`` seconds."""
         self.store = store
         now = time.time()
         self.status = Status(state="pending", at=now, started_at=now, pid=os.getpid(), phase="starting")
-        self._silent, self._every, self._suspicious = silent, every, suspicious
+        self._silent, self._starved = silent, starved
+        self._every, self._suspicious = every, suspicious
         self._since = time.monotonic()
         self._written = ""  # the phase that is stored
         self._stop = threading.Event()
@@ -66,8 +69,9 @@ class Heartbeat:
             if self._alive or self._is_over():
                 self.end("failed", error=text, error_code=type(error).__name__, error_at=time.time(), exit_code=code)
         except EnvironmentFault as fault:
-            # What ended the run must not be hidden by this.
-            log.warning("the end of the run is not written down: %s", fault)
+            # What ended the run must not be hidden by this, nor said twice.
+            if str(fault) != text:
+                log.warning("the end of the run is not written down: %s", fault)
 
     def start(self, token: str = "", fence: Callable[[], None] = lambda: None) -> None:
         """Begin to write: this process owns the job now. ``token``: of the owner; ``fence``: raises DecisionNeeded once
@@ -142,17 +146,17 @@ class Heartbeat:
             self._suspect()
 
     def _suspect(self) -> None:
-        """Where the source has been read for long, probe it: its clients retry silently."""
+        """Where a phase takes long, probe what it waits for: clients of a source, and Spark, retry silently."""
         with self._lock:
             phase, since = self.status.phase, self._since
-        if phase not in _READS or time.monotonic() - since < self._suspicious:
+        if phase in _NO_TASKS or time.monotonic() - since < self._suspicious:
             return
-        silent = self._silent()
+        silent = (self._silent() if phase in _READS else "") or self._starved()
         with self._lock:
             if self._since != since or not (silent or self.status.error):
                 return
             if silent and self.status.error != silent:
-                log.warning("%s; retrying", silent)
+                log.warning("%s", silent)
             state = "warning" if silent else "normal"
             self.status = msgspec.convert(
                 msgspec.structs.asdict(self.status) | {"state": state, "error": silent or None, "at": 0.0}, Status

@@ -199,7 +199,8 @@ def _registry(job: Job) -> str:
 def _packages(job: Job) -> str:
     check_java()
     jars = coordinates(*sink_kind(job).parts(job.sink), *source_parts(job.source))
-    return f"Java is there; jars: {', '.join(jars)}"
+    own = filter(None, job.spark.get("spark.jars.packages", "").split(","))
+    return f"Java is there; jars: {', '.join((*jars, *own))}"
 
 
 def _spark(job: Job, opened: list[SparkSession]) -> str:

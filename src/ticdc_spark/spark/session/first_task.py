@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from ticdc_spark.background import in_background
 from ticdc_spark.errors import EnvironmentFault
 from ticdc_spark.spark.session.shipping import bare_python
+from ticdc_spark.spark.session.standalone import ASK, is_standalone, offered
 
 _PATIENCE = 60.0
 """Seconds until a task must run. Spark itself waits without end for executors."""
@@ -99,41 +100,13 @@ def _no_executor(context: SparkContext, patience: float) -> str:
     asked = f"{memory} of memory (spark.executor.memory)"
     if cores is not None:
         asked += f" and {cores} cores (spark.executor.cores)"
-    offered = _offered(context)
+    master = context.master or ""
+    other = f"Its resource manager says in its own log or queue why it gives none. {ASK}"
+    why = offered(context) if is_standalone(master) else other
     return (
-        f"[spark] spark.master {context.master!r} started no executor in {patience:.0f} s. "
-        f"An executor asks for {asked}. {offered} Ask for less, add workers, or wait until other applications end; "
-        "then start the job again"
+        f"[spark] spark.master {master!r} started no executor in {patience:.0f} s. "
+        f"An executor asks for {asked}. {why}; then start the job again"
     )
-
-
-def _offered(context: SparkContext) -> str:
-    """What the workers of a standalone master have, by a question that Spark's own clients ask it."""
-    master_url = context.master or ""
-    if not master_url.startswith("spark://"):
-        return "Its resource manager says in its own log or queue why it gives none."
-    jvm: Any = context._jvm
-    try:
-        address = jvm.org.apache.spark.rpc.RpcAddress.fromSparkURL(master_url.partition(",")[0])
-        master = jvm.org.apache.spark.SparkEnv.get().rpcEnv().setupEndpointRef(address, "Master")
-        question = getattr(getattr(jvm, "org.apache.spark.deploy.DeployMessages$RequestMasterState$"), "MODULE$")
-        anything = getattr(getattr(jvm, "scala.reflect.ClassTag$"), "MODULE$").Any()
-        workers = [worker for worker in master.askSync(question, anything).workers() if _is_alive(worker)]
-    except Py4JError:  # a standby master, or one of another version
-        return "Look at the master's page for what its workers offer."
-    if not workers:
-        return "The master has no worker."
-    each = (
-        f"{worker.host()}:{worker.port()} {worker.coresFree()} of {worker.cores()} cores and {worker.memoryFree()} of "
-        f"{worker.memory()} MiB"
-        for worker in workers[:5]
-    )
-    more = f" and {len(workers) - 5} more workers" if len(workers) > 5 else ""
-    return f"Free on the workers: {'; '.join(each)}{more}."
-
-
-def _is_alive(worker: Any) -> bool:
-    return str(worker.state().toString()) == "ALIVE"
 
 
 def _cannot_run(context: SparkContext, error: str) -> str:

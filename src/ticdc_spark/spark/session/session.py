@@ -24,6 +24,7 @@ from ticdc_spark.errors import EnvironmentFault, UsageError
 from ticdc_spark.spark.session.first_task import try_task
 from ticdc_spark.spark.session.jars import resolve_jars
 from ticdc_spark.spark.session.shipping import bare_python, is_shipped, shipped
+from ticdc_spark.spark.session.standalone import check_master, is_standalone
 
 Part: TypeAlias = Literal["iceberg", "delta", "kafka", "sqlite"]
 
@@ -97,8 +98,10 @@ def open_session(app_name: str, options: Mapping[str, str], packages: Sequence[s
         except pyspark.errors.PySparkException as error:
             raise EnvironmentFault(f"Spark did not start: {error}") from error
         except Py4JError as error:
-            # Of a master that does not answer, which Spark has logged; the text goes on with stacks of the JVM.
+            # The text goes on with stacks of the JVM.
             why = next(filter(None, str(error).splitlines()[1:]), str(error)).strip(" :")
+            if is_standalone(settings["spark.master"]) and "stopped SparkContext" in why:
+                why = f"what listens there does not answer as a master of Spark {pyspark.__version__} does"
             raise EnvironmentFault(
                 f"Spark did not start with [spark] spark.master {settings['spark.master']!r}: {why}"
             ) from error
@@ -112,6 +115,8 @@ def _settings_of_jvm(
 ) -> dict[str, str]:
     """What a JVM that is started now needs besides. Raises: UsageError, EnvironmentFault"""
     check_java()
+    if is_standalone(settings["spark.master"]):
+        check_master(settings["spark.master"])
     found = _jar_settings(settings, packages, settings["spark.master"].startswith("local"))
     if ships:
         found |= shipped(settings)

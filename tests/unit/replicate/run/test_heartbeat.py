@@ -89,6 +89,25 @@ def test_a_long_step_that_does_not_read_the_source_is_not_suspected(state: Memor
         assert (status(state).state, scans) == ("normal", [])
 
 
+def test_tasks_that_no_executor_runs_are_a_warning_in_any_phase_of_a_batch(state: MemoryState) -> None:
+    starved = ["no executor"]
+    with Heartbeat(state, starved=lambda: starved[0], every=0.02, suspicious=0.01) as heart:
+        heart.start()
+        for phase in ("scan", "apply", "snapshot"):
+            heart.beat(phase, 7)
+            assert wait_for(state, "warning").error == "no executor"
+        starved[0] = ""
+        assert wait_for(state, "normal").error is None
+
+
+def test_a_job_that_waits_for_messages_needs_no_executor(state: MemoryState) -> None:
+    with Heartbeat(state, starved=lambda: "no executor", every=0.02, suspicious=0.01) as heart:
+        heart.start()
+        heart.beat("waiting", 7)
+        time.sleep(0.2)
+        assert status(state).state == "normal"
+
+
 def test_an_end_without_an_error_forgets_the_outage_before_it(state: MemoryState) -> None:
     with Heartbeat(state, lambda: "away", every=0.02, suspicious=0.01) as heart:
         heart.start()
@@ -108,6 +127,18 @@ def test_what_ended_a_run_is_not_hidden_by_a_status_that_cannot_be_written(
     with caplog.at_level(logging.WARNING), pytest.raises(LeaseHeld), Heartbeat(state):
         raise LeaseHeld("held by ann")
     assert "the state does not answer" in caplog.text
+
+
+def test_a_catalog_that_does_not_answer_is_reported_once_by_whoever_needs_it(
+    state: MemoryState, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails() -> bytes:
+        raise SinkFault("the catalog does not answer")
+
+    monkeypatch.setattr(state, "heartbeat", fails)
+    with caplog.at_level(logging.WARNING), pytest.raises(SinkFault), Heartbeat(state):
+        fails()
+    assert caplog.text == ""
 
 
 def test_the_heart_of_an_owner_that_was_overtaken_beats_no_more(
