@@ -4,20 +4,28 @@ from pathlib import Path
 
 import click
 
+from ticdc_spark.cli.output.text import noun
+from ticdc_spark.config.job import Job
 from ticdc_spark.config.load import load_job
 from ticdc_spark.config.secrets import redact
+from ticdc_spark.errors import DecisionNeeded
 
 
 @click.command("check")
 @click.argument("job_file", metavar="JOB.toml", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--quick", is_flag=True, help="Do not start Spark: the master and the catalog are not asked.")
-def command(job_file: Path, quick: bool) -> None:
+@click.option("--deep", is_flag=True, help="Read all messages that the job has not read, for what would stop it.")
+def command(job_file: Path, quick: bool, deep: bool) -> None:
     """Check a job file and everything that it names.
 
     Looks at folders, the state and its owner, brokers, topics, protocol, registry, keys of tables, Java, Spark's master
     and the catalog. Changes nothing. Prints a line for each, and exits with 0, or with the code of the first that
     failed: 1 something is broken, 2 the job file is wrong, 4 you must decide: another process has the job, or a table
     has no key.
+
+    With --deep it lists each stop ahead: DDL that needs a decision, tables without a key, rows without a schema, and
+    messages that cannot be read; each with the line of the job file that decides it. It reads about 20,000 messages a
+    second, without Spark, and exits with 4 if there is a stop.
     """
     job = load_job(job_file)
     click.echo(f"ok      job file   {job.file}")
@@ -30,4 +38,19 @@ def command(job_file: Path, quick: bool) -> None:
         click.echo(redact(f"{state}  {one.what:<9}  {one.found}"))
         if one.error is not None:
             code = code or one.error.exit_code
+    if deep and not code:
+        code = _look_ahead(job)
     click.get_current_context().exit(code)
+
+
+def _look_ahead(job: Job) -> int:
+    """Print what would stop a job; returns the exit code."""
+    from ticdc_spark.operate.ahead import look_ahead
+    from ticdc_spark.replicate.state.store import progress_of
+
+    ahead = look_ahead(job, progress_of(job))
+    read = f"{noun(ahead.messages, 'message')} read, {noun(ahead.rows, 'row')} of {noun(ahead.tables, 'table')}"
+    click.echo(f"{'STOPS ' if ahead.stops else 'ok    '}  ahead      {read}; {noun(len(ahead.stops), 'stop')} ahead")
+    for stop in ahead.stops:
+        click.echo(redact(f"  - {stop.what}\n    decide: {stop.line}"))
+    return DecisionNeeded.exit_code if ahead.stops else 0

@@ -241,3 +241,23 @@ def test_a_lake_on_s3_needs_the_client_that_iceberg_does_not_bring(tmp_path: Pat
         spark = '[spark]\n"spark.jars.packages" = "org.apache.iceberg:iceberg-aws-bundle:1.11.0"\n'
         file.write_text(file.read_text() + spark)
     assert ("which [spark] does not name" in check(file)[1]["warehouse"]) is not named
+
+
+def test_a_deep_check_reads_what_the_job_has_not_read(tmp_path: Path, broker: str) -> None:
+    file = job_file(tmp_path, of_kafka(broker))
+    code, found = check(file, "--quick", "--deep")
+    assert (code, found["ahead"].split(",")[0]) == (0, f"ok {len(SENT)} messages read"), found
+    producer = kafka.Producer({"bootstrap.servers": broker})
+    producer.produce("shop", value=b"no message")
+    assert producer.flush(20) == 0
+    done = CliRunner().invoke(main, ["check", "--quick", "--deep", str(file)])
+    assert done.exit_code == 4
+    assert "STOPS   ahead" in done.output and "1 stop ahead" in done.output
+    assert "decide: [job] skip-messages = [" in done.output
+
+
+def test_a_deep_check_of_a_recorded_topic_names_its_stops(tmp_path: Path) -> None:
+    write_topic(iter(SENT), tmp_path / "topic", "jsonl")
+    file = job_file(tmp_path, 'kind = "files"\npath = "topic"\nprotocol = "simple"')
+    code, found = check(file, "--quick", "--deep")
+    assert (code, found["ahead"].split(",")[0]) == (0, f"ok {len(SENT)} messages read"), found

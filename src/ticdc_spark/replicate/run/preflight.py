@@ -124,11 +124,11 @@ def _source(job: Job, found: list[Message]) -> str:
     if gone:
         raise SourceFault(gone)
     try:
-        options = _security(source)
+        options = security(source)
     except UsageError as error:
         return f"a broker of {source.bootstrap_servers} accepts connections; topics are checked by Spark ({error})"
     with TopicReader(source.bootstrap_servers, options) as kafka:
-        topics = source.topics or tuple(_matching(kafka.topics(), source.topic_pattern or ""))
+        topics = source.topics or tuple(matching(kafka.topics(), source.topic_pattern or ""))
         partitions = kafka.partitions(topics)
         if compacted := kafka.compacted(topics):
             raise SourceChanged(
@@ -146,13 +146,14 @@ def _source(job: Job, found: list[Message]) -> str:
     return f"Kafka at {source.bootstrap_servers}: {named}; {len(partitions)} partitions, about {messages:,} messages"
 
 
-def _security(source: KafkaSource) -> dict[str, str]:
+def security(source: KafkaSource) -> dict[str, str]:
     """How to reach the cluster without Spark. Raises: UsageError where only Spark can."""
     options = {key.removeprefix("kafka."): value for key, value in source.options.items()}
     return librdkafka_options({key: value for key, value in options.items() if key.startswith(SECURITY)})
 
 
-def _matching(topics: list[str], pattern: str) -> list[str]:
+def matching(topics: list[str], pattern: str) -> list[str]:
+    """The topics that a pattern takes, as far as Python reads it."""
     try:
         return [topic for topic in topics if not topic.startswith("__") and re.fullmatch(pattern, topic)]
     except re.error:

@@ -1,0 +1,167 @@
+"""What will stop a job in messages that it has not read: found by reading them, without Spark and without writing."""
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+import msgspec
+
+from ticdc_spark.config.job import Job, KafkaSource, native_of
+from ticdc_spark.config.table_filter import table_filter
+from ticdc_spark.config.values import MessagePlace, skip_ddl_line, skip_messages_line
+from ticdc_spark.errors import UsageError
+from ticdc_spark.model import Bootstrap, Message, Offsets, Rejected, RowChange, SchemaChange, Table, TableName
+from ticdc_spark.mysql import handle_key
+from ticdc_spark.protocols.base import ReadOptions
+from ticdc_spark.replicate.apply.ddl import is_skipped
+from ticdc_spark.replicate.plan.evolve import Refused, action
+from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.plan.offsets import known_offsets
+from ticdc_spark.replicate.plan.timeline import identity
+from ticdc_spark.replicate.run.preflight import matching, security
+from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.streams.decoders import decoder_of
+from ticdc_spark.streams.detect import detected
+from ticdc_spark.streams.reader import EventReader, Found
+from ticdc_spark.topics.kafka_reader import TopicReader
+from ticdc_spark.topics.messages import recorded_messages
+
+MOST_NAMED = 20
+"""Messages that one line of the job file names."""
+
+
+class Stop(msgspec.Struct, frozen=True, kw_only=True):
+    """Something at which the job will stop, or leave rows out."""
+
+    what: str
+    """One sentence: what it is, and where."""
+    line: str
+    """What decides it, as the job file has it."""
+
+
+class Ahead(msgspec.Struct, frozen=True, kw_only=True):
+    """What was read."""
+
+    messages: int
+    rows: int
+    tables: int
+    """Tables of which something came and that the job replicates."""
+    stops: tuple[Stop, ...]
+
+
+def look_ahead(job: Job, progress: Progress | None) -> Ahead:
+    """Read every message that the job has not read, up to the end of the topics now.
+
+    Raises: UsageError where the protocol cannot be detected, or only Spark can reach the cluster; SourceFault
+    """
+    with _unread(job, progress) as messages:
+        protocol = job.source.protocol or ("" if progress is None else progress.protocol)
+        if not protocol:
+            protocol, messages = detected(messages, 1, f"{job.file}: [source] protocol")
+        registry = job.source.schema_registry, native_of(job.source), job.source.schema_registry_options
+        with decoder_of(protocol, *registry) as (decoder, schemas):
+            options = ReadOptions(source_timezone=job.source_timezone, ambiguous_timestamp=job.ambiguous_timestamp)
+            reader = EventReader(decoder, options, schemas=schemas)
+            if progress is not None:
+                known = {(one.schema, one.name): one.table for one in progress.tables if one.table is not None}
+                reader.go_on_from([*(one.table for one in progress.schemas), *known.values()])
+            return Look(job, reader).at(messages)
+
+
+class Look:
+    """One look at unread messages."""
+
+    def __init__(self, job: Job, reader: EventReader) -> None:
+        self._job, self._reader = job, reader
+        self._is_included = table_filter(job.tables)
+        self._stops: dict[object, Stop] = {}
+        self._unreadable: dict[MessagePlace, str] = {}
+        self._tables: set[TableName] = set()
+        self._rows = 0
+
+    def at(self, messages: Iterable[Message]) -> Ahead:
+        """What is in messages."""
+        count = 0
+        for message in messages:
+            count += 1
+            for found in self._reader.read(message):
+                self._add(found)
+        for schema, name in sorted(self._reader.waiting):
+            if self._is_included(schema, name):
+                what = f"rows of `{schema}`.`{name}` have no schema: no DDL or BOOTSTRAP brings it"
+                line = f'[schema] file with its CREATE TABLE, or [schema] skip-to-known = ["{schema}.{name}"]'
+                self._stops["schema", schema, name] = Stop(what=what, line=line)
+        return Ahead(
+            messages=count, rows=self._rows, tables=len(self._tables), stops=(*self._stops.values(), *self._bad())
+        )
+
+    def _add(self, found: Found) -> None:
+        match found.event:
+            case RowChange(table=table):
+                self._note(table)
+                self._rows += 1
+            case Bootstrap(table):
+                self._note(table)
+            case SchemaChange() as change:
+                self._ddl(found, change)
+            case Rejected(reason):
+                row, message = found.envelope, found.message
+                if row is None or self._is_included(row.schema, row.table):
+                    place = MessagePlace(message.topic, message.partition, message.offset)
+                    self._unreadable.setdefault(place, reason)
+
+    def _note(self, table: Table) -> None:
+        name = (table.schema, table.name)
+        if name in self._tables or not self._is_included(*name):
+            return
+        self._tables.add(name)
+        if not handle_key(table) and self._job.no_key == "stop":
+            what = f"`{name[0]}`.`{name[1]}` has no key"
+            self._stops["key", name] = Stop(what=what, line='[job] no-key = "skip", or exclude it with [job] tables')
+
+    def _ddl(self, found: Found, change: SchemaChange) -> None:
+        if change.table is None and self._reader.follows_ddl:
+            before, after = self._reader.tables_of(change)
+            change = msgspec.structs.replace(change, table=after, pre_table=before)
+        if change.table is not None:
+            self._note(change.table)
+        names = tables_of(change)
+        why = action(change)
+        if not isinstance(why, Refused) or is_skipped(self._job, change):
+            return
+        if names and not any(self._is_included(*name) for name in names):
+            return
+        message = found.message
+        where = f"topic {message.topic}, partition {message.partition}, offset {message.offset}"
+        what = f"a DDL at commitTs {change.commit_ts} ({where}) cannot be replayed: {why.why}: {change.query}"
+        line = f"[job] {skip_ddl_line(change.commit_ts, change.query)}"
+        if why.rows_only:
+            line += ', or partition-ddl = "mark"'
+        self._stops.setdefault(identity(change), Stop(what=what, line=line))
+
+    def _bad(self) -> Iterator[Stop]:
+        left_out = set(self._job.skip_messages)
+        bad = {place: why for place, why in self._unreadable.items() if place not in left_out}
+        if not bad or self._job.on_reject != "stop":
+            return
+        first, why = next(iter(bad.items()))
+        every = [*self._job.skip_messages, *list(bad)[:MOST_NAMED]]
+        more = f", and {len(bad) - 1} more" if len(bad) > 1 else ""
+        what = f"a message cannot be read: {why} ({first.topic}/{first.partition}/{first.offset}{more})"
+        yield Stop(what=what, line=f"[job] {skip_messages_line(every)}, or on-reject")
+
+
+@contextmanager
+def _unread(job: Job, progress: Progress | None) -> Iterator[Iterator[Message]]:
+    offsets: Offsets = {} if progress is None else known_offsets(progress)
+    source = job.source
+    if not isinstance(source, KafkaSource):
+        yield recorded_messages(source.path, start=offsets)
+        return
+    with TopicReader(source.bootstrap_servers, security(source)) as kafka:
+        topics = source.topics or tuple(matching(kafka.topics(), source.topic_pattern or ""))
+        if not topics:
+            raise UsageError(f"Kafka at {source.bootstrap_servers}: no topic matches {source.topic_pattern!r}")
+        partitions = kafka.partitions(topics)
+        begin = kafka.places(partitions, "beginning")
+        start = {place: max(begin[place], offsets.get(place, 0)) for place in partitions}
+        yield kafka.read(start, kafka.places(partitions, "end"), [], patient=False)

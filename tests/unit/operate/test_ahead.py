@@ -1,0 +1,84 @@
+"""What will stop a job, found in its unread messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from tests.simulator.setup import job_of, scratch_folder
+from tests.support.shop import Shop
+from ticdc_spark.model import Message
+from ticdc_spark.operate.ahead import Ahead, Look
+from ticdc_spark.protocols import decoder
+from ticdc_spark.streams.reader import EventReader
+
+_FOLDER = scratch_folder("ahead")
+PROTOCOLS = pytest.mark.parametrize("protocol", ["simple", "open", "debezium"])
+
+
+def messages_of(shop: Shop) -> list[Message]:
+    ends = shop.broker.end_offsets()
+    return [one for place in sorted(ends) for one in shop.broker.read(place, 0, ends[place])]
+
+
+def ahead(shop: Shop, messages: list[Message] | None = None, **job: Any) -> Ahead:
+    made = msgspec.structs.replace(job_of(shop.setup, _FOLDER), **job)
+    return Look(made, EventReader(decoder(shop.wire.name))).at(messages or messages_of(shop))
+
+
+@PROTOCOLS
+def test_a_topic_without_stops_is_read_to_its_end(protocol: str) -> None:
+    shop = Shop(protocol)
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    shop.insert("t", id="1", v="1")
+    shop.sql("ALTER TABLE t ADD COLUMN w INT")
+    shop.update("t", id="1", v="2", w="3")
+    shop.watermark()
+    found = ahead(shop)
+    assert (found.messages, found.rows, found.tables, found.stops) == (len(messages_of(shop)), 2, 1, ())
+
+
+@pytest.mark.parametrize("protocol", ["open", "debezium"])
+def test_a_ddl_that_cannot_be_replayed_is_named_once_with_the_line_that_skips_it(protocol: str) -> None:
+    shop = Shop(protocol)
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    ddl = shop.change("ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE other")
+    for _ in range(2):
+        shop.send_ddl(ddl)
+    (stop,) = ahead(shop).stops
+    assert "EXCHANGE PARTITION p0" in stop.what and "topic cdc, partition 0, offset 1" in stop.what
+    assert f'[job] skip-ddl = ["{ddl.commit_ts}:ALTER TABLE t EXCHANGE' in stop.line
+    assert 'partition-ddl = "mark"' in stop.line
+    assert ahead(shop, partition_ddl="mark").stops == ()
+
+
+@PROTOCOLS
+def test_a_table_without_a_key_is_a_stop_unless_its_rows_are_skipped(protocol: str) -> None:
+    shop = Shop(protocol)
+    shop.sql("CREATE TABLE t (id INT)")
+    (stop,) = ahead(shop).stops
+    assert stop.what == "`shop`.`t` has no key"
+    assert ahead(shop, no_key="skip").stops == ()
+    assert ahead(shop, tables=("*.*", "!shop.t")).stops == ()
+
+
+def test_rows_without_a_schema_are_a_stop() -> None:
+    shop = Shop("simple")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.insert("t", id="1")
+    (stop,) = ahead(shop, messages_of(shop)[1:]).stops
+    assert "rows of `shop`.`t` have no schema" in stop.what
+    assert 'skip-to-known = ["shop.t"]' in stop.line
+
+
+def test_messages_that_cannot_be_read_are_one_stop_that_names_all_of_them() -> None:
+    shop = Shop("open")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    for _ in range(2):
+        shop.broker.append(("cdc", 0), b"\xff", b"no message", 0)
+    (stop,) = ahead(shop).stops
+    assert "cdc/0/1, and 1 more" in stop.what
+    assert '[job] skip-messages = ["cdc/0/1", "cdc/0/2"]' in stop.line
+    assert ahead(shop, on_reject="continue").stops == ()
