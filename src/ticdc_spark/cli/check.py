@@ -24,7 +24,7 @@ def command(job_file: Path, quick: bool, deep: bool) -> None:
     has no key.
 
     With --deep it lists each stop ahead: DDL that needs a decision, tables without a key, rows without a schema, and
-    messages that cannot be read; each with the line of the job file that decides it. It reads about 20,000 messages a
+    messages that cannot be read; each with the line of the job file that decides it. It reads about 10,000 messages a
     second, without Spark, and exits with 4 if there is a stop.
     """
     job = load_job(job_file)
