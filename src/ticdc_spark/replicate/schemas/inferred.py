@@ -1,9 +1,10 @@
 """Schema changes without a DDL (Avro, Debezium's schema blocks): from one schema of a table to the next. Pure.
 
 A registry's schema has the columns that there are now, not what was done. Columns that are new are added, and old rows
-take their defaults. Whatever else two schemas differ by may have been one of several DDLs: a column that is gone and
-one that is new may be a RENAME COLUMN, another type may come with rewritten rows for which there is no row message. So
-the operator has to decide: ``stop``, or ``keep`` what the lake has. TRUNCATE, DROP and RENAME TABLE leave no trace
+take their defaults. A type that holds every value of the old one is followed: a wider integer, a DECIMAL with more digits
+before the point, DOUBLE for FLOAT. Whatever else two schemas differ by may have been one of several DDLs: a column that
+is gone and one that is new may be a RENAME COLUMN, another type may come with rewritten rows for which there is no row
+message. So the operator has to decide: ``stop``, or ``keep`` what the lake has. TRUNCATE, DROP and RENAME TABLE leave no trace
 in any schema.
 
 The caller follows a schema that it sees for the first time, unless its id is below that of the table's newest: that
@@ -20,13 +21,13 @@ import msgspec
 
 from ticdc_spark.errors import UnsupportedDdl
 from ticdc_spark.model import Column, ColumnType, Table
-from ticdc_spark.mysql import format_type, handle_key
+from ticdc_spark.mysql import INTEGER_BITS, format_type, handle_key
 
 Policy: TypeAlias = Literal["stop", "keep"]
 
 
 class Additions(msgspec.Struct, frozen=True):
-    """New columns, or nothing that rows show: order, nullability, defaults, new ENUM members at the end."""
+    """New columns, wider types, or nothing that rows show: order, nullability, defaults, new ENUM members at the end."""
 
     columns: tuple[Column, ...]
 
@@ -81,11 +82,21 @@ def _newest(old: Column, new: Column) -> Column:
 
 
 def _continues(old: ColumnType, new: ColumnType) -> bool:
-    """Whether values of the old type are values of the new one as they stand."""
+    """Whether values of the old type are values of the new one, unchanged."""
     if old.elements == new.elements:
-        return old == new
+        return old == new or _widens(old, new)
     return (
         bool(old.elements)
         and new.elements[: len(old.elements)] == old.elements
         and msgspec.structs.replace(old, elements=new.elements) == new
     )
+
+
+def _widens(old: ColumnType, new: ColumnType) -> bool:
+    if old.name == new.name == "decimal":
+        same_scale = (old.decimal or 0) == (new.decimal or 0) and old.unsigned == new.unsigned
+        return same_scale and (new.length or 10) >= (old.length or 10)
+    if old.name in INTEGER_BITS and new.name in INTEGER_BITS:
+        more = INTEGER_BITS[new.name] - INTEGER_BITS[old.name]
+        return more >= 0 if old.unsigned == new.unsigned else old.unsigned and more > 0
+    return (old.name, new.name) == ("float", "double") and old.unsigned == new.unsigned

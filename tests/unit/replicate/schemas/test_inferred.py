@@ -56,7 +56,7 @@ def test_additions(new: Table, added: list[str]) -> None:
     [
         (table("id int", "e enum('a','b')"), ["column `a` is gone"], ["id", "a", "e"]),
         (table("id int", "x longtext", "e enum('a','b')"), ["column `a` is gone"], ["id", "a", "e", "x"]),
-        (table("id bigint", "a longtext", "e enum('a','b')"), ["column `id` was int(11) and is bigint(20)"], None),
+        (table("id smallint", "a longtext", "e enum('a','b')"), ["column `id` was int(11) and is smallint(6)"], None),
         (
             table("id int", "a longblob", "e enum('a','b')"),
             ["column `a` was longtext and is longblob"],
@@ -85,6 +85,41 @@ def test_anything_else_is_for_the_operator_to_decide(new: Table, reasons: list[s
     assert [column.name for column in followed.columns] == (kept or ["id", "a", "e"])
     assert [column.type for column in followed.columns[:3]] == [column.type for column in OLD.columns]
     assert followed.indexes == OLD.indexes
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("int", "bigint"),
+        ("tinyint unsigned", "int unsigned"),
+        ("int unsigned", "bigint"),
+        ("decimal(10,2)", "decimal(12,2)"),
+        ("float", "double"),
+    ],
+)
+def test_a_type_that_holds_all_values_of_the_old_one_is_followed_without_asking(old: str, new: str) -> None:
+    narrow, wide = table("id int", f"v {old}"), table("id int", f"v {new}")
+    followed = follow(narrow, wide, "stop")
+    assert followed.columns[1].type == wide.columns[1].type
+    with pytest.raises(UnsupportedDdl, match="column `v` was"):
+        follow(wide, narrow, "stop")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("int", "int unsigned"),
+        ("int unsigned", "int"),
+        ("bigint unsigned", "bigint"),
+        ("decimal(10,2)", "decimal(12,4)"),
+        ("decimal(10,2)", "double"),
+        ("int", "decimal(20,0)"),
+        ("int", "double"),
+    ],
+)
+def test_a_type_that_may_change_values_is_for_the_operator_to_decide(old: str, new: str) -> None:
+    with pytest.raises(UnsupportedDdl, match="column `v` was"):
+        follow(table("id int", f"v {old}"), table("id int", f"v {new}"), "stop")
 
 
 def test_a_column_that_comes_back_is_the_one_that_was_kept() -> None:
