@@ -123,6 +123,21 @@ def test_new_columns_come_without_a_ddl_with_their_defaults(spark: SparkSession,
     assert found == [(1, 1, 7), (2, 2, 2), (3, 3, 7)]
 
 
+WIDER = [
+    ("a SMALLINT, d DECIMAL(6,2)", {"id": "1", "a": "32767", "d": "1234.50"}),
+    ("a BIGINT, d DECIMAL(20,2)", {"id": "2", "a": "9223372036854775807", "d": "123456789012345678.25"}),
+    ("a SMALLINT, d DECIMAL(6,2)", {"id": "3", "a": "-1", "d": "0.10"}),
+]
+
+
+@pytest.mark.parametrize("batch_rows", [1, 1000])
+def test_wider_types_come_without_a_ddl_and_without_asking(spark: SparkSession, folder: Path, batch_rows: int) -> None:
+    topic, line = avro_topic(folder, WIDER)
+    replicate(write_job(folder, topic, f"batch-rows = {batch_rows}", "avro", line))
+    found = sorted((row["id"], row["a"], str(row["d"])) for row in read_table(lake(spark, folder), "s", "t"))
+    assert found == [(1, 32767, "1234.50"), (2, 2**63 - 1, "123456789012345678.25"), (3, -1, "0.10")]
+
+
 def test_another_change_of_a_schema_stops_or_keeps(spark: SparkSession, folder: Path) -> None:
     topic, line = avro_topic(folder, GONE)
     with pytest.raises(DecisionNeeded, match="`a` is gone"):
