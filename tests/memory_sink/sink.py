@@ -248,12 +248,12 @@ class MemorySink(MemoryLoads):
         self._ids(self.lake.table(table), changes.columns)
         self._durable(f"apply the newest rows of {_plain(table)}", commit)
 
-    def delete_where(self, table: TableName, where: Sequence[Condition], stamp: Stamp) -> None:
-        tests = [_test_of(one, self._field(table, one.column.name).id) for one in where]
+    def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
+        either = [[_test_of(one, self._field(table, one.column.name).id) for one in tests] for tests in where]
 
         def commit() -> None:
             held = self.lake.table(table)
-            kept = tuple(row for row in held.rows if not all(test(row) for test in tests))
+            kept = tuple(row for row in held.rows if not any(all(test(row) for test in tests) for tests in either))
             self._put(held, kept, "delete", stamp)
 
         self._durable(f"delete rows of {_plain(table)}", commit)
@@ -324,12 +324,17 @@ def _test_of(condition: Condition, at: int) -> Callable[[LakeRow], bool]:
 
     least, below = typed(condition.at_least), typed(condition.below)
     listed = None if condition.any_of is None else [typed(value) for value in condition.any_of]
+    excluded = [typed(value) for value in condition.none_of]
 
     def meets(row: LakeRow) -> bool:
         value = row.get(at)
         if value is None:
             return condition.or_null
-        is_listed = listed is None or value in listed
+        compared = value.rstrip(" ") if condition.rtrim else value
+        is_listed = (listed is None or compared in listed) and compared not in excluded
+        if condition.remainder is not None:
+            divisor, remainder = condition.remainder
+            is_listed = is_listed and abs(value) % divisor == remainder
         return is_listed and (least is None or value >= least) and (below is None or value < below)
 
     return meets
