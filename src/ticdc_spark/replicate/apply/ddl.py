@@ -18,6 +18,7 @@ from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import OLD_VALUES, lose_hidden_values, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.commits import commits_of, with_columns_before
 from ticdc_spark.replicate.apply.first_rows import there_already
+from ticdc_spark.replicate.apply.partitions import thin, with_partitions_of
 from ticdc_spark.replicate.apply.rename import is_begun, passed_by, rename, set_aside
 from ticdc_spark.replicate.plan.evolve import (
     Action,
@@ -30,7 +31,9 @@ from ticdc_spark.replicate.plan.evolve import (
     Leave,
     Nothing,
     Refused,
+    Thin,
     Truncate,
+    action,
     is_of_partitions,
     names,
 )
@@ -99,7 +102,7 @@ def _finish_rename(work: TimelineWork, ddl: Ddl) -> bool:
 
 def _apply_to_tables(
     work: TimelineWork,
-    act: Create | Drop | Truncate | Alter | Enter | Leave,
+    act: Create | Drop | Truncate | Thin | Alter | Enter | Leave,
     mark: Mark,
     ts: int,
     pre_table: Table | None,
@@ -112,6 +115,8 @@ def _apply_to_tables(
                 _drop(work, name, mark, ts)
         case Truncate(table, certain):
             _truncate(work, table, mark, ts, certain=certain)
+        case Thin():
+            thin(work, act, mark, ts)
         case Alter():
             alter(work, act, mark, ts, pre_table)
         case Enter(table, _):
@@ -140,7 +145,8 @@ def _left_out_by(job: Job, change: SchemaChange) -> str:
     """The key of the job file that leaves a DDL out; ``""``: none does."""
     if any(skip.matches(change.commit_ts, change.query) for skip in job.skip_ddl):
         return "skip-ddl"
-    return "partition-ddl" if job.partition_ddl == "mark" and is_of_partitions(change) else ""
+    marked = job.partition_ddl == "mark" and is_of_partitions(change) and isinstance(action(change), Refused)
+    return "partition-ddl" if marked else ""
 
 
 def _skip(work: TimelineWork, ddl: Ddl) -> None:
@@ -165,13 +171,15 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
         if not state.is_dropped:
             # A table that comes later under this name lacks what the DDL would have brought along.
             why, columns = f"{key} left out: {change.query}", not _keeps_columns(ddl.action)
+            if state.table is not None:
+                state = msgspec.structs.replace(state, table=with_partitions_of(state.table, change.table))
             work.put(diverge(state, change.commit_ts, why, columns=columns))
         if name in freed:
             _keep(work, name, ddl.mark, change.commit_ts)
 
 
-def _keeps_columns(action: Action) -> bool:
-    return isinstance(action, Truncate | Nothing) or (isinstance(action, Refused) and action.rows_only)
+def _keeps_columns(act: Action) -> bool:
+    return isinstance(act, Truncate | Thin | Nothing) or (isinstance(act, Refused) and act.rows_only)
 
 
 def _undo(work: TimelineWork, state: TableState, ddl: Ddl) -> None:
@@ -341,7 +349,9 @@ def alter(
             work.put(msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts))
         return
     assert state is not None, "a table of the lake has a state"
-    act = msgspec.structs.replace(act, table=keep_hidden_columns(act.table, state.table))
+    wanted = keep_hidden_columns(act.table, state.table)
+    # The schemas of rows have no partitions.
+    act = msgspec.structs.replace(act, table=with_partitions_of(wanted, state.table) if inferred else wanted)
     if work.mark(new) >= (at, mark[1] + DDL_STEPS):
         return  # It has been through this and more.
     if state.ddl_ts == at and state.ddl_step >= step and state.table == act.table:

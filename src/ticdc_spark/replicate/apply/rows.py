@@ -21,6 +21,7 @@ from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.columns import expected_columns, merge_with_hidden_columns, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.keyless import leave_out_rows
 from ticdc_spark.replicate.apply.look import rebuild_line, way_back
+from ticdc_spark.replicate.apply.partitions import leave_out_late
 from ticdc_spark.replicate.apply.rejects import Quarantined, apply_readable, lacks
 from ticdc_spark.replicate.plan.timeline import ROWS_APPENDED, ROWS_MERGED, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
@@ -62,6 +63,8 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         # What a DROP or a RENAME took away does not come back under the old name.
         gone = state.ddl_ts if mark == NO_MARK and state.is_gone else 0
         above = max(state.emptied, gone, min(above, max(taken or 0, min(rows.min_ts for rows in late) - 1)))
+        if above < state.thinned <= upto:
+            state, above = leave_out_late(state, above + 1), state.thinned
     scan = batch.rows_since(state, above, upto) if late else batch.waiting(name, waiting, above, upto)
     if state.is_gone and (mark == NO_MARK or state.is_kept) and not batch.rows.has_rows(scan):
         # What waits is of a later table of this name.

@@ -38,6 +38,8 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     emptied: int = 0
     """commit_ts of the CREATE or TRUNCATE that it began empty with, or the base of its full read: no older row belongs
     in it, however late."""
+    thinned: int = 0
+    """commit_ts of the last DDL that removed the rows of partitions: a late row from before it may be one of them."""
     table: Table | None = None
     """The schema of the copy; ``None`` while it has not been created, or after a drop."""
     origin: Literal["create", "bootstrap", "adopted", "snapshot"] = "bootstrap"
@@ -236,6 +238,9 @@ def diverge(state: TableState, since: int, why: str, *, columns: bool = False) -
     if isinstance(state.known, Diverged):
         since, why = state.known.since, state.known.why or why
     unsure = columns or state.has_unsure_columns
+    if columns and state.table is not None and state.table.partitioning is not None:
+        # Once a person has cleared the mark, nothing else tells that a DDL on partitions may be missing.
+        state = msgspec.structs.replace(state, table=msgspec.structs.replace(state.table, partitioning=None))
     return _with_known(state, Diverged(since=since, why=why, columns_unsure=unsure, settles=state.settles))
 
 
