@@ -53,7 +53,7 @@ def ranges(by: str, *bounds: str) -> str:
 
 
 def lists(by: str, *values: str) -> str:
-    parts = (f"PARTITION p{at} VALUES IN ({one})" for at, one in enumerate(values))
+    parts = (f"PARTITION p{at} " + (one if one == "DEFAULT" else f"VALUES IN ({one})") for at, one in enumerate(values))
     return f"LIST {by} ({', '.join(parts)})"
 
 

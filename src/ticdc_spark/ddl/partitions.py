@@ -12,9 +12,11 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from ticdc_spark.ddl.lex import Cursor, unescape
-from ticdc_spark.ddl.statements import Alteration, ChangeColumn, MoveRows, NoEffect, RenameColumn
+from ticdc_spark.ddl.parse import parse
+from ticdc_spark.ddl.statements import Alteration, ChangeColumn, CreateTable, MoveRows, NoEffect, RenameColumn
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Partition, Partitioning
+from ticdc_spark.mysql import TEXT_TYPES
 
 T = TypeVar("T")
 _FUNCTIONS = frozenset(("year", "to_days", "unix_timestamp"))
@@ -25,6 +27,25 @@ _DAYS_BEFORE = 365
 def to_days(day: date) -> int:
     """MySQL's TO_DAYS."""
     return day.toordinal() + _DAYS_BEFORE
+
+
+def created_partitions(statement: CreateTable, *, from_sql: bool) -> Partitioning | None:
+    """The partitions of a new table; ``None``: it has none, or they are not known. ``from_sql``: its columns, too, are
+    known by the statement alone, which need not name the collation by which text compares."""
+    found = parse_partitioning(statement.partition_by) if statement.partition_by else None
+    if found is None or not from_sql:
+        return found
+    names = {name.casefold() for name in found.columns}
+    kinds = [one.column.type for one in statement.columns if one.column.name.casefold() in names]
+    default = None if statement.charset is None else statement.charset.collate
+    told = all(kind.collate or (default and not kind.charset) for kind in kinds if kind.name in TEXT_TYPES)
+    return found if told else None
+
+
+def partitions_of_sql(sql: str) -> Partitioning | None:
+    """The partitions of the table that ``SHOW CREATE TABLE`` prints; ``None``: none, or they are not known."""
+    statement = parse(sql, "escape")
+    return created_partitions(statement, from_sql=True) if isinstance(statement, CreateTable) else None
 
 
 def parse_partitioning(text: str) -> Partitioning | None:

@@ -13,6 +13,7 @@ from ticdc_spark.ddl.partitions import (
     is_truncate_of_all,
     parse_partitioning,
     partitions_named,
+    partitions_of_sql,
 )
 from ticdc_spark.ddl.statements import AlterTable, CreateTable, MoveRows
 from ticdc_spark.model import Partition, Partitioning
@@ -116,6 +117,23 @@ def test_a_table_without_partitions_has_none() -> None:
 
 
 ONE = "RANGE (id) (PARTITION p0 VALUES LESS THAN (10))"
+
+
+@pytest.mark.parametrize(
+    ("create", "known"),
+    [
+        ("CREATE TABLE `t` (`a` int(11) NOT NULL, PRIMARY KEY (`a`)) ENGINE=InnoDB{}", True),
+        ("CREATE TABLE `t` (`a` varchar(9) COLLATE utf8mb4_bin NOT NULL, PRIMARY KEY (`a`)) ENGINE=InnoDB{}", True),
+        ("CREATE TABLE `t` (`a` varchar(9) NOT NULL) DEFAULT CHARSET=utf8mb4 COLLATE=utf8mb4_bin{}", True),
+        ("CREATE TABLE `t` (`a` varchar(9) NOT NULL) DEFAULT CHARSET=utf8mb4{}", False),
+        ("CREATE TABLE `t` (`a` varchar(9) CHARACTER SET latin1) CHARSET=utf8mb4 COLLATE=utf8mb4_bin{}", False),
+    ],
+)
+def test_text_has_known_partitions_where_its_collation_is_written(create: str, known: bool) -> None:
+    by = "\nPARTITION BY LIST COLUMNS(`a`)\n(PARTITION `p` VALUES IN ('a'))"
+    assert (partitions_of_sql(create.format(by)) is not None) == known
+
+
 THREE = (
     "RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20), "
     "PARTITION pm VALUES LESS THAN MAXVALUE)"

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from tests.support.changefeed import SCHEMA
 from tests.support.shop import Shop, after_every_death
 from tests.unit.replicate.test_policies import partition_ddl
 from ticdc_spark.config.values import SkipDdl
+from ticdc_spark.ddl.partitions import parse_partitioning
 from ticdc_spark.errors import UnsupportedDdl
 from ticdc_spark.model import SchemaChange
 
@@ -279,6 +281,24 @@ def test_late_rows_from_before_a_truncate_partition_do_not_come_back() -> None:
     assert ids(shop) == [1, 12, 16, 21]
     assert shop.condition("t") == "diverged"
     assert "removed partitions" in shop.status("t").detail
+
+
+def test_a_full_read_tells_the_partitions_of_a_table_that_was_there_before_the_job() -> None:
+    shop = Shop(snapshot=True)
+    shop.change("CREATE TABLE t (id INT PRIMARY KEY)")
+    by = BY_RANGE.partition("PARTITION BY ")[2]
+    shop.tables[SCHEMA, "t"] = replace(shop.tables[SCHEMA, "t"], partitioning=parse_partitioning(by))
+    shop.bootstrap("t")
+    for key in ("1", "11", "21"):
+        shop.row("insert", (SCHEMA, "t"), {"id": key})
+    for _ in range(3):
+        shop.watermark()
+        shop.run()
+    partition_ddl(shop, "ALTER TABLE t TRUNCATE PARTITION p1")
+    shop.insert("t", id="12")
+    shop.watermark()
+    shop.run(again=True)
+    assert (ids(shop), shop.condition("t")) == ([1, 12, 21], "clean")
 
 
 def test_truncate_table_keep_keeps_the_rows_of_partitions_too() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from ticdc_spark.ddl import statement_of
-from ticdc_spark.ddl.partitions import change_partitions, parse_partitioning
+from ticdc_spark.ddl.partitions import change_partitions, created_partitions
 from ticdc_spark.ddl.statements import Alteration, AlterTable, ChangeColumn, Charset, CreateTable, MoveRows
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Partitioning, SchemaChange, Table, TableName
@@ -25,9 +25,7 @@ def with_partitions(
         return _having(change, None, None)
     if isinstance(statement, CreateTable):
         liked = tables.get(model) if model is not None else None
-        found = parse_partitioning(statement.partition_by) if statement.partition_by else None
-        if from_sql and found is not None and not _says_collations(statement, found):
-            found = None
+        found = created_partitions(statement, from_sql=from_sql)
         return _having(change, None, found if liked is None else liked.partitioning)
     source = change.pre_table or change.table
     known = tables.get((source.schema, source.name))
@@ -40,14 +38,6 @@ def with_partitions(
         if change.pre_table is None and any(isinstance(part, MoveRows) for part in statement.parts):
             change = msgspec.structs.replace(change, pre_table=change.table)  # It leaves the columns as they are.
     return _having(change, before, after)
-
-
-def _says_collations(statement: CreateTable, found: Partitioning) -> bool:
-    """Whether the text columns of a partitioning have a collation that the statement names."""
-    names = {name.casefold() for name in found.columns}
-    kinds = [one.column.type for one in statement.columns if one.column.name.casefold() in names]
-    default = None if statement.charset is None else statement.charset.collate
-    return all(kind.collate or (default and not kind.charset) for kind in kinds if kind.name in TEXT_TYPES)
 
 
 def _may_change_collations(statement: AlterTable, found: Partitioning, table: Table) -> bool:
