@@ -92,6 +92,8 @@ class Partitioning(msgspec.Struct, frozen=True, kw_only=True):
     function: str = ""
     """Of the one column, in lower case: ``year``. ``""``: the column itself."""
     partitions: tuple[Partition, ...] = ()
+    doubt: str = ""
+    """Why rows may lie elsewhere; ``""``: nothing speaks against it."""
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):

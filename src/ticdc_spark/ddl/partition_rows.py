@@ -64,6 +64,8 @@ def rows_of(table: Table, names: Sequence[str]) -> Alternatives | NotComputed:
     known = table.partitioning
     if known is None:
         return NotComputed("its partitions are not known")
+    if known.doubt:
+        return NotComputed(known.doubt)
     try:
         of = _Columns(table, known)
         return tuple(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from msgspec.structs import replace
 
@@ -14,6 +15,7 @@ from ticdc_spark.config.values import SkipDdl
 from ticdc_spark.ddl.partitions import parse_partitioning
 from ticdc_spark.errors import UnsupportedDdl
 from ticdc_spark.model import SchemaChange
+from ticdc_spark.protocols.open.frames import frame_key, split_keys
 
 BATCHES = pytest.mark.parametrize("rows", [1, 2, 1000])
 PROTOCOLS = pytest.mark.parametrize("protocol", ["simple", "open", "canal-json", "debezium"])
@@ -299,6 +301,94 @@ def test_a_full_read_tells_the_partitions_of_a_table_that_was_there_before_the_j
     shop.watermark()
     shop.run(again=True)
     assert (ids(shop), shop.condition("t")) == ([1, 12, 21], "clean")
+
+
+def with_id(shop: Shop, number: int, key: str) -> None:
+    """Send a new row with the physical id of its partition."""
+    change = replace(shop.row("insert", (SCHEMA, "t"), {"id": key}), table_id=number)
+    (encoded,) = shop.encoder.rows([change])
+    if shop.wire.name == "open":
+        (part,) = split_keys(encoded.key or b"")
+        framed = frame_key([msgspec.json.encode({**msgspec.json.decode(part), "ptn": number})])
+        encoded = replace(encoded, key=framed)
+    shop.send(encoded, "cdc")
+
+
+IDS = pytest.mark.parametrize("protocol", ["simple", "open"])
+
+
+@IDS
+@BATCHES
+def test_rows_whose_physical_ids_agree_with_their_partitions_let_a_partition_go(protocol: str, rows: int) -> None:
+    shop = Shop(protocol)
+    shop.sql(BY_RANGE)
+    for number, key in ((101, "1"), (102, "11"), (103, "21"), (101, "2"), (102, "12")):
+        with_id(shop, number, key)
+    partition_ddl(shop, "ALTER TABLE t TRUNCATE PARTITION p1")
+    with_id(shop, 104, "13")  # The partition has a new id.
+    partition_ddl(shop, "ALTER TABLE t DROP PARTITION p1")
+    with_id(shop, 103, "14")  # What it held belongs to the next one.
+    shop.watermark()
+    shop.run(rows)
+    assert (ids(shop), shop.condition("t")) == ([1, 2, 14, 21], "clean")
+
+
+@IDS
+@BATCHES
+@pytest.mark.parametrize("between", [False, True])
+def test_a_physical_id_with_rows_of_two_partitions_stops_the_job_before_it_removes_any(
+    protocol: str, rows: int, between: bool
+) -> None:
+    """``between``: in another batch, and another process."""
+    shop = Shop(protocol)
+    shop.sql(BY_RANGE)
+    with_id(shop, 101, "1")
+    with_id(shop, 102, "11")
+    if between:
+        shop.watermark()
+        shop.run(rows)
+        shop.stop()
+    with_id(shop, 101, "12")
+    partition_ddl(shop, "ALTER TABLE t TRUNCATE PARTITION p1")
+    shop.watermark()
+    for _ in range(3):
+        with pytest.raises(UnsupportedDdl, match=r"physical id 101 lie in p0 and in p1(?s:.*)skip-ddl"):
+            shop.run(rows)
+        assert ids(shop) == [1, 11, 12]
+    shop.configure(partition_ddl="mark")
+    shop.run(rows)
+    assert (ids(shop), shop.condition("t")) == ([1, 11, 12], "diverged")
+
+
+@IDS
+def test_a_contradiction_is_not_forgotten_wherever_the_job_was_killed(protocol: str) -> None:
+    def make() -> Shop:
+        shop = Shop(protocol, partition_ddl="mark")
+        shop.sql(BY_RANGE)
+        with_id(shop, 101, "1")
+        with_id(shop, 101, "12")
+        shop.watermark()
+        partition_ddl(shop, "ALTER TABLE t TRUNCATE PARTITION p1")
+        with_id(shop, 101, "13")
+        shop.watermark()
+        return shop
+
+    def judge(shop: Shop) -> None:
+        assert (ids(shop), shop.condition("t")) == ([1, 12, 13], "diverged")
+
+    assert after_every_death(make, judge, 3) >= 10
+
+
+def test_the_id_of_the_whole_table_is_none_of_a_partition() -> None:
+    shop = shop_of("simple")
+    number = shop.tables[SCHEMA, "t"].table_id
+    assert number is not None
+    for key in ("2", "12"):
+        with_id(shop, number, key)
+    partition_ddl(shop, "ALTER TABLE t TRUNCATE PARTITION p1")
+    shop.watermark()
+    shop.run()
+    assert ids(shop) == [1, 2, 21]
 
 
 def test_truncate_table_keep_keeps_the_rows_of_partitions_too() -> None:

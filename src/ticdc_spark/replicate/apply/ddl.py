@@ -11,14 +11,15 @@ import msgspec
 
 from ticdc_spark import failpoints
 from ticdc_spark.config.job import Job
-from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.config.values import skip_ddl_line
+from ticdc_spark.errors import DecisionNeeded, UnsupportedDdl
 from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.mysql import keep_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import OLD_VALUES, lose_hidden_values, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.commits import commits_of, with_columns_before
 from ticdc_spark.replicate.apply.first_rows import there_already
-from ticdc_spark.replicate.apply.partitions import thin, with_partitions_of
+from ticdc_spark.replicate.apply.partitions import doubt_of, thin, with_partitions_of
 from ticdc_spark.replicate.apply.rename import is_begun, passed_by, rename, set_aside
 from ticdc_spark.replicate.plan.evolve import (
     Action,
@@ -68,9 +69,18 @@ def apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
     skipped = is_skipped(work.batch.job, change)
     if (skipped or isinstance(act, Enter | Leave)) and _finish_rename(work, ddl):
         return
-    if skipped:
+    doubt = doubt_of(work, act, mark) if isinstance(act, Thin) else ""
+    if skipped or (doubt and work.batch.job.partition_ddl == "mark"):
         _skip(work, ddl)
         return
+    if doubt:
+        skip = skip_ddl_line(ts, change.query)
+        message = (
+            f"a DDL cannot be replayed: {doubt}\n  SQL: {change.query}\n  at commitTs {ts}\n"
+            f"  To skip exactly this one, under [job]: {skip}\n"
+            '  To mark the tables of every such DDL and go on, under [job]: partition-ddl = "mark"'
+        )
+        raise UnsupportedDdl(message)
     log.info("DDL at %d: %s", ts, change.query)
     match act:
         case Refused(why):
@@ -151,7 +161,7 @@ def _left_out_by(job: Job, change: SchemaChange) -> str:
 
 def _skip(work: TimelineWork, ddl: Ddl) -> None:
     change = ddl.queued.change
-    key = _left_out_by(work.batch.job, change)
+    key = _left_out_by(work.batch.job, change) or "partition-ddl"
     log.warning("%s leaves out the DDL at %d: %s", key, change.commit_ts, change.query)
     if isinstance(ddl.action, Drop | DropDatabase):
         for name in names(ddl.action, {**work.promised, **work.known}):
@@ -172,7 +182,8 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
             # A table that comes later under this name lacks what the DDL would have brought along.
             why, columns = f"{key} left out: {change.query}", not _keeps_columns(ddl.action)
             if state.table is not None:
-                state = msgspec.structs.replace(state, table=with_partitions_of(state.table, change.table))
+                known = with_partitions_of(state.table, change.table)
+                state = msgspec.structs.replace(state, table=known, partition_ids=())
             work.put(diverge(state, change.commit_ts, why, columns=columns))
         if name in freed:
             _keep(work, name, ddl.mark, change.commit_ts)

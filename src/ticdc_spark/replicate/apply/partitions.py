@@ -25,7 +25,12 @@ def thin(work: TimelineWork, act: Thin, mark: Mark, ts: int) -> None:
     if state is None or state.table is None or now >= mark:
         return
     after = msgspec.structs.replace(
-        state, table=keep_hidden_columns(act.table, state.table), applied=ts, ddl_ts=ts, thinned=ts
+        state,
+        table=keep_hidden_columns(act.table, state.table),
+        applied=ts,
+        ddl_ts=ts,
+        thinned=ts,
+        partition_ids=(),
     )
     if now == NO_MARK:  # A later DDL dropped or renamed it, before a restart: only what it was is known.
         work.put(after)
@@ -38,6 +43,22 @@ def thin(work: TimelineWork, act: Thin, mark: Mark, ts: int) -> None:
     else:
         work.commit(after, mark, mark[0], lambda stamp: sink.delete_where(name, where, stamp))
     failpoints.point("ddl")
+
+
+def partitions_to_check(state: TableState) -> Table | None:
+    """A table of whose rows it is noted in which partition they lie; ``None``: nothing is known, or it is doubted."""
+    known = None if state.table is None else state.table.partitioning
+    return None if known is None or known.doubt or known.kind == "key" or not known.columns else state.table
+
+
+def doubt_of(work: TimelineWork, act: Thin, mark: Mark) -> str:
+    """Why rows may lie in other partitions than the DDL was planned by, as the rows before it have told since; ``""``:
+    nothing speaks against it."""
+    name = (act.table.schema, act.table.name)
+    state = work.state(name)
+    if state is None or state.table is None or state.table.partitioning is None or work.mark(name) >= mark:
+        return ""
+    return state.table.partitioning.doubt
 
 
 def conditions(batch: Batch, table: Table, where: Alternatives) -> tuple[tuple[Condition, ...], ...]:
