@@ -233,6 +233,20 @@ def test_partitions_are_followed_while_ddl_on_them_is_left_out() -> None:
     assert (ids(shop), shop.condition("t")) == ([1, 21], "diverged")
 
 
+def test_the_other_table_of_an_exchange_is_not_taken_for_the_one_with_partitions() -> None:
+    """In Simple it comes as the table before the DDL."""
+    shop = shop_of("simple", partition_ddl="mark")
+    shop.sql("CREATE TABLE o (id INT PRIMARY KEY)")
+    of = shop.tables
+    exchange = "ALTER TABLE `shop`.`t` EXCHANGE PARTITION `p0` WITH TABLE `shop`.`o`"
+    named = {"schema": SCHEMA, "name": "t", "table": of[SCHEMA, "t"], "pre_table": of[SCHEMA, "o"]}
+    shop.send_ddl(SchemaChange(commit_ts=shop.tick(), query=exchange, kind="ALTER", **named), "cdc")
+    partition_ddl(shop, "ALTER TABLE t DROP PARTITION p1")
+    shop.watermark()
+    shop.run()
+    assert ids(shop) == [1, 21]
+
+
 def test_an_exchange_without_validation_leaves_the_partitions_unknown() -> None:
     shop = shop_of(partition_ddl="mark")
     shop.sql("CREATE TABLE o (id INT PRIMARY KEY)")

@@ -29,6 +29,8 @@ def with_partitions(
         return _having(change, None, found if liked is None else liked.partitioning)
     source = change.pre_table or change.table
     known = tables.get((source.schema, source.name))
+    if isinstance(statement, AlterTable):  # With an EXCHANGE PARTITION comes the other table as the one before it.
+        known = tables.get((statement.name[0] or change.schema, statement.name[1]), known)
     before = None if known is None else known.partitioning
     after = before
     if isinstance(statement, AlterTable):
