@@ -11,7 +11,8 @@ Only what is proven gives conditions, as rows are deleted by them; everything el
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
 from datetime import UTC, date, datetime
 from itertools import product
 from typing import TypeAlias
@@ -59,7 +60,7 @@ class _Unknown(Exception):
     """Why there are no conditions; does not leave this module."""
 
 
-def rows_of(table: Table, names: Sequence[str]) -> Alternatives | NotComputed:
+def rows_of(table: Table, names: Collection[str]) -> Alternatives | NotComputed:
     """The rows of some partitions of a table, which has these partitions."""
     known = table.partitioning
     if known is None:
@@ -73,6 +74,19 @@ def rows_of(table: Table, names: Sequence[str]) -> Alternatives | NotComputed:
         )
     except _Unknown as why:
         return NotComputed(str(why))
+
+
+def rows_by_partition(table: Table) -> dict[str, Alternatives]:
+    """The rows of each partition of a table, of those that are computed."""
+    known, found = table.partitioning, dict[str, Alternatives]()
+    try:
+        of = None if known is None or known.doubt else _Columns(table, known)
+    except _Unknown:
+        return {}
+    for at, one in enumerate(known.partitions if known is not None else ()):
+        with suppress(_Unknown):
+            found |= {} if of is None else {one.name: tuple(of.rows(at, one))}
+    return found
 
 
 class _Columns:

@@ -181,12 +181,16 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
         if not state.is_dropped:
             # A table that comes later under this name lacks what the DDL would have brought along.
             why, columns = f"{key} left out: {change.query}", not _keeps_columns(ddl.action)
-            if state.table is not None:
+            if state.table is not None and change.table is not None and name == _name_of(change.table):
                 known = with_partitions_of(state.table, change.table)
                 state = msgspec.structs.replace(state, table=known, partition_ids=())
             work.put(diverge(state, change.commit_ts, why, columns=columns))
         if name in freed:
             _keep(work, name, ddl.mark, change.commit_ts)
+
+
+def _name_of(table: Table) -> TableName:
+    return table.schema, table.name
 
 
 def _keeps_columns(act: Action) -> bool:

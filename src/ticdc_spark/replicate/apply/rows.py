@@ -169,7 +169,10 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
             changes,
             leave_out_unreadable=leave_out,
             plan=msgspec.structs.replace(
-                changes.plan, expects=expected_columns(now), partitioned=None if late else partitions_to_check(now)
+                changes.plan,
+                expects=expected_columns(now),
+                partitioned=None if late else partitions_to_check(now),
+                places=now.partition_ids,
             ),
             new_keys=changes.new_keys and now.is_clean,
             places=frozenset(now.partition_ids),

@@ -218,7 +218,7 @@ def _rows_of(part: MoveRows, before: Table | None) -> Alternatives | NotComputed
     if partitions is None:
         have = ", ".join(one.name for one in before.partitioning.partitions)
         return NotComputed(f"the partitions that are known are {have}")
-    return rows_of(before, partitions)
+    return rows_of(before, frozenset(partitions))
 
 
 def is_of_partitions(change: SchemaChange) -> bool:

@@ -55,8 +55,7 @@ def read_rows(plan: ReadPlan, zeros: Counter | None = None, places: Places | Non
         versions: dict[str, Version] = {}
         upstream = None if plan.upstream is None else Upstream(plan.upstream)
         converters = [to_arrow(column, plan.lake) for column in plan.columns]
-        partitioned = None if places is None else plan.partitioned
-        placing = None if partitioned is None else Placing(partitioned, plan.columns, plan.lake)
+        placing: Placing | None = None
         for batch in batches:
             keys = _keys(plan, batch)
             found = pc.unique(keys).to_pylist()
@@ -69,7 +68,8 @@ def read_rows(plan: ReadPlan, zeros: Counter | None = None, places: Places | Non
                 typed, nulled = _typed(plan, version, converters, part, (first_old, end_new))
                 if nulled and zeros is not None:
                     zeros.add(nulled)
-                if placing is not None and places is not None and end_new:
+                if places is not None and plan.partitioned is not None and _has_ids(part):
+                    placing = placing or Placing(plan.partitioned, plan.columns, plan.lake, plan.places)
                     places.add(_placed(placing, version, part.slice(0, end_new), typed))
                 yield typed
         if upstream is not None:
@@ -87,12 +87,14 @@ def _keys(plan: ReadPlan, batch: pa.RecordBatch) -> pa.Array:
     return keys
 
 
+def _has_ids(rows: pa.RecordBatch) -> bool:
+    return bool(rows.column("table_id").null_count < len(rows))
+
+
 def _placed(placing: Placing, version: Version, rows: pa.RecordBatch, typed: pa.RecordBatch) -> set[Place]:
     """The places of new images. The table's own id is none of a partition, and of an update whose key moved it is not
     known whose the id is: it is two rows."""
     ids = rows.column("table_id")
-    if ids.null_count == len(ids):
-        return set()
     whole = pc.and_(pc.is_null(typed.column(BAD).slice(0, len(rows))), pc.invert(rows.column("partial")))
     if version.table.table_id is not None:
         whole = pc.and_(whole, pc.fill_null(pc.not_equal(ids, version.table.table_id), False))

@@ -51,10 +51,11 @@ def test_arrow_finds_the_partition_that_the_conditions_mean(columns: str, by: st
     of, random = table(columns, by), Random(by)
     lake = lake_columns(of, handle_key(of), LakeOptions())
     ids = [random.choice([1, 2, None]) for _ in values]
-    array, bad, _ = to_arrow(lake[0], LakeOptions())(values)
-    assert not bad
     expected = {(one, placed(of, {"a": value})[0]) for one, value in zip(ids, values, strict=True) if one is not None}
-    assert Placing(of, lake, LakeOptions()).places(pa.array(ids, pa.int64()), [array]) == expected
+    for times in (1, 100):  # few rows of an id are placed one by one, and many together
+        array, bad, _ = to_arrow(lake[0], LakeOptions())(values * times)
+        assert not bad
+        assert Placing(of, lake, LakeOptions()).places(pa.array(ids * times, pa.int64()), [array]) == expected
 
 
 def test_rows_of_a_partition_that_is_not_computed_tell_nothing() -> None:
