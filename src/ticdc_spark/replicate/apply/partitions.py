@@ -16,6 +16,8 @@ from ticdc_spark.sinks.base import Condition
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
 log = logging.getLogger(__name__)
+_MOST_CHECKED = 1024
+"""Partitions of a table whose rows are compared with the ids of partitions: each new id is looked for in all of them."""
 
 
 def thin(work: TimelineWork, act: Thin, mark: Mark, ts: int) -> None:
@@ -48,7 +50,9 @@ def thin(work: TimelineWork, act: Thin, mark: Mark, ts: int) -> None:
 def partitions_to_check(state: TableState) -> Table | None:
     """A table of whose rows it is noted in which partition they lie; ``None``: nothing is known, or it is doubted."""
     known = None if state.table is None else state.table.partitioning
-    return None if known is None or known.doubt or known.kind == "key" or not known.columns else state.table
+    if known is None or known.doubt or not known.columns or len(known.partitions) > _MOST_CHECKED:
+        return None
+    return state.table
 
 
 def doubt_of(work: TimelineWork, act: Thin, mark: Mark) -> str:
