@@ -328,11 +328,14 @@ def _test_of(condition: Condition, at: int) -> Callable[[LakeRow], bool]:
     least, below = typed(condition.at_least), typed(condition.below)
     listed = None if condition.any_of is None else [typed(value) for value in condition.any_of]
     excluded = [typed(value) for value in condition.none_of]
+    is_text = condition.column.type.arrow == "string"
 
     def meets(row: LakeRow) -> bool:
         value = row.get(at)
         if value is None:
             return condition.or_null
+        if isinstance(value, str) != is_text:
+            return False  # Another writer put a value of another type there.
         compared = value.rstrip(" ") if condition.rtrim else value
         is_listed = (listed is None or compared in listed) and compared not in excluded
         if condition.remainder is not None:

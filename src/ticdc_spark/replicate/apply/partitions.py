@@ -17,7 +17,7 @@ from ticdc_spark.sinks.mark import NO_MARK, Mark
 
 log = logging.getLogger(__name__)
 _MOST_CHECKED = 1024
-"""Partitions of a table whose rows are compared with the ids of partitions: each new id is looked for in all of them."""
+"""Partitions of a table whose rows are compared with their ids: each new id is looked for in all of them."""
 
 
 def thin(work: TimelineWork, act: Thin, mark: Mark, ts: int) -> None:
@@ -60,9 +60,12 @@ def doubt_of(work: TimelineWork, act: Thin, mark: Mark) -> str:
     nothing speaks against it."""
     name = (act.table.schema, act.table.name)
     state = work.state(name)
-    if state is None or state.table is None or state.table.partitioning is None or work.mark(name) >= mark:
+    if state is None or state.table is None or work.mark(name) >= mark:
         return ""
-    return state.table.partitioning.doubt
+    if state.table.partitioning == act.by:
+        return ""
+    known = state.table.partitioning
+    return (known and known.doubt) or "what came before it has changed what is known of the partitions of the table"
 
 
 def conditions(batch: Batch, table: Table, where: Alternatives) -> tuple[tuple[Condition, ...], ...]:

@@ -27,7 +27,7 @@ from ticdc_spark.ddl.statements import (
     Unsupported,
 )
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import SchemaChange, Table, TableName
+from ticdc_spark.model import Partitioning, SchemaChange, Table, TableName
 
 NAMED_OTHERWISE = "named otherwise"
 """Kind of a DDL whose names are not those of the rows."""
@@ -70,6 +70,8 @@ class Thin(msgspec.Struct, frozen=True):
     """What it is after it."""
     where: Alternatives
     """The rows that go."""
+    by: Partitioning
+    """The partitions by which it is known which rows these are."""
 
 
 class Alter(msgspec.Struct, frozen=True):
@@ -207,7 +209,10 @@ def _thin(change: SchemaChange, part: MoveRows, *, is_only: bool) -> Action:
     if isinstance(rows, NotComputed):
         return Refused(f"{part.what}: TiCDC does not send the rows that it removes, and {rows.why}", rows_only=True)
     takes_all = any(not tests for tests in rows)
-    return Truncate(change.table, change.kind != UNCERTAIN) if takes_all else Thin(change.table, rows)
+    known = None if change.pre_table is None else change.pre_table.partitioning
+    if takes_all or known is None:
+        return Truncate(change.table, change.kind != UNCERTAIN)
+    return Thin(change.table, rows, known)
 
 
 def _rows_of(part: MoveRows, before: Table | None) -> Alternatives | NotComputed:

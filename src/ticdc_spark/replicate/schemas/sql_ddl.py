@@ -69,20 +69,19 @@ def with_schemas(
             doubted.add(model)  # It has been through a later DDL.
         if model is not None and may_come(model, change.commit_ts):
             doubted.add(model)
-        untold = doubted & tables.keys() if has_partitions else tables.keys()
-        tables |= {name: without_partitions(tables[name]) for name in untold}
+        like = None if model in doubted else model
         if change.table is None:
             taken = model or _goes_on_from(change)
             # A file may be of another time than the DDL.
             if taken in doubted or (taken in files and tables.get(taken) is files[taken]):
                 change = msgspec.structs.replace(change, kind=UNCERTAIN)
             (change, after_it), known_before = _filled(change, tables), tables
-            change, tables = with_partitions(change, known_before, model, from_sql=True), after_it
+            change, tables = with_partitions(change, known_before, like, from_sql=True), after_it
             if change.table is not None:
                 tables = {**tables, (change.table.schema, change.table.name): change.table}
         else:
             change = msgspec.structs.replace(change, table=with_generated(change, tables))
-            change = with_partitions(change, tables, model, from_sql=False)
+            change = with_partitions(change, tables, like, from_sql=False)
             if change.pre_table is not None:
                 tables.pop((change.pre_table.schema, change.pre_table.name), None)
             assert change.table is not None, "it has one"
@@ -92,7 +91,10 @@ def with_schemas(
             unsure |= after
         else:
             unsure -= after
-        unsure |= {name for name in after if (unread or {}).get(name, 0) >= change.commit_ts}
+        lacking = {name for name in after if (unread or {}).get(name, 0) >= change.commit_ts}
+        unsure |= lacking
+        untold = after if is_skipped(change) or not has_partitions else lacking
+        tables |= {name: without_partitions(tables[name]) for name in untold if name in tables}
         if sanitised and _names(change) != {sanitized(name) for name in _names(change)}:
             change = msgspec.structs.replace(change, kind=NAMED_OTHERWISE)
         filled.append(msgspec.structs.replace(ddl, change=change))
