@@ -73,6 +73,29 @@ class Index(msgspec.Struct, frozen=True, kw_only=True):
     columns: tuple[str, ...]
 
 
+class Partition(msgspec.Struct, frozen=True, array_like=True):
+    """One partition of a table."""
+
+    name: str
+    values: tuple[tuple[int | str | None, ...], ...] = ()
+    """RANGE: its upper bound, where ``None`` is MAXVALUE. LIST: its values, where ``None`` is NULL."""
+    default: bool = False
+    """LIST: it takes what no partition names."""
+
+
+class Partitioning(msgspec.Struct, frozen=True, kw_only=True):
+    """Which partition of a table a row belongs to."""
+
+    kind: Literal["range", "list", "hash", "key"]
+    columns: tuple[str, ...] = ()
+    """Columns that are compared one after the other; none where the expression is not one that is understood."""
+    function: str = ""
+    """Of the one column, in lower case: ``year``. ``""``: the column itself."""
+    partitions: tuple[Partition, ...] = ()
+    doubt: str = ""
+    """Why rows may lie elsewhere; ``""``: nothing speaks against it."""
+
+
 class Table(msgspec.Struct, frozen=True, kw_only=True):
     """One version of a table's schema. Names are the source's, unescaped."""
 
@@ -84,6 +107,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     """The logical id (a row's ``table_id`` is a partition's id in a partitioned table)."""
     version: int | None = None
     """TiDB's UpdateTS; a RENAME does not change it."""
+    partitioning: Partitioning | None = None
+    """``None``: it has no partitions, or they are not known."""
 
 
 class Checksum(msgspec.Struct, frozen=True, kw_only=True):

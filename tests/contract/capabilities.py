@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from msgspec.structs import replace
@@ -131,11 +132,64 @@ class DeletesContract:
         member.fill(1, 2, 3, 4)
         member.apply([insert(member.of, 30, id="5", v=None, w="5")], 30, above=20)
         where = Condition(column=member.columns[1], at_least=least, below=below, any_of=listed, or_null=or_null)
-        member.sink.delete_where(member.name, [where], member.stamp(40))
+        member.sink.delete_where(member.name, [[where]], member.stamp(40))
         assert [one["id"] for one in member.rows()] == left
         found = member.found()
         assert found.stamp is not None
         assert (found.stamp.mark, found.changed_by) == ((40, 2), "")
+
+    @pytest.mark.parametrize(
+        ("none_of", "remainder", "or_null", "left"),
+        [
+            (("1", "4"), None, False, [1, 4, 5]),
+            (("1", "4"), None, True, [1, 4]),
+            ((), (3, 1), False, [2, 3, 5]),
+            ((), (3, 0), True, [1, 2, 4]),
+        ],
+    )
+    def test_the_rows_go_that_have_no_listed_value_or_a_remainder(
+        self,
+        member: Member,
+        none_of: tuple[Value, ...],
+        remainder: tuple[int, int] | None,
+        or_null: bool,
+        left: list[int],
+    ) -> None:
+        """Rows 1 to 4 have v as their key is, the fourth with a minus, and row 5 has none."""
+        member.fill(1, 2, 3)
+        member.apply([insert(member.of, 29, id="4", v="-4", w="4")], 29, above=20)
+        member.apply([insert(member.of, 30, id="5", v=None, w="5")], 30, above=29)
+        column = member.columns[1]
+        none_of = tuple("-4" if value == "4" else value for value in none_of)
+        where = Condition(column=column, none_of=none_of, remainder=remainder, or_null=or_null)
+        member.sink.delete_where(member.name, [[where]], member.stamp(40))
+        assert [one["id"] for one in member.rows()] == left
+
+    def test_the_rows_go_that_meet_one_of_the_alternatives(self, member: Member) -> None:
+        member.fill(1, 2, 3, 4)
+        first, second = member.columns[:2]
+        low = [Condition(column=first, below="2")]
+        high = [Condition(column=first, at_least="3"), Condition(column=second, below="4")]
+        member.sink.delete_where(member.name, [low, high], member.stamp(40))
+        assert member.rows() == [row(2), row(4)]
+
+    @pytest.mark.parametrize(
+        ("tests", "left"),
+        [
+            ({"any_of": ("b",), "rtrim": True}, [1, 3, 4]),
+            ({"at_least": "b", "below": "é"}, [1, 4]),
+            ({"at_least": "b", "none_of": ("b",), "rtrim": True}, [1, 2]),
+        ],
+    )
+    def test_text_compares_by_its_bytes_but_for_spaces_at_its_end(
+        self, member: Member, tests: dict[str, Any], left: list[int]
+    ) -> None:
+        """Values 'B', 'b  ', 'bc' and 'é'."""
+        member.create()
+        texts = ("B", "b  ", "bc", "é")
+        member.apply([insert(member.of, 30, id=str(at), v="1", w=text) for at, text in enumerate(texts, 1)], 30)
+        member.sink.delete_where(member.name, [[Condition(column=member.columns[2], **tests)]], member.stamp(40))
+        assert [one["id"] for one in member.rows()] == left
 
     def test_conditions_are_met_together(self, member: Member) -> None:
         member.fill(1, 2, 3)
@@ -143,7 +197,7 @@ class DeletesContract:
             Condition(column=member.columns[0], at_least="2"),
             Condition(column=member.columns[2], any_of=("3", "1")),
         ]
-        member.sink.delete_where(member.name, where, member.stamp(40))
+        member.sink.delete_where(member.name, [where], member.stamp(40))
         assert member.rows() == [row(1), row(2)]
 
 

@@ -41,7 +41,7 @@ def _converted(member: Member, stamp: Stamp) -> None:
 
 
 def _deleted(member: Member, stamp: Stamp) -> None:
-    member.sink.delete_where(member.name, [Condition(column=member.columns[0], any_of=("2",))], stamp)
+    member.sink.delete_where(member.name, [[Condition(column=member.columns[0], any_of=("2",))]], stamp)
 
 
 def _merged(member: Member, stamp: Stamp) -> None:

@@ -11,6 +11,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ticdc_spark.changes.opening import RAW_SCHEMA
 from ticdc_spark.changes.spread import gather, spread
 from ticdc_spark.model import Op
+from ticdc_spark.spark.decode.places import Place
 from ticdc_spark.spark.faults import task_faults
 from ticdc_spark.spark.tasks import ArrowTask, first_cells
 
@@ -30,6 +31,7 @@ class RawRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     after: bytes | None
     checksum: int | None
     corrupted: bool | None
+    table_id: int | None = None
 
 
 class Counted:
@@ -40,6 +42,16 @@ class Counted:
 
     def add(self, number: int, /) -> None:
         self.value += number
+
+
+class Collected:
+    """Collects places in this process."""
+
+    def __init__(self) -> None:
+        self.value: set[Place] = set()
+
+    def add(self, places: set[Place], /) -> None:
+        self.value |= places
 
 
 class RawInMemory:
@@ -53,6 +65,9 @@ class RawInMemory:
 
     def count(self) -> Counted:
         return Counted()
+
+    def places(self) -> Collected:
+        return Collected()
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         rows = self.rows()

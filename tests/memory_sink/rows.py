@@ -62,7 +62,7 @@ class MemoryRows:
         assert held is not None, "they were read"
         verify = self.opening.verify_checksum
         return [
-            _row(messages, opened, number, verify=verify)
+            _row(messages, opened, number, verify=verify, ids=wanted.ids)
             for messages, opened, numbers in events(held, wanted, self.opening)
             for number in numbers
         ]
@@ -106,7 +106,7 @@ class MemoryRows:
         return found
 
 
-def _row(messages: Messages, opened: Opened, number: int, *, verify: bool) -> RawRow:
+def _row(messages: Messages, opened: Opened, number: int, *, verify: bool, ids: bool) -> RawRow:
     event, at = opened.rows[number], opened.origin[number]
     checksum = corrupted = None
     if verify:
@@ -125,4 +125,5 @@ def _row(messages: Messages, opened: Opened, number: int, *, verify: bool) -> Ra
         after=event.after,
         checksum=checksum,
         corrupted=corrupted,
+        table_id=event.table_id if ids else None,
     )

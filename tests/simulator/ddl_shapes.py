@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from tests.simulator.database import Database, Live, live_table
 from tests.simulator.ddl import create_like, create_table, rename_many_to
 from tests.simulator.ddl_columns import hidden_drop, return_column
+from tests.simulator.ddl_partitions import empty_partition
 from tests.simulator.ddl_parts import any_table, commit_change, free_name, full_name, named
 
 _FULL = 7
@@ -61,6 +62,7 @@ def _create_like(db: Database, rand: Random, live: Live, name: tuple[str, str]) 
 
 
 MORE_DDL: dict[str, Callable[[Database, Random], None]] = {
-    function.__name__: function for function in (archive_table, swap_alike, return_column, hidden_drop, fill_tables)
+    function.__name__: function
+    for function in (archive_table, swap_alike, return_column, hidden_drop, fill_tables, empty_partition)
 }
-"""Every schema change that ``draw_more`` draws, by name."""
+"""Every other schema change, by name."""

@@ -100,7 +100,7 @@ def events(held: Iterable[Held], wanted: RowScan, opening: Opening) -> Iterator[
 def held_rows(held: Iterable[Held], wanted: RowScan, opening: Opening) -> Iterator[pa.RecordBatch]:
     """The same as ``RAW_SCHEMA``."""
     for messages, opened, numbers in events(held, wanted, opening):
-        yield raw_rows(messages, opened, numbers, verify=opening.verify_checksum)
+        yield raw_rows(messages, opened, numbers, verify=opening.verify_checksum, ids=wanted.ids)
 
 
 def _overlap(one: Held, other: Held) -> bool:

@@ -27,9 +27,11 @@ RAW_SCHEMA = pa.schema(
         ("after", pa.binary()),
         ("checksum", pa.int64()),
         ("corrupted", pa.bool_()),
+        ("table_id", pa.int64()),
     ]
 )
-"""Row changes of one table with raw images. ``seq`` counts the events of one message."""
+"""Row changes of one table with raw images. ``seq`` counts the events of one message. ``table_id`` is the physical one,
+where it is asked for."""
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,8 +151,11 @@ def group_rows(messages: Messages, opened: Opened) -> dict[Group, list[int]]:
     return groups
 
 
-def raw_rows(messages: Messages, opened: Opened, chosen: Iterable[int], *, verify: bool) -> pa.RecordBatch:
-    """Some of the rows as ``RAW_SCHEMA``. ``chosen``: their numbers; ``verify``: with their checksums."""
+def raw_rows(
+    messages: Messages, opened: Opened, chosen: Iterable[int], *, verify: bool, ids: bool = False
+) -> pa.RecordBatch:
+    """Some of the rows as ``RAW_SCHEMA``. ``chosen``: their numbers; ``verify``: with their checksums; ``ids``: with
+    their physical ids."""
     numbers = list(chosen)
     rows = [opened.rows[at] for at in numbers]
     origin = [opened.origin[at] for at in numbers]
@@ -172,6 +177,7 @@ def raw_rows(messages: Messages, opened: Opened, chosen: Iterable[int], *, verif
         [row.after for row in rows],
         sums,
         marks,
+        [row.table_id for row in rows] if ids else [None] * len(rows),
     ]
     arrays = [pa.array(cells, field.type) for cells, field in zip(columns, RAW_SCHEMA, strict=True)]
     return pa.RecordBatch.from_arrays(arrays, schema=RAW_SCHEMA)

@@ -37,6 +37,8 @@ class RowScan(msgspec.Struct, frozen=True, kw_only=True):
     """About how many rows there are."""
     bytes: int = 0
     """About how many bytes their messages have."""
+    ids: bool = False
+    """With their physical ids."""
 
 
 Stretch = tuple[TopicPartition, int, int]

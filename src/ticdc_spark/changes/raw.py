@@ -5,6 +5,7 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame, SparkSession
 
+from ticdc_spark.spark.decode.places import Places
 from ticdc_spark.spark.tasks import ArrowTask, Count
 
 
@@ -26,6 +27,9 @@ class RawChanges(Protocol):
 
     def count(self) -> Count:
         """A new counter, for tasks."""
+
+    def places(self) -> Places:
+        """A new collection of places, for tasks."""
 
     def run(self, task: ArrowTask) -> list[bytes]:
         """All of them through one task, by the driver. Only where ``is_here``."""

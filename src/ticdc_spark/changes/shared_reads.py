@@ -142,13 +142,15 @@ def cut_for(slots: Slots, opening: Opening) -> Callable[[Iterable[pa.RecordBatch
             messages = of_batch(batch)
             opened = opener.open(messages)
             for at, numbers in picker.pick(messages, opened).items():
-                raw.setdefault(at, []).append(raw_rows(messages, opened, numbers, verify=opening.verify_checksum))
+                ids = slots.reads[at][0].ids
+                rows = raw_rows(messages, opened, numbers, verify=opening.verify_checksum, ids=ids)
+                raw.setdefault(at, []).append(rows)
                 sizes[at] += len(numbers)
                 if sizes[at] >= _FLUSH_ROWS:
                     sizes[at] = 0
                     yield from flush(at, raw.pop(at))
-        for at, rows in raw.items():
-            yield from flush(at, rows)
+        for at, left in raw.items():
+            yield from flush(at, left)
 
     def flush(at: int, rows: list[pa.RecordBatch]) -> Iterator[Part]:
         _, first, keys, _, number = slots.reads[at]

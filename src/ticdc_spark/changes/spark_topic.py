@@ -13,6 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import RDD
+from pyspark.accumulators import AccumulatorParam
 from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_spark.changes.held import Held, HeldMessages, events, held_rows
@@ -25,6 +26,7 @@ from ticdc_spark.changes.topic import RowIdentity, content_of
 from ticdc_spark.errors import MessageError, SourceFault
 from ticdc_spark.model import Message, Offsets
 from ticdc_spark.spark.decode.control import ControlEvent
+from ticdc_spark.spark.decode.places import Place, Places
 from ticdc_spark.spark.faults import spark_faults, task_faults
 from ticdc_spark.spark.sources.base import Source
 from ticdc_spark.spark.sources.faults import source_faults
@@ -244,6 +246,17 @@ class SparkTopicRows:
         return several[0] if len(several) == 1 else _joined(several)
 
 
+class Union(AccumulatorParam[set[Place]]):
+    """Sets that tasks add to each other."""
+
+    def zero(self, value: set[Place]) -> set[Place]:
+        return set()
+
+    def addInPlace(self, value1: set[Place], value2: set[Place]) -> set[Place]:  # noqa: N802
+        value1 |= value2
+        return value1
+
+
 class TopicChanges:
     """The rows of one scan of the topics. See ``changes.raw.RawChanges``."""
 
@@ -266,6 +279,10 @@ class TopicChanges:
     def count(self) -> Count:
         counter: Count = self._spark.sparkContext.accumulator(0)
         return counter
+
+    def places(self) -> Places:
+        found: Places = self._spark.sparkContext.accumulator(set(), Union())
+        return found
 
     def run(self, task: ArrowTask) -> list[bytes]:
         assert self._held is not None, "see is_here"
@@ -309,7 +326,7 @@ def select(opening: Opening, wanted: RowScan) -> ArrowTask:
             messages = of_batch(batch)
             opened = opener.open(messages)
             if numbers := picker.pick(messages, opened).get(0):
-                yield raw_rows(messages, opened, numbers, verify=opening.verify_checksum)
+                yield raw_rows(messages, opened, numbers, verify=opening.verify_checksum, ids=wanted.ids)
 
     return in_worker(run)
 

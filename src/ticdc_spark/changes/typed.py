@@ -15,11 +15,12 @@ from ticdc_spark.changes.net import combine, net_of_keys
 from ticdc_spark.changes.raw import RawChanges
 from ticdc_spark.changes.spread import can_spread
 from ticdc_spark.errors import SourceChanged
+from ticdc_spark.spark.decode.places import Place, Places
 from ticdc_spark.spark.decode.rows import BAD, TS, BadRow, read_rows, rows_ddl
 from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.faults import spark_faults
 from ticdc_spark.spark.sql import quote
-from ticdc_spark.spark.tasks import ArrowTask, Count, chain, counted, is_small
+from ticdc_spark.spark.tasks import ArrowTask, Count, Misplaced, chain, counted, is_small
 from ticdc_spark.spark.types import LakeColumn, arrow_type
 
 
@@ -86,6 +87,10 @@ class TypedChanges:
     """At least so many rows were there when the topic was scanned."""
     deletes: Deletes | None = None
     """With ``ordered_by``: deletes that came earlier, of keys that the table has no row of, count too."""
+    places: frozenset[Place] = frozenset()
+    """What is known of where the rows of physical ids lie, and what the last ``write`` or ``dataframe`` has found."""
+    collector: Places | None = field(default=None, init=False, repr=False, compare=False)
+    """What collects places while tasks read; ``None``: the plan has no partitions."""
     _zeros: Count | None = field(default=None, init=False, repr=False, compare=False)
     _rows: Count | None = field(default=None, init=False, repr=False, compare=False)
 
@@ -113,6 +118,7 @@ class TypedChanges:
     def begin(self) -> tuple[ReadPlan, Count, Count]:
         """Begin to read: the plan, and counters for zero dates and for rows, which ``counts`` reads."""
         self._zeros, self._rows = self.raw.count(), self.raw.count()
+        self.collector = None if self.plan.partitioned is None else self.raw.places()
         return msgspec.structs.replace(self.plan, strict=not self.leave_out_unreadable), self._zeros, self._rows
 
     def write(self, task: ArrowTask, *, tasks: int = 1, keep_first: bool = False) -> list[bytes]:
@@ -128,7 +134,7 @@ class TypedChanges:
         if self.size is None:
             return self._write_by_spark(task, tasks, keep_first=keep_first)
         plan, zeros, rows = self.begin()
-        read = chain(counted(rows), read_rows(plan, zeros))
+        read = chain(counted(rows), read_rows(plan, zeros, self.collector))
         keys, names = self._keys, [column.name for column in self.columns]
         then = chain(net_of_keys(keys, names, keep_first=keep_first), task)
         if self.raw.is_here:
@@ -139,7 +145,11 @@ class TypedChanges:
         return found
 
     def stop_if_fewer(self, rows: int) -> None:
-        """Stop before anything is committed if fewer rows were read than the scan counted. Raises: SourceChanged"""
+        """Stop before anything is committed if fewer rows were read than the scan counted, or if the rows of one
+        physical id lie in two partitions. Raises: SourceChanged, Misplaced"""
+        if self.collector is not None:
+            self.places |= self.collector.value
+            stop_if_misplaced(self.places)
         if rows < self.scanned:
             raise SourceChanged(
                 f"{rows} rows were read, and the topic had {self.scanned} when it was scanned. Nothing is committed. "
@@ -160,7 +170,7 @@ class TypedChanges:
         Raises: as ``write``
         """
         plan, zeros, rows = self.begin()
-        read = chain(counted(rows), read_rows(plan, zeros))
+        read = chain(counted(rows), read_rows(plan, zeros, self.collector))
         net = self._net(read, session, keep_first=keep_first).persist(StorageLevel.MEMORY_AND_DISK)
         try:
             with spark_faults("changes cannot be read"):
@@ -199,6 +209,18 @@ class TypedChanges:
     @property
     def _keys(self) -> list[str]:
         return [column.name for column in self.columns if column.key]
+
+
+def stop_if_misplaced(places: Iterable[Place]) -> None:
+    """Raises: Misplaced where the rows of one physical id lie in two partitions"""
+    names: dict[int, str] = {}
+    for number, name in sorted(places):
+        other = names.setdefault(number, name)
+        if other != name:
+            raise Misplaced(
+                f"rows with the physical id {number} lie in {other} and in {name} by the partition expression, so that "
+                "it is not evaluated as the source does"
+            )
 
 
 def _bad_rows(limit: int) -> ArrowTask:

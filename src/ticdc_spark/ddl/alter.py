@@ -205,9 +205,8 @@ def _exchange(cur: Cursor) -> list[Alteration]:
     name = cur.name()
     if not cur.accept("with", "table"):
         raise cur.fail("WITH TABLE")
-    part = MoveRows(f"EXCHANGE PARTITION {name}", other=cur.table(), lossless=False)
-    cur.skip_item()
-    return [part]
+    other, rest = cur.table(), cur.skip_item()
+    return [MoveRows(f"EXCHANGE PARTITION {name} {rest}".rstrip(), other=other, lossless=False)]
 
 
 def _truncate(cur: Cursor) -> list[Alteration]:
@@ -234,6 +233,16 @@ def _remove(cur: Cursor) -> list[Alteration]:
     return [NoEffect("REMOVE " + _skip(cur))]
 
 
+def _first(cur: Cursor) -> list[Alteration]:
+    """TiDB: FIRST PARTITION LESS THAN drops the partitions below."""
+    return [MoveRows("FIRST " + _skip(cur), lossless=False)]
+
+
+def _interval(word: str) -> Callable[[Cursor], list[Alteration]]:
+    """TiDB: LAST PARTITION LESS THAN, MERGE FIRST PARTITION LESS THAN and SPLIT MAXVALUE PARTITION LESS THAN."""
+    return lambda cur: [MoveRows(f"{word} {_skip(cur)}", lossless=True)]
+
+
 def _tablespace(cur: Cursor) -> list[Alteration]:
     if cur.peek().is_word("partition") or cur.peek().is_word("tablespace"):
         return [MoveRows("IMPORT or DISCARD " + _names(cur), lossless=False)]
@@ -258,6 +267,10 @@ _PARTS: dict[str, Callable[[Cursor], list[Alteration]]] = {
     "coalesce": _coalesce,
     "partition": _partition,
     "remove": _remove,
+    "first": _first,
+    "last": _interval("LAST"),
+    "merge": _interval("MERGE"),
+    "split": _interval("SPLIT"),
     "import": _tablespace,
     "discard": _tablespace,
 }

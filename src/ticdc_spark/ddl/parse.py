@@ -159,7 +159,12 @@ def _create_table(cur: Cursor) -> Statement:
     if selects:
         return Unsupported("CREATE TABLE … SELECT brings rows without row messages")
     return CreateTable(
-        name=name, columns=tuple(columns), indexes=tuple(indexes), charset=charset, if_not_exists=if_not_exists
+        name=name,
+        columns=tuple(columns),
+        indexes=tuple(indexes),
+        charset=charset,
+        if_not_exists=if_not_exists,
+        partition_by="" if cur.at_end() else cur.sql[cur.peek().start :],
     )
 
 
@@ -168,7 +173,7 @@ def _is_key_word(cur: Cursor) -> bool:
 
 
 def _table_options(cur: Cursor) -> tuple[Charset | None, bool]:
-    """The charset, and whether a SELECT follows."""
+    """The charset, and whether a SELECT follows. Stops behind PARTITION BY."""
     charset = collate = None
     while not cur.at_end():
         if cur.accept("character", "set") or cur.accept("charset"):

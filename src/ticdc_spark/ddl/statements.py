@@ -108,6 +108,7 @@ class MoveRows(msgspec.Struct, frozen=True):
     """A partition change that moves or removes rows without row messages."""
 
     what: str
+    """Its words as written."""
     lossless: bool
     """The table as a whole keeps its rows (REORGANIZE PARTITION); otherwise some go or come."""
     other: Name | None = None
@@ -154,6 +155,8 @@ class CreateTable(msgspec.Struct, frozen=True, kw_only=True):
     charset: Charset | None = None
     like: Name | None = None
     if_not_exists: bool = False
+    partition_by: str = ""
+    """What stands behind PARTITION BY; ``""``: the table has no partitions."""
 
 
 class AlterTable(msgspec.Struct, frozen=True):

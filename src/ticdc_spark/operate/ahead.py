@@ -18,6 +18,7 @@ from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.offsets import known_offsets
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.run.preflight import matching, security
+from ticdc_spark.replicate.schemas.partitioned import with_partitions
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.streams.decoders import decoder_of
 from ticdc_spark.streams.detect import detected
@@ -61,21 +62,25 @@ def look_ahead(job: Job, progress: Progress | None) -> Ahead:
         with decoder_of(protocol, *registry) as (decoder, schemas):
             options = ReadOptions(source_timezone=job.source_timezone, ambiguous_timestamp=job.ambiguous_timestamp)
             reader = EventReader(decoder, options, schemas=schemas)
+            tables = () if progress is None else progress.tables
+            known = {(one.schema, one.name): one.table for one in tables if one.table is not None}
             if progress is not None:
-                known = {(one.schema, one.name): one.table for one in progress.tables if one.table is not None}
                 reader.go_on_from([*(one.table for one in progress.schemas), *known.values()])
-            return Look(job, reader).at(messages)
+            return Look(job, reader, known.values()).at(messages)
 
 
 class Look:
     """One look at unread messages."""
 
-    def __init__(self, job: Job, reader: EventReader) -> None:
+    def __init__(self, job: Job, reader: EventReader, known: Iterable[Table] = ()) -> None:
+        """``known``: the tables that the job has."""
         self._job, self._reader = job, reader
         self._is_included = table_filter(job.tables)
         self._stops: dict[object, Stop] = {}
         self._unreadable: dict[MessagePlace, str] = {}
         self._tables: set[TableName] = set()
+        self._known: dict[TableName, Table] = {(one.schema, one.name): one for one in known}
+        """Tables after the DDL that was read, with their partitions."""
         self._rows = 0
 
     def at(self, messages: Iterable[Message]) -> Ahead:
@@ -119,11 +124,15 @@ class Look:
             self._stops["key", name] = Stop(what=what, line='[job] no-key = "skip", or exclude it with [job] tables')
 
     def _ddl(self, found: Found, change: SchemaChange) -> None:
-        if change.table is None and self._reader.follows_ddl:
-            before, after = self._reader.tables_of(change)
+        if change.table is None:
+            known = next((self._known[name] for name in sorted(tables_of(change)) if name in self._known), None)
+            before, after = self._reader.tables_of(change) if self._reader.follows_ddl else (known, known)
             change = msgspec.structs.replace(change, table=after, pre_table=before)
         if change.table is not None:
             self._note(change.table)
+        change = with_partitions(change, self._known, None, from_sql=self._reader.follows_ddl)
+        if change.table is not None:
+            self._known[change.table.schema, change.table.name] = change.table
         names = tables_of(change)
         why = action(change)
         if not isinstance(why, Refused) or is_skipped(self._job, change):

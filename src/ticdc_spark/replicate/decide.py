@@ -139,7 +139,7 @@ class Decider:
         resolved = max(advanced.resolved, plan.resolved or 0)
         if mode == "arrival" and plan.resolved is not None:
             resolved = plan.resolved
-        due = self._due(advanced.progress, resolved)
+        due = self._due(advanced.progress, resolved, mode)
         refused = next((ddl for ddl in due if self._is_refused(ddl)), None)
         if refused is not None:
             resolved = min(resolved, refused.change.commit_ts - 1)
@@ -148,7 +148,7 @@ class Decider:
                 resolved, _ = held_by_schemas(advanced.progress, resolved, self._left_out, self._named_after)
                 resolved = max(resolved, progress.applied)
             # One that came late lies below what is applied, and waits there: its tables do not go past it.
-            due = [ddl for ddl in self._due(advanced.progress, resolved) if ddl != refused]
+            due = [ddl for ddl in self._due(advanced.progress, resolved, mode) if ddl != refused]
         return Decided(
             mode=mode,
             advanced=advanced,
@@ -212,7 +212,7 @@ class Decider:
             return progress
         return self.registry.add_schemas(progress, scanned.controls, mode, scanned.names)
 
-    def _due(self, progress: Progress, resolved: int) -> list[QueuedDdl]:
+    def _due(self, progress: Progress, resolved: int, mode: ModeName | None = None) -> list[QueuedDdl]:
         """The DDLs to apply, with their schemas."""
         states = {(table.schema, table.name): table for table in progress.tables}
         sanitised = PROTOCOLS[self.protocol].traits.sanitised_names
@@ -226,6 +226,7 @@ class Decider:
             is_skipped=lambda change: is_skipped(self.job, change) and not is_of_partitions(change),
             unread={(note.schema, note.name): note.until for note in progress.unread},
             may_come=_may_come(progress),
+            has_partitions=mode != "arrival",
         )
         return at_the_filter(filled, self.job.tables)
 

@@ -83,6 +83,11 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
     at_least: Value = None
     below: Value = None
     any_of: tuple[Value, ...] | None = None
+    none_of: tuple[Value, ...] = ()
+    remainder: tuple[int, int] | None = None
+    """Of an integer: (divisor, remainder) of its absolute value."""
+    rtrim: bool = False
+    """Of text: ``any_of`` and ``none_of`` compare without trailing spaces."""
     or_null: bool = False
     """Whether NULL meets it, too."""
     lake: LakeOptions = LakeOptions()
@@ -163,8 +168,10 @@ class Changes(Protocol):
         that a commit of their own has appended. SinkFault
         """
 
-    def delete_where(self, table: TableName, where: Sequence[Condition], stamp: Stamp) -> None:
-        """Delete the rows that meet every condition, of which there is one at least, in one commit with the stamp.
+    def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
+        """Delete the rows that meet every condition of one of ``where``, in one commit with the stamp.
+
+        There is one of them at least, and each has one condition at least.
 
         Raises: SinkFault
         """

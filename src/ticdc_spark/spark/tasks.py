@@ -103,6 +103,10 @@ class SourceMoved(Exception):
     """A table is not what it was when its read began: it was altered, or is gone. Not an error of its own."""
 
 
+class Misplaced(Exception):
+    """Rows of one physical id lie in two partitions; nothing was applied. Not an error of its own."""
+
+
 class UnreadableRows(Exception):
     """Rows that cannot be read; nothing was applied. Not an error of its own: ``on-reject`` decides."""
 

@@ -82,3 +82,14 @@ def test_messages_that_cannot_be_read_are_one_stop_that_names_all_of_them() -> N
     assert "cdc/0/1, and 1 more" in stop.what
     assert '[job] skip-messages = ["cdc/0/1", "cdc/0/2"]' in stop.line
     assert ahead(shop, on_reject="continue").stops == ()
+
+
+@PROTOCOLS
+def test_a_ddl_on_partitions_is_a_stop_only_where_their_rows_are_not_known(protocol: str) -> None:
+    shop = Shop(protocol)
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10))")
+    shop.sql("ALTER TABLE t TRUNCATE PARTITION p0")
+    assert ahead(shop).stops == ()
+    shop.sql("ALTER TABLE t TRUNCATE PARTITION p7")
+    (stop,) = ahead(shop).stops
+    assert "the partitions that are known are p0" in stop.what

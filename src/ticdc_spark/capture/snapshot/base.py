@@ -5,6 +5,8 @@ from typing import Protocol
 
 import msgspec
 
+from ticdc_spark.ddl import parse_create
+from ticdc_spark.ddl.partitions import partitions_of_sql
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.spark.tasks import ReadParts
 from ticdc_spark.spark.types import LakeColumn, LakeOptions
@@ -86,6 +88,11 @@ class SnapshotReader(Protocol):
 
     def close(self) -> None:
         """Give up connections."""
+
+
+def table_of(create: str, schema: str) -> Table:
+    """The table that ``SHOW CREATE TABLE`` prints, with its partitions. Raises: MessageError"""
+    return msgspec.structs.replace(parse_create(create, schema, "escape"), partitioning=partitions_of_sql(create))
 
 
 def same_columns(one: Sequence[LakeColumn], other: Sequence[LakeColumn]) -> bool:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ticdc_spark.capture.snapshot.base import TooOld, Wanted, Wave, same_columns
+from ticdc_spark.capture.snapshot.base import TooOld, Wanted, Wave, same_columns, table_of
 from ticdc_spark.capture.snapshot.identity import UNTOLD, table_identity
 from ticdc_spark.capture.snapshot.keys import (
     ALTERED,
@@ -82,7 +82,7 @@ class DatabaseReader:
 
     def schema(self, name: TableName, at: int | None) -> Table | None:
         found = self._create(name, at)
-        return None if found is None else parse_create(found, name[0], "escape")
+        return None if found is None else table_of(found, name[0])
 
     def identity(self, name: TableName) -> str:
         version = self._version

@@ -12,10 +12,9 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from ticdc_spark.capture.snapshot.base import Wanted, Wave, same_columns
+from ticdc_spark.capture.snapshot.base import Wanted, Wave, same_columns, table_of
 from ticdc_spark.capture.snapshot.dump_rows import Cell, read_file
 from ticdc_spark.capture.snapshot.typed import typed
-from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError, SourceFault, UsageError, os_reason
 from ticdc_spark.model import Column, Table, TableName, Value
 from ticdc_spark.mysql import enum_index, handle_key, is_bytes, set_mask
@@ -66,7 +65,7 @@ class DumpReader:
         create = text[text.upper().index("CREATE TABLE") :] if "CREATE TABLE" in text.upper() else ""
         if not create:
             raise MessageError(f"{self.folder / file} has no CREATE TABLE")
-        return parse_create(create.strip().rstrip(";"), name[0], "escape")
+        return table_of(create.strip().rstrip(";"), name[0])
 
     def identity(self, name: TableName) -> str:
         return ""

@@ -11,13 +11,15 @@ import msgspec
 
 from ticdc_spark import failpoints
 from ticdc_spark.config.job import Job
-from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.config.values import skip_ddl_line
+from ticdc_spark.errors import DecisionNeeded, UnsupportedDdl
 from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.mysql import keep_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import OLD_VALUES, lose_hidden_values, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.commits import commits_of, with_columns_before
 from ticdc_spark.replicate.apply.first_rows import there_already
+from ticdc_spark.replicate.apply.partitions import doubt_of, thin, with_partitions_of
 from ticdc_spark.replicate.apply.rename import is_begun, passed_by, rename, set_aside
 from ticdc_spark.replicate.plan.evolve import (
     Action,
@@ -30,7 +32,9 @@ from ticdc_spark.replicate.plan.evolve import (
     Leave,
     Nothing,
     Refused,
+    Thin,
     Truncate,
+    action,
     is_of_partitions,
     names,
 )
@@ -65,9 +69,18 @@ def apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
     skipped = is_skipped(work.batch.job, change)
     if (skipped or isinstance(act, Enter | Leave)) and _finish_rename(work, ddl):
         return
-    if skipped:
+    doubt = doubt_of(work, act, mark) if isinstance(act, Thin) else ""
+    if skipped or (doubt and work.batch.job.partition_ddl == "mark"):
         _skip(work, ddl)
         return
+    if doubt:
+        skip = skip_ddl_line(ts, change.query)
+        message = (
+            f"a DDL cannot be replayed: {doubt}\n  SQL: {change.query}\n  at commitTs {ts}\n"
+            f"  To skip exactly this one, under [job]: {skip}\n"
+            '  To mark the tables of every such DDL and go on, under [job]: partition-ddl = "mark"'
+        )
+        raise UnsupportedDdl(message)
     log.info("DDL at %d: %s", ts, change.query)
     match act:
         case Refused(why):
@@ -99,7 +112,7 @@ def _finish_rename(work: TimelineWork, ddl: Ddl) -> bool:
 
 def _apply_to_tables(
     work: TimelineWork,
-    act: Create | Drop | Truncate | Alter | Enter | Leave,
+    act: Create | Drop | Truncate | Thin | Alter | Enter | Leave,
     mark: Mark,
     ts: int,
     pre_table: Table | None,
@@ -112,6 +125,8 @@ def _apply_to_tables(
                 _drop(work, name, mark, ts)
         case Truncate(table, certain):
             _truncate(work, table, mark, ts, certain=certain)
+        case Thin():
+            thin(work, act, mark, ts)
         case Alter():
             alter(work, act, mark, ts, pre_table)
         case Enter(table, _):
@@ -140,12 +155,13 @@ def _left_out_by(job: Job, change: SchemaChange) -> str:
     """The key of the job file that leaves a DDL out; ``""``: none does."""
     if any(skip.matches(change.commit_ts, change.query) for skip in job.skip_ddl):
         return "skip-ddl"
-    return "partition-ddl" if job.partition_ddl == "mark" and is_of_partitions(change) else ""
+    marked = job.partition_ddl == "mark" and is_of_partitions(change) and isinstance(action(change), Refused)
+    return "partition-ddl" if marked else ""
 
 
 def _skip(work: TimelineWork, ddl: Ddl) -> None:
     change = ddl.queued.change
-    key = _left_out_by(work.batch.job, change)
+    key = _left_out_by(work.batch.job, change) or "partition-ddl"
     log.warning("%s leaves out the DDL at %d: %s", key, change.commit_ts, change.query)
     if isinstance(ddl.action, Drop | DropDatabase):
         for name in names(ddl.action, {**work.promised, **work.known}):
@@ -165,13 +181,20 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
         if not state.is_dropped:
             # A table that comes later under this name lacks what the DDL would have brought along.
             why, columns = f"{key} left out: {change.query}", not _keeps_columns(ddl.action)
+            if state.table is not None and change.table is not None and name == _name_of(change.table):
+                known = with_partitions_of(state.table, change.table)
+                state = msgspec.structs.replace(state, table=known, partition_ids=())
             work.put(diverge(state, change.commit_ts, why, columns=columns))
         if name in freed:
             _keep(work, name, ddl.mark, change.commit_ts)
 
 
-def _keeps_columns(action: Action) -> bool:
-    return isinstance(action, Truncate | Nothing) or (isinstance(action, Refused) and action.rows_only)
+def _name_of(table: Table) -> TableName:
+    return table.schema, table.name
+
+
+def _keeps_columns(act: Action) -> bool:
+    return isinstance(act, Truncate | Thin | Nothing) or (isinstance(act, Refused) and act.rows_only)
 
 
 def _undo(work: TimelineWork, state: TableState, ddl: Ddl) -> None:
@@ -341,7 +364,9 @@ def alter(
             work.put(msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts))
         return
     assert state is not None, "a table of the lake has a state"
-    act = msgspec.structs.replace(act, table=keep_hidden_columns(act.table, state.table))
+    wanted = keep_hidden_columns(act.table, state.table)
+    # The schemas of rows have no partitions.
+    act = msgspec.structs.replace(act, table=with_partitions_of(wanted, state.table) if inferred else wanted)
     if work.mark(new) >= (at, mark[1] + DDL_STEPS):
         return  # It has been through this and more.
     if state.ddl_ts == at and state.ddl_step >= step and state.table == act.table:

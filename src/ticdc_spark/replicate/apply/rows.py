@@ -21,14 +21,24 @@ from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.columns import expected_columns, merge_with_hidden_columns, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.keyless import leave_out_rows
 from ticdc_spark.replicate.apply.look import rebuild_line, way_back
+from ticdc_spark.replicate.apply.partitions import leave_out_late, partitions_to_check
 from ticdc_spark.replicate.apply.rejects import Quarantined, apply_readable, lacks
 from ticdc_spark.replicate.plan.timeline import ROWS_APPENDED, ROWS_MERGED, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.schemas.registered import restrict_columns
 from ticdc_spark.replicate.state.progress import PendingRows
-from ticdc_spark.replicate.state.table import TableState, adopt, come_back, create_by_rows, diverge, unverify
+from ticdc_spark.replicate.state.table import (
+    TableState,
+    adopt,
+    come_back,
+    create_by_rows,
+    diverge,
+    doubt_partitions,
+    unverify,
+)
 from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.mark import NO_MARK
+from ticdc_spark.spark.tasks import Misplaced
 
 log = logging.getLogger(__name__)
 
@@ -62,6 +72,8 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         # What a DROP or a RENAME took away does not come back under the old name.
         gone = state.ddl_ts if mark == NO_MARK and state.is_gone else 0
         above = max(state.emptied, gone, min(above, max(taken or 0, min(rows.min_ts for rows in late) - 1)))
+        if above < state.thinned <= upto:
+            state, above = leave_out_late(state, above + 1), state.thinned
     scan = batch.rows_since(state, above, upto) if late else batch.waiting(name, waiting, above, upto)
     if state.is_gone and (mark == NO_MARK or state.is_kept) and not batch.rows.has_rows(scan):
         # What waits is of a later table of this name.
@@ -138,9 +150,10 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
     columns = batch.columns(state.table)
     is_new = state.is_clean and not group.is_redo and not late and name not in batch.unread
     """Whether a key that begins with an insert has no row in the lake."""
+    partitioned = None if late else partitions_to_check(state)
     changes = TypedChanges(
-        raw=batch.rows.raw(scan),
-        plan=batch.read_plan(group.versions, columns),
+        raw=batch.rows.raw(msgspec.structs.replace(scan, ids=partitioned is not None)),
+        plan=msgspec.structs.replace(batch.read_plan(group.versions, columns), partitioned=partitioned),
         new_keys=is_new,
         inserts=sum(rows.inserts for rows in waiting),
         others=sum(rows.rows - rows.inserts for rows in waiting),
@@ -155,8 +168,14 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
         readable = replace(
             changes,
             leave_out_unreadable=leave_out,
-            plan=msgspec.structs.replace(changes.plan, expects=expected_columns(now)),
+            plan=msgspec.structs.replace(
+                changes.plan,
+                expects=expected_columns(now),
+                partitioned=None if late else partitions_to_check(now),
+                places=now.partition_ids,
+            ),
             new_keys=changes.new_keys and now.is_clean,
+            places=frozenset(now.partition_ids),
         )
         # What a quarantined table gets is one commit: after a death, nothing would do what comes behind an append.
         appended = None if now.is_quarantined else batch.stamp(after, (upto, ROWS_APPENDED), above)
@@ -167,6 +186,10 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
         except SourceChanged as error:
             again = f"{rebuild_line(batch.job, name)} reads the table again from the source"
             raise SourceChanged(f"`{name[0]}`.`{name[1]}`: {error}. {again}") from error
+        except Misplaced as found:
+            log.warning("`%s`.`%s`: %s", *name, found)
+            return commit(doubt_partitions(now, str(found)), leave_out)
+        work.put(msgspec.structs.replace(work.known[name] or after, partition_ids=tuple(sorted(readable.places))))
         return readable.counts
 
     return apply_readable(work, state, changes, above + 1, commit)

@@ -10,6 +10,8 @@ from typing import TypeAlias, assert_never
 import msgspec
 
 from ticdc_spark.ddl import column_renames, computed_columns, replaced_columns, statement_of
+from ticdc_spark.ddl.partition_rows import Alternatives, NotComputed, rows_of
+from ticdc_spark.ddl.partitions import is_truncate_of_all, partitions_named
 from ticdc_spark.ddl.statements import (
     AlterTable,
     CreateTable,
@@ -25,7 +27,7 @@ from ticdc_spark.ddl.statements import (
     Unsupported,
 )
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import SchemaChange, Table, TableName
+from ticdc_spark.model import Partitioning, SchemaChange, Table, TableName
 
 NAMED_OTHERWISE = "named otherwise"
 """Kind of a DDL whose names are not those of the rows."""
@@ -59,6 +61,17 @@ class Truncate(msgspec.Struct, frozen=True):
     table: Table
     certain: bool = True
     """Whether its columns are known to be those of the source."""
+
+
+class Thin(msgspec.Struct, frozen=True):
+    """DROP PARTITION and TRUNCATE PARTITION: rows go without row messages."""
+
+    table: Table
+    """What it is after it."""
+    where: Alternatives
+    """The rows that go."""
+    by: Partitioning
+    """The partitions by which it is known which rows these are."""
 
 
 class Alter(msgspec.Struct, frozen=True):
@@ -118,7 +131,9 @@ class Refused(msgspec.Struct, frozen=True):
     """Whether it leaves the columns of its tables as they are."""
 
 
-Action: TypeAlias = Create | Drop | Truncate | Alter | Enter | Leave | CreateDatabase | DropDatabase | Nothing | Refused
+Action: TypeAlias = (
+    Create | Drop | Truncate | Thin | Alter | Enter | Leave | CreateDatabase | DropDatabase | Nothing | Refused
+)
 
 
 def action(change: SchemaChange) -> Action:
@@ -171,11 +186,9 @@ def _alter(statement: RenameTables | AlterTable, change: SchemaChange) -> Action
         return Refused(_NO_SCHEMA)
     old = (change.table.schema, change.table.name)
     if isinstance(statement, AlterTable):
-        moves = [part.what for part in statement.parts if isinstance(part, MoveRows) and not part.lossless]
+        moves = [part for part in statement.parts if isinstance(part, MoveRows) and not part.lossless]
         if moves:
-            return Refused(
-                f"{moves[0]}: TiCDC does not send the rows that it adds or removes", is_of_partitions(change)
-            )
+            return _thin(change, moves[0], is_only=len(statement.parts) == 1)
     renames = isinstance(statement, RenameTables) or any(isinstance(part, RenameTo) for part in statement.parts)
     if renames and change.pre_table is not None:
         old = (change.pre_table.schema, change.pre_table.name)
@@ -185,6 +198,32 @@ def _alter(statement: RenameTables | AlterTable, change: SchemaChange) -> Action
     certain = change.kind != UNCERTAIN
     replaced, computed = replaced_columns(change.query), computed_columns(change.query)
     return Alter(old, change.table, column_renames(change.query), replaced, certain, computed)
+
+
+def _thin(change: SchemaChange, part: MoveRows, *, is_only: bool) -> Action:
+    """What a DDL does that removes the rows of partitions, or exchanges them."""
+    assert change.table is not None, "its schema is known"
+    if not is_only or part.other is not None:
+        return Refused(f"{part.what}: TiCDC does not send the rows that it adds or removes", is_of_partitions(change))
+    rows = ((),) if is_truncate_of_all(part) else _rows_of(part, change.pre_table)
+    if isinstance(rows, NotComputed):
+        return Refused(f"{part.what}: TiCDC does not send the rows that it removes, and {rows.why}", rows_only=True)
+    takes_all = any(not tests for tests in rows)
+    known = None if change.pre_table is None else change.pre_table.partitioning
+    if takes_all or known is None:
+        return Truncate(change.table, change.kind != UNCERTAIN)
+    return Thin(change.table, rows, known)
+
+
+def _rows_of(part: MoveRows, before: Table | None) -> Alternatives | NotComputed:
+    """The rows that a DDL on partitions removes."""
+    if before is None or before.partitioning is None:
+        return NotComputed("the partitions of the table are not known")
+    partitions = partitions_named(part, before.partitioning)
+    if partitions is None:
+        have = ", ".join(one.name for one in before.partitioning.partitions)
+        return NotComputed(f"the partitions that are known are {have}")
+    return rows_of(before, frozenset(partitions))
 
 
 def is_of_partitions(change: SchemaChange) -> bool:
@@ -202,7 +241,7 @@ def is_of_partitions(change: SchemaChange) -> bool:
 def names(act: Action, tables: Mapping[TableName, object]) -> tuple[TableName, ...]:
     """The tables whose timelines an action binds together; ``tables`` are all that are known."""
     match act:
-        case Create(table) | Truncate(table):
+        case Create(table) | Truncate(table) | Thin(table):
             return ((table.schema, table.name),)
         case Drop(gone):
             return gone

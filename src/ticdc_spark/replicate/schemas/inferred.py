@@ -1,11 +1,11 @@
 """Schema changes without a DDL (Avro, Debezium's schema blocks): from one schema of a table to the next. Pure.
 
 A registry's schema has the columns that there are now, not what was done. Columns that are new are added, and old rows
-take their defaults. A type that holds every value of the old one is followed: a wider integer, a DECIMAL with more digits
-before the point, DOUBLE for FLOAT. Whatever else two schemas differ by may have been one of several DDLs: a column that
-is gone and one that is new may be a RENAME COLUMN, another type may come with rewritten rows for which there is no row
-message. So the operator has to decide: ``stop``, or ``keep`` what the lake has. TRUNCATE, DROP and RENAME TABLE leave no trace
-in any schema.
+take their defaults. A type that holds every value of the old one is followed: a wider integer, a DECIMAL with more
+digits before the point, DOUBLE for FLOAT. Whatever else two schemas differ by may have been one of several DDLs: a
+column that is gone and one that is new may be a RENAME COLUMN, another type may come with rewritten rows for which
+there is no row message. So the operator has to decide: ``stop``, or ``keep`` what the lake has. TRUNCATE, DROP and
+RENAME TABLE leave no trace in any schema.
 
 The caller follows a schema that it sees for the first time, unless its id is below that of the table's newest: that
 is an older one, from a partition that is behind. A registry gives an old id again when a table returns to an old
@@ -27,7 +27,7 @@ Policy: TypeAlias = Literal["stop", "keep"]
 
 
 class Additions(msgspec.Struct, frozen=True):
-    """New columns, wider types, or nothing that rows show: order, nullability, defaults, new ENUM members at the end."""
+    """New columns, wider types, or nothing that rows show: order, nullability, defaults, ENUM members at the end."""
 
     columns: tuple[Column, ...]
 

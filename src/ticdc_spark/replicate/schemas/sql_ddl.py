@@ -23,6 +23,7 @@ from ticdc_spark.protocols.shared.avro_names import sanitized
 from ticdc_spark.replicate.plan.evolve import NAMED_OTHERWISE, UNCERTAIN
 from ticdc_spark.replicate.plan.names import tables_before_and_after
 from ticdc_spark.replicate.schemas.history import ANY_VERSION
+from ticdc_spark.replicate.schemas.partitioned import with_partitions, without_partitions
 from ticdc_spark.replicate.state.progress import KnownSchema, QueuedDdl
 from ticdc_spark.replicate.state.table import TableState
 
@@ -37,6 +38,7 @@ def with_schemas(
     is_skipped: Callable[[SchemaChange], bool] = lambda _change: False,
     unread: Mapping[TableName, int] | None = None,
     may_come: Callable[[TableName, int], bool] = lambda _name, _ts: False,
+    has_partitions: bool = True,
 ) -> list[QueuedDdl]:
     """Fill in the schemas of DDLs, in the order in which they are applied.
 
@@ -44,6 +46,7 @@ def with_schemas(
     with ``sanitised``, one that names what rows call otherwise (Avro). ``is_included``: whether the job replicates a
     name. ``is_skipped``: whether a DDL is left out. Where a table may lack one, what takes its columns over is
     ``UNCERTAIN``. So is what is made like another table while DDLs of that one up to its commit_ts ``may_come``.
+    ``has_partitions``: whether the partitions of tables are followed. Without watermarks they tell nothing exactly.
     """
     files: dict[TableName, Table] = {
         (schema.schema, schema.name): schema.table for schema in known if schema.key == ANY_VERSION
@@ -66,14 +69,19 @@ def with_schemas(
             doubted.add(model)  # It has been through a later DDL.
         if model is not None and may_come(model, change.commit_ts):
             doubted.add(model)
+        like = None if model in doubted else model
         if change.table is None:
             taken = model or _goes_on_from(change)
             # A file may be of another time than the DDL.
             if taken in doubted or (taken in files and tables.get(taken) is files[taken]):
                 change = msgspec.structs.replace(change, kind=UNCERTAIN)
-            change, tables = _filled(change, tables)
+            (change, after_it), known_before = _filled(change, tables), tables
+            change, tables = with_partitions(change, known_before, like, from_sql=True), after_it
+            if change.table is not None:
+                tables = {**tables, (change.table.schema, change.table.name): change.table}
         else:
             change = msgspec.structs.replace(change, table=with_generated(change, tables))
+            change = with_partitions(change, tables, like, from_sql=False)
             if change.pre_table is not None:
                 tables.pop((change.pre_table.schema, change.pre_table.name), None)
             assert change.table is not None, "it has one"
@@ -83,7 +91,10 @@ def with_schemas(
             unsure |= after
         else:
             unsure -= after
-        unsure |= {name for name in after if (unread or {}).get(name, 0) >= change.commit_ts}
+        lacking = {name for name in after if (unread or {}).get(name, 0) >= change.commit_ts}
+        unsure |= lacking
+        untold = after if is_skipped(change) or not has_partitions else lacking
+        tables |= {name: without_partitions(tables[name]) for name in untold if name in tables}
         if sanitised and _names(change) != {sanitized(name) for name in _names(change)}:
             change = msgspec.structs.replace(change, kind=NAMED_OTHERWISE)
         filled.append(msgspec.structs.replace(ddl, change=change))

@@ -85,7 +85,7 @@ def with_states(progress: Progress, work: TimelineWork, sink: Sink | None = None
 
 def as_known(table: Table, state: TableState | None, work: TimelineWork) -> Table:
     """A table as the job knows it, where its rows look the same, with TiDB's hidden columns that it has. What the job
-    does not know of columns comes from the source: whether they are generated."""
+    does not know comes from the source: whether columns are generated, and its partitions."""
     if state is None or state.table is None or state.is_gone or work.mark((state.schema, state.name)) == NO_MARK:
         return table
     table = keep_hidden_columns(table, state.table)
@@ -100,7 +100,7 @@ def _with_generated(table: Table, source: Table) -> Table:
         msgspec.structs.replace(column, virtual=virtual.get(column.name)) if column.virtual is None else column
         for column in table.columns
     )
-    return msgspec.structs.replace(table, columns=columns)
+    return msgspec.structs.replace(table, columns=columns, partitioning=source.partitioning)
 
 
 def give_up(work: TimelineWork, name: TableName) -> None:

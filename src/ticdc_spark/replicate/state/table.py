@@ -38,6 +38,10 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     emptied: int = 0
     """commit_ts of the CREATE or TRUNCATE that it began empty with, or the base of its full read: no older row belongs
     in it, however late."""
+    thinned: int = 0
+    """commit_ts of the last DDL that removed the rows of partitions: a late row from before it may be one of them."""
+    partition_ids: tuple[tuple[int, str], ...] = ()
+    """Physical ids of the source, each with the partition in which its rows lie, as far as rows have told."""
     table: Table | None = None
     """The schema of the copy; ``None`` while it has not been created, or after a drop."""
     origin: Literal["create", "bootstrap", "adopted", "snapshot"] = "bootstrap"
@@ -208,10 +212,19 @@ def keep(state: TableState) -> TableState:
 def truncate(state: TableState, ts: int, *, in_shape: bool) -> TableState:
     """A TRUNCATE empties it. ``in_shape``: it has the columns of the source, so that it equals the source whatever it
     was before; not one whose columns nothing has said yet."""
-    state = msgspec.structs.replace(state, emptied=ts)
+    state = msgspec.structs.replace(state, emptied=ts, partition_ids=())
     if in_shape:
         return _with_known(state, UNVERIFIED if state.table is None else Clean())
     return state if state.is_clean else unverify(state)
+
+
+def doubt_partitions(state: TableState, why: str) -> TableState:
+    """Its rows contradict what is known of its partitions."""
+    if state.table is None or state.table.partitioning is None:
+        return state
+    doubted = msgspec.structs.replace(state.table.partitioning, doubt=why)
+    table = msgspec.structs.replace(state.table, partitioning=doubted)
+    return msgspec.structs.replace(state, table=table, partition_ids=())
 
 
 def unverify(state: TableState) -> TableState:
@@ -236,6 +249,9 @@ def diverge(state: TableState, since: int, why: str, *, columns: bool = False) -
     if isinstance(state.known, Diverged):
         since, why = state.known.since, state.known.why or why
     unsure = columns or state.has_unsure_columns
+    if columns and state.table is not None and state.table.partitioning is not None:
+        # Once a person has cleared the mark, nothing else tells that a DDL on partitions may be missing.
+        state = msgspec.structs.replace(state, table=msgspec.structs.replace(state.table, partitioning=None))
     return _with_known(state, Diverged(since=since, why=why, columns_unsure=unsure, settles=state.settles))
 
 
@@ -284,6 +300,7 @@ def begin_load(state: TableState, table: Table, load: Loading, loses: str) -> Ta
         cleared=None,
         schema_keys=(),
         columns_before=(),
+        partition_ids=(),
     )
 
 
@@ -332,7 +349,7 @@ def set_back(state: TableState, since: int) -> TableState:
 def for_stamp(state: TableState) -> TableState:
     """What of a table its stamp has: not what changes without a commit, or has a place of its own in the stamp."""
     state = state if state.load is None else gather(state, 0, 0)
-    return msgspec.structs.replace(state, applied=0, mark=NO_MARK, snapshot_id=None, rows=0)
+    return msgspec.structs.replace(state, applied=0, mark=NO_MARK, snapshot_id=None, rows=0, partition_ids=())
 
 
 def take_promise(state: TableState, promise: TableState, *, same_mark: bool) -> TableState:
@@ -348,7 +365,9 @@ def take_promise(state: TableState, promise: TableState, *, same_mark: bool) -> 
         if state.diverged_since == promise.cleared and not promise.has_diverged:  # nor has it diverged again
             state = _without_mark(state, unsure=state.has_unsure_columns)
         state = msgspec.structs.replace(state, cleared=promise.cleared)
-    return _decided(state, promise) if same_mark else state
+    if not same_mark:
+        return state
+    return _decided(msgspec.structs.replace(state, partition_ids=promise.partition_ids), promise)
 
 
 def _decided(state: TableState, promise: TableState) -> TableState:

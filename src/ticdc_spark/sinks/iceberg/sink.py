@@ -128,7 +128,7 @@ class IcebergSink:
     def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None = None) -> None:
         self.upserts.upsert(table, changes, stamp, appended)
 
-    def delete_where(self, table: TableName, where: Sequence[Condition], stamp: Stamp) -> None:
+    def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
         self.spark_writer.delete_where(table, where, stamp)
 
     def read(self, table: TableName, columns: Sequence[str], as_of: int | None = None) -> Iterator[pa.RecordBatch]:

@@ -97,8 +97,8 @@ class MysqlRows:
         found.append(f"{insert} ON DUPLICATE KEY UPDATE {update}" if is_only else insert)
         return found
 
-    def delete_where(self, table: TableName, where: Sequence[Condition], stamp: Stamp) -> None:
-        met = " AND ".join(map(_test_of, where))
+    def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
+        met = " OR ".join(f"({' AND '.join(map(_test_of, tests))})" for tests in where)
         self._tables.do(Change(table, ((f"DELETE FROM {sql_name(table)} WHERE {met}", ()),), stamp))
 
     def fill(self, table: TableName, column: LakeColumn, fill: Fill, stamp: Stamp) -> None:
@@ -247,10 +247,15 @@ def _test_of(condition: Condition) -> str:
             raise SinkFault(bad[0])
         return literals(array)[0]
 
+    listed = f"RTRIM({name})" if condition.rtrim else name
     tests = [] if condition.at_least is None else [f"{name} >= {literal(condition.at_least)}"]
     tests += [] if condition.below is None else [f"{name} < {literal(condition.below)}"]
     if condition.any_of is not None:
         values = ", ".join(map(literal, condition.any_of))
-        tests.append(f"{name} IN ({values})" if values else "FALSE")
+        tests.append(f"{listed} IN ({values})" if values else "FALSE")
+    if condition.none_of:
+        tests.append(f"{listed} NOT IN ({', '.join(map(literal, condition.none_of))})")
+    if condition.remainder is not None:
+        tests.append("ABS({} MOD {}) = {}".format(name, *condition.remainder))
     met = " AND ".join(tests) or f"{name} IS NOT NULL"
     return f"({met} OR {name} IS NULL)" if condition.or_null else f"({met})"

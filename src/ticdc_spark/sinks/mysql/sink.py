@@ -127,7 +127,7 @@ class MysqlSink:
     def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None = None) -> None:
         self.rows.upsert(self._here(table), changes, stamp)
 
-    def delete_where(self, table: TableName, where: Sequence[Condition], stamp: Stamp) -> None:
+    def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
         self.rows.delete_where(self._here(table), where, stamp)
 
     def read(self, table: TableName, columns: Sequence[str], as_of: int | None = None) -> Iterator[pa.RecordBatch]:

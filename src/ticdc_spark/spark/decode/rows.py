@@ -12,16 +12,17 @@ import pyarrow.compute as pc
 
 from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.errors import MessageError
+from ticdc_spark.spark.decode.places import Place, Places, Placing
 from ticdc_spark.spark.decode.versions import ReadPlan, Version, cells_of, moved_rows, read_new, read_old
 from ticdc_spark.spark.tasks import UNREADABLE, ArrowTask, Counter, in_worker
 from ticdc_spark.spark.types import Cells, LakeColumn, Typed, arrow_type, to_arrow
 
-OP, TS, ORDER, SEQ, BAD = "_ticdc_op", "_ticdc_ts", "_ticdc_offset", "_ticdc_seq", "_ticdc_bad"
+META = OP, TS, ORDER, SEQ, BAD = "_ticdc_op", "_ticdc_ts", "_ticdc_offset", "_ticdc_seq", "_ticdc_bad"
 META_DDL = f"`{OP}` string, `{TS}` bigint, `{ORDER}` bigint, `{SEQ}` int, `{BAD}` string"
 """``op``: d, i or u (u where the protocol does not distinguish); ``bad``: JSON of ``BadRow``."""
 RAW_COLUMNS = (
     *("topic", "partition", "offset", "seq", "op", "schema_key", "commit_ts", "partial", "before", "after"),
-    *("checksum", "corrupted"),
+    *("checksum", "corrupted", "table_id"),
 )
 """What the function takes of the change log, in this order."""
 
@@ -43,16 +44,18 @@ def rows_ddl(columns: Sequence[LakeColumn]) -> str:
     return ", ".join([META_DDL, *quoted])
 
 
-def read_rows(plan: ReadPlan, zeros: Counter | None = None) -> ArrowTask:
+def read_rows(plan: ReadPlan, zeros: Counter | None = None, places: Places | None = None) -> ArrowTask:
     """Return the function for ``mapInArrow``: ``RAW_COLUMNS`` of one table to ``rows_ddl(plan.columns)``.
 
-    ``zeros`` counts the zero and impossible dates that became NULL.
+    ``zeros`` counts the zero and impossible dates that became NULL. ``places`` collects in which partition the new
+    images of each physical id lie, where the plan has a table with partitions.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         versions: dict[str, Version] = {}
         upstream = None if plan.upstream is None else Upstream(plan.upstream)
         converters = [to_arrow(column, plan.lake) for column in plan.columns]
+        placing: Placing | None = None
         for batch in batches:
             keys = _keys(plan, batch)
             found = pc.unique(keys).to_pylist()
@@ -61,9 +64,13 @@ def read_rows(plan: ReadPlan, zeros: Counter | None = None) -> ArrowTask:
                 if version is None:
                     version = versions[key] = Version(plan, key, None if upstream is None else upstream.lookup)
                 part = batch if len(found) == 1 else batch.filter(pc.equal(keys, key))
-                typed, nulled = _typed(plan, version, converters, part)
+                part, first_old, end_new = _by_images(part)
+                typed, nulled = _typed(plan, version, converters, part, (first_old, end_new))
                 if nulled and zeros is not None:
                     zeros.add(nulled)
+                if places is not None and plan.partitioned is not None and _has_ids(part):
+                    placing = placing or Placing(plan.partitioned, plan.columns, plan.lake, plan.places)
+                    places.add(_placed(placing, version, part.slice(0, end_new), typed))
                 yield typed
         if upstream is not None:
             upstream.close()
@@ -80,11 +87,33 @@ def _keys(plan: ReadPlan, batch: pa.RecordBatch) -> pa.Array:
     return keys
 
 
+def _has_ids(rows: pa.RecordBatch) -> bool:
+    return bool(rows.column("table_id").null_count < len(rows))
+
+
+def _placed(placing: Placing, version: Version, rows: pa.RecordBatch, typed: pa.RecordBatch) -> set[Place]:
+    """The places of new images. The table's own id is none of a partition, and of an update whose key moved it is not
+    known whose the id is: it is two rows."""
+    ids = rows.column("table_id")
+    whole = pc.and_(pc.is_null(typed.column(BAD).slice(0, len(rows))), pc.invert(rows.column("partial")))
+    if version.table.table_id is not None:
+        whole = pc.and_(whole, pc.fill_null(pc.not_equal(ids, version.table.table_id), False))
+    if typed.num_rows > rows.num_rows:
+        whole = pc.and_(whole, pc.equal(rows.column("op"), "insert"))
+    arrays = [array.slice(0, len(rows)).filter(whole) for array in typed.columns[len(META) :]]
+    return placing.places(ids.filter(whole), arrays)
+
+
 def _typed(
-    plan: ReadPlan, version: Version, converters: Sequence[Callable[[Cells], Typed]], batch: pa.RecordBatch
+    plan: ReadPlan,
+    version: Version,
+    converters: Sequence[Callable[[Cells], Typed]],
+    batch: pa.RecordBatch,
+    images: tuple[int, int],
 ) -> tuple[pa.RecordBatch, int]:
-    """Type one batch of images of one version; also how many dates became NULL."""
-    batch, first_old, end_new = _by_images(batch)
+    """Type one batch of images of one version; also how many dates became NULL. ``images``: the first row with an old
+    image, and the end of those with a new one."""
+    first_old, end_new = images
     size = batch.num_rows
     bad: dict[int, str] = {}
     new = old = None

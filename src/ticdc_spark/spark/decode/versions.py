@@ -47,6 +47,10 @@ class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Registered schemas by id, for Avro: a task asks no registry."""
     expects: ExpectedColumns = "stored"
     """The columns that every row must have; a row without one stops the task (``OddColumns``)."""
+    partitioned: Table | None = None
+    """The table with the partitions in which its rows lie, where it is noted which of them; ``None``: it is not."""
+    places: tuple[tuple[int, str], ...] = ()
+    """What is known of them: physical ids, each with the partition of its rows."""
     upstream: str | None = None
     """URI of the database that is asked for rows of which only the key was sent."""
 

@@ -35,7 +35,14 @@ def read(at: str, seen: str, ambiguous: Literal["earlier", "later", "reject"] = 
     (envelope,) = DECODER.open_message(sent.key, sent.value)
     assert isinstance(envelope, Envelope)
     row = {"topic": "t", "partition": 0, "offset": 0, "seq": 0, "op": "insert", "schema_key": "", "commit_ts": 5}
-    row |= {"partial": False, "before": None, "after": envelope.after, "checksum": None, "corrupted": None}
+    row |= {
+        "partial": False,
+        "before": None,
+        "after": envelope.after,
+        "checksum": None,
+        "corrupted": None,
+        "table_id": None,
+    }
     batch = pa.RecordBatch.from_pylist([{name: row[name] for name in RAW_COLUMNS}])
     batch = batch.set_column(8, "before", pa.nulls(1, pa.binary()))
     plan = ReadPlan(

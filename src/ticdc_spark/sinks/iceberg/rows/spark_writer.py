@@ -59,9 +59,9 @@ class SparkWriter:
             session.sql(f"UPDATE {self._catalog.sql_name(table)} SET {quote(column)} = {expression}")
             self._settle(table, stamp)
 
-    def delete_where(self, table: TableName, where: Sequence[Condition], stamp: Stamp) -> None:
+    def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
         """See ``sinks.base.Changes``."""
-        text = " AND ".join(_condition(one) for one in where)
+        text = " OR ".join(f"({' AND '.join(map(_condition, tests))})" for tests in where)
         with faults(f"rows of {table} cannot be deleted"), self._catalog.session() as session:
             self._begin(session, table, stamp)
             session.sql(f"DELETE FROM {self._catalog.sql_name(table)} WHERE {text}")
@@ -153,6 +153,7 @@ class SparkWriter:
 def _condition(one: Condition) -> str:
     """SQL of a condition. Raises: DecisionNeeded for a value that the column's type cannot hold"""
     name = quote(one.column.name)
+    listed = f"rtrim({name})" if one.rtrim else name
 
     def sql(value: Value) -> str:
         return literal(one.column, Fill(value, one.lake))
@@ -161,7 +162,11 @@ def _condition(one: Condition) -> str:
         f"{name} {sign} {sql(value)}" for sign, value in ((">=", one.at_least), ("<", one.below)) if value is not None
     ]
     if one.any_of is not None:
-        parts.append(f"{name} IN ({', '.join(map(sql, one.any_of))})" if one.any_of else "false")
+        parts.append(f"{listed} IN ({', '.join(map(sql, one.any_of))})" if one.any_of else "false")
+    if one.none_of:
+        parts.append(f"{listed} NOT IN ({', '.join(map(sql, one.none_of))})")
+    if one.remainder is not None:
+        parts.append("abs({} % {}) = {}".format(name, *one.remainder))
     found = f"({' AND '.join(parts) or 'true'}) AND {name} IS NOT NULL"
     return f"({found} OR {name} IS NULL)" if one.or_null else f"({found})"
 

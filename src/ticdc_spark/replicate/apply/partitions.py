@@ -1,0 +1,102 @@
+"""Apply a DDL that removes the rows of partitions: one commit."""
+
+import logging
+
+import msgspec
+
+from ticdc_spark import failpoints
+from ticdc_spark.ddl.partition_rows import Alternatives
+from ticdc_spark.model import Table
+from ticdc_spark.mysql import keep_hidden_columns
+from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
+from ticdc_spark.replicate.apply.columns import stop_if_columns_are_gone
+from ticdc_spark.replicate.plan.evolve import Thin
+from ticdc_spark.replicate.state.table import TableState, diverge, unverify
+from ticdc_spark.sinks.base import Condition
+from ticdc_spark.sinks.mark import NO_MARK, Mark
+
+log = logging.getLogger(__name__)
+_MOST_CHECKED = 1024
+"""Partitions of a table whose rows are compared with their ids: each new id is looked for in all of them."""
+
+
+def thin(work: TimelineWork, act: Thin, mark: Mark, ts: int) -> None:
+    """Remove the rows of partitions. Raises: DecisionNeeded, SinkFault"""
+    name = (act.table.schema, act.table.name)
+    state, now = work.state(name), work.mark(name)
+    if state is None or state.table is None or now >= mark:
+        return
+    after = msgspec.structs.replace(
+        state,
+        table=keep_hidden_columns(act.table, state.table),
+        applied=ts,
+        ddl_ts=ts,
+        thinned=ts,
+        partition_ids=(),
+    )
+    if now == NO_MARK:  # A later DDL dropped or renamed it, before a restart: only what it was is known.
+        work.put(after)
+        return
+    stop_if_columns_are_gone(work, state)
+    sink, where = work.batch.sink, conditions(work.batch, state.table, act.where)
+    if work.batch.job.truncate_table == "keep" or not where:
+        after = unverify(after) if where else after
+        work.commit(after, mark, mark[0], lambda stamp: sink.stamp(name, stamp))
+    else:
+        work.commit(after, mark, mark[0], lambda stamp: sink.delete_where(name, where, stamp))
+    failpoints.point("ddl")
+
+
+def partitions_to_check(state: TableState) -> Table | None:
+    """A table of whose rows it is noted in which partition they lie; ``None``: nothing is known, or it is doubted."""
+    known = None if state.table is None else state.table.partitioning
+    if known is None or known.doubt or not known.columns or len(known.partitions) > _MOST_CHECKED:
+        return None
+    return state.table
+
+
+def doubt_of(work: TimelineWork, act: Thin, mark: Mark) -> str:
+    """Why rows may lie in other partitions than the DDL was planned by, as the rows before it have told since; ``""``:
+    nothing speaks against it."""
+    name = (act.table.schema, act.table.name)
+    state = work.state(name)
+    if state is None or state.table is None or work.mark(name) >= mark:
+        return ""
+    if state.table.partitioning == act.by:
+        return ""
+    known = state.table.partitioning
+    return (known and known.doubt) or "what came before it has changed what is known of the partitions of the table"
+
+
+def conditions(batch: Batch, table: Table, where: Alternatives) -> tuple[tuple[Condition, ...], ...]:
+    """The same rows by the columns of the target."""
+    columns = {column.source.casefold(): column for column in batch.columns(table)}
+    return tuple(
+        tuple(
+            Condition(
+                column=columns[test.column.casefold()],
+                at_least=test.at_least,
+                below=test.below,
+                any_of=test.any_of,
+                none_of=test.none_of,
+                remainder=test.remainder,
+                rtrim=test.rtrim,
+                or_null=test.or_null,
+                lake=batch.lake,
+            )
+            for test in tests
+        )
+        for tests in where
+    )
+
+
+def with_partitions_of(table: Table, other: Table | None) -> Table:
+    """A table with the partitions of another version of it, where there is one."""
+    return table if other is None else msgspec.structs.replace(table, partitioning=other.partitioning)
+
+
+def leave_out_late(state: TableState, since: int) -> TableState:
+    """Rows came late that are older than a DDL that removed rows of partitions: each may be one of these."""
+    why = f"rows came late that are older than the DDL at {state.thinned}, which removed partitions: they are left out"
+    log.warning("`%s`.`%s`: %s", state.schema, state.name, why)
+    return diverge(state, since, why)

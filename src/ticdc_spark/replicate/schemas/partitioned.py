@@ -1,0 +1,68 @@
+"""The partitions of tables while DDL is followed: messages carry none, so that they come from its SQL. Pure."""
+
+from collections.abc import Mapping
+
+import msgspec
+
+from ticdc_spark.ddl import statement_of
+from ticdc_spark.ddl.partitions import change_partitions, created_partitions
+from ticdc_spark.ddl.statements import Alteration, AlterTable, ChangeColumn, Charset, CreateTable, MoveRows
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import Partitioning, SchemaChange, Table, TableName
+from ticdc_spark.mysql import TEXT_TYPES
+
+
+def with_partitions(
+    change: SchemaChange, tables: Mapping[TableName, Table], model: TableName | None, *, from_sql: bool
+) -> SchemaChange:
+    """A DDL whose tables have their partitions. ``tables``: as they are before it. ``model``: that of CREATE LIKE.
+    ``from_sql``: its schemas come from SQL, which need not say by which collation text compares."""
+    if change.table is None:
+        return change
+    try:
+        statement = statement_of(change)
+    except MessageError:
+        return _having(change, None, None)
+    if isinstance(statement, CreateTable):
+        liked = tables.get(model) if model is not None else None
+        found = created_partitions(statement, from_sql=from_sql)
+        return _having(change, None, found if liked is None else liked.partitioning)
+    source = change.pre_table or change.table
+    known = tables.get((source.schema, source.name))
+    if isinstance(statement, AlterTable):  # With an EXCHANGE PARTITION comes the other table as the one before it.
+        known = tables.get((statement.name[0] or change.schema, statement.name[1]), known)
+    before = None if known is None else known.partitioning
+    after = before
+    if isinstance(statement, AlterTable):
+        after = change_partitions(before, statement.parts)
+        if from_sql and after is not None and _may_change_collations(statement, after, change.table):
+            after = None
+        if change.pre_table is None and any(isinstance(part, MoveRows) for part in statement.parts):
+            change = msgspec.structs.replace(change, pre_table=change.table)  # It leaves the columns as they are.
+    return _having(change, before, after)
+
+
+def _may_change_collations(statement: AlterTable, found: Partitioning, table: Table) -> bool:
+    names = {name.casefold() for name in found.columns}
+    is_text = any(one.type.name in TEXT_TYPES for one in table.columns if one.name.casefold() in names)
+    may = (Charset, ChangeColumn, MoveRows)
+    return is_text and any(isinstance(part, may) and not _is_of_partitions_only(part) for part in statement.parts)
+
+
+def _is_of_partitions_only(part: Alteration) -> bool:
+    return isinstance(part, MoveRows) and not part.what.upper().startswith("PARTITION")
+
+
+def _having(change: SchemaChange, before: Partitioning | None, after: Partitioning | None) -> SchemaChange:
+    assert change.table is not None, "it has one"
+    table = msgspec.structs.replace(change.table, partitioning=after)
+    if change.pre_table is None:
+        return msgspec.structs.replace(change, table=table)
+    return msgspec.structs.replace(
+        change, table=table, pre_table=msgspec.structs.replace(change.pre_table, partitioning=before)
+    )
+
+
+def without_partitions(table: Table) -> Table:
+    """A table whose partitions are not known."""
+    return table if table.partitioning is None else msgspec.structs.replace(table, partitioning=None)
