@@ -74,7 +74,7 @@ class TopicContract:
         found = [one for one in member.send(bad) if isinstance(one, MessageRejected)]
         assert [(one.topic, one.partition, one.offset) for one in found] == [("topic", 0, 0), ("topic", 0, 1)]
 
-    def test_letters_replace_those_of_their_batch_and_stage(self, member: Member) -> None:
+    def test_letters_replace_those_of_the_same_rows_of_their_batch_and_stage(self, member: Member) -> None:
         member.letters.keep(1, "decode", [letter(at, "no message") for at in (0, 1, 2)], 1_700_000_000.0)
         assert [(batch, stage, offset) for batch, stage, offset, _ in member.kept()] == [
             (1, "decode", 0),
@@ -83,4 +83,9 @@ class TopicContract:
         ]
         member.letters.keep(1, "s.t", [letter(1, "of a row")], 1_700_000_000.0)
         member.letters.keep(1, "decode", [letter(2, "again")], 1_700_000_000.0)
-        assert member.kept() == [(1, "decode", 2, "again"), (1, "s.t", 1, "of a row")]
+        assert member.kept() == [
+            (1, "decode", 0, "no message"),
+            (1, "decode", 1, "no message"),
+            (1, "decode", 2, "again"),
+            (1, "s.t", 1, "of a row"),
+        ]

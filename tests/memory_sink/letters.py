@@ -23,7 +23,8 @@ class MemoryLetters:
         self._durable("dead letters", lambda: self._put((batch, stage), kept))
 
     def _put(self, at: tuple[int, str], kept: tuple[DeadLetter, ...]) -> None:
-        self.held[at] = kept
+        found = {(one.topic, one.partition, one.offset, one.seq): one for one in (*self.held.get(at, ()), *kept)}
+        self.held[at] = tuple(found.values())
 
 
 def open_letters(lake: Lake, job: str, fence: Callable[[], None] = lambda: None) -> MemoryLetters:

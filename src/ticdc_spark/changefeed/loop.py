@@ -263,9 +263,12 @@ class _Run:
     def _routed(self, element: Element) -> Routed:
         if isinstance(element, Prepared):
             return Routed(element.end, batch=element.batch)
+        routed = self._router.route(element)
         if isinstance(element, CapturedDdl) and self._router.rules.targets:
-            self._router.refuse_conflict(follow(self._sequencer.state, element).tables)
-        return self._router.route(element)
+            tables = follow(self._sequencer.state, element).tables
+            self._router.refuse_conflict(tables)
+            self._router.refuse_shared_drop(routed, tables)
+        return routed
 
     def _is_beyond(self, captured: Element) -> bool:
         """Whether ``target_ts`` is reached: all up to it has been given when something above it comes."""

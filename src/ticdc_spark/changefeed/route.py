@@ -12,8 +12,9 @@ from ticdc_spark.capture.base import Captured, CapturedDdl, Transaction
 from ticdc_spark.changefeed.actions import Place, Routed
 from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.dispatch.router import Route, Router
+from ticdc_spark.changefeed.filter.ddl_events import ddl_event
 from ticdc_spark.ddl import computed_columns
-from ticdc_spark.errors import MessageError, UnsendableChange, UsageError
+from ticdc_spark.errors import MessageError, UnsendableChange, UnsupportedDdl, UsageError
 from ticdc_spark.model import Row, RowChange, Table
 from ticdc_spark.mysql import NO_CONSTANT, default_value
 from ticdc_spark.protocols import protocol
@@ -111,6 +112,24 @@ class Placer:
         """Raises: UsageError where two of the tables that are sent would be sent under one name"""
         if conflict := self.rules.conflict(tables):
             raise UsageError(conflict)
+
+    def refuse_shared_drop(self, routed: Routed, tables: Iterable[Table]) -> None:
+        """``tables``: those that the source has after it. Raises: UnsupportedDdl for a DROP DATABASE that would drop
+        the tables of another one, too, where it is sent"""
+        rules = self.rules
+        for _, change in routed.ddls:
+            if ddl_event(change.query) != "drop database":
+                continue
+            database = change.schema or change.name
+            sent = ((table.schema, table.name) for table in tables if not rules.route(table).left_out)
+            other = rules.targets.still_in(database, sent)
+            if other is not None:
+                target = rules.targets.target((database, ""))[0]
+                raise UnsupportedDdl(
+                    f"sink.dispatchers: `{database}` is sent to `{target}`, and so is `{other[0]}`.`{other[1]}`, "
+                    f"which this DDL would drop there: {change.query}. Drop the tables of `{database}` there by "
+                    'hand, and leave out the DDL: ignore-event = ["drop database"] of an entry of filter.event-filters'
+                )
 
     def topics(self, tables: Iterable[Table]) -> Iterable[str]:
         return self.rules.active_topics(tables)

@@ -64,7 +64,12 @@ def command(job_file: Path, as_json: bool, place: tuple[str, int, int] | None, t
         click.echo(f"{noun(export(job, found, topic), 'message')} sent to {topic}")
         return
     if again:
-        request = replay(job, found)
+        request, refused = replay(job, found)
+        for why in refused:
+            click.echo(redact(why))
+        if not request.rows:
+            click.echo("there is nothing to replay")
+            return
         click.echo(f"requested: {noun(len(request.rows), 'row')} of {', '.join(map('.'.join, request.tables))}")
         click.echo(taken_when(job))
         return

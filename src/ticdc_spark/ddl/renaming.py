@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ticdc_spark.ddl.lex import Cursor, Named
+from ticdc_spark.ddl.lex import Cursor, Name, Named
 from ticdc_spark.ddl.parse import read_statement
 from ticdc_spark.ddl.statements import OtherDdl, Unsupported
 from ticdc_spark.errors import MessageError
@@ -30,17 +30,19 @@ def named_in(sql: str) -> Sequence[Named]:
     return [one for _, one in sorted((found | words.named).items())]
 
 
-def with_table_names(sql: str, schema: str, rename: Callable[[TableName], TableName]) -> str:
+def with_table_names(
+    sql: str, meant: Callable[[int, Name], TableName], rename: Callable[[TableName], TableName]
+) -> str:
     """The statement with every table under another name, which then has its database before it; the same text if no
     name changes.
 
-    ``schema``: of names without one. ``rename``: of a database, the table is ``""``. Raises: MessageError as
-    ``named_in`` does
+    ``meant``: from the place of a name among those of the statement, and the name as it is written, to the table.
+    ``rename``: of a database, the table is ``""``. Raises: MessageError as ``named_in`` does
     """
     parts: list[str] = []
     at, changes = 0, False
-    for start, end, (database, table) in named_in(sql):
-        old = (database or schema, table)
+    for place, (start, end, name) in enumerate(named_in(sql)):
+        old = meant(place, name)
         new = rename(old)
         changes |= new != old
         parts += [sql[at:start], _quoted(new)]

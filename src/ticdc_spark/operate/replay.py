@@ -13,18 +13,19 @@ from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.base import Decoder
 from ticdc_spark.replicate.plan.spelling import scan_names
 from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.replicate.state.requests import Replay, ReplayedRow
+from ticdc_spark.replicate.state.requests import Replay, ReplayedRow, why_not_replayed
 from ticdc_spark.replicate.state.store import ask, read_state
-from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.states import open_state
 
+_BACK = "Name it in `topics` under [source], let the job read it, and replay again"
 
-def replay(job: Job, letters: Sequence[Letter]) -> Replay:
+
+def replay(job: Job, letters: Sequence[Letter]) -> tuple[Replay, tuple[str, ...]]:
     """Ask that messages which are dead letters are read again, and applied where their keys have no newer change.
 
-    Returns: the request
+    Returns: the request, and why each message that is not in it cannot be replayed
 
-    Raises: UsageError as ``replay_of``; EnvironmentFault
+    Raises: UsageError as ``replay_of``, and where no message can be replayed; EnvironmentFault
     """
     with ExitStack() as stack:
         states = stack.enter_context(closing(open_state(job.sink, job.name, job.spark)))
@@ -34,17 +35,21 @@ def replay(job: Job, letters: Sequence[Letter]) -> Replay:
         registry = None
         if where is not None:
             registry = stack.enter_context(closing(open_registry(where, job.source.schema_registry_options)))
-        request = replay_of(job, progress, letters, decoder(protocol or "simple", registry))
+        request, refused = replay_of(job, progress, letters, decoder(protocol or "simple", registry))
+        if refused and not request.rows:
+            raise UsageError("\n".join(refused))
         if request.rows:
             ask(states, request)
-    return request
+    return request, refused
 
 
-def replay_of(job: Job, progress: Progress | None, letters: Sequence[Letter], opener: Decoder) -> Replay:
-    """The request to replay messages, all or none.
+def replay_of(
+    job: Job, progress: Progress | None, letters: Sequence[Letter], opener: Decoder
+) -> tuple[Replay, tuple[str, ...]]:
+    """The request to replay messages, each whole, and why each other one cannot be: it is no row, it still cannot be
+    opened, its table is gone, has changed since or is quarantined, or its topic is not read.
 
-    Raises: UsageError for a job in mode arrival or without progress, for a message that is no row or still cannot be
-    opened, and for a table that the job does not have or that is quarantined
+    Raises: UsageError for a job in mode arrival or without progress
     """
     if progress is None:
         raise UsageError(f"{job.file}: the job has no progress yet")
@@ -53,39 +58,50 @@ def replay_of(job: Job, progress: Progress | None, letters: Sequence[Letter], op
             f"{job.file}: the job is in mode arrival, which cannot tell what is the newest change of a key"
         )
     known = KnownNames(scan_names(progress))
-    states = {(table.schema, table.name): table for table in progress.tables}
     found: dict[ReplayedRow, None] = {}
+    refused: dict[str, None] = {}
     for letter in letters:
-        topic, partition, offset = letter["topic"], letter["partition"], letter["offset"]
-        where = f"{topic}/{partition}/{offset}"
-        for event in opener.open_message(letter["key"], letter["value"]):
-            if not isinstance(event, Envelope) or not event.commit_ts:
-                raise UsageError(f"{where} cannot be replayed: {_why_not(event)}. `rebuild` reads its table again")
-            name = known.of_rows((event.schema, event.table))
-            _refuse(where, name, states.get(name))
-            row = ReplayedRow(
-                table=name,
-                sent=(event.schema, event.table),
-                schema_key=event.schema_key,
-                commit_ts=event.commit_ts,
-                topic=topic,
-                partition=partition,
-                offset=offset,
-            )
-            found[row] = None
-    return Replay(tables=tuple(dict.fromkeys(row.table for row in found)), rows=tuple(found))
+        try:
+            found |= dict.fromkeys(_rows_of(letter, opener, progress, known))
+        except _Refused as why:
+            place = f"{letter['topic']}/{letter['partition']}/{letter['offset']}"
+            refused[f"{place} cannot be replayed: {why}"] = None
+    return Replay(tables=tuple(dict.fromkeys(row.table for row in found)), rows=tuple(found)), tuple(refused)
+
+
+class _Refused(Exception):
+    """Why a message cannot be replayed."""
+
+
+def _rows_of(letter: Letter, opener: Decoder, progress: Progress, known: KnownNames) -> list[ReplayedRow]:
+    """The rows of a message. Raises: _Refused"""
+    topic, partition, offset = letter["topic"], letter["partition"], letter["offset"]
+    if not any((one.topic, one.partition) == (topic, partition) for one in progress.partitions):
+        raise _Refused(f"the job does not read topic {topic} now. {_BACK}")
+    found = []
+    for event in opener.open_message(letter["key"], letter["value"]):
+        if not isinstance(event, Envelope) or not event.commit_ts:
+            raise _Refused(f"{_why_not(event)}. `rebuild` reads its table again")
+        name = known.of_rows((event.schema, event.table))
+        table = next((one for one in progress.tables if (one.schema, one.name) == name), None)
+        if why := why_not_replayed(name, event.commit_ts, table):
+            raise _Refused(why)
+        if table is not None and table.is_quarantined:
+            raise _Refused(f"{'.'.join(name)} is quarantined. `resume` applies all that waits for it")
+        row = ReplayedRow(
+            table=name,
+            sent=(event.schema, event.table),
+            schema_key=event.schema_key,
+            commit_ts=event.commit_ts,
+            topic=topic,
+            partition=partition,
+            offset=offset,
+        )
+        found.append(row)
+    return found
 
 
 def _why_not(event: object) -> str:
     if isinstance(event, Rejected):
         return event.reason
     return "it has no commitTs" if isinstance(event, Envelope) else "it is no row change"
-
-
-def _refuse(where: str, name: tuple[str, str], table: TableState | None) -> None:
-    """Raises: UsageError where a row of a table cannot be replayed"""
-    named = ".".join(name)
-    if table is None or table.is_gone:
-        raise UsageError(f"{where} cannot be replayed: the job has no table {named} now")
-    if table.is_quarantined:
-        raise UsageError(f"{where} cannot be replayed: {named} is quarantined. `resume` applies all that waits for it")

@@ -46,7 +46,8 @@ def begin(job: Job, source: Source, sink: Sink, store: ProgressStore, protocol: 
         found = Progress(job=job.name, partitions=starting)
         found = msgspec.structs.replace(found, source=source_notes(source, found))
         store.save(found)
-    found = take(store, found, source.beginning_offsets, reads=job.snapshot is not None) or found
+    whole = not is_interrupted(found, store)
+    found = take(store, found, source.beginning_offsets, reads=job.snapshot is not None, replays=whole) or found
     progress = msgspec.structs.replace(with_schema_files(found, job.schema.file), protocol=protocol)
     plan = _under_way(progress, store)
     return _look(job, sink, progress, progress.tables, plan)
@@ -60,6 +61,11 @@ def look_at_wanted(job: Job, sink: Sink, progress: Progress, store: ProgressStor
     wanted = {(one.schema, one.name) for one in progress.wanted if one.asked}
     asked = [table for table in progress.tables if (table.schema, table.name) in wanted]
     return _look(job, sink, progress, asked, _under_way(progress, store))
+
+
+def is_interrupted(progress: Progress, store: ProgressStore) -> bool:
+    """Whether tables may have something of a batch that was not finished."""
+    return _is_decided(_under_way(progress, store))
 
 
 def furthest(progress: Progress, plan: Plan | None) -> int:

@@ -55,7 +55,7 @@ from ticdc_spark.replicate.skips import mark_new, warn_of_old
 from ticdc_spark.replicate.snapshot.from_topic import TopicReads
 from ticdc_spark.replicate.snapshot.loader import Loader, Outcome
 from ticdc_spark.replicate.snapshot.wanted import with_settled
-from ticdc_spark.replicate.start import begin, furthest, look_at_wanted
+from ticdc_spark.replicate.start import begin, furthest, is_interrupted, look_at_wanted
 from ticdc_spark.replicate.state.notes import SourceNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl
 from ticdc_spark.replicate.state.requests import take
@@ -200,7 +200,8 @@ class Steps:
 
     def take_requests(self) -> None:
         """Do what people have asked for since the job began. Raises: DecisionNeeded, EnvironmentFault"""
-        progress = take(self.store, self.progress, self.source.beginning_offsets, reads=self.loader is not None)
+        reads, whole = self.loader is not None, not is_interrupted(self.progress, self.store)
+        progress = take(self.store, self.progress, self.source.beginning_offsets, reads=reads, replays=whole)
         if progress is None:
             return
         self.progress = look_at_wanted(self.job, self.sink, progress, self.store)

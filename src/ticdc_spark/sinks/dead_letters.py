@@ -27,7 +27,8 @@ class DeadLetters(Protocol):
     """For messages."""
 
     def keep(self, batch: int, stage: str, letters: Sequence[DeadLetter], at: float) -> None:
-        """Keep letters of one stage of one batch, in place of what a former try kept.
+        """Keep letters of one stage of one batch, in place of what a former try kept of the same rows. The others stay:
+        they are of rows of the table before another DDL of the batch.
 
         ``stage``: ``decode`` for messages, else the table whose rows they are, ``schema.table``. ``at``: seconds since
         the epoch. Raises: SinkFault

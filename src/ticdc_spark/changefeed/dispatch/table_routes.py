@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 from msgspec.structs import replace
 
 from ticdc_spark.changefeed.config.settings import Changefeed, DispatchRule
 from ticdc_spark.config.matcher import Matcher, compile_matcher
+from ticdc_spark.ddl.lex import Name
 from ticdc_spark.ddl.renaming import with_table_names
 from ticdc_spark.errors import MessageError, UnsupportedDdl
 from ticdc_spark.model import RowChange, SchemaChange, Table, TableName
@@ -58,13 +60,11 @@ class TableRoutes:
             return self._database(schema), ""
         for matcher, rule in self._rules:
             if matcher.matches(schema, table):
-                found = _named(rule.target_schema, name) or schema, _named(rule.target_table, name) or table
-                self._sources[found] = name
-                return found
+                return _named(rule.target_schema, name) or schema, _named(rule.target_table, name) or table
         return name
 
     def source(self, name: TableName) -> TableName:
-        """The source's name of a table, by the one under which it was sent."""
+        """The source's name of a table, by the one under which it was sent last."""
         return self._sources.get(name, name)
 
     def _database(self, schema: str) -> str:
@@ -91,7 +91,9 @@ class TableRoutes:
             schema, name = self.target((table.schema, table.name))
             new = table if (schema, name) == (table.schema, table.name) else replace(table, schema=schema, name=name)
             kept = self._tables[id(table)] = table, new
-        return kept[1]
+        new = kept[1]
+        self._sources[new.schema, new.name] = table.schema, table.name
+        return new
 
     def row(self, change: RowChange) -> RowChange:
         """A row change of a table under its new name."""
@@ -100,16 +102,18 @@ class TableRoutes:
 
     def ddl(self, change: SchemaChange) -> SchemaChange:
         """A DDL of tables under their new names, in its SQL too. Raises: UnsupportedDdl where that is not possible"""
-        schema = change.schema if change.pre_table is None else change.pre_table.schema
         try:
-            query = with_table_names(change.query, schema, self.target)
+            query = with_table_names(change.query, partial(_meant, change), self.target)
         except MessageError as error:
             raise UnsupportedDdl(
                 f"{error}, so it cannot be sent with target-schema and target-table of sink.dispatchers. Leave it out "
                 f"with ignore-event or ignore-sql of an entry of filter.event-filters: {change.query}"
             ) from error
-        new = self.target((change.schema, change.name))
-        if query == change.query and new == (change.schema, change.name):
+        of = change.table or change.pre_table
+        # A session that uses another database names the table with its own.
+        old = (change.schema, change.name) if of is None else (of.schema, of.name)
+        new = self.target(old)
+        if query == change.query and new == old:
             return change
         return replace(
             change,
@@ -135,6 +139,11 @@ class TableRoutes:
                 )
         return ""
 
+    def still_in(self, database: str, tables: Iterable[TableName]) -> TableName | None:
+        """A table that is sent to the database to which another one, ``database``, is sent. Raises: UnsupportedDdl"""
+        target = self.target((database, ""))[0].casefold()
+        return next((name for name in tables if self.target(name)[0].casefold() == target), None)
+
 
 class RoutedEncoder:
     """An encoder of tables under their new names."""
@@ -153,6 +162,26 @@ class RoutedEncoder:
 
     def bootstrap(self, table: Table) -> Encoded | None:
         return self._encoder.bootstrap(self._routes.table(table))
+
+
+def _meant(change: SchemaChange, place: int, name: Name) -> TableName:
+    """The table or database that a name in the SQL of a DDL means, in its own letters.
+
+    Without a database it is the table that the DDL changes, by its old name or its new one, or one beside it.
+    """
+    schema, table = name
+    before, after = change.pre_table, change.table
+    if not table:
+        own = schema is not None and schema.casefold() == change.schema.casefold()
+        return change.schema if own else schema or "", ""
+    for one in (before, after) if place == 0 else (after, before):
+        if one is None or one.name.casefold() != table.casefold():
+            continue
+        if schema is None or schema.casefold() == one.schema.casefold():
+            return one.schema, one.name
+    if schema is None:
+        schema = change.schema if before is None else before.schema
+    return schema, table
 
 
 def _named(expression: str, name: TableName) -> str:

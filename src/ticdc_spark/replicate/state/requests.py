@@ -72,15 +72,24 @@ class RequestStore(Protocol):
         more."""
 
 
-def take(store: RequestStore, progress: Progress, beginning: Callable[[], Offsets], *, reads: bool) -> Progress | None:
+def take(
+    store: RequestStore,
+    progress: Progress,
+    beginning: Callable[[], Offsets],
+    *,
+    reads: bool,
+    replays: bool = True,
+) -> Progress | None:
     """The progress with all requests that wait, which is saved; ``None``: none waits.
 
     ``beginning``: where the topics begin. ``reads``: the job file has ``[snapshot]``; else a ``Rebuild`` from another
-    source than the topics goes on waiting.
+    source than the topics goes on waiting. ``replays``: no batch was interrupted; else a ``Replay`` goes on waiting,
+    since a table may have passed the point at which it would take the rows.
 
     Raises: SinkFault, LeaseHeld
     """
     taken = [one for one in store.requests() if reads or not isinstance(one, Rebuild) or one.from_topic]
+    taken = [one for one in taken if replays or not isinstance(one, Replay)]
     if not taken:
         return None
     after = progress
@@ -143,16 +152,39 @@ def _there(request: Replay, beginning: Offsets) -> Replay:
 
 def _replayed(progress: Progress, rows: Sequence[ReplayedRow]) -> Progress:
     """The progress with rows as late ones, which are applied where they are the newest."""
-    live = {(table.schema, table.name) for table in progress.tables if not table.is_gone}
+    states = {(table.schema, table.name): table for table in progress.tables}
     read = {(one.topic, one.partition): one.offset for one in progress.partitions}
     found: dict[PendingRows, None] = {}
     for row in rows:
-        if row.table in live and row.offset < read.get((row.topic, row.partition), 0):
-            found[_late(row)] = None
+        why = why_not_replayed(row.table, row.commit_ts, states.get(row.table))
+        if row.offset >= read.get((row.topic, row.partition), 0):
+            why = f"the job does not read topic {row.topic} now, or reads it again from an earlier offset"
+        if why:
+            log.warning("%s/%d/%d cannot be replayed: %s", row.topic, row.partition, row.offset, why)
+            continue
+        found[_late(row)] = None
     places = {(row.topic, row.partition, row.first) for row in found}
     left_out = tuple(place for place in progress.left_out if place not in places)
     new = tuple(one for one in found if one not in progress.pending)
     return msgspec.structs.replace(progress, pending=(*progress.pending, *new), left_out=left_out)
+
+
+def why_not_replayed(name: TableName, commit_ts: int, table: TableState | None) -> str:
+    """Why a row of a table, as it is now, cannot be replayed; ``""``: it can.
+
+    A DDL since the row moves the bar: the row may have other columns, or be of another table that had the name.
+    """
+    named = ".".join(name)
+    if table is None or table.is_gone:
+        return f"the job has no table {named} now"
+    if commit_ts <= table.emptied:
+        return f"{named} was created, truncated or read in full since, and holds no older row"
+    if commit_ts <= table.ddl_ts:
+        return (
+            f"a DDL has changed {named} since, at commitTs {table.ddl_ts}, so the row may not fit it. `ticdc-spark "
+            f"rebuild` reads {named} again"
+        )
+    return ""
 
 
 def _late(row: ReplayedRow) -> PendingRows:

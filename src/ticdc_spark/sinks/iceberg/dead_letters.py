@@ -20,6 +20,7 @@ DEAD_LETTER_DDL = (
 """``stage``: ``decode`` (the message), else the table whose row it was, ``schema.table``. ``key`` and ``value``: the
 message."""
 _LETTERS = "topic string, partition int, offset bigint, seq int, reason string, key binary, value binary"
+_ROW = ["topic", "partition", "offset", "seq"]
 _PROPERTIES = {
     "format-version": "2",
     "write.distribution-mode": "none",
@@ -76,5 +77,8 @@ class IcebergDeadLetters:
                 "*",
                 sf.lit(at).cast("timestamp").alias("at"),
             )
+            group = (sf.col("batch") == batch) & (sf.col("stage") == stage)
+            others = self._spark.table(self.where).where(group).join(held.select(*_ROW), on=_ROW, how="left_anti")
+            held = held.unionByName(others)
             self._fence()
-            held.writeTo(self.where).overwrite((sf.col("batch") == batch) & (sf.col("stage") == stage))
+            held.writeTo(self.where).overwrite(group)

@@ -31,9 +31,10 @@ class MysqlLetters:
         moment = datetime.fromtimestamp(at, UTC).replace(tzinfo=None)
         rows = [(self._job, batch, stage, *(getattr(one, name) for name in _COLUMNS[2:-1]), moment) for one in letters]
         with self._client.transaction() as cursor:
-            cursor.execute(
-                f"DELETE FROM `{OURS}`.`dead_letters` WHERE `job` = %s AND `batch` = %s AND `stage` = %s",
-                (self._job, batch, stage),
+            cursor.executemany(
+                f"DELETE FROM `{OURS}`.`dead_letters` WHERE `job` = %s AND `batch` = %s AND `stage` = %s "
+                "AND `topic` = %s AND `partition` = %s AND `offset` = %s AND `seq` = %s",
+                [row[:7] for row in rows],
             )
             cursor.executemany(f"INSERT INTO `{OURS}`.`dead_letters` VALUES ({', '.join(['%s'] * 11)})", rows)
             self._fence()

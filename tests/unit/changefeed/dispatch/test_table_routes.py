@@ -31,6 +31,7 @@ def test_the_first_rule_with_a_target_decides_and_other_tables_keep_their_names(
     found = routes({"matcher": ("*.*",), "topic": "x"}, ARCHIVE, {"matcher": ("sales.*",), "target_schema": "late"})
     assert found.target(("sales", "orders")) == ("archive", "sales_orders")
     assert found.target(("other", "orders")) == ("other", "orders")
+    assert found.table(ORDERS).name == "sales_orders"
     assert found.source(("archive", "sales_orders")) == ("sales", "orders")
 
 
@@ -72,6 +73,51 @@ def test_a_ddl_of_a_database_without_its_name_has_the_new_one_in_its_fields() ->
     query = "ALTER DATABASE CHARSET utf8mb4"
     found = routes(ARCHIVE).ddl(SchemaChange(commit_ts=5, query=query, kind="QUERY", schema="sales"))
     assert (found.query, found.schema, found.name) == (query, "archive", "")
+
+
+def test_names_in_the_sql_are_in_the_letters_of_the_table() -> None:
+    rule = {"matcher": ("sales.orders",), "target_table": "{table}_{schema}"}
+    query = "ALTER TABLE SALES.Orders ADD COLUMN x INT"
+    of = SchemaChange(commit_ts=5, query=query, kind="", schema="sales", name="orders", table=ORDERS, pre_table=ORDERS)
+    for found in (routes(rule).ddl(of), routes(rule, case_sensitive=True).ddl(of)):
+        assert found.query == "ALTER TABLE `sales`.`orders_sales` ADD COLUMN x INT"
+        assert (found.schema, found.name) == ("sales", "orders_sales")
+
+
+def test_a_ddl_of_a_session_in_another_database_names_the_right_tables() -> None:
+    """A binlog has the session's database."""
+    every = routes({**ARCHIVE, "matcher": ("*.*",)})
+    altered = SchemaChange(
+        commit_ts=5,
+        query="ALTER TABLE sales.orders ADD COLUMN x INT",
+        kind="",
+        schema="other",
+        name="orders",
+        table=ORDERS,
+        pre_table=ORDERS,
+    )
+    found = every.ddl(altered)
+    assert found.query == "ALTER TABLE `archive`.`sales_orders` ADD COLUMN x INT"
+    assert (found.schema, found.name) == ("archive", "sales_orders")
+    moved = msgspec.structs.replace(ORDERS, schema="other", name="moved")
+    query = "RENAME TABLE sales.orders TO moved"
+    found = every.ddl(msgspec.structs.replace(altered, query=query, name="moved", table=moved))
+    assert found.query == "RENAME TABLE `archive`.`sales_orders` TO `archive`.`other_moved`"
+    assert (found.schema, found.name) == ("archive", "other_moved")
+
+
+def test_a_drop_of_a_database_that_shares_its_target_stops_before_it_is_sent() -> None:
+    every = dispatch_rule(**{**ARCHIVE, "matcher": ("*.*",)})  # type: ignore[arg-type]
+    placer = Placer(changefeed(dispatchers=(every,)), OnePartition())
+    drop = SchemaChange(commit_ts=5, query="DROP DATABASE sales", kind="QUERY", schema="sales")
+    routed = placer.route(CapturedDdl(commit_ts=5, changes=(drop,), position="x"))
+    assert [change.query for _, change in routed.ddls] == ["DROP DATABASE sales"]
+    placer.refuse_shared_drop(routed, [])
+    others = [table("orders (id int primary key)", schema="other")]
+    with pytest.raises(
+        UnsupportedDdl, match=r"`archive`, and so is `other`\.`orders`, which this DDL would drop there"
+    ):
+        placer.refuse_shared_drop(routed, others)
 
 
 def test_a_view_cannot_be_sent_under_another_name() -> None:
@@ -140,3 +186,12 @@ def test_routes_can_be_pickled() -> None:
     found = routes(ARCHIVE)
     assert found.table(ORDERS).schema == "archive"
     assert pickle.loads(pickle.dumps(found)).table(ORDERS).name == "sales_orders"
+
+
+def test_a_name_that_another_table_had_as_its_target_is_its_own_again() -> None:
+    found = routes({"matcher": ("sales.orders",), "target_table": "late"})
+    late = table("late (id int primary key)", schema="sales")
+    assert found.table(ORDERS).name == "late"
+    assert found.source(("sales", "late")) == ("sales", "orders")
+    found.table(late)
+    assert found.source(("sales", "late")) == ("sales", "late")
