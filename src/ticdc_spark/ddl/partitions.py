@@ -6,7 +6,7 @@ What cannot be read gives ``None``: not known. Nothing here guesses, as rows are
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import TypeVar
 
 from msgspec.structs import replace
@@ -16,12 +16,21 @@ from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.statements import Alteration, ChangeColumn, CreateTable, MoveRows, NoEffect, RenameColumn
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Partition, Partitioning
-from ticdc_spark.mysql import TEXT_TYPES
+from ticdc_spark.mysql import TEXT_TYPES, canonical_datetime, utc_timestamp
 
 T = TypeVar("T")
+_DAY = len("2024-01-31")
 _FUNCTIONS = frozenset(("year", "to_days", "unix_timestamp"))
 _DAYS_BEFORE = 365
 """TO_DAYS of the day before 0001-01-01, which Python's calendar begins with."""
+
+
+class _Cursor(Cursor):
+    """A position in a statement of a session."""
+
+    def __init__(self, sql: str, zone: str | None) -> None:
+        super().__init__(sql)
+        self.zone = zone
 
 
 def to_days(day: date) -> int:
@@ -29,10 +38,10 @@ def to_days(day: date) -> int:
     return day.toordinal() + _DAYS_BEFORE
 
 
-def created_partitions(statement: CreateTable, *, from_sql: bool) -> Partitioning | None:
+def created_partitions(statement: CreateTable, *, from_sql: bool, zone: str | None = None) -> Partitioning | None:
     """The partitions of a new table; ``None``: it has none, or they are not known. ``from_sql``: its columns, too, are
     known by the statement alone, which need not name the collation by which text compares."""
-    found = parse_partitioning(statement.partition_by) if statement.partition_by else None
+    found = parse_partitioning(statement.partition_by, zone) if statement.partition_by else None
     if found is None or not from_sql:
         return found
     names = {name.casefold() for name in found.columns}
@@ -48,20 +57,23 @@ def partitions_of_sql(sql: str) -> Partitioning | None:
     return created_partitions(statement, from_sql=True) if isinstance(statement, CreateTable) else None
 
 
-def parse_partitioning(text: str) -> Partitioning | None:
-    """What stands behind PARTITION BY; ``None``: it is not understood."""
+def parse_partitioning(text: str, zone: str | None = None) -> Partitioning | None:
+    """What stands behind PARTITION BY; ``None``: it is not understood. ``zone``: the time zone of the session, in which
+    UNIX_TIMESTAMP of a constant is; ``None``: it is not known."""
     try:
-        return _partitioning(Cursor(text))
+        return _partitioning(_Cursor(text, zone))
     except (MessageError, ValueError):
         return None
 
 
-def change_partitions(before: Partitioning | None, parts: Sequence[Alteration]) -> Partitioning | None:
+def change_partitions(
+    before: Partitioning | None, parts: Sequence[Alteration], zone: str | None = None
+) -> Partitioning | None:
     """The partitions of a table after an ALTER TABLE; ``None``: it has none, or they are not known."""
     after = before
     for part in parts:
         try:
-            after = _changed(after, part)
+            after = _changed(after, part, zone)
         except (MessageError, ValueError):
             after = None
     return after
@@ -113,16 +125,16 @@ def _below(cur: Cursor, known: Partitioning) -> tuple[Partition, ...]:
     return known.partitions[: bounds.index((bound,))]
 
 
-def _changed(before: Partitioning | None, part: Alteration) -> Partitioning | None:
+def _changed(before: Partitioning | None, part: Alteration, zone: str | None) -> Partitioning | None:
     match part:
         case RenameColumn(old, new):
             return _with_column(before, old, new)
         case ChangeColumn(old=old, definition=definition):
             return _with_column(before, old, definition.column.name)
         case MoveRows(what=what):
-            return _moved(before, part, Cursor(what))
+            return _moved(before, part, _Cursor(what, zone))
         case NoEffect(what=what):
-            cur = Cursor(what)
+            cur = _Cursor(what, zone)
             return _added(before, cur) if before is not None and cur.accept("add", "partition") else before
     return before
 
@@ -296,6 +308,13 @@ def _value(cur: Cursor, *, of_range: bool = False) -> int | str | None:
         cur.next()
         day = date.fromisoformat(_brackets(cur, cur.string))
         return to_days(day) if token.word == "to_days" else day.year
+    if token.word == "unix_timestamp" and isinstance(cur, _Cursor) and cur.zone is not None:
+        cur.next()
+        text = _brackets(cur, cur.string)
+        moment = f"{text} 00:00:00" if len(text) == _DAY else canonical_datetime(text, 0)
+        # A time that happens twice is refused, as nothing tells which of both is meant.
+        utc = datetime.fromisoformat(utc_timestamp(moment, cur.zone, 0, "reject")).replace(tzinfo=UTC)
+        return int(utc.timestamp())
     if token.kind != "string" or token.text[0] in "nN":
         raise cur.fail("a constant")
     return unescape(cur.next().text)

@@ -405,6 +405,40 @@ def test_the_id_of_the_whole_table_is_none_of_a_partition() -> None:
     assert ids(shop) == [1, 2, 21]
 
 
+@PROTOCOLS
+def test_a_rebuild_from_topics_knows_the_partitions_from_its_ddl(protocol: str) -> None:
+    shop = shop_of(protocol)
+    partition_ddl(shop, "ALTER TABLE t REORGANIZE PARTITION p1 INTO (PARTITION a VALUES LESS THAN (20))")
+    shop.watermark()
+    shop.run()
+    shop.lab.lake.insert((SCHEMA, "t"), {"id": 99})
+    shop.rebuild_from_topic("t")
+    shop.insert("t", id="12")
+    shop.watermark()
+    shop.run()
+    assert ids(shop) == [1, 11, 12, 21]
+    partition_ddl(shop, "ALTER TABLE t DROP PARTITION a")
+    shop.watermark()
+    shop.run()
+    assert (ids(shop), shop.condition("t")) == ([1, 21], "clean")
+
+
+@PROTOCOLS
+def test_a_rebuild_from_topics_is_refused_behind_a_ddl_that_removed_rows(protocol: str) -> None:
+    shop = shop_of(protocol)
+    partition_ddl(shop, "ALTER TABLE t TRUNCATE PARTITION p1")
+    shop.watermark()
+    shop.run()
+    shop.rebuild_from_topic("t")
+    shop.insert("t", id="2")
+    shop.watermark()
+    shop.run()
+    assert shop.steps is not None
+    (found,) = shop.steps.progress.refused
+    assert "it removes rows of partitions" in found.why
+    assert ids(shop) == [1, 2, 21]
+
+
 def test_truncate_table_keep_keeps_the_rows_of_partitions_too() -> None:
     shop = shop_of(truncate_table="keep")
     partition_ddl(shop, "ALTER TABLE t TRUNCATE PARTITION p1")
