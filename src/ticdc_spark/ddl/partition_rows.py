@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from ticdc_spark.ddl.partitions import to_days
+from ticdc_spark.ddl.partition_by import to_days
 from ticdc_spark.model import Column, ColumnType, Partition, Partitioning, Table, Value
 from ticdc_spark.mysql import INTEGER_BITS, canonical_datetime, fsp, handle_key, integer_range
 
