@@ -112,9 +112,9 @@ def definition(cur: Cursor, kind: str) -> Partition:
         else:
             values = [tuple(in_brackets(cur, lambda: listed(cur, lambda: constant(cur, of_range=True))))]
     elif cur.accept("values", "in"):
-        listed = in_brackets(cur, lambda: listed(cur, lambda: _tuple(cur)))
-        values = [one for one in listed if one is not None]
-        default = len(values) < len(listed)
+        found = in_brackets(cur, lambda: listed(cur, lambda: _tuple(cur)))
+        values = [one for one in found if one is not None]
+        default = len(values) < len(found)
     if (kind == "range" and (len(values) != 1 or default)) or (kind == "list" and not (values or default)):
         raise cur.fail("VALUES")
     cur.skip_item()
@@ -131,7 +131,7 @@ def _tuple(cur: Cursor) -> tuple[int | str | None, ...] | None:
 
 
 def constant(cur: Cursor, *, of_range: bool = False) -> int | str | None:
-    """A constant. Raises: MessageError, ValueError for one that is not understood"""
+    """A constant. Raises: MessageError, ValueError if it is not understood"""
     if cur.accept("maxvalue" if of_range else "null"):
         return None
     if cur.op("-"):
@@ -151,7 +151,7 @@ def constant(cur: Cursor, *, of_range: bool = False) -> int | str | None:
         cur.next()
         text = in_brackets(cur, cur.string)
         moment = f"{text} 00:00:00" if len(text) == _DAY else canonical_datetime(text, 0)
-        # A time that happens twice is refused, as nothing tells which of both is meant.
+        # A time that happens twice is refused: nothing shows which of both is meant.
         utc = datetime.fromisoformat(utc_timestamp(moment, cur.zone, 0, "reject")).replace(tzinfo=UTC)
         return int(utc.timestamp())
     if token.kind != "string" or token.text[0] in "nN":

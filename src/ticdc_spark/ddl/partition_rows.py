@@ -77,7 +77,7 @@ def rows_of(table: Table, names: Collection[str]) -> Alternatives | NotComputed:
 
 
 def rows_by_partition(table: Table) -> dict[str, Alternatives]:
-    """The rows of each partition of a table, of those that are computed."""
+    """The rows of each partition of a table whose rows are computed."""
     known, found = table.partitioning, dict[str, Alternatives]()
     try:
         of = None if known is None or known.doubt else _Columns(table, known)

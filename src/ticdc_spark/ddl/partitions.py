@@ -46,7 +46,7 @@ def partitions_of_sql(sql: str) -> Partitioning | None:
 
 
 def parse_partitioning(text: str, zone: str | None = None) -> Partitioning | None:
-    """What stands behind PARTITION BY; ``None``: it is not understood. ``zone``: the time zone of the session, in which
+    """The text behind PARTITION BY; ``None``: it is not understood. ``zone``: the time zone of the session, in which
     UNIX_TIMESTAMP of a constant is; ``None``: it is not known."""
     try:
         return partitioning(SessionCursor(text, zone))

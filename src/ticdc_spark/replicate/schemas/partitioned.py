@@ -20,7 +20,7 @@ def with_partitions(
     from_sql: bool,
     zone: str | None = None,
 ) -> SchemaChange:
-    """A DDL whose tables have their partitions. ``tables``: as they are before it. ``model``: that of CREATE LIKE.
+    """A DDL whose tables have their partitions. ``tables``: before it. ``model``: the table that CREATE LIKE names.
     ``from_sql``: its schemas come from SQL, which need not say by which collation text compares. ``zone``: the time
     zone of the session that ran it."""
     if change.table is None:
@@ -44,7 +44,7 @@ def with_partitions(
         if from_sql and after is not None and _may_change_collations(statement, after, change.table):
             after = None
         if change.pre_table is None and any(isinstance(part, MoveRows) for part in statement.parts):
-            change = msgspec.structs.replace(change, pre_table=change.table)  # It leaves the columns as they are.
+            change = msgspec.structs.replace(change, pre_table=change.table)  # It changes no column.
     return _having(change, before, after)
 
 
