@@ -6,12 +6,19 @@ Where TiDB and MariaDB differ (HASH of NULL) no row is drawn.
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 
 import pytest
+from pyspark.sql import SparkSession
 
+from tests.integration.mysql_jobs import job_of
+from tests.spark.test_partition_ddl import events
 from tests.support.mariadb_server import Server
 from tests.support.partitions import placed, table
+from ticdc_spark.config.load import load_job
+from ticdc_spark.replicate import loop
+from ticdc_spark.spark import tasks
 
 Draw = Callable[[Random], str]
 BIN = "VARCHAR(9) CHARACTER SET utf8mb4 COLLATE utf8mb4_bin"
@@ -119,3 +126,13 @@ def test_rows_lie_where_the_server_puts_them(target: Server, kinds: list[str], b
             assert placed(of, dict(zip(names, values, strict=True))) == [one.name], values
         count += len(found)
     assert count > 2
+
+
+@pytest.mark.parametrize("small", [0, 20_000])
+def test_a_job_empties_a_partition_of_a_mysql_target(
+    target: Server, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small: int
+) -> None:
+    monkeypatch.setattr(tasks, "SMALL_ROWS", small)
+    loop.run(load_job(job_of(tmp_path, target, events(planted=False))), once=True)
+    left = [row[0] for row in target.execute("SELECT id FROM s.t ORDER BY id")]
+    assert left == [*range(100), 150, *range(200, 300)]

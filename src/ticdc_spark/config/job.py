@@ -178,7 +178,7 @@ class JobKeys(Section, frozen=True, kw_only=True):
     tinyint1: Literal["int", "boolean"] = "int"
     drop_table: Literal["apply", "keep"] = "apply"
     truncate_table: Literal["apply", "keep"] = "apply"
-    partition_ddl: Literal["stop", "mark"] = "stop"
+    partition_ddl: Literal["stop", "mark", "rebuild"] = "stop"
     """What a DDL does that adds or removes the rows of a partition, for which no row messages come."""
     no_key: Literal["stop", "skip"] = "stop"
     """What rows of a table without a key do."""

@@ -53,6 +53,10 @@ def load_job(path: Path | str) -> Job:
     upkeep = UpkeepKeys(**job_file.read_section(sections["upkeep"], UpkeepKeys, "upkeep", mistakes, hint))
     spark = _spark(sections["spark"], mistakes)
     check_spark(spark, mistakes)
+    if keys.get("partition_ddl") == "rebuild" and (snapshot is None or snapshot.path is not None):
+        mistakes.add(
+            '[job] partition-ddl = "rebuild"', "reads tables of a database: [snapshot] with `upstream` names it"
+        )
     check_places(spark, source, sink, snapshot, mistakes)
     mistakes.stop_if_any()
     assert source is not None and sink is not None, "a section that could not be read is a mistake"

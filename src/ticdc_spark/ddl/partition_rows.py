@@ -19,7 +19,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from ticdc_spark.ddl.partitions import to_days
+from ticdc_spark.ddl.partition_by import to_days
 from ticdc_spark.model import Column, ColumnType, Partition, Partitioning, Table, Value
 from ticdc_spark.mysql import INTEGER_BITS, canonical_datetime, fsp, handle_key, integer_range
 
@@ -77,7 +77,7 @@ def rows_of(table: Table, names: Collection[str]) -> Alternatives | NotComputed:
 
 
 def rows_by_partition(table: Table) -> dict[str, Alternatives]:
-    """The rows of each partition of a table, of those that are computed."""
+    """The rows of each partition of a table whose rows are computed."""
     known, found = table.partitioning, dict[str, Alternatives]()
     try:
         of = None if known is None or known.doubt else _Columns(table, known)

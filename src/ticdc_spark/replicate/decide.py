@@ -227,6 +227,7 @@ class Decider:
             unread={(note.schema, note.name): note.until for note in progress.unread},
             may_come=_may_come(progress),
             has_partitions=mode != "arrival",
+            zone=self.job.ddl_zone,
         )
         return at_the_filter(filled, self.job.tables)
 

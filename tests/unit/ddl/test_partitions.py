@@ -120,6 +120,21 @@ ONE = "RANGE (id) (PARTITION p0 VALUES LESS THAN (10))"
 
 
 @pytest.mark.parametrize(
+    ("zone", "moment", "bound"),
+    [
+        ("UTC", "2010-01-01 00:00:00", 1262304000),
+        ("Asia/Shanghai", "2010-01-01", 1262304000 - 8 * 3600),
+        ("Europe/Berlin", "2024-10-27 02:30:00", None),
+        (None, "2010-01-01 00:00:00", None),
+    ],
+)
+def test_a_moment_is_one_of_the_sessions_time_zone(zone: str | None, moment: str, bound: int | None) -> None:
+    by = f"RANGE (UNIX_TIMESTAMP(d)) (PARTITION p VALUES LESS THAN (UNIX_TIMESTAMP('{moment}')))"
+    found = parse_partitioning(by, zone)
+    assert (found and found.partitions[0].values) == (None if bound is None else ((bound,),))
+
+
+@pytest.mark.parametrize(
     ("create", "known"),
     [
         ("CREATE TABLE `t` (`a` int(11) NOT NULL, PRIMARY KEY (`a`)) ENGINE=InnoDB{}", True),

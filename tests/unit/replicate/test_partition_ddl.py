@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
+from tests.simulator.database import Database
+from tests.simulator.snapshots import DatabaseView
 from tests.support.changefeed import SCHEMA
-from tests.support.shop import Shop, after_every_death
+from tests.support.shop import Shop, ShopTables, after_every_death
 from tests.unit.replicate.test_policies import partition_ddl
 from ticdc_spark.config.values import SkipDdl
 from ticdc_spark.ddl.partitions import parse_partitioning
@@ -403,6 +405,58 @@ def test_the_id_of_the_whole_table_is_none_of_a_partition() -> None:
     shop.watermark()
     shop.run()
     assert ids(shop) == [1, 2, 21]
+
+
+@PROTOCOLS
+def test_a_rebuild_from_topics_knows_the_partitions_from_its_ddl(protocol: str) -> None:
+    shop = shop_of(protocol)
+    partition_ddl(shop, "ALTER TABLE t REORGANIZE PARTITION p1 INTO (PARTITION a VALUES LESS THAN (20))")
+    shop.watermark()
+    shop.run()
+    shop.lab.lake.insert((SCHEMA, "t"), {"id": 99})
+    shop.rebuild_from_topic("t")
+    shop.insert("t", id="12")
+    shop.watermark()
+    shop.run()
+    assert ids(shop) == [1, 11, 12, 21]
+    partition_ddl(shop, "ALTER TABLE t DROP PARTITION a")
+    shop.watermark()
+    shop.run()
+    assert (ids(shop), shop.condition("t")) == ([1, 21], "clean")
+
+
+@PROTOCOLS
+def test_a_rebuild_from_topics_is_refused_behind_a_ddl_that_removed_rows(protocol: str) -> None:
+    shop = shop_of(protocol)
+    partition_ddl(shop, "ALTER TABLE t TRUNCATE PARTITION p1")
+    shop.watermark()
+    shop.run()
+    shop.rebuild_from_topic("t")
+    shop.insert("t", id="2")
+    shop.watermark()
+    shop.run()
+    assert shop.steps is not None
+    (found,) = shop.steps.progress.refused
+    assert "it removes rows of partitions" in found.why
+    assert ids(shop) == [1, 2, 21]
+
+
+def test_a_table_is_read_in_full_behind_a_ddl_whose_rows_are_not_computed() -> None:
+    shop = Shop(snapshot=True, partition_ddl="rebuild")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY KEY (id) PARTITIONS 4")
+    for key in ("1", "11", "21"):
+        shop.insert("t", id=key)
+    shop.watermark()
+    shop.run()
+    partition_ddl(shop, "ALTER TABLE t TRUNCATE PARTITION p1")
+    del shop.held[(SCHEMA, "t"), "11"]
+    assert shop.steps is not None and shop.steps.loader is not None
+    shop.steps.loader.reader = DatabaseView(cast(Database, ShopTables(shop)), "now", 0)
+    for key in "234567":
+        shop.insert("t", id=key)
+        shop.watermark()
+        shop.run()
+    assert (ids(shop), shop.condition("t")) == ([*range(1, 8), 21], "clean")
 
 
 def test_truncate_table_keep_keeps_the_rows_of_partitions_too() -> None:

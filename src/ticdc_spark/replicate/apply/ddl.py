@@ -51,6 +51,7 @@ from ticdc_spark.replicate.state.table import (
     keep,
     truncate,
     unverify,
+    want_load,
 )
 from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.mark import NO_MARK, Mark
@@ -70,7 +71,7 @@ def apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
     if (skipped or isinstance(act, Enter | Leave)) and _finish_rename(work, ddl):
         return
     doubt = doubt_of(work, act, mark) if isinstance(act, Thin) else ""
-    if skipped or (doubt and work.batch.job.partition_ddl == "mark"):
+    if skipped or (doubt and work.batch.job.partition_ddl != "stop"):
         _skip(work, ddl)
         return
     if doubt:
@@ -155,7 +156,7 @@ def _left_out_by(job: Job, change: SchemaChange) -> str:
     """The key of the job file that leaves a DDL out; ``""``: none does."""
     if any(skip.matches(change.commit_ts, change.query) for skip in job.skip_ddl):
         return "skip-ddl"
-    marked = job.partition_ddl == "mark" and is_of_partitions(change) and isinstance(action(change), Refused)
+    marked = job.partition_ddl != "stop" and is_of_partitions(change) and isinstance(action(change), Refused)
     return "partition-ddl" if marked else ""
 
 
@@ -184,6 +185,8 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
             if state.table is not None and change.table is not None and name == _name_of(change.table):
                 known = with_partitions_of(state.table, change.table)
                 state = msgspec.structs.replace(state, table=known, partition_ids=())
+            if key == "partition-ddl" and work.batch.job.partition_ddl == "rebuild":
+                state = want_load(state)
             work.put(diverge(state, change.commit_ts, why, columns=columns))
         if name in freed:
             _keep(work, name, ddl.mark, change.commit_ts)

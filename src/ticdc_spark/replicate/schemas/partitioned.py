@@ -13,10 +13,16 @@ from ticdc_spark.mysql import TEXT_TYPES
 
 
 def with_partitions(
-    change: SchemaChange, tables: Mapping[TableName, Table], model: TableName | None, *, from_sql: bool
+    change: SchemaChange,
+    tables: Mapping[TableName, Table],
+    model: TableName | None,
+    *,
+    from_sql: bool,
+    zone: str | None = None,
 ) -> SchemaChange:
-    """A DDL whose tables have their partitions. ``tables``: as they are before it. ``model``: that of CREATE LIKE.
-    ``from_sql``: its schemas come from SQL, which need not say by which collation text compares."""
+    """A DDL whose tables have their partitions. ``tables``: before it. ``model``: the table that CREATE LIKE names.
+    ``from_sql``: its schemas come from SQL, which need not say by which collation text compares. ``zone``: the time
+    zone of the session that ran it."""
     if change.table is None:
         return change
     try:
@@ -25,7 +31,7 @@ def with_partitions(
         return _having(change, None, None)
     if isinstance(statement, CreateTable):
         liked = tables.get(model) if model is not None else None
-        found = created_partitions(statement, from_sql=from_sql)
+        found = created_partitions(statement, from_sql=from_sql, zone=zone)
         return _having(change, None, found if liked is None else liked.partitioning)
     source = change.pre_table or change.table
     known = tables.get((source.schema, source.name))
@@ -34,11 +40,11 @@ def with_partitions(
     before = None if known is None else known.partitioning
     after = before
     if isinstance(statement, AlterTable):
-        after = change_partitions(before, statement.parts)
+        after = change_partitions(before, statement.parts, zone)
         if from_sql and after is not None and _may_change_collations(statement, after, change.table):
             after = None
         if change.pre_table is None and any(isinstance(part, MoveRows) for part in statement.parts):
-            change = msgspec.structs.replace(change, pre_table=change.table)  # It leaves the columns as they are.
+            change = msgspec.structs.replace(change, pre_table=change.table)  # It changes no column.
     return _having(change, before, after)
 
 

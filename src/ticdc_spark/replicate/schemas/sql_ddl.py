@@ -39,6 +39,7 @@ def with_schemas(
     unread: Mapping[TableName, int] | None = None,
     may_come: Callable[[TableName, int], bool] = lambda _name, _ts: False,
     has_partitions: bool = True,
+    zone: str | None = None,
 ) -> list[QueuedDdl]:
     """Fill in the schemas of DDLs, in the order in which they are applied.
 
@@ -47,6 +48,7 @@ def with_schemas(
     name. ``is_skipped``: whether a DDL is left out. Where a table may lack one, what takes its columns over is
     ``UNCERTAIN``. So is what is made like another table while DDLs of that one up to its commit_ts ``may_come``.
     ``has_partitions``: whether the partitions of tables are followed. Without watermarks they tell nothing exactly.
+    ``zone``: the time zone of the sessions that run DDLs.
     """
     files: dict[TableName, Table] = {
         (schema.schema, schema.name): schema.table for schema in known if schema.key == ANY_VERSION
@@ -76,12 +78,12 @@ def with_schemas(
             if taken in doubted or (taken in files and tables.get(taken) is files[taken]):
                 change = msgspec.structs.replace(change, kind=UNCERTAIN)
             (change, after_it), known_before = _filled(change, tables), tables
-            change, tables = with_partitions(change, known_before, like, from_sql=True), after_it
+            change, tables = with_partitions(change, known_before, like, from_sql=True, zone=zone), after_it
             if change.table is not None:
                 tables = {**tables, (change.table.schema, change.table.name): change.table}
         else:
             change = msgspec.structs.replace(change, table=with_generated(change, tables))
-            change = with_partitions(change, tables, like, from_sql=False)
+            change = with_partitions(change, tables, like, from_sql=False, zone=zone)
             if change.pre_table is not None:
                 tables.pop((change.pre_table.schema, change.pre_table.name), None)
             assert change.table is not None, "it has one"

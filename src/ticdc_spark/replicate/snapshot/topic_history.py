@@ -23,12 +23,13 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Offsets, SchemaChange, Table, TableName
 from ticdc_spark.replicate.modes.watermark import waiting_rows
 from ticdc_spark.replicate.plan.catch_up import database_of
-from ticdc_spark.replicate.plan.evolve import UNCERTAIN, Alter, Nothing, Refused, action
+from ticdc_spark.replicate.plan.evolve import UNCERTAIN, Alter, Nothing, Refused, Thin, action
 from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
 from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.plan.reach import NOT_YET, by_place, partitions_at, reached
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.schemas.history import VALID_THEN, known_schemas
+from ticdc_spark.replicate.schemas.partitioned import without_partitions
 from ticdc_spark.replicate.schemas.sql_ddl import with_schemas
 from ticdc_spark.replicate.state.progress import (
     KnownSchema,
@@ -261,6 +262,8 @@ def _schemas(
     """What the table was when it last began empty, and the ALTERs since. Raises: NotInTopics"""
     first = began if created is None else created
     name = (state.schema, state.name)
+    if state.table is not None and len(ddls) > first + 1:  # Its partitions are known as they are now.
+        state = msgspec.structs.replace(state, table=without_partitions(state.table))
     filled = with_schemas(ddls[first:], {name: state} if created is None else {}, ())
     before, later = filled[: began - first + 1], filled[began - first + 1 :]
     for ddl in before:
@@ -290,6 +293,8 @@ def _altered(ddls: Iterable[QueuedDdl]) -> Iterable[Altered]:
                 pass
             case Refused(why):
                 raise NotInTopics(_not_followed(ddl, why))
+            case Thin():
+                raise NotInTopics(_not_followed(ddl, "it removes rows of partitions"))
             case _:
                 raise NotInTopics(_not_followed(ddl, "it is no ALTER TABLE"))
 

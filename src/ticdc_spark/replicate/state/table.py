@@ -243,6 +243,11 @@ def lose_first_rows(state: TableState) -> TableState:
     return msgspec.structs.replace(unverify(state), origin=origin)
 
 
+def want_load(state: TableState) -> TableState:
+    """Rows of it are missing that only a full read brings: it counts as one that began in the middle."""
+    return msgspec.structs.replace(unverify(state), origin="bootstrap")
+
+
 def diverge(state: TableState, since: int, why: str, *, columns: bool = False) -> TableState:
     """It may differ from the source from a commit_ts on. ``columns``: in its columns, too, since what was left out may
     have been a DDL."""

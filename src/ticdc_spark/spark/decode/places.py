@@ -1,7 +1,7 @@
 """In which partition the rows of each physical id lie.
 
 Open and Simple send the physical id of a row's partition, and all rows of one id lie in one partition. So the ids show
-whether the partition expression is evaluated as the source evaluates it.
+a partition expression that is evaluated otherwise than by the source.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -39,7 +39,7 @@ class Placing:
     def __init__(
         self, table: Table, columns: Sequence[LakeColumn], lake: LakeOptions, known: Iterable[Place] = ()
     ) -> None:
-        """``columns``: those that rows are read into. ``known``: places that were found before."""
+        """``columns``: rows are read into them. ``known``: places that were found before."""
         rows = rows_by_partition(table)
         at = {column.source.casefold(): number for number, column in enumerate(columns)}
         every = [test for either in rows.values() for tests in either for test in tests]
