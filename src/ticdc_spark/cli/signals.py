@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import NoReturn, TypeAlias, TypeVar
 
@@ -19,6 +19,8 @@ SAME_SIGNAL_SECONDS = 1.0
 
 GNU ``timeout`` sends SIGTERM to its child and then to the whole process group, which the child is a part of.
 """
+_LOOK_UP_SECONDS = 0.5
+"""How late a signal may be noticed."""
 Caught: TypeAlias = tuple[int, float]
 """The number of a signal and the monotonic second in which it came."""
 T = TypeVar("T")
@@ -35,7 +37,7 @@ def stoppable(work: Callable[[], T], stop: threading.Event) -> T:
         future = pool.submit(work)
         future.add_done_callback(lambda _: caught.put(None))
         first: float | None = None
-        while (signalled := caught.get()) is not None:
+        while (signalled := _next(caught)) is not None:
             number, second = signalled
             name = signal.Signals(number).name
             if first is None:
@@ -45,6 +47,15 @@ def stoppable(work: Callable[[], T], stop: threading.Event) -> T:
             elif not is_same_signal(first, second):
                 _end_now(number)
         return future.result()
+
+
+def _next(caught: "SimpleQueue[Caught | None]") -> Caught | None:
+    """What comes next. A signal just before the thread begins to wait does not wake it, so it looks up now and then."""
+    while True:
+        try:
+            return caught.get(timeout=_LOOK_UP_SECONDS)
+        except Empty:
+            continue
 
 
 def is_same_signal(first: float, second: float) -> bool:
