@@ -55,6 +55,13 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     taken = _late_rows_taken(work, name, upto)
     if taken is None:
         late = []
+    above = max(state.emptied, taken or 0)
+    behind = [rows for rows in late if max(rows.min_ts - 1, above) < min(rows.max_ts, state.ddl_ts)]
+    if behind and not state.is_gone:
+        state = _leave_out_behind_ddl(state, behind)
+        work.put(state)
+        work.late_done[name] = upto
+        late = [rows for rows in late if rows not in behind]
     if mark >= (upto, ROWS_MERGED) and not late:
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         work.count(name, upto, None)
@@ -217,6 +224,17 @@ def _late_rows_taken(work: TimelineWork, name: TableName, upto: int) -> int | No
     taken = work.late_done.get(name, 0)
     had = max(work.batch.job_applied, 0 if promise is None else promise.applied)
     return None if taken and taken >= had else taken
+
+
+def _leave_out_behind_ddl(state: TableState, behind: Sequence[PendingRows]) -> TableState:
+    """Late rows from before a DDL may have other columns than the table, and so may all rows that came since."""
+    since = min(rows.min_ts for rows in behind)
+    why = (
+        f"{sum(rows.rows for rows in behind)} late rows, the first at {since}, are from before a DDL at {state.ddl_ts} "
+        "and are left out"
+    )
+    log.warning("`%s`.`%s`: %s", state.schema, state.name, why)
+    return diverge(state, since, why)
 
 
 def _is_of(rows: PendingRows, name: TableName) -> bool:

@@ -427,3 +427,32 @@ def test_what_is_sent_again_does_not_show_how_far_back_a_partition_reaches(split
     """It may not be all there yet, and count as a replay then."""
     shop = cut(split=split)
     assert (shop.rows("t"), shop.condition("t")) == ([] if split else [(1,)], "unverified")
+
+
+@pytest.mark.parametrize("protocol", ["simple", "open", "canal-json", "debezium"])
+@pytest.mark.parametrize(
+    "ddls",
+    [
+        ("ALTER TABLE t ADD COLUMN w INT DEFAULT 7",),
+        ("ALTER TABLE t RENAME COLUMN v TO w",),
+        ("ALTER TABLE t DROP COLUMN v", "ALTER TABLE t ADD COLUMN v INT"),
+    ],
+)
+def test_late_rows_from_before_a_ddl_are_left_out_and_rows_that_are_right_stay(
+    protocol: str, ddls: tuple[str, ...]
+) -> None:
+    shop = Shop(protocol, late_rows="apply-if-newest")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    late = shop.row("insert", ("shop", "t"), {"id": "1", "v": "10"})
+    shop.insert("t", id="2", v="20")
+    for ddl in ddls:
+        shop.sql(ddl)
+    shop.watermark()
+    shop.run()
+    before = shop.rows("t")
+    shop.send_row(late, "other")
+    shop.watermark()
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == (before, "diverged")
+    assert "late rows" in shop.status("t").detail
+    assert not any(rows.late for rows in shop.lab.state.load().pending)
