@@ -11,7 +11,7 @@ from ticdc_spark.mysql import keep_hidden_columns
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.columns import stop_if_columns_are_gone
 from ticdc_spark.replicate.plan.evolve import Thin
-from ticdc_spark.replicate.state.table import TableState, diverge, unverify
+from ticdc_spark.replicate.state.table import TableState, unverify
 from ticdc_spark.sinks.base import Condition
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
@@ -31,7 +31,6 @@ def thin(work: TimelineWork, act: Thin, mark: Mark, ts: int) -> None:
         table=keep_hidden_columns(act.table, state.table),
         applied=ts,
         ddl_ts=ts,
-        thinned=ts,
         partition_ids=(),
     )
     if now == NO_MARK:  # A later DDL dropped or renamed it, before a restart: only what it was is known.
@@ -93,10 +92,3 @@ def conditions(batch: Batch, table: Table, where: Alternatives) -> tuple[tuple[C
 def with_partitions_of(table: Table, other: Table | None) -> Table:
     """A table with the partitions of another version of it, where there is one."""
     return table if other is None else msgspec.structs.replace(table, partitioning=other.partitioning)
-
-
-def leave_out_late(state: TableState, since: int) -> TableState:
-    """Rows came late that are older than a DDL that removed rows of partitions: each may be one of these."""
-    why = f"rows came late that are older than the DDL at {state.thinned}, which removed partitions: they are left out"
-    log.warning("`%s`.`%s`: %s", state.schema, state.name, why)
-    return diverge(state, since, why)

@@ -9,6 +9,7 @@ import logging
 import msgspec
 
 from ticdc_spark import failpoints
+from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
@@ -82,11 +83,7 @@ def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: in
     if work.mark(new) != NO_MARK and there is not None and there.is_kept:
         set_aside(work, new)
     if work.mark(new) != NO_MARK:
-        message = (
-            f"RENAME of `{old[0]}`.`{old[1]}` at {ts}: the lake has a table `{new[0]}`.`{new[1]}` already; rename or "
-            "drop that one"
-        )
-        raise DecisionNeeded(message)
+        raise DecisionNeeded(f"RENAME of `{old[0]}`.`{old[1]}` at {ts}: {_is_taken(work.batch.job, new, there)}")
     meant = msgspec.structs.replace(state, was=_names(state, old))
     if there is not None and there.table is None and there.diverged_since is not None:
         # Messages of its new name were left out before it had that name here.
@@ -103,6 +100,18 @@ def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: in
     work.gone(old)
     work.stamps[new] = stamp
     work.known[new] = msgspec.structs.replace(meant, schema=new[0], name=new[1], mark=mark)
+
+
+def _is_taken(job: Job, new: TableName, there: TableState | None) -> str:
+    """Why a table cannot have its new name, and what there is to do."""
+    name = f"`{new[0]}`.`{new[1]}`"
+    if there is None or there.table is None or there.is_gone:
+        return f"the lake has a table {name} already; rename or drop that one"
+    return (
+        f"{name} is a table of this job, and the DDL by which the source dropped or renamed it was not read. If "
+        f"`topics` under [source] in {job.file.name} leaves out its topic, name it there. If the DDL never comes, "
+        "rename the table in the lake yourself"
+    )
 
 
 def passed_by(state: TableState | None, ts: int) -> str:

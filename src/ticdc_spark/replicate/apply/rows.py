@@ -21,7 +21,7 @@ from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.columns import expected_columns, merge_with_hidden_columns, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.keyless import leave_out_rows
 from ticdc_spark.replicate.apply.look import rebuild_line, way_back
-from ticdc_spark.replicate.apply.partitions import leave_out_late, partitions_to_check
+from ticdc_spark.replicate.apply.partitions import partitions_to_check
 from ticdc_spark.replicate.apply.rejects import Quarantined, apply_readable, lacks
 from ticdc_spark.replicate.plan.timeline import ROWS_APPENDED, ROWS_MERGED, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
@@ -51,17 +51,8 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     batch, name, upto = work.batch, step.table, step.upto
     state = work.state(name) or TableState(schema=name[0], name=name[1])
     stamp, mark = work.stamp_of(name), work.mark(name)
-    late = [rows for rows in batch.pending if _is_of(rows, name) and rows.late]
     taken = _late_rows_taken(work, name, upto)
-    if taken is None:
-        late = []
-    above = max(state.emptied, taken or 0)
-    behind = [rows for rows in late if max(rows.min_ts - 1, above) < min(rows.max_ts, state.ddl_ts)]
-    if behind and not state.is_gone:
-        state = _leave_out_behind_ddl(state, behind)
-        work.put(state)
-        work.late_done[name] = upto
-        late = [rows for rows in late if rows not in behind]
+    state, late = _late_rows_to_take(work, state, taken, upto)
     if mark >= (upto, ROWS_MERGED) and not late:
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         work.count(name, upto, None)
@@ -79,8 +70,6 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         # What a DROP or a RENAME took away does not come back under the old name.
         gone = state.ddl_ts if mark == NO_MARK and state.is_gone else 0
         above = max(state.emptied, gone, min(above, max(taken or 0, min(rows.min_ts for rows in late) - 1)))
-        if above < state.thinned <= upto:
-            state, above = leave_out_late(state, above + 1), state.thinned
     scan = batch.rows_since(state, above, upto) if late else batch.waiting(name, waiting, above, upto)
     if state.is_gone and (mark == NO_MARK or state.is_kept) and not batch.rows.has_rows(scan):
         # What waits is of a later table of this name.
@@ -224,6 +213,23 @@ def _late_rows_taken(work: TimelineWork, name: TableName, upto: int) -> int | No
     taken = work.late_done.get(name, 0)
     had = max(work.batch.job_applied, 0 if promise is None else promise.applied)
     return None if taken and taken >= had else taken
+
+
+def _late_rows_to_take(
+    work: TimelineWork, state: TableState, taken: int | None, upto: int
+) -> tuple[TableState, list[PendingRows]]:
+    """The late rows that a table takes now; it is marked if some of them are left out."""
+    if taken is None:
+        return state, []
+    name, above = (state.schema, state.name), max(state.emptied, taken)
+    late = [rows for rows in work.batch.pending if _is_of(rows, name) and rows.late]
+    behind = [rows for rows in late if max(rows.min_ts - 1, above) < min(rows.max_ts, state.ddl_ts)]
+    if not behind or state.is_gone:
+        return state, late
+    state = _leave_out_behind_ddl(state, behind)
+    work.put(state)
+    work.late_done[name] = upto
+    return state, [rows for rows in late if rows not in behind]
 
 
 def _leave_out_behind_ddl(state: TableState, behind: Sequence[PendingRows]) -> TableState:

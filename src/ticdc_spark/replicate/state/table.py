@@ -38,8 +38,6 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     emptied: int = 0
     """commit_ts of the CREATE or TRUNCATE that it began empty with, or the base of its full read: no older row belongs
     in it, however late."""
-    thinned: int = 0
-    """commit_ts of the last DDL that removed the rows of partitions: a late row from before it may be one of them."""
     partition_ids: tuple[tuple[int, str], ...] = ()
     """Physical ids of the source, each with the partition in which its rows lie, as far as rows have told."""
     table: Table | None = None
