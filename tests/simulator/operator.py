@@ -184,7 +184,7 @@ def _leave_topic(world: World, move: Move, rand: Random) -> None:
     of_topic = {uid for uid, sent in world.ticdc.sent.items() if topic in sent.topics}
     world.weaken(of_topic, "a topic of it was left out and deleted")
     world.excuses.unsettled.update(of_topic)
-    if not world.has_read(topic):
+    if not world.has_read_of_table(topic):
         # Nothing is left that shows that the topic of one of its names had anything.
         world.excuses.unknowable.update(uid for uid in of_topic if world.is_renamed(uid))
     world.broker.delete(topic)

@@ -267,6 +267,14 @@ class World:
         """Whether the job file's filter includes a table of this name."""
         return table_filter(self.job.tables)(*name)
 
+    def has_read_of_table(self, topic: str) -> bool:
+        """Whether the job has read a message of a topic that is about a table."""
+        number, offsets = self.broker.topics[topic].id, self.lab.view().offsets
+        return any(
+            (name, number) == (topic, of) and offset < offsets.get((name, partition), 0) and bool(uids)
+            for (name, of, partition, offset), uids in self.ticdc.owners.items()
+        )
+
     def has_read(self, topic: str) -> bool:
         """Whether the job has read anything of a topic, so that it stops where more is gone."""
         return self.started and topic in self.lab.view().read
