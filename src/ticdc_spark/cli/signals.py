@@ -49,6 +49,32 @@ def stoppable(work: Callable[[], T], stop: threading.Event) -> T:
         return future.result()
 
 
+@contextmanager
+def until_interrupted() -> Iterator[Callable[[float], bool]]:
+    """Give what waits for some seconds and tells whether to go on: not after Ctrl-C. A second Ctrl-C ends at once.
+
+    Ctrl-C is noted and not raised: an exception that comes while the interpreter runs a callback is lost.
+    """
+    seen: list[int] = []
+
+    def note(number: int, frame: FrameType | None) -> None:
+        if seen:
+            raise KeyboardInterrupt
+        seen.append(number)
+
+    def rest(seconds: float) -> bool:
+        end = time.monotonic() + seconds
+        while not seen and (left := end - time.monotonic()) > 0:
+            time.sleep(min(left, _LOOK_UP_SECONDS))
+        return not seen
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield rest
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def _next(caught: "SimpleQueue[Caught | None]") -> Caught | None:
     """What comes next. A signal just before the thread begins to wait does not wake it, so it looks up now and then."""
     while True:

@@ -1,7 +1,6 @@
 """``ticdc-spark status``."""
 
 import sys
-import time
 from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +13,7 @@ from rich.text import Text
 
 from ticdc_spark.cli.options.tables import table_rules
 from ticdc_spark.cli.output.text import count, noun
+from ticdc_spark.cli.signals import until_interrupted
 from ticdc_spark.config.durations import duration
 from ticdc_spark.config.load import load_identity
 from ticdc_spark.config.table_filter import table_filter
@@ -53,18 +53,19 @@ def command(job_file: Path, as_json: bool, tables: tuple[str, ...], watch: bool,
     console = Console(highlight=False, soft_wrap=True, emoji=False, markup=False)
     if not console.is_terminal:
         console.width = 1000  # where nobody looks at it, no line is broken
-    try:
-        while True:
-            status = job_status(identity)
-            _show(console, identity.file.name, _of_tables(status, tables), as_json, watch, bool(tables))
-            if check:
-                click.get_current_context().exit(check_code(status))
-            if not watch:
-                return
-            time.sleep(_WATCH_SECONDS)
-    except KeyboardInterrupt:
-        if not watch:
-            raise
+
+    def look() -> JobStatus:
+        status = job_status(identity)
+        _show(console, identity.file.name, _of_tables(status, tables), as_json, watch, bool(tables))
+        return status
+
+    if not watch:
+        code = check_code(look())
+        click.get_current_context().exit(code if check else 0)
+    with until_interrupted() as rest:
+        look()
+        while rest(_WATCH_SECONDS):
+            look()
 
 
 def _show(console: Console, file: str, status: JobStatus, as_json: bool, watch: bool, whole: bool) -> None:

@@ -25,17 +25,20 @@ def replay(job: Job, letters: Sequence[Letter]) -> tuple[Replay, tuple[str, ...]
 
     Returns: the request, and why each message that is not in it cannot be replayed
 
-    Raises: UsageError as ``replay_of``, and where no message can be replayed; EnvironmentFault
+    Raises: UsageError as ``replay_of``, for a job without progress, and where no message can be replayed;
+    EnvironmentFault
     """
     with ExitStack() as stack:
         states = stack.enter_context(closing(open_state(job.sink, job.name, job.spark)))
         progress = read_state(states).progress
-        protocol = job.source.protocol or ("" if progress is None else progress.protocol)
+        if progress is None:
+            raise UsageError(f"{job.file}: the job has no progress yet")
+        protocol = job.source.protocol or progress.protocol
         where = job.source.schema_registry
         registry = None
         if where is not None:
             registry = stack.enter_context(closing(open_registry(where, job.source.schema_registry_options)))
-        request, refused = replay_of(job, progress, letters, decoder(protocol or "simple", registry))
+        request, refused = replay_of(job, progress, letters, decoder(protocol, registry))
         if refused and not request.rows:
             raise UsageError("\n".join(refused))
         if request.rows:
@@ -44,15 +47,13 @@ def replay(job: Job, letters: Sequence[Letter]) -> tuple[Replay, tuple[str, ...]
 
 
 def replay_of(
-    job: Job, progress: Progress | None, letters: Sequence[Letter], opener: Decoder
+    job: Job, progress: Progress, letters: Sequence[Letter], opener: Decoder
 ) -> tuple[Replay, tuple[str, ...]]:
     """The request to replay messages, each whole, and why each other one cannot be: it is no row, it still cannot be
     opened, its table is gone, has changed since or is quarantined, or its topic is not read.
 
-    Raises: UsageError for a job in mode arrival or without progress
+    Raises: UsageError for a job in mode arrival
     """
-    if progress is None:
-        raise UsageError(f"{job.file}: the job has no progress yet")
     if progress.mode == "arrival":
         raise UsageError(
             f"{job.file}: the job is in mode arrival, which cannot tell what is the newest change of a key"
