@@ -95,7 +95,7 @@ def opened(spark: SparkSession, config: Config) -> DataFrame:
 RAW_DDL = (
     "topic string, partition int, offset bigint, seq int, op string, schema_key string, commit_ts bigint, "
     "partial boolean, before binary, after binary, checksum bigint, corrupted boolean, "
-    "`schema` string, `table` string, table_id bigint, key binary"
+    "table_id bigint, `schema` string, `table` string, key binary"
 )
 
 
@@ -107,11 +107,10 @@ def raw(opening: Opening) -> ArrowTask:
         for batch in batches:
             messages = of_batch(batch)
             opened = opener.open(messages)
-            images = raw_rows(messages, opened, range(len(opened.rows)), verify=False)
+            images = raw_rows(messages, opened, range(len(opened.rows)), verify=False, ids=True)
             more: dict[str, Any] = {
                 "schema": pa.array([row.schema for row in opened.rows], pa.string()),
                 "table": pa.array([row.table for row in opened.rows], pa.string()),
-                "table_id": pa.array([row.table_id for row in opened.rows], pa.int64()),
                 "key": pa.array([row.key for row in opened.rows], pa.binary()),
             }
             yield pa.RecordBatch.from_arrays([*images.columns, *more.values()], names=[*images.schema.names, *more])
