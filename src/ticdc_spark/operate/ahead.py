@@ -79,6 +79,7 @@ class Look:
         self._stops: dict[object, Stop] = {}
         self._unreadable: dict[MessagePlace, str] = {}
         self._tables: set[TableName] = set()
+        self._ddls: set[object] = set()
         self._known: dict[TableName, Table] = {(one.schema, one.name): one for one in known}
         """Tables after the DDL that was read, with their partitions."""
         self._rows = 0
@@ -124,13 +125,16 @@ class Look:
             self._stops["key", name] = Stop(what=what, line='[job] no-key = "skip", or exclude it with [job] tables')
 
     def _ddl(self, found: Found, change: SchemaChange) -> None:
+        if (copy := identity(change)) in self._ddls:
+            return  # each partition of a topic has one
+        self._ddls.add(copy)
         if change.table is None:
             known = next((self._known[name] for name in sorted(tables_of(change)) if name in self._known), None)
             before, after = self._reader.tables_of(change) if self._reader.follows_ddl else (known, known)
             change = msgspec.structs.replace(change, table=after, pre_table=before)
         if change.table is not None:
             self._note(change.table)
-        change = with_partitions(change, self._known, None, from_sql=self._reader.follows_ddl)
+        change = with_partitions(change, self._known, None, from_sql=self._reader.follows_ddl, zone=self._job.ddl_zone)
         if change.table is not None:
             self._known[change.table.schema, change.table.name] = change.table
         names = tables_of(change)
@@ -145,7 +149,7 @@ class Look:
         line = f"[job] {skip_ddl_line(change.commit_ts, change.query)}"
         if why.rows_only:
             line += ', or partition-ddl = "mark"'
-        self._stops.setdefault(identity(change), Stop(what=what, line=line))
+        self._stops[copy] = Stop(what=what, line=line)
 
     def _bad(self) -> Iterator[Stop]:
         left_out = set(self._job.skip_messages)
