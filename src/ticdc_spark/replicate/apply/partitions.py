@@ -1,7 +1,5 @@
 """Apply a DDL that removes the rows of partitions: one commit."""
 
-import logging
-
 import msgspec
 
 from ticdc_spark import failpoints
@@ -15,7 +13,6 @@ from ticdc_spark.replicate.state.table import TableState, unverify
 from ticdc_spark.sinks.base import Condition
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
-log = logging.getLogger(__name__)
 _MOST_CHECKED = 1024
 """Partitions of a table whose rows are compared with their ids: each new id is looked for in all of them."""
 

@@ -149,7 +149,7 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
     partitioned = None if late else partitions_to_check(state)
     changes = TypedChanges(
         raw=batch.rows.raw(msgspec.structs.replace(scan, ids=partitioned is not None)),
-        plan=msgspec.structs.replace(batch.read_plan(group.versions, columns), partitioned=partitioned),
+        plan=batch.read_plan(group.versions, columns),
         new_keys=is_new,
         inserts=sum(rows.inserts for rows in waiting),
         others=sum(rows.rows - rows.inserts for rows in waiting),
