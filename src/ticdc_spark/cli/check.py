@@ -19,13 +19,14 @@ def command(job_file: Path, quick: bool, deep: bool) -> None:
     """Check a job file and everything that it names.
 
     Looks at folders, the state and its owner, brokers, topics, protocol, registry, keys of tables, Java, Spark's master
-    and the catalog. Changes nothing. Prints a line for each, and exits with 0, or with the code of the first that
-    failed: 1 something is broken, 2 the job file is wrong, 4 you must decide: another process has the job, or a table
-    has no key.
+    and the catalog. Changes nothing. Prints a line for each.
 
-    With --deep it lists each stop ahead: DDL that needs a decision, tables without a key, rows without a schema, and
-    messages that cannot be read; each with the line of the job file that decides it. It reads about 10,000 messages a
-    second, without Spark, and exits with 4 if there is a stop.
+    Exits with 0, or with the code of the first that failed. 1: something is broken. 2: the job file is wrong. 4: you
+    must decide, as another process has the job or a table has no key.
+
+    With --deep it lists each stop ahead, with the line of the job file that decides it. A stop is a DDL that needs a
+    decision, a table without a key, rows without a schema, or a message that cannot be read. It reads about 10,000
+    messages a second, without Spark. It exits with 4 if there is a stop.
     """
     job = load_job(job_file)
     click.echo(f"ok      job file   {job.file}")

@@ -43,9 +43,10 @@ def command(job_file: Path, as_json: bool, tables: tuple[str, ...], watch: bool,
     """Show the state of a job, running or not.
 
     Reads only the job file and what the job has written; starts no Spark and needs no secret, but for a state in an
-    object store. Exits 0 whatever the state is, but with --check: 0 if the job runs well, finished, or was stopped on
-    request; 3 for a warning, or if it has never run; 1 if it failed, 2 or 4 if it failed with that exit code. Of more
-    than 20 tables those are shown that are quarantined or diverged; --table shows others.
+    object store. Of more than 20 tables it shows the quarantined and diverged ones; --table shows others.
+
+    Exits 0 whatever the state is. With --check it exits 0 if the job runs well, finished, or was stopped on request.
+    It exits 3 for a warning, or if the job has never run. If the job failed, it exits 1, or 2 or 4 as the job did.
     """
     if check and watch:
         raise click.UsageError("--check and --watch exclude each other")
