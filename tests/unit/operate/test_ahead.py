@@ -87,9 +87,8 @@ def test_messages_that_cannot_be_read_are_one_stop_that_names_all_of_them() -> N
 @PROTOCOLS
 def test_a_ddl_on_partitions_is_a_stop_only_where_their_rows_are_not_known(protocol: str) -> None:
     shop = Shop(protocol)
-    shop.sql(
-        "CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))"
-    )
+    partitions = "(PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))"
+    shop.sql(f"CREATE TABLE t (id INT PRIMARY KEY) PARTITION BY RANGE (id) {partitions}")
     for partition, stops in (("p1", 0), ("p7", 1)):
         table = shop.tables["shop", "t"]
         ddl = shop.change(f"ALTER TABLE t DROP PARTITION {partition}")
