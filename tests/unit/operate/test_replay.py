@@ -14,6 +14,7 @@ from ticdc_spark.config.values import MessagePlace
 from ticdc_spark.errors import UsageError
 from ticdc_spark.operate.replay import replay_of
 from ticdc_spark.protocols import decoder
+from ticdc_spark.replicate.state.requests import Replay
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["simple", "open"])
 DAY = "2026-01-02"
@@ -176,6 +177,20 @@ def shop_without(message: int, **job: Any) -> Shop:
     return Shop("open", skip_messages=(MessagePlace("cdc", 0, message),), **job)
 
 
+def shop_and_request() -> tuple[Shop, Replay]:
+    """A shop whose job has left out the row of key 1, and the request to replay it, which nobody has made yet."""
+    shop = shop_without(1)
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    shop.insert("t", id="1", v="10")
+    shop.insert("t", id="2", v="20")
+    shop.watermark()
+    shop.run()
+    (letter,) = letters_of(shop)
+    assert shop.steps is not None
+    request, _ = replay_of(shop.steps.job, shop.lab.state.load(), [letter], decoder("open"))
+    return shop, request
+
+
 @pytest.mark.parametrize(
     "ddl",
     [
@@ -201,15 +216,7 @@ def test_a_row_from_before_a_ddl_is_refused_and_rows_that_are_right_stay(ddl: st
 
 
 def test_a_ddl_that_comes_before_the_job_takes_the_request_ends_it(caplog: pytest.LogCaptureFixture) -> None:
-    shop = shop_without(1)
-    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
-    shop.insert("t", id="1", v="10")
-    shop.insert("t", id="2", v="20")
-    shop.watermark()
-    shop.run()
-    (letter,) = letters_of(shop)
-    assert shop.steps is not None
-    request, _ = replay_of(shop.steps.job, shop.lab.state.load(), [letter], decoder("open"))
+    shop, request = shop_and_request()
     shop.sql("ALTER TABLE t ADD COLUMN w INT DEFAULT 7")
     shop.watermark()
     shop.run()
@@ -247,15 +254,7 @@ def test_a_replay_that_is_asked_while_a_batch_is_interrupted_waits_for_its_end(
 ) -> None:
     late = 0
     for at in range(40):
-        shop = shop_without(1)
-        shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
-        shop.insert("t", id="1", v="10")
-        shop.insert("t", id="2", v="20")
-        shop.watermark()
-        shop.run()
-        (letter,) = letters_of(shop)
-        assert shop.steps is not None
-        request, _ = replay_of(shop.steps.job, shop.lab.state.load(), [letter], decoder("open"))
+        shop, request = shop_and_request()
         shop.insert("t", id="3", v="30")
         shop.sql("RENAME TABLE t TO u")
         shop.watermark()
