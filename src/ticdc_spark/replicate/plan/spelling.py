@@ -325,6 +325,8 @@ def _follow(known: KnownNames, change: SchemaChange) -> None:
         before, after = map(set, change_tables(change))
     except MessageError:
         return
+    for name in before & after:
+        known.see(name)
     for name in before - after:
         known.remove(name)
     for name in after - before:

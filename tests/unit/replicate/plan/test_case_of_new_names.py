@@ -64,6 +64,23 @@ def test_rows_before_the_drop_of_a_table_that_is_made_again_in_another_case_are_
     assert (shop.rows(name), shop.condition(name)) == ([(2, "b")], "clean")
 
 
+@BATCHES
+def test_a_table_that_an_alter_brings_is_renamed_under_a_database_of_another_case(rows: int) -> None:
+    """The table was there before the changefeed, and the database of a message may change its case (tiflow#10047)."""
+    shop = Shop("simple")
+    shop.change(TABLE)
+    shop.sql("ALTER TABLE t ADD COLUMN z INT")
+    change = shop.change("RENAME TABLE t TO t3", typed="RENAME TABLE SHOP.t TO shop.t3")
+    assert change.table is not None and change.pre_table is not None
+    table, before = renamed(change.table, "SHOP", "t3"), renamed(change.pre_table, "SHOP", "t")
+    shop.send_ddl(msgspec.structs.replace(change, schema="SHOP", table=table, pre_table=before))
+    shop.insert("t3", id="2", w="b", z="1")
+    shop.watermark()
+    shop.run(rows)
+    assert set(shop.lab.lake.tables()) == {("shop", "t3")}
+    assert shop.rows("t3") == [(2, "b", 1)]
+
+
 @PROTOCOLS
 @BATCHES
 def test_two_tables_whose_names_differ_in_case_only_stay_apart(protocol: str, rows: int) -> None:
