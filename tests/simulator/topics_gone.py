@@ -9,6 +9,8 @@ from ticdc_spark.errors import SourceChanged, TicdcSparkError
 
 _UNCERTAIN = {"restore_lake", "tables", "topics", "skip_any_ddl", "recreate_topic"}
 """Moves by which a job may not know any more that the tables of a topic are dropped."""
+_MANGLING = {"mangle", "corrupt"}
+"""Moves by which the job may not be able to read the DROP of a table."""
 
 
 def is_left_behind(world: World, topic: str) -> bool:
@@ -39,7 +41,7 @@ def note_gone(world: World, topic: str) -> None:
 
 def is_needless(world: World, error: TicdcSparkError) -> str:
     """The topic that a job stops at though it does not need it any more; ``""``: it does not."""
-    if not isinstance(error, SourceChanged) or _UNCERTAIN & set(world.excuses.disturbances):
+    if not isinstance(error, SourceChanged) or (_UNCERTAIN | _MANGLING) & set(world.excuses.disturbances):
         return ""
     topics = world.job.topics
     for topic in sorted(world.gone_topics):

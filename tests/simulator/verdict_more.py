@@ -36,12 +36,14 @@ def in_any_letters(
 
 
 def is_at_twin(world: World, text: str) -> bool:
-    """Whether a stop is at a name that a table has had of which nothing is sent: the job may know it by a schema file,
-    and take another table that gets its name in other letters for a second one."""
+    """Whether a stop is at a name of a table of which nothing is sent, or of a table that has had such a name: the job
+    may know the first by a schema file, and take the other one, in other letters, for a second table."""
     if world.database.letters is None:
         return False
-    hidden = {name for uid, names in world.database.names.items() if world.ticdc.is_withheld(uid) for name in names}
-    return any(f"`{schema}`.`{table}`" in text.lower() for schema, table in map(folded, hidden))
+    had = {uid: set(map(folded, names)) for uid, names in world.database.names.items()}
+    hidden = {name for uid, names in had.items() if world.ticdc.is_withheld(uid) for name in names}
+    twins = {name for names in had.values() if names & hidden for name in names}
+    return any(f"`{schema}`.`{table}`" in text.lower() for schema, table in twins)
 
 
 def judge_twins(world: World, twins: Mapping[Name, TableView]) -> Finding | None:
