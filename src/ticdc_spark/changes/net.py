@@ -27,11 +27,10 @@ def combine(keys: Sequence[str], *, keep_first: bool) -> ArrowTask:
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        tables = (pa.Table.from_batches([batch]) for batch in batches if len(batch))
-        kept = [_combined(table, keys, keep_first=keep_first) for table in tables]
-        if not kept:
+        some = [batch for batch in batches if len(batch)]
+        if not some:
             return
-        whole = kept[0] if len(kept) == 1 else _combined(pa.concat_tables(kept), keys, keep_first=keep_first)
+        whole = _combined(pa.Table.from_batches(some).combine_chunks(), keys, keep_first=keep_first)
         yield from whole.combine_chunks().to_batches(_BATCH)
 
     return run

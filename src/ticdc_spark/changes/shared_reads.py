@@ -13,8 +13,8 @@ from ticdc_spark.changes.spread import Part, gather, spread
 from ticdc_spark.errors import MessageError
 from ticdc_spark.spark.tasks import ArrowTask, first_cells
 
-_FLUSH_ROWS = 100_000
-"""Raw rows of a table that a task holds before it reads them."""
+_FLUSH_ROWS = 20_000
+"""Raw rows of a table that a task holds before it reads them: few enough to stay in the processor's cache."""
 
 
 @dataclass(slots=True)
