@@ -15,7 +15,14 @@ from tests.simulator.letters import folded
 from tests.simulator.seams import JobView, LakeTable, TableView
 from tests.simulator.snapshots import is_under_way
 from tests.simulator.topics_gone import is_needless
-from tests.simulator.verdict_more import MARKS, in_any_letters, is_at_twin, judge_twins, without_unheard_of
+from tests.simulator.verdict_more import (
+    MARKS,
+    came_as_twin,
+    in_any_letters,
+    is_at_twin,
+    judge_twins,
+    without_unheard_of,
+)
 from tests.simulator.world import Finding, World
 from ticdc_spark.errors import (
     EnvironmentFault,
@@ -170,7 +177,7 @@ def _judge_mark(world: World, uid: Uid, name: Name, seen: TableView | None) -> F
     cause = set(world.excuses.disturbances) - {"no schema file", "schema_file"}
     if cause or world.excuses.bad_messages or uid in world.excuses.may_mark:
         return None
-    if world.excuses.refused_ddl or seen is None or seen.condition not in MARKS:
+    if world.excuses.refused_ddl or seen is None or seen.condition not in MARKS or came_as_twin(world, name):
         return None
     return Finding(kind="marked without cause", where=seen.condition, detail=f"{name}: {seen.detail}")
 

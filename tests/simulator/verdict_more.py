@@ -46,6 +46,12 @@ def is_at_twin(world: World, text: str) -> bool:
     return any(f"`{schema}`.`{table}`" in text.lower() for schema, table in twins)
 
 
+def came_as_twin(world: World, name: Name) -> bool:
+    """Whether a job took a table for a second one of a name, as it got the name in other letters before the job had
+    read, in another topic, who gives it up (``docs/limits.md``)."""
+    return world.setup.feed.topic_per_table and sum(folded(one) == name for one in world.lab.view().tables) > 1
+
+
 def judge_twins(world: World, twins: Mapping[Name, TableView]) -> Finding | None:
     """Two tables that differ by the letters of their names: the source has one of them at most. The DROP or RENAME of
     the other may be in a topic that is not read. Where a schema file alone names one, the job takes the server for one
