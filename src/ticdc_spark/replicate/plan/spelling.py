@@ -4,7 +4,7 @@ DDL is taken in the order of commit_ts, so that a later one sees what an earlier
 names when they are scanned, by ``scan_names``. Pure.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -81,7 +81,8 @@ def spell(progress: Progress, controls: Sequence[ControlEvent], scanned_by: Name
     unknown = {(event.schema, event.table) for event in met} - set(scanned_by.live)
     if not unknown and not any(isinstance(event, _NAMING) for event in controls):
         return Spelled(progress, list(controls), scanned_by)
-    changes = _spelled_ddls(progress, [event.change for event in controls if isinstance(event, DdlRead)], scanned_by)
+    read = [event.change for event in controls if isinstance(event, DdlRead)]
+    changes = _spelled_ddls(progress, read, scanned_by, _rows_alone(progress, met, scanned_by))
     queue = tuple(_queued(ddl, changes[identity(ddl.change)]) for ddl in progress.ddls)
     rows = KnownNames(scanned_by)
     for change in changes.values():
@@ -170,10 +171,23 @@ def _note(known: KnownNames, change: SchemaChange) -> None:
             known.note(full)
 
 
-def _spelled_ddls(progress: Progress, read: Sequence[SchemaChange], scanned_by: Names) -> dict[_Identity, SchemaChange]:
+def _rows_alone(progress: Progress, met: Sequence[RowsRead], scanned_by: Names) -> dict[TableName, int]:
+    """The names by which nothing but rows is known, each with the commit_ts of its first row."""
+    first: dict[TableName, int] = {}
+    live = set(scanned_by.live)
+    waiting = [((rows.schema, rows.name), rows.min_ts) for rows in progress.pending]
+    for name, ts in (*waiting, *(((one.schema, one.table), one.summary.min_ts) for one in met)):
+        if name not in live:
+            first[name] = min(ts, first.get(name, ts))
+    return first
+
+
+def _spelled_ddls(
+    progress: Progress, read: Sequence[SchemaChange], scanned_by: Names, rows_alone: Mapping[TableName, int]
+) -> dict[_Identity, SchemaChange]:
     """The DDLs of the queue and of a batch."""
     found = {identity(ddl.change): ddl.change for ddl in progress.ddls}
-    if not read:
+    if not read and not rows_alone:
         return found
     queued = set(found)
     for change in read:
@@ -188,7 +202,7 @@ def _spelled_ddls(progress: Progress, read: Sequence[SchemaChange], scanned_by: 
     for ts in sorted(groups):
         moment = [_Named(found[key], is_raw=key not in queued) for key in groups[ts]]
         past = ts <= progress.applied
-        _spell_moment(known, moment, past=past)
+        _spell_moment(known, moment, [name for name, first in rows_alone.items() if first <= ts], past=past)
         for key, named in zip(groups[ts], moment, strict=True):
             found[key] = named.spelled(known)
         for key in groups[ts]:
@@ -269,10 +283,10 @@ class _Named:
         return self.full[min(here)[1]] if here else known.table(name)
 
 
-def _spell_moment(known: KnownNames, moment: Sequence[_Named], *, past: bool) -> None:
+def _spell_moment(known: KnownNames, moment: Sequence[_Named], rows: Sequence[TableName], *, past: bool) -> None:
     """Resolve the names of DDLs of one commit_ts, each in ``full``: first of what is there, then of what comes, so that
-    one of them may take a name that another one gives up. ``past``: the job has passed it, so that what a DDL brings
-    may be there already."""
+    one of them may take a name that another one gives up. ``rows``: names of tables that are known by their rows alone.
+    ``past``: the job has passed it, so that what a DDL brings may be there already."""
     unknown: list[tuple[_Named, int]] = []
     coming: list[tuple[_Named, int]] = []
     freed: set[TableName] = set()
@@ -291,7 +305,7 @@ def _spell_moment(known: KnownNames, moment: Sequence[_Named], *, past: bool) ->
     new = [named.full[at] for named, at in coming]
     for named, at in unknown:
         full = named.full[at]
-        same = [one for one in new if is_same_name(one, full)]
+        same = [one for one in (*new, *rows) if is_same_name(one, full)]
         named.full[at] = full if full in same else next(iter(same), known.table(full))
 
 

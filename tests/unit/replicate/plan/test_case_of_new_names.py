@@ -186,6 +186,22 @@ def test_a_schema_file_in_another_case_reads_the_rows_of_the_table() -> None:
     assert shop.rows("t") == [(1, "a")]
 
 
+@pytest.mark.parametrize("rows", [1, 1000])
+def test_a_rename_finds_a_table_that_is_known_by_its_rows_alone(rows: int) -> None:
+    shop = Shop("open")
+    shop.change(TABLE)
+    shop.insert("t", id="1", w="a")
+    shop.sql("RENAME TABLE t TO t2", typed="RENAME TABLE T TO t2")
+    shop.watermark()
+    shop.run(rows)
+    shop.configure(schema_sql=f"USE shop;\n{TABLE};\n")
+    shop.insert("t2", id="2", w="b")
+    shop.watermark()
+    shop.run(rows)
+    assert set(shop.lab.lake.tables()) == {("shop", "t2")}
+    assert shop.rows("t2") == [(1, "a"), (2, "b")]
+
+
 @pytest.mark.parametrize("renames", [False, True])
 @PROTOCOLS
 def test_a_ddl_and_rows_that_are_read_before_the_create_of_another_topic_are_of_one_table(
