@@ -90,7 +90,7 @@ def _read_version(plan: ReadPlan, version: Version, rows: list[RawRow], found: R
         columns.append(values)
     if bad and plan.strict:
         raise MessageError(next(iter(bad.values())))
-    letters += ["d"] * len(moved)
+    letters = [*_deleted(plan, columns, letters), *(["d"] * len(moved))]
     for letter, at, cells in zip(letters, source, zip(*columns, strict=True), strict=True):
         row = rows[at]
         if at in bad:
@@ -98,6 +98,13 @@ def _read_version(plan: ReadPlan, version: Version, rows: list[RawRow], found: R
         else:
             found.typed.append(TypedRow(letter, row.commit_ts, row.offset, row.seq, cells))
     return found._replace(zero_dates=found.zero_dates + nulled)
+
+
+def _deleted(plan: ReadPlan, columns: list[list[Any]], letters: list[str]) -> list[str]:
+    for column, values in zip(plan.columns, columns, strict=True):
+        if column.source == plan.deleted_by:
+            return ["d" if gone is not None else letter for letter, gone in zip(letters, values, strict=False)]
+    return letters
 
 
 def _side(row: RawRow) -> int:

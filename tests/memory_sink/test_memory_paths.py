@@ -87,6 +87,7 @@ def test_rows_are_read_as_they_are_by_arrow(wire: Wire, data: st.DataObject, tab
         columns=columns,
         options=wire.options,
         lake=LakeOptions(zero_dates=rand.choice(("null", "error"))),
+        deleted_by=columns[-1].source if rand.random() < 0.3 else "",
     )
     read = read_raw(plan, rows)
     assert ([tuple(row) for row in read.typed], read.bad, read.zero_dates) == by_arrow(plan, rows)

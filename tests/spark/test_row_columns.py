@@ -52,7 +52,9 @@ def test_lacking_and_hidden_columns_in_iceberg(spark: SparkSession, folder: Path
         ("CREATE TABLE t (id INT PRIMARY KEY, v INT)", {"id": "1", "v": "1"}),
         (f"CREATE TABLE t (id INT PRIMARY KEY, v INT, w INT, {hidden})", {"id": "2", "v": "2", "w": "2", **gone}),
     )
-    summary = replicate(write_job(folder, path, f'source-timezone = "UTC"\nwriter = "{writer}"', "open"))
+    summary = replicate(
+        write_job(folder, path, f'source-timezone = "UTC"\nsoft-deletes = "keep"\nwriter = "{writer}"', "open")
+    )
     rows = sorted(read_table(lake(spark, folder), "s", "t"), key=lambda row: int(row["id"]))
     at = datetime(2026, 1, 1, 0, 0, 1, 500_000, tzinfo=UTC)
     assert rows == [

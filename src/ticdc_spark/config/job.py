@@ -185,6 +185,8 @@ class JobKeys(Section, frozen=True, kw_only=True):
     skip_ddl: Skips = ()
     skip_messages: Places = ()
     """Messages to leave out, each by its place."""
+    soft_deletes: Literal["delete", "keep"] = "delete"
+    """What rows become that TiDB has soft-deleted, which come as updates."""
     schema_change: Literal["stop", "keep"] = "stop"
     """What a schema that changed without a DDL (Avro) does, but for columns that are added."""
     adopt: bool = False

@@ -1,7 +1,13 @@
 """MySQL's types, the normal form of their values, column defaults, and times (zones, TSOs)."""
 
 from ticdc_spark.mysql.defaults import NO_CONSTANT, Default, NoConstant, default_value, implicit_value
-from ticdc_spark.mysql.hidden import HIDDEN_COLUMNS, HIDDEN_NAMES, keep_hidden_columns, with_hidden_columns
+from ticdc_spark.mysql.hidden import (
+    HIDDEN_COLUMNS,
+    HIDDEN_NAMES,
+    SOFT_DELETE_TIME,
+    keep_hidden_columns,
+    with_hidden_columns,
+)
 from ticdc_spark.mysql.times import (
     Ambiguous,
     canonical_datetime,
@@ -46,6 +52,7 @@ __all__ = [
     "HIDDEN_NAMES",
     "INTEGER_BITS",
     "NO_CONSTANT",
+    "SOFT_DELETE_TIME",
     "SPATIAL_TYPES",
     "TEXT_TYPES",
     "TIME_TYPES",

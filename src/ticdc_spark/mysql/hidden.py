@@ -9,8 +9,10 @@ from msgspec.structs import replace
 from ticdc_spark.model import Column, Table
 from ticdc_spark.mysql.types import parse_type
 
+SOFT_DELETE_TIME = "_tidb_softdelete_time"
+"""The column whose value says that a row is deleted: queries of TiDB do not show the row."""
 HIDDEN_COLUMNS = (
-    Column(name="_tidb_softdelete_time", type=parse_type("timestamp(6)"), virtual=False, stored=False),
+    Column(name=SOFT_DELETE_TIME, type=parse_type("timestamp(6)"), virtual=False, stored=False),
     Column(name="_tidb_origin_ts", type=parse_type("bigint unsigned"), virtual=False, stored=False),
 )
 HIDDEN_NAMES = frozenset(column.name for column in HIDDEN_COLUMNS)

@@ -12,7 +12,7 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.ddl.known_names import NO_NAMES, Names
 from ticdc_spark.errors import DecisionNeeded, UsageError
 from ticdc_spark.model import Column, ColumnType, Offsets, Table, TableName
-from ticdc_spark.mysql import handle_key
+from ticdc_spark.mysql import SOFT_DELETE_TIME, handle_key
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.replicate.apply.look import look_at, stop_if_ahead, way_back
@@ -106,6 +106,7 @@ class Batch:
             options=options,
             lake=self.lake,
             schemas=None if self.registry is None else self.registry.texts(tuple(tables)),
+            deleted_by=SOFT_DELETE_TIME if self.job.soft_deletes == "delete" else "",
             upstream=self.job.source.upstream,
         )
 

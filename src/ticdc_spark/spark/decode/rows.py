@@ -146,9 +146,18 @@ def _typed(
     if bad and plan.strict:
         message = f"{UNREADABLE}: {next(iter(bad.values()))}"
         raise MessageError(message)
+    letters = _deleted(plan, arrays, letters)
     meta = _meta(batch, pa.concat_arrays([letters, pa.array(["d"] * len(moved), pa.string())]), source, bad)
     fields = [*meta.schema, *(pa.field(c.name, arrow_type(c.type)) for c in plan.columns)]
     return pa.RecordBatch.from_arrays([*meta.columns, *arrays], schema=pa.schema(fields)), nulled
+
+
+def _deleted(plan: ReadPlan, arrays: Sequence[pa.Array], letters: pa.Array) -> pa.Array:
+    """The operations of changes, with those as deletes whose new image says that the row is deleted."""
+    for column, array in zip(plan.columns, arrays, strict=True):
+        if column.source == plan.deleted_by:
+            return pc.if_else(array.slice(0, len(letters)).is_valid(), "d", letters)
+    return letters
 
 
 def _by_images(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int, int]:

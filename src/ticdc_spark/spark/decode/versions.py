@@ -51,6 +51,8 @@ class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The table with the partitions in which its rows lie, where it is noted which of them; ``None``: it is not."""
     places: tuple[tuple[int, str], ...] = ()
     """What is known of them: physical ids, each with the partition of its rows."""
+    deleted_by: str = ""
+    """The source's name of a column whose value says that the row is deleted; ``""``: there is none."""
     upstream: str | None = None
     """URI of the database that is asked for rows of which only the key was sent."""
 

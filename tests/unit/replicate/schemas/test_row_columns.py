@@ -12,6 +12,7 @@ import pytest
 from tests.support.changefeed import SCHEMA
 from tests.support.shop import Shop, after_every_death
 from ticdc_spark.model import RowChange
+from ticdc_spark.mysql import HIDDEN_NAMES, with_hidden_columns
 from ticdc_spark.protocols.base import Encoded, ReadOptions
 from ticdc_spark.streams.reader import EventReader
 
@@ -167,7 +168,7 @@ def hidden_row(protocol: str) -> Encoded:
 
 @pytest.mark.parametrize("protocol", HIDDEN)
 def test_columns_of_soft_delete_tables_come_with_their_rows(protocol: str) -> None:
-    shop = shop_with("v VARCHAR(9)", protocol)
+    shop = shop_with("v VARCHAR(9)", protocol, soft_deletes="keep")
     shop.send(hidden_row(protocol), "cdc")
     shop.ts = TS + (1 << 30)
     shop.insert("t", id="2", v="b")
@@ -189,7 +190,7 @@ def test_columns_of_soft_delete_tables_come_with_their_rows(protocol: str) -> No
 @pytest.mark.parametrize("protocol", ["open", "canal-json", "debezium"])
 def test_columns_of_soft_delete_tables_stay_through_ddl_and_deaths(protocol: str) -> None:
     def make() -> Shop:
-        shop = shop_with("v VARCHAR(9)", protocol)
+        shop = shop_with("v VARCHAR(9)", protocol, soft_deletes="keep")
         shop.send(hidden_row(protocol), "cdc")
         shop.ts = TS + (1 << 30)
         shop.sql("ALTER TABLE t ADD COLUMN w INT NOT NULL DEFAULT 3")
@@ -207,6 +208,41 @@ def test_columns_of_soft_delete_tables_stay_through_ddl_and_deaths(protocol: str
         assert shop.condition("t") == "clean"
 
     assert after_every_death(make, judge) > 5
+
+
+def send_soft(shop: Shop, op: str, gone: bool, **row: str) -> None:
+    """A row of a soft-delete table, by a changefeed with ``enable-active-active``."""
+    change = shop.row(op, (SCHEMA, "t"), row)
+    table = with_hidden_columns(change.table, HIDDEN_NAMES)
+    hidden = {"_tidb_softdelete_time": "2026-01-01 00:00:01.500000" if gone else None, "_tidb_origin_ts": None}
+    images = {
+        name: {**image, **hidden} for name, image in (("before", change.before), ("after", change.after)) if image
+    }
+    shop.send_row(msgspec.structs.replace(change, table=table, **images))
+
+
+@pytest.mark.parametrize("rows", [1, 1000])
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_a_soft_deleted_row_is_gone_until_it_is_recovered(protocol: str, rows: int) -> None:
+    shop = shop_with("v VARCHAR(9)", protocol)
+
+    def kept() -> list[tuple[int, str]]:
+        shop.watermark()
+        shop.run(rows)
+        lake = shop.lake("t")
+        assert lake is not None
+        return sorted((row["id"], row["v"]) for row in lake.rows)
+
+    send_soft(shop, "insert", False, id="1", v="a")
+    send_soft(shop, "insert", False, id="2", v="b")
+    assert kept() == [(1, "a"), (2, "b")]
+    send_soft(shop, "update", True, id="1", v="a")
+    assert kept() == [(2, "b")]
+    send_soft(shop, "update", True, id="1", v="c")
+    assert kept() == [(2, "b")]
+    send_soft(shop, "update", False, id="1", v="c")
+    assert kept() == [(1, "c"), (2, "b")]
+    assert shop.condition("t") == "clean"
 
 
 def test_a_hidden_drop_of_a_column_marks_the_table_where_messages_carry_schemas() -> None:
@@ -273,7 +309,7 @@ def test_an_index_of_an_expression_adds_no_column() -> None:
 
 
 def test_row_columns_without_watermarks() -> None:
-    shop = Shop("canal-json", mode="arrival")
+    shop = Shop("canal-json", mode="arrival", soft_deletes="keep")
     shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9), w INT)")
     shop.send(hidden_row("canal-json"), "cdc")
     shop.run()
@@ -372,7 +408,7 @@ SOFT_DELETE = '"_tidb_softdelete_time":{"location":"UTC","value":"2026-01-01 00:
 
 
 def test_rows_of_two_versions_may_bring_one_hidden_column_each() -> None:
-    shop = shop_with("v INT", "simple")
+    shop = shop_with("v INT", "simple", soft_deletes="keep")
     shop.send(simple_row(shop, 1, SOFT_DELETE), "cdc")
     shop.change("ALTER TABLE t ADD INDEX (v)")
     shop.bootstrap("t")
