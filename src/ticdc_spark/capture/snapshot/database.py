@@ -20,6 +20,7 @@ from ticdc_spark.capture.snapshot.keys import (
     GONE,
     MARGIN_MS,
     Key,
+    KeyedTable,
     Range,
     condition,
     key_text,
@@ -152,9 +153,10 @@ class DatabaseReader:
                 row = cursor.fetchone()
                 return None if row is None else tuple(row)
 
-            literal = self._connection.escape
-            rows, count = wanted.chunk_rows, wanted.parts
-            return next_ranges(source, keys, types, wanted.upto, rows, count, fetch, literal, _selection(tidb))
+            keyed = KeyedTable(
+                source=source, names=keys, types=types, literal=self._connection.escape, select=_selection(tidb)
+            )
+            return next_ranges(keyed, fetch, wanted.upto, rows=wanted.chunk_rows, count=wanted.parts)
 
     def _create(self, name: TableName, at: int | None) -> str | None:
         with self._cursor(at) as cursor:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
@@ -67,32 +68,39 @@ def _sql_value(kind: ColumnType, value: Value) -> Any:
     return float(value) if kind.name in ("float", "double") and value is not None else value
 
 
-def next_ranges(
-    source: str,
-    names: Sequence[str],
-    types: Sequence[ColumnType],
-    upto: str,
-    rows: int,
-    count: int,
-    fetch: Callable[[str], Key | None],
-    literal: Callable[[Any], str],
-    select: Callable[[str, ColumnType], str] = selected,
-) -> list[Range]:
-    """The next ranges of a table behind a key, each of about ``rows`` rows; the last one of all has no end.
+@dataclass(frozen=True, kw_only=True)
+class KeyedTable:
+    """A table whose rows are read by ranges of its key."""
 
-    ``source``: the table, as SQL. ``upto``: the key's text (``key_text``). ``fetch``: the first row of a query.
-    ``select``: what is selected for a column of the key.
+    source: str
+    """As SQL."""
+    names: Sequence[str]
+    """The columns of the key."""
+    types: Sequence[ColumnType]
+    literal: Callable[[Any], str]
+    """Writes a value as SQL."""
+    select: Callable[[str, ColumnType], str] = selected
+    """What is selected for a column of the key."""
+
+
+def next_ranges(
+    table: KeyedTable, fetch: Callable[[str], Key | None], upto: str, *, rows: int, count: int
+) -> list[Range]:
+    """The next ``count`` ranges of a table behind a key, each of about ``rows`` rows; the last one of all has no end.
+
+    ``fetch``: the first row of a query. ``upto``: the key's text (``key_text``).
 
     Raises: SourceFault for a key that comes back as its own successor: some of its characters are none in utf8mb4.
     DecisionNeeded for a table without a key.
     """
+    source, names, types = table.source, table.names, table.types
     if not names:
         raise no_key(source, "[snapshot] or [job]")
-    chosen = ", ".join(select(name, kind) for name, kind in zip(names, types, strict=True))
+    chosen = ", ".join(table.select(name, kind) for name, kind in zip(names, types, strict=True))
     ordered = ", ".join(map(quoted, names))
     above, found = read_key(upto), list[Range]()
     while len(found) < count:
-        where = condition(names, types, Range(above, None), literal)
+        where = condition(names, types, Range(above, None), table.literal)
         end = fetch(f"SELECT {chosen} FROM {source} WHERE {where} ORDER BY {ordered} LIMIT 1 OFFSET {rows - 1}")
         if end is not None and end == above:
             raise SourceFault(

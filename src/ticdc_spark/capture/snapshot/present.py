@@ -26,6 +26,7 @@ from ticdc_spark.capture.snapshot.keys import (
     GONE,
     MARGIN_MS,
     Key,
+    KeyedTable,
     Range,
     condition,
     key_text,
@@ -151,8 +152,10 @@ class ServerTables:
 
         source = _sql_name((found.table.schema, found.table.name))
         try:
-            literal = connection.raw.escape
-            return next_ranges(source, names, types, upto, rows, count, fetch, literal, selected_raw)
+            table = KeyedTable(
+                source=source, names=names, types=types, literal=connection.raw.escape, select=selected_raw
+            )
+            return next_ranges(table, fetch, upto, rows=rows, count=count)
         except SourceFault as fault:
             if _code(fault) in GONE | ALTERED:
                 raise SourceMoved(str(fault)) from fault

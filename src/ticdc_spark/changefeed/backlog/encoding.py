@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
@@ -52,30 +53,27 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
     """About."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class EncodeJob:
     """Ranges that follow each other without a DDL between them, as tasks get them."""
 
-    def __init__(
-        self,
-        changefeed: Changefeed,
-        rules: Router,
-        stream: Stream,
-        source_protocol: str,
-        ranges: tuple[Range, ...],
-        *,
-        partitions: tuple[TopicPartition, ...],
-        tables: tuple[Table, ...],
-        target: TargetTables,
-        facts: Mapping[str, TopicFacts],
-        ids: Mapping[tuple[str, str], int],
-        ddl_ts: int,
-        folder: Path,
-    ) -> None:
-        """``partitions``: of the source, by number. ``tables``: as rows are to be read with. ``ddl_ts``: commit_ts of
-        the DDL that follows, 0: none does. ``facts``, ``ids``: of target topics and registered schemas."""
-        self.changefeed, self.rules, self.stream, self.source_protocol = changefeed, rules, stream, source_protocol
-        self.ranges, self.source, self.tables, self.target = ranges, partitions, tables, target
-        self.facts, self.ids, self.ddl_ts, self.folder = facts, ids, ddl_ts, folder
+    changefeed: Changefeed
+    rules: Router
+    stream: Stream
+    source_protocol: str
+    ranges: tuple[Range, ...]
+    source: tuple[TopicPartition, ...]
+    """The partitions of the source, by number."""
+    tables: tuple[Table, ...]
+    """As rows are to be read with."""
+    target: TargetTables
+    facts: Mapping[str, TopicFacts]
+    """Of target topics."""
+    ids: Mapping[tuple[str, str], int]
+    """Of registered schemas."""
+    ddl_ts: int
+    """commit_ts of the DDL that follows; 0: none does."""
+    folder: Path
 
     def partitions(self, topic: str) -> int:
         """How many partitions of a topic are used. Raises: SinkFault for one that was not looked up"""

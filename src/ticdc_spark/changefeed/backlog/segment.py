@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import NamedTuple
 from uuid import uuid4
 
 import msgspec
@@ -35,6 +36,17 @@ class OddStretch(Exception):
     """Tasks cannot send what comes next; one process can, or finds out what is wrong. Not an error of its own."""
 
 
+class Segment(NamedTuple):
+    """The rows between two DDLs: of a range of commit_ts, (above, upto]."""
+
+    chunks: Sequence[Chunk]
+    """Where they are, among others."""
+    above: int
+    upto: int
+    ddl_ts: int
+    """Of the DDL at its end; 0: there is none."""
+
+
 class Segments:
     """Prepares segments of one source for one target; to be used from one thread."""
 
@@ -54,22 +66,14 @@ class Segments:
         self._target = TargetTables(self._traits)
 
     def rows(
-        self,
-        order: Reordering,
-        reader: EventReader,
-        source: tuple[TopicPartition, ...],
-        chunks: Sequence[Chunk],
-        above: int,
-        upto: int,
-        *,
-        ddl_ts: int,
-        position: str,
+        self, order: Reordering, reader: EventReader, source: tuple[TopicPartition, ...], of: Segment, position: str
     ) -> Iterator[Transaction | Prepared]:
-        """The rows in (above, upto]. ``ddl_ts``: of the DDL at its end, or 0.
+        """The rows of a segment. ``position``: where the source is while they are sent.
 
         Raises: OddStretch, EnvironmentFault, SinkFault, UsageError, RegistryFault
         """
-        ranges = ranges_of(chunks, above, upto, self._tasks.parallelism)
+        above, upto, ddl_ts = of.above, of.upto, of.ddl_ts
+        ranges = ranges_of(of.chunks, above, upto, self._tasks.parallelism)
         if not ranges:
             return
         if _about(ranges, above, upto) < FEW:
@@ -122,12 +126,12 @@ class Segments:
         except OSError as error:
             raise EnvironmentFault(f"{folder}: {os_reason(error)}") from error
         job = EncodeJob(
-            self._changefeed,
-            self._rules,
-            self._stream,
-            self._source_protocol,
-            ranges,
-            partitions=source,
+            changefeed=self._changefeed,
+            rules=self._rules,
+            stream=self._stream,
+            source_protocol=self._source_protocol,
+            ranges=ranges,
+            source=source,
             tables=known,
             target=self._target,
             facts=facts,

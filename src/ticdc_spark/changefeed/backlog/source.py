@@ -17,7 +17,7 @@ import time
 from collections.abc import Generator, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from uuid import uuid4
 
 import msgspec
@@ -30,7 +30,7 @@ from ticdc_spark.changefeed.backlog.batch import Prepared, Tasks
 from ticdc_spark.changefeed.backlog.files import Chunk, read_rows_of
 from ticdc_spark.changefeed.backlog.opening import Opened, OpenJob, open_piece
 from ticdc_spark.changefeed.backlog.plan import Read, in_turn, is_late, pieces_of, reads_of, resolved_by
-from ticdc_spark.changefeed.backlog.segment import OddStretch, Segments
+from ticdc_spark.changefeed.backlog.segment import OddStretch, Segment, Segments
 from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.dispatch.router import Router
 from ticdc_spark.changefeed.topics import Topics
@@ -210,15 +210,15 @@ class BacklogCapture:
             reads = reads_of(at, pieces, opened)
             order = Reordering(decoder, reader, state, at)
             marks = _take(order, reads, state)
+            read = _Stretch(order, reads, marks)
             idle = self._idle(reads, ends, marks)
             upto = resolved_by(reads, marks, idle, state.commit_ts)
             if self._changefeed.target_ts is not None:
                 upto = min(upto, self._changefeed.target_ts)
-            chunks = [chunk for read in reads.values() for one in read.opened for chunk in one.chunks]
-            upto = _with_schemas(reader, chunks, state.commit_ts, upto)
+            upto = _with_schemas(reader, read.chunks, state.commit_ts, upto)
             if upto <= state.commit_ts:
                 return state
-            state = yield from self._elements(state, order, reader, segments, reads, marks, chunks, upto)
+            state = yield from self._elements(state, reader, segments, read, upto)
         finally:
             shutil.rmtree(folder, ignore_errors=True)
         return state
@@ -240,23 +240,21 @@ class BacklogCapture:
     def _elements(
         self,
         state: CaptureState,
-        order: Reordering,
         reader: EventReader,
         segments: Segments,
-        reads: dict[TopicPartition, Read],
-        marks: dict[TopicPartition, int],
-        chunks: list[Chunk],
+        stretch: _Stretch,
         upto: int,
     ) -> Generator[Element, None, CaptureState]:
         """Everything up to a commit_ts."""
-        during = _position(order, reads, marks, {place: read.at.offset for place, read in reads.items()})
+        order, reads = stretch.order, stretch.reads
+        chunks = stretch.chunks
+        during = stretch.position({place: read.at.offset for place, read in reads.items()})
         elements = order.release(upto)
         reached = state.commit_ts
         while True:
             ddl_ts = order.next_ts if order.next_ts is not None and order.next_ts <= upto else 0
-            rows = segments.rows(
-                order, reader, tuple(reads), chunks, reached, ddl_ts or upto, ddl_ts=ddl_ts, position=during
-            )
+            segment = Segment(chunks, reached, ddl_ts or upto, ddl_ts)
+            rows = segments.rows(order, reader, tuple(reads), segment, during)
             try:
                 for element in rows:
                     state = yield from self._given(state, element)
@@ -274,7 +272,7 @@ class BacklogCapture:
                 control = order.parts[place].first()
                 above = read.first_above(upto)
                 firsts[place] = min(control, above) if order.parts[place].waiting else above
-            after = _position(order, reads, marks, firsts)
+            after = stretch.position(firsts)
             return (yield from self._given(state, msgspec.structs.replace(captured, position=after)))
 
     def _given(self, state: CaptureState, element: Element) -> Generator[Element, None, CaptureState]:
@@ -291,6 +289,30 @@ class BacklogCapture:
             state = follow(state, element)
         yield element
         return state
+
+
+class _Stretch(NamedTuple):
+    """What tasks have read of a stretch."""
+
+    order: Reordering
+    """Of what is no row."""
+    reads: dict[TopicPartition, Read]
+    marks: dict[TopicPartition, int]
+    """The highest watermark of each partition; 0: none."""
+
+    @property
+    def chunks(self) -> list[Chunk]:
+        """Where its rows are."""
+        return [chunk for read in self.reads.values() for one in read.opened for chunk in one.chunks]
+
+    def position(self, offsets: Offsets) -> str:
+        """The position of the source that goes on from these offsets."""
+        position = StreamPosition.parse(self.order.position())
+        parts = (
+            PartitionAt(*place, offsets[place], max(read.end, read.at.read), max(self.marks[place], read.at.watermark))
+            for place, read in self.reads.items()
+        )
+        return msgspec.structs.replace(position, partitions=tuple(parts)).text()
 
 
 class _Odd(Exception):
@@ -330,14 +352,3 @@ def _with_schemas(reader: EventReader, chunks: list[Chunk], floor: int, upto: in
                 if (row.schema, row.table, row.schema_key) in missing:
                     upto = min(upto, row.ts - 1)
     return upto
-
-
-def _position(
-    order: Reordering, reads: dict[TopicPartition, Read], marks: dict[TopicPartition, int], offsets: Offsets
-) -> str:
-    position = StreamPosition.parse(order.position())
-    parts = (
-        PartitionAt(*place, offsets[place], max(read.end, read.at.read), max(marks[place], read.at.watermark))
-        for place, read in reads.items()
-    )
-    return msgspec.structs.replace(position, partitions=tuple(parts)).text()

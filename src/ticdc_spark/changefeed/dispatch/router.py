@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
 from msgspec.structs import replace
@@ -29,54 +31,50 @@ _ROUTES_KEPT = 4096
 _DEFAULT_RULE = read_keys(DispatchRule, f"{DISPATCHERS}.", Entry(), matcher=("*.*",))
 
 
+@dataclass(frozen=True, kw_only=True)
 class Route:
     """Where the rows of one version of a table go, and which of them."""
 
-    def __init__(
-        self,
-        table: Table,
-        *,
-        left_out: str,
-        topic: str,
-        rule: DispatchRule,
-        columns: tuple[str, ...],
-        partition: Partitioner,
-        row_filter: RowFilter,
-        raw: bool,
-    ) -> None:
-        self.table = table
-        self.left_out = left_out
-        """Why nothing of the table is sent, as one sentence; ``""``: it is sent."""
-        self.topic = topic
-        self.rule = rule
-        """The dispatcher that decides."""
-        self.columns = columns
-        """Those that are sent, in the table's order."""
-        self.partition = partition
-        """A change and the number of partitions of the topic to the partition."""
-        self.row_filter = row_filter
-        whole = len(columns) == sum(not column.virtual for column in table.columns)
-        self.sent_table = table if whole else select_columns(table, columns)
+    table: Table
+    left_out: str
+    """Why nothing of the table is sent, as one sentence; ``""``: it is sent."""
+    topic: str
+    rule: DispatchRule
+    """The dispatcher that decides."""
+    columns: tuple[str, ...]
+    """Those that are sent, in the table's order."""
+    partition: Partitioner
+    """A change and the number of partitions of the topic to the partition."""
+    row_filter: RowFilter
+    split_by: Sequence[str]
+    """Columns whose change makes two changes of an update."""
+
+    @cached_property
+    def is_whole(self) -> bool:
+        """Whether all columns of the table are sent."""
+        return len(self.columns) == sum(not column.virtual for column in self.table.columns)
+
+    @cached_property
+    def sent_table(self) -> Table:
         """The table with the columns that are sent."""
-        self._selected = None if whole else columns
-        self._split_by = () if raw else _split_columns(table, rule)
+        return self.table if self.is_whole else select_columns(self.table, self.columns)
 
     def events(self, change: RowChange) -> tuple[RowChange, ...]:
         """The net change of a row, filtered: itself, nothing, or a delete and an insert where a key changes."""
         rows = self.row_filter
-        if change.op != "update" or not self._split_by:
+        if change.op != "update" or not self.split_by:
             return () if not rows.is_empty and rows.ignores(change) else (self._select(change),)
         if rows.ignores_kind("update"):
             return ()
-        parts = split_update(change, self._split_by) or (change,)
+        parts = split_update(change, self.split_by) or (change,)
         if rows.is_empty:
             return tuple(self._select(part) for part in parts)
         return tuple(self._select(part) for part in parts if not rows.ignores(part))
 
     def _select(self, change: RowChange) -> RowChange:
-        if self._selected is None:
+        if self.is_whole:
             return change
-        names = frozenset(self._selected)
+        names = frozenset(self.columns)
         return replace(change, before=_only(change.before, names), after=_only(change.after, names))
 
 
@@ -200,14 +198,14 @@ class Router:
         if left_out:  # what does not fit a table that is not sent is no mistake
             rules, selectors, rule = (), (), _DEFAULT_RULE
         return Route(
-            table,
+            table=table,
             left_out=left_out,
             topic=topic.topic(table.schema, table.name),
             rule=rule,
             columns=sent_columns(selectors, table, rule),
             partition=compile_partitioner(rule, table, time_zone=zone),
             row_filter=RowFilter(rules, table, time_zone=zone),
-            raw=self.changefeed.output_raw_change_event,
+            split_by=() if self.changefeed.output_raw_change_event else _split_columns(table, rule),
         )
 
     def _dispatcher_of(self, schema: str, table: str) -> tuple[DispatchRule, Matcher, TopicRule]:

@@ -125,10 +125,10 @@ class Round:
         ids = self._announcer.announce(found, base)
         topics = [self._rules.route(table).topic for table in found]
         job = SendJob(
-            self._changefeed,
-            self._rules,
-            self._server,
-            wave.parts,
+            changefeed=self._changefeed,
+            rules=self._rules,
+            server=self._server,
+            parts=wave.parts,
             base=base,
             facts={topic: self._topics.facts(topic) for topic in topics},
             ids=ids,

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -33,26 +34,22 @@ _IN_FLIGHT = 20_000
 """Rows that are handed to the producer and not acknowledged; above, no more are read."""
 
 
+@dataclass(frozen=True, kw_only=True)
 class SendJob:
     """A wave, as tasks get it."""
 
-    def __init__(
-        self,
-        changefeed: Changefeed,
-        rules: Router,
-        server: ServerUri,
-        parts: tuple[Part, ...],
-        *,
-        base: int,
-        facts: Mapping[str, TopicFacts],
-        ids: Mapping[tuple[str, str], int],
-        folder: Path,
-        token: str,
-    ) -> None:
-        """``base``: the rows' commit_ts. ``facts``: of every topic that rows go to. ``ids``: of registered schemas."""
-        self.changefeed, self.rules, self.server, self.parts = changefeed, rules, server, parts
-        self.base, self.facts, self.ids = base, facts, ids
-        self.folder, self.token = folder, token
+    changefeed: Changefeed
+    rules: Router
+    server: ServerUri
+    parts: tuple[Part, ...]
+    base: int
+    """The rows' commit_ts."""
+    facts: Mapping[str, TopicFacts]
+    """Of every topic that rows go to."""
+    ids: Mapping[tuple[str, str], int]
+    """Of registered schemas."""
+    folder: Path
+    token: str
 
     def partitions(self, topic: str) -> int:
         """How many partitions of a topic are used."""

@@ -3,7 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
-from ticdc_spark.capture.snapshot.keys import Key, Range, condition, next_ranges
+from ticdc_spark.capture.snapshot.keys import Key, KeyedTable, Range, condition, next_ranges
 from ticdc_spark.errors import SourceFault
 from ticdc_spark.mysql import parse_type
 
@@ -12,8 +12,9 @@ def test_a_key_that_does_not_rise_ends_the_planning() -> None:
     def fetch(query: str) -> Key | None:
         return ("?",)
 
+    table = KeyedTable(source="`d`.`t`", names=["k"], types=[parse_type("varchar(9)")], literal=repr)
     with pytest.raises(SourceFault, match=r"`d`.`t`: ranges of its key \(`k`\) do not get past"):
-        next_ranges("`d`.`t`", ["k"], [parse_type("varchar(9)")], "", 10, 4, fetch, repr)
+        next_ranges(table, fetch, "", rows=10, count=4)
 
 
 def test_a_key_that_has_no_unicode_is_written_as_its_bytes() -> None:
