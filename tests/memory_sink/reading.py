@@ -12,7 +12,7 @@ from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType, Value
 from ticdc_spark.spark.decode.rows import BadRow
-from ticdc_spark.spark.decode.versions import ReadPlan, Version, cells_of, moved_rows, read_new, read_old
+from ticdc_spark.spark.decode.versions import ReadPlan, Version, cells_of, deleted_rows, moved_rows, read_new, read_old
 from ticdc_spark.spark.types import Cells, LakeColumn, LakeOptions, LakeType, to_arrow
 from ticdc_spark.streams.handle_keys import Lookup
 
@@ -90,7 +90,9 @@ def _read_version(plan: ReadPlan, version: Version, rows: list[RawRow], found: R
         columns.append(values)
     if bad and plan.strict:
         raise MessageError(next(iter(bad.values())))
-    letters = [*_deleted(plan, columns, letters), *(["d"] * len(moved))]
+    gone = deleted_rows(version, plan, new)
+    letters = ["d" if at in gone else letter for at, letter in enumerate(letters)]
+    letters += ["d"] * len(moved)
     for letter, at, cells in zip(letters, source, zip(*columns, strict=True), strict=True):
         row = rows[at]
         if at in bad:
@@ -98,13 +100,6 @@ def _read_version(plan: ReadPlan, version: Version, rows: list[RawRow], found: R
         else:
             found.typed.append(TypedRow(letter, row.commit_ts, row.offset, row.seq, cells))
     return found._replace(zero_dates=found.zero_dates + nulled)
-
-
-def _deleted(plan: ReadPlan, columns: list[list[Any]], letters: list[str]) -> list[str]:
-    for column, values in zip(plan.columns, columns, strict=True):
-        if column.source == plan.deleted_by:
-            return ["d" if gone is not None else letter for letter, gone in zip(letters, values, strict=False)]
-    return letters
 
 
 def _side(row: RawRow) -> int:

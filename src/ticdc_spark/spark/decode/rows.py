@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.errors import MessageError
 from ticdc_spark.spark.decode.places import Place, Places, Placing
-from ticdc_spark.spark.decode.versions import ReadPlan, Version, cells_of, moved_rows, read_new, read_old
+from ticdc_spark.spark.decode.versions import ReadPlan, Version, cells_of, deleted_rows, moved_rows, read_new, read_old
 from ticdc_spark.spark.tasks import UNREADABLE, ArrowTask, Counter, in_worker
 from ticdc_spark.spark.types import Cells, LakeColumn, Typed, arrow_type, to_arrow
 
@@ -131,6 +131,8 @@ def _typed(
             bad.setdefault(at, reason)
     letters = pc.utf8_slice_codeunits(batch.column("op"), 0, 1)
     moved = moved_rows(version, letters.to_pylist(), new, old, first_old) if new and old else []
+    if gone := deleted_rows(version, plan, new):
+        letters = pc.if_else(pa.array([at in gone for at in range(size)]), "d", letters)
     source = [*range(size), *moved]
     arrays: list[pa.Array] = []
     nulled = 0
@@ -146,18 +148,9 @@ def _typed(
     if bad and plan.strict:
         message = f"{UNREADABLE}: {next(iter(bad.values()))}"
         raise MessageError(message)
-    letters = _deleted(plan, arrays, letters)
     meta = _meta(batch, pa.concat_arrays([letters, pa.array(["d"] * len(moved), pa.string())]), source, bad)
     fields = [*meta.schema, *(pa.field(c.name, arrow_type(c.type)) for c in plan.columns)]
     return pa.RecordBatch.from_arrays([*meta.columns, *arrays], schema=pa.schema(fields)), nulled
-
-
-def _deleted(plan: ReadPlan, arrays: Sequence[pa.Array], letters: pa.Array) -> pa.Array:
-    """The operations of changes, with those as deletes whose new image says that the row is deleted."""
-    for column, array in zip(plan.columns, arrays, strict=True):
-        if column.source == plan.deleted_by:
-            return pc.if_else(array.slice(0, len(letters)).is_valid(), "d", letters)
-    return letters
 
 
 def _by_images(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int, int]:

@@ -186,6 +186,14 @@ def read_old(version: Version, images: Sequence[bytes | None], bad: dict[int, st
     return columns
 
 
+def deleted_rows(version: Version, plan: ReadPlan, new: Columns | None) -> set[int]:
+    """Rows whose new image says that the row is deleted, whatever the target has of that column."""
+    place = version.places.get(plan.deleted_by)
+    if place is None or new is None:
+        return set()
+    return {at for at, value in enumerate(new.values[place]) if value is not None}
+
+
 def moved_rows(version: Version, letters: Sequence[str], new: Columns, old: Columns, first_old: int) -> list[int]:
     """Rows of raw key changes: an update whose key differs between its images."""
     moved: set[int] = set()
