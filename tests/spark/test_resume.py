@@ -128,3 +128,30 @@ def test_a_running_job_takes_a_resume_though_no_message_comes(spark: SparkSessio
     assert (resumed.messages, resumed.changes) == (0, 1)
     assert sorted(row["id"] for row in read_table(lake(spark, folder), "s", "t")) == [1, 2]
     assert not read(job).requests
+
+
+def test_a_running_job_takes_over_its_changed_file(spark: SparkSession, folder: Path) -> None:
+    simple = encoder(SimpleConfig())
+    other = msgspec.structs.replace(T1, name="u", table_id=2)
+    first = [
+        simple.ddl(ddl("CREATE", 10, "CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))", T1)),
+        *simple.rows([insert(T1, 20, id="1", v="a")]),
+        simple.watermark(30),
+    ]
+    then = [
+        simple.ddl(ddl("CREATE", 40, "CREATE TABLE u (id INT PRIMARY KEY, v VARCHAR(9))", other)),
+        *simple.rows([insert(other, 50, id="7", v="b")]),
+        simple.watermark(60),
+    ]
+    sent = [one for one in (*first, *then) if one is not None]
+    lines = [Line("topic", 0, at, None, None, one.value) for at, one in enumerate(sent)]
+    source = write_json(folder / "topic" / "0.jsonl", lines[:3]).parent
+    job = write_job(folder, source, 'tables = ["s.t"]\npoll-interval = "100ms"\ncommit-interval = "100ms"')
+    with running(job) as turn:
+        turn(lambda report: report.progress.applied >= 29)
+        job.write_text(job.read_text().replace('"s.t"', '"s.*"'))
+        turn(lambda report: True)
+        turn(lambda report: True)
+        write_json(folder / "topic" / "3.jsonl", lines[3:])
+        turn(lambda report: report.progress.applied >= 59)
+    assert read_table(lake(spark, folder), "s", "u") == [{"id": 7, "v": "b"}]

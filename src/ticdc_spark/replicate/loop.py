@@ -13,6 +13,7 @@ from ticdc_spark.model import Offsets
 from ticdc_spark.replicate.report import NOT_ALL_APPLIED, BatchReport, Summary
 from ticdc_spark.replicate.run.executors import ExecutorProbe
 from ticdc_spark.replicate.run.heartbeat import Heartbeat
+from ticdc_spark.replicate.run.job_file import RunningJob
 from ticdc_spark.replicate.run.open import open_steps
 from ticdc_spark.replicate.run.outage import silent
 from ticdc_spark.replicate.run.pace import Pace
@@ -43,20 +44,26 @@ def run(
     once ``retry-for`` is over. Progress made before an error stays committed; started again, the job goes on from
     there.
     """
-    stop = stop or threading.Event()
+    stop, running = stop or threading.Event(), RunningJob(job)
     states = open_state(job.sink, job.name, job.spark)
-    heartbeat = Heartbeat(states, lambda: silent(job.source), ExecutorProbe())
+    heartbeat = Heartbeat(states, lambda: silent(running.job.source), ExecutorProbe())
     with closing(states), heartbeat, os_faults():
         with acquire(states, job.name, this_process(job.owner), stop=stop) as store:
             heartbeat.start(store.held.owner.token, store.check)
             log.info("state: %s, epoch %d", states.where, store.held.epoch)
             stop_at_fault(job, log.info)
 
-            def opened() -> Steps | None:
+            def opened(job: Job) -> Steps | None:
                 return open_steps(job, store, until_ts, stop, bounded=once or until_ts is not None)
 
             run_state = _RunState(
-                job, heartbeat, UpkeepScheduler(job), once=once, until_ts=until_ts, on_progress=on_progress, stop=stop
+                running,
+                heartbeat,
+                UpkeepScheduler(job),
+                once=once,
+                until_ts=until_ts,
+                on_progress=on_progress,
+                stop=stop,
             )
             summary = _run(run_state, opened)
         heartbeat.end("finished" if summary.finished else "stopped", exit_code=NOT_ALL_APPLIED if summary.held else 0)
@@ -75,12 +82,12 @@ def os_faults() -> Iterator[None]:
         raise EnvironmentFault(os_reason(error)) from error
 
 
-def _run(run_state: "_RunState", opened: Callable[[], Steps | None]) -> Summary:
-    """Turn after turn until one is the last. After a fault of a connection everything is opened anew, as by a restart
-    of the job."""
+def _run(run_state: "_RunState", opened: Callable[[Job], Steps | None]) -> Summary:
+    """Turn after turn until one is the last. After a fault of a connection everything is opened again, as by a restart
+    of the job; so it is after a change of the job file."""
     started = time.monotonic()
     retries = RetryPolicy(run_state.job.retry_for)
-    steps = opened()
+    steps = opened(run_state.job)
     if steps is None:
         return Summary(progress=Progress(job=run_state.job.name))
     begun = progress = steps.progress
@@ -90,7 +97,12 @@ def _run(run_state: "_RunState", opened: Callable[[], Steps | None]) -> Summary:
     try:
         while goes_on and not run_state.stop.is_set():
             try:
-                steps = opened() if steps is None else steps
+                if steps is not None and (changed := run_state.running.changed()) is not None:
+                    _close(steps)
+                    steps = None
+                    steps = run_state.running.take_over(changed, opened)
+                    run_state.upkeep = UpkeepScheduler(run_state.job)
+                steps = opened(run_state.job) if steps is None else steps
                 if steps is None:
                     break
                 goes_on = run_state.turn(steps)
@@ -132,7 +144,7 @@ def _close(steps: Steps | None) -> None:
 class _RunState:
     """What a run keeps from one batch to the next."""
 
-    job: Job
+    running: RunningJob
     heartbeat: Heartbeat
     upkeep: UpkeepScheduler
     once: bool
@@ -147,6 +159,11 @@ class _RunState:
     """When; a start takes requests, too."""
     quiet_since: float = field(default_factory=time.monotonic)
     pace: Pace = field(default_factory=Pace)
+
+    @property
+    def job(self) -> Job:
+        """As it is now."""
+        return self.running.job
 
     def turn(self, steps: Steps) -> bool:
         """Do one batch, and wait for the next one to be due; whether there is a next one."""
