@@ -295,7 +295,8 @@ class TiCdc:
     def _schema_change(self, rand: Random, event: Event, index: int) -> None:
         self.outbox += self._watermarks(event.ts, index)
         change = event.change
-        hidden = change is None or (bool(event.uids) and all(map(self.is_withheld, event.uids)))
+        # The DROP of a database is sent as its CREATE was, whatever tables are in it.
+        hidden = change is None or (bool(change.name and event.uids) and all(map(self.is_withheld, event.uids)))
         if change is not None and not hidden:
             topic = self._ddl_topic(change)
             sent_ddl = change
