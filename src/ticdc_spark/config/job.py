@@ -21,6 +21,7 @@ from ticdc_spark.config.values import (
     RegistryUrl,
     Servers,
     Skips,
+    Target,
     Text,
     TopicPattern,
     Topics,
@@ -143,6 +144,15 @@ class UpkeepKeys(Section, frozen=True, kw_only=True):
     """How long one snapshot an hour is kept."""
 
 
+class Route(Section, frozen=True, kw_only=True):
+    """One ``[[route]]``: what becomes of some tables in the target. The first one that takes a table decides."""
+
+    tables: Patterns
+    target_schema: Target | None = None
+    """``None``: as at the source, as is ``target_table``."""
+    target_table: Target | None = None
+
+
 class JobKeys(Section, frozen=True, kw_only=True):
     """The section ``[job]``. Durations are seconds, sizes are bytes."""
 
@@ -201,6 +211,7 @@ class Job(JobKeys, frozen=True, kw_only=True):
     sink: SinkConfig
     schema: SchemaFiles = SchemaFiles()
     upkeep: UpkeepKeys = UpkeepKeys()
+    routes: tuple[Route, ...] = ()
     snapshot: SnapshotKeys | None = None
     """``None``: tables that are new to the job begin with what the messages have."""
     spark: dict[str, str] = msgspec.field(default_factory=dict)

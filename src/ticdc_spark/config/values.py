@@ -11,6 +11,7 @@ import msgspec
 
 from ticdc_spark.config import toml as job_file
 from ticdc_spark.config.table_filter import read_patterns
+from ticdc_spark.config.target_names import is_target
 from ticdc_spark.config.toml import NotAllowed, Reads
 from ticdc_spark.protocols import ALIASES, PROTOCOLS, canonical
 
@@ -140,6 +141,12 @@ def _upstream(value: object) -> str:
     raise ValueError
 
 
+def _target(value: object) -> str:
+    if is_target(_text(value)):
+        return _text(value)
+    raise ValueError
+
+
 def _skips(value: object) -> tuple[SkipDdl, ...]:
     if not isinstance(value, list):
         raise ValueError
@@ -195,6 +202,7 @@ Places: TypeAlias = Annotated[
 Patterns: TypeAlias = Annotated[
     tuple[str, ...], Reads(read_patterns, 'a list of TiCDC filter rules such as "shop.*", "!shop.tmp_*", "*.*"')
 ]
+Target: TypeAlias = Annotated[str, Reads(_target, "a name, in which `{schema}` and `{table}` stand for the source's")]
 Topics: TypeAlias = Annotated[tuple[str, ...], Reads(_texts, "a list of topic names")]
 Paths: TypeAlias = Annotated[tuple[Path, ...], Reads(_paths, "a path or a list of paths")]
 Servers: TypeAlias = Annotated[str, Reads(_servers, '"host:port", several with commas or as a list')]

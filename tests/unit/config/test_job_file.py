@@ -7,7 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from ticdc_spark.config.job import FilesSource, IcebergConfig, Job, JobKeys, KafkaSource, MysqlConfig, SchemaFiles
+from ticdc_spark.config.job import (
+    FilesSource,
+    IcebergConfig,
+    Job,
+    JobKeys,
+    KafkaSource,
+    MysqlConfig,
+    Route,
+    SchemaFiles,
+)
 from ticdc_spark.config.load import load_identity, load_job
 from ticdc_spark.config.placement import hint
 from ticdc_spark.config.toml import Section
@@ -233,7 +242,8 @@ def test_an_unknown_key_without_a_near_one_lists_what_is_allowed(folder: Path, k
         ("job", "catalog.uri", "[sink]"),
         ("job", "spark.master", "[spark]"),
         ("spark", "parallel-tables", "[job]"),
-        ("schema", "tables", "[job] or [snapshot]"),
+        ("schema", "tables", "[job] or [snapshot] or [[route]]"),
+        ("job", "target-table", "[[route]]"),
     ],
 )
 def test_an_unknown_key_that_another_section_has_is_refused_with_its_place(
@@ -253,7 +263,7 @@ def test_a_key_above_all_sections_is_refused_with_its_place(folder: Path) -> Non
     assert "unknown section or key `sink-kind`; did you mean `sink`?" in str(error.value)
 
 
-@pytest.mark.parametrize("kind", [KafkaSource, FilesSource, IcebergConfig, SchemaFiles, JobKeys])
+@pytest.mark.parametrize("kind", [KafkaSource, FilesSource, IcebergConfig, SchemaFiles, JobKeys, Route])
 def test_every_key_of_a_section_has_a_place(kind: type[Section]) -> None:
     for field in msgspec.structs.fields(kind):
         if not field.name.endswith(("options", "properties")):
@@ -398,3 +408,36 @@ def test_a_place_for_the_state_is_a_mistake(folder: Path, key: str) -> None:
     for load in (load_job, load_identity):
         with pytest.raises(UsageError, match=r"\[job\] state: the state of a job is kept in the lake.*; remove this"):
             load(write(folder, job=JOB | {key: '"state/shop"'}))
+
+
+def routed(folder: Path, rules: str) -> Path:
+    path = write(folder)
+    path.write_text(path.read_text() + rules)
+    return path
+
+
+def test_rules_for_tables_in_their_order(folder: Path) -> None:
+    first = '[[route]]\ntables = ["shop.*", "!shop.tmp"]\ntarget-schema = "lake_{schema}"\n'
+    job = load_job(routed(folder, first + '[[route]]\ntables = ["*.*"]\ntarget-table = "{schema}_{table}"\n'))
+    assert job.routes == (
+        Route(tables=("shop.*", "!shop.tmp"), target_schema="lake_{schema}"),
+        Route(tables=("*.*",), target_table="{schema}_{table}"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ('[[route]]\ntarget-table = "x"', "[[route]] tables: missing"),
+        ("[[route]]\ntables = []", "[[route]] tables: found []; allowed: TiCDC filter rules"),
+        ('[[route]]\ntables = ["shop"]', "[[route]] tables: found ['shop']; allowed: TiCDC filter rules"),
+        ('[[route]]\ntables = ["*.*"]\ntarget-table = "{db}"', "[[route]] target-table: found '{db}'"),
+        ('[[route]]\ntables = ["*.*"]\ntarget-schema = ""', "[[route]] target-schema: found ''"),
+        ('[[route]]\ntables = ["*.*"]\ntarget_table = "x"', "did you mean `target-table`?"),
+        ('[route]\ntables = ["*.*"]', "[route]: each rule is a section of its own; allowed: [[route]]"),
+    ],
+)
+def test_a_wrong_rule_for_tables_is_refused(folder: Path, rule: str, text: str) -> None:
+    with pytest.raises(UsageError) as error:
+        load_job(routed(folder, rule))
+    assert text in str(error.value)
