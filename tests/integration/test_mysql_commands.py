@@ -16,6 +16,7 @@ from tests.integration.mysql_jobs import job_of, write_job
 from tests.spark.deaths import delete, update
 from tests.spark.lake import replicate
 from tests.spark.simple_topic import INT, ddl, insert, table
+from tests.spark.test_routes import MASKED, MASKS, SALT, masked_events
 from tests.support.local_server import free_port
 from tests.support.mariadb_server import Server
 from tests.support.recorded_topics import Line, write_json
@@ -64,6 +65,18 @@ def test_a_table_goes_to_the_name_that_its_rule_gives(spark: SparkSession, tmp_p
     target.execute("DROP DATABASE copy_old", "DROP DATABASE copy_s")
     code, text = command("status", str(file))
     assert (code, "s.archive → old.archive" in text) == (0, True), text
+
+
+def test_the_target_has_masks_in_place_of_values(spark: SparkSession, tmp_path: Path, target: Server) -> None:
+    file = job_of(tmp_path, target, masked_events(), f'batch-rows = 5\nmask-salt = "{SALT}"')
+    file.write_text(file.read_text() + MASKS)
+    replicate(file)
+    assert sorted(target.execute("SELECT * FROM s.t")) == sorted(MASKED)
+    ((made,),) = target.execute(
+        "SELECT column_type FROM information_schema.columns WHERE table_name = 't' "
+        "AND table_schema = 's' AND column_name = 'email'"
+    )
+    assert made == "char(64)"
 
 
 def test_commands_tell_of_a_job(spark: SparkSession, tmp_path: Path, target: Server) -> None:

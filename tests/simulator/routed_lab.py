@@ -39,7 +39,7 @@ class RoutedLab(JobLab):
         return msgspec.structs.replace(super()._job(setup), routes=RULES)
 
     def _sink(self, setup: JobSetup, fence: Fence) -> Sink:
-        return routed(super()._sink(setup, fence), compiled(RULES))
+        return routed(super()._sink(setup, fence), self._job(setup))
 
 
 def source_of(target: TableName) -> TableName:

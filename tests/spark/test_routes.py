@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import hmac
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.lake import lake, names, read_table, replicate, write_job
-from tests.spark.simple_topic import ddl, insert, table, topic
+from tests.spark.simple_topic import INT, ddl, insert, table, topic
 from ticdc_spark import consistent, consistent_scans
 from ticdc_spark.config.load import load_job
-from ticdc_spark.model import SchemaChange, Watermark
+from ticdc_spark.model import Change, Column, ColumnType, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.operate.upkeep import look_after
 
+V = ColumnType(name="varchar", length=20, charset="utf8mb4", collate="utf8mb4_bin")
+SALT = "a salt of some length"
 ROUTES = """
 [[route]]
 tables = ["s.archive"]
@@ -50,3 +54,58 @@ def test_a_table_is_read_under_its_name_in_the_lake_by_that_of_the_source(spark:
     assert snapshots.targets == {("s", "archive"): ("old", "archive"), ("s", "t"): ("lake_s", "t.v1")}
     assert scans["s", "t"].to_arrow().to_pylist() == [{"id": 3}]
     assert [name for name, _ in look_after(load_job(job), ["s.archive"], None)] == [("s", "archive")]
+
+
+def hashed(text: str) -> str:
+    return hmac.digest(SALT.encode(), text.encode(), "sha256").hex()
+
+
+MASKS = """
+[[route]]
+tables = ["*.*"]
+drop-columns = ["secret"]
+mask-columns = { id = "hash", email = "hash", n = "null", c = "constant:7" }
+rename-columns = { a = "b" }
+"""
+
+
+def masked(*, wider: bool) -> Table:
+    """A table with a key that is hashed. ``wider``: after a DDL that changes types."""
+    kind = V if wider else INT
+    names = {"email": V, "secret": V, "n": kind, "c": kind, "a": INT}
+    columns = [Column(name=name, type=of) for name, of in names.items()]
+    return table(40 if wider else 10, *columns)
+
+
+def masked_events() -> list[Change]:
+    of, after = masked(wider=False), masked(wider=True)
+    row = {"email": "x@y", "secret": "s", "n": "1", "c": "1", "a": "5"}
+    create = ddl("CREATE", 10, "CREATE TABLE `t` (`id` INT PRIMARY KEY)", of)
+    alter = ddl("ALTER", 40, "ALTER TABLE `t` MODIFY `n` VARCHAR(20), MODIFY `c` VARCHAR(20)", after, of)
+    changed = {**row, "id": "1", "email": None, "n": "z", "c": "z", "a": "6"}
+    return [
+        create,
+        *(insert(of, 20, id=str(key), **row) for key in (1, 2, 3)),
+        Watermark(40),
+        alter,
+        RowChange(op="update", table=after, commit_ts=50, before={**row, "id": "1"}, after=changed),
+        RowChange(op="delete", table=after, commit_ts=51, before={**row, "id": "2"}, after=None),
+        Watermark(60),
+    ]
+
+
+MASKED = [(hashed("1"), None, None, "7", 6), (hashed("3"), hashed("x@y"), None, "7", 5)]
+"""The rows of ``t`` in the end, without the one that was deleted."""
+
+
+@pytest.mark.parametrize("writer", ["python", "spark"])
+def test_no_file_has_what_is_masked_or_dropped(spark: SparkSession, folder: Path, writer: str) -> None:
+    more = f'writer = "{writer}"\nbatch-rows = 5\nmask-salt = "{SALT}"'
+    job = write_job(folder, topic(folder, masked_events()), more)
+    job.write_text(job.read_text() + MASKS)
+    replicate(job)
+    rows = read_table(lake(spark, folder), "s", "t")
+    assert list(rows[0]) == ["id", "email", "n", "c", "b"]
+    assert sorted(tuple(row.values()) for row in rows) == sorted(MASKED)
+    for file in (folder / "lake").rglob("*"):
+        assert file.is_dir() or not any(text in file.read_bytes() for text in (b"x@y", SALT.encode()))

@@ -21,7 +21,6 @@ from tests.simulator.snapshots import DatabaseView
 from tests.support.changefeed import SCHEMA, Changefeed
 from tests.support.faults import Faults
 from ticdc_spark.changes.opening import Opening
-from ticdc_spark.config.routes import compiled
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.operate.requests import diverged, rebuild_from_topic, rebuild_of
 from ticdc_spark.replicate.state.requests import Clear
@@ -64,7 +63,7 @@ class Shop(Changefeed):
             self.steps = Steps(
                 job,
                 source,
-                routed(MemorySink(self.lab.tables, self.fence.check), compiled(job.routes)),
+                routed(MemorySink(self.lab.tables, self.fence.check), job),
                 self.make_rows(source, Opening(protocol=self.wire.name)),
                 open_letters(self.lab.tables, job.name, self.fence.check),
                 self.fence.store,

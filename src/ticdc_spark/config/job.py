@@ -7,9 +7,11 @@ import msgspec
 
 from ticdc_spark.config.toml import Duration, Section, Size
 from ticdc_spark.config.values import (
+    ColumnRules,
     Folder,
     Identifier,
     Label,
+    Masks,
     Mode,
     Name,
     OnReject,
@@ -19,6 +21,8 @@ from ticdc_spark.config.values import (
     Positive,
     ProtocolName,
     RegistryUrl,
+    Renames,
+    Salt,
     Servers,
     Skips,
     Target,
@@ -151,6 +155,12 @@ class Route(Section, frozen=True, kw_only=True):
     target_schema: Target | None = None
     """``None``: as at the source, as is ``target_table``."""
     target_table: Target | None = None
+    drop_columns: ColumnRules = ()
+    """The last rule that matches a column decides."""
+    mask_columns: Masks = ()
+    """Patterns of columns, each with what their values become; the first that matches decides."""
+    rename_columns: Renames = ()
+    """Columns, each with its name in the target."""
 
 
 class JobKeys(Section, frozen=True, kw_only=True):
@@ -199,6 +209,8 @@ class JobKeys(Section, frozen=True, kw_only=True):
     """What rows become that TiDB has soft-deleted, which come as updates."""
     schema_change: Literal["stop", "keep"] = "stop"
     """What a schema that changed without a DDL (Avro) does, but for columns that are added."""
+    mask_salt: Salt | None = None
+    """What hashes of masked columns are made with, besides the values."""
     adopt: bool = False
 
 

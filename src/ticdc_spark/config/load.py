@@ -26,6 +26,7 @@ from ticdc_spark.config.job import (
 from ticdc_spark.config.kafka_options import read_kafka_options
 from ticdc_spark.config.paths import existing, local_folder, location, registry_files
 from ticdc_spark.config.placement import hint
+from ticdc_spark.config.secrets import remember
 from ticdc_spark.config.spark_options import check_spark
 from ticdc_spark.config.toml import Mistakes, Section
 from ticdc_spark.protocols import PROTOCOLS
@@ -55,6 +56,8 @@ def load_job(path: Path | str) -> Job:
     upkeep = UpkeepKeys(**job_file.read_section(sections["upkeep"], UpkeepKeys, "upkeep", mistakes, hint))
     spark = _spark(sections["spark"], mistakes)
     check_spark(spark, mistakes)
+    if any(how == "hash" for rule in routes for _, how in rule.mask_columns) and "mask_salt" not in keys:
+        mistakes.add("[job] mask-salt", 'missing; "hash" under [[route]] needs a secret, such as "${env:MASK_SALT}"')
     if keys.get("partition_ddl") == "rebuild" and (snapshot is None or snapshot.path is not None):
         mistakes.add(
             '[job] partition-ddl = "rebuild"', "reads tables of a database: [snapshot] with `upstream` names it"
@@ -99,7 +102,9 @@ def _job_keys(raw: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
     plain = {key: value for key, value in raw.items() if key.partition(".")[0] != "state"}
     if len(plain) < len(raw):
         mistakes.add("[job] state", "the state of a job is kept in the lake, beside its tables; remove this line")
-    return job_file.read_section(plain, JobKeys, "job", mistakes, hint)
+    keys = job_file.read_section(plain, JobKeys, "job", mistakes, hint)
+    remember(keys.get("mask_salt", ""))
+    return keys
 
 
 def _source(raw: Mapping[str, Any], mistakes: Mistakes) -> SourceConfig | None:

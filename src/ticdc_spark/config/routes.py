@@ -9,7 +9,7 @@ from ticdc_spark.config.job import Route
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.config.target_names import named
 from ticdc_spark.errors import UsageError
-from ticdc_spark.model import TableName
+from ticdc_spark.model import Table, TableName
 from ticdc_spark.names import aside_of
 
 _ANY = "\0"
@@ -33,6 +33,10 @@ class Routes:
         if table not in self._found:
             self._found[table] = next((rule for takes, rule in self._compiled if takes(*table)), None)
         return self._found[table]
+
+    def rule_of(self, table: Table) -> Route | None:
+        """The rule of a table, also of one that was set aside."""
+        return self.rule((table.schema, aside_of(table.name)[0]))
 
     def target(self, table: TableName) -> TableName:
         """A table's name in the target. One that was set aside stays beside the table that it was."""

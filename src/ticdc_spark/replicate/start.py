@@ -44,10 +44,10 @@ def begin(job: Job, source: Source, sink: Sink, store: ProgressStore, protocol: 
     if found is None:
         _stop_if_there_are_tables(job, sink)
         starting = partitions_at(source.starting())
-        found = Progress(job=job.name, partitions=starting, routes=job.routes)
+        found = with_routes(job, Progress(job=job.name, partitions=starting))
         found = msgspec.structs.replace(found, source=source_notes(source, found))
         store.save(found)
-    elif found.routes != job.routes:
+    elif with_routes(job, found) != found:
         found = _with_routes(job, sink, found, store)
     whole = not is_interrupted(found, store)
     found = take(store, found, source.beginning_offsets, reads=job.snapshot is not None, replays=whole) or found

@@ -6,7 +6,6 @@ from typing import Any, Protocol
 from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_spark.config.job import Job
-from ticdc_spark.config.routes import compiled
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.capabilities import Capabilities
@@ -60,4 +59,4 @@ def sink_kind(job: Job) -> SinkKind:
 
 def open_sink(spark: SparkSession, job: Job, fence: Callable[[], None]) -> Sink:
     """Open the sink of a job, by the source's names. ``fence`` is called before each commit. Raises: SinkFault"""
-    return routed(sink_kind(job).open(spark, job, fence), compiled(job.routes))
+    return routed(sink_kind(job).open(spark, job, fence), job)

@@ -1,43 +1,48 @@
-"""A sink whose tables have other names in the target than at the source: the rules of ``[[route]]``.
+"""A sink whose tables have other names and columns in the target than at the source: the rules of ``[[route]]``.
 
-This is the only place where a name becomes another one. Whoever calls it knows tables by the source's names.
+This is the only place where a table's name becomes another one. Whoever calls it knows tables by the source's names.
+``shaped_types`` has the columns.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 
 import msgspec
 import pyarrow as pa
 
 from ticdc_spark.changes.typed import TypedChanges
-from ticdc_spark.config.routes import Routes
+from ticdc_spark.config.job import Job
+from ticdc_spark.config.routes import compiled
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import ColumnChanges, Condition, FilePlace, Fill, Sink, Stamp, TableFound, UpkeepPolicy
 from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.loads_base import LoadNote
+from ticdc_spark.sinks.shaped_types import ShapedTypes
 from ticdc_spark.sinks.state import StateStore
 from ticdc_spark.sinks.type_map import ColumnConversion, NameRule, TypeMap
 from ticdc_spark.spark.tasks import ReadParts
 from ticdc_spark.spark.types import LakeColumn
 
 
-def routed(sink: Sink, routes: Routes) -> Sink:
-    """A sink by the source's names; the same one where there are no rules."""
-    return RoutedSink(sink, routes) if routes else sink
+def routed(sink: Sink, job: Job) -> Sink:
+    """The sink of a job by the source's names; the same one where there are no rules."""
+    return RoutedSink(sink, job) if job.routes else sink
 
 
 class RoutedSink:
     """See ``sinks.base.Sink``."""
 
-    def __init__(self, sink: Sink, routes: Routes) -> None:
-        self._sink, self._routes, self._to = sink, routes, routes.target
+    def __init__(self, sink: Sink, job: Job) -> None:
+        self._sink, self._routes, self._salt = sink, compiled(job.routes), job.mask_salt
+        self._to = self._routes.target
 
     @property
     def capabilities(self) -> Capabilities:
         return self._sink.capabilities
 
-    @property
+    @cached_property
     def types(self) -> TypeMap:
-        return self._sink.types
+        return ShapedTypes(self._sink.types, self._sink.names, self._routes, self._salt)
 
     @property
     def names(self) -> NameRule:

@@ -243,6 +243,10 @@ def test_known_tables_that_would_share_a_name_are_named(tmp_path: Path) -> None:
     file.write_text(file.read_text() + SHARED)
     code, text = check(file)
     assert (code, "would both be `lake`.`all` in the target" in text["tables"]) == (2, True), text
+    file = job_file(tmp_path, 'kind = "files"\npath = "topic"\nprotocol = "simple"')
+    file.write_text(f'{file.read_text()}[[route]]\ntables = ["*.*"]\ndrop-columns = ["*"]\n')
+    code, text = check(file)
+    assert (code, "is in the key, by which rows are found" in text["tables"]) == (2, True), text
 
 
 def test_rules_by_which_a_table_would_move_are_refused(tmp_path: Path, broker: str) -> None:

@@ -19,6 +19,7 @@ from ticdc_spark.config.job import (
 )
 from ticdc_spark.config.load import load_identity, load_job
 from ticdc_spark.config.placement import hint
+from ticdc_spark.config.secrets import redact
 from ticdc_spark.config.toml import Section
 from ticdc_spark.config.values import MessagePlace, SkipDdl, skip_ddl_line
 from ticdc_spark.errors import UsageError
@@ -433,6 +434,15 @@ def test_rules_for_tables_in_their_order(folder: Path) -> None:
         ('[[route]]\ntables = ["shop"]', "[[route]] tables: found ['shop']; allowed: TiCDC filter rules"),
         ('[[route]]\ntables = ["*.*"]\ntarget-table = "{db}"', "[[route]] target-table: found '{db}'"),
         ('[[route]]\ntables = ["*.*"]\ntarget-schema = ""', "[[route]] target-schema: found ''"),
+        (
+            '[[route]]\ntables = ["*.*"]\ndrop-columns = ["a-b"]',
+            "[[route]] drop-columns: found ['a-b']; allowed: names of",
+        ),
+        ('[[route]]\ntables = ["*.*"]\ndrop-columns = ["@x"]', "[[route]] drop-columns: found ['@x']; allowed: a list"),
+        ('[[route]]\ntables = ["*.*"]\nmask-columns = ["a"]', "[[route]] mask-columns: found ['a']; allowed: columns,"),
+        ('[[route]]\ntables = ["*.*"]\nmask-columns = { a = "md5" }', "[[route]] mask-columns: found {'a': 'md5'}"),
+        ('[[route]]\ntables = ["*.*"]\nrename-columns = { a = "" }', "[[route]] rename-columns: found {'a': ''}"),
+        ('[[route]]\ntables = ["*.*"]\nmask-columns = { a = "hash" }', '[job] mask-salt: missing; "hash" under'),
         ('[[route]]\ntables = ["*.*"]\ntarget_table = "x"', "did you mean `target-table`?"),
         ('[route]\ntables = ["*.*"]', "[route]: each rule is a section of its own; allowed: [[route]]"),
     ],
@@ -441,3 +451,26 @@ def test_a_wrong_rule_for_tables_is_refused(folder: Path, rule: str, text: str) 
     with pytest.raises(UsageError) as error:
         load_job(routed(folder, rule))
     assert text in str(error.value)
+
+
+def test_rules_for_columns_and_the_salt_that_is_shown_nowhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SALT", "0123456789abcdef")
+    rule = (
+        '[[route]]\ntables = ["*.*"]\ndrop-columns = ["card_*", "!card_type"]\n'
+        'mask-columns = { email = "hash", note = "constant:" }\nrename-columns = { ctime = "created_at" }\n'
+    )
+    path = write(folder, job=JOB | {"mask-salt": '"${env:SALT}"'})
+    path.write_text(path.read_text() + rule)
+    job = load_job(path)
+    assert job.routes == (
+        Route(
+            tables=("*.*",),
+            drop_columns=("card_*", "!card_type"),
+            mask_columns=(("email", "hash"), ("note", "constant:")),
+            rename_columns=(("ctime", "created_at"),),
+        ),
+    )
+    assert job.mask_salt == "0123456789abcdef"
+    assert "0123456789abcdef" not in repr(job) and "0123456789abcdef" not in redact("salt 0123456789abcdef")
+    message = refused(folder, job=JOB | {"mask-salt": '"short"'})
+    assert "[job] mask-salt: found" in message and "allowed: a text of 16 characters at least" in message

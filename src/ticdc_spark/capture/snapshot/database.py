@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ticdc_spark.capture.snapshot.base import TooOld, Wanted, Wave, same_columns, table_of
+from ticdc_spark.capture.snapshot.base import TooOld, Wanted, Wave, has_wanted, table_of
 from ticdc_spark.capture.snapshot.identity import UNTOLD, table_identity
 from ticdc_spark.capture.snapshot.keys import (
     ALTERED,
@@ -37,7 +37,6 @@ from ticdc_spark.errors import EnvironmentFault, MessageError, SourceFault
 from ticdc_spark.model import ColumnType, Table, TableName
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.spark.tasks import MOVED, UNREADABLE, ArrowTask, Counter, SourceMoved, in_worker
-from ticdc_spark.spark.types import lake_columns
 
 log = logging.getLogger(__name__)
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys", "metrics_schema", "INFORMATION_SCHEMA")
@@ -128,7 +127,7 @@ class DatabaseReader:
         if create is None:
             raise SourceMoved("the table is gone")
         table = parse_create(create, wanted.name[0], "escape")
-        if not same_columns(wanted.columns, lake_columns(table, handle_key(table), wanted.lake)):
+        if not has_wanted(table, wanted):
             raise SourceMoved("it has other columns, or another key")
         keys = handle_key(table)
         ranges = self._ranges(table, keys, wanted)

@@ -160,7 +160,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     protocol: str = ""
     """As detected from the first messages, where the job file does not name it."""
     routes: tuple[Route, ...] = ()
-    """The rules by which its tables have their names in the target."""
+    """The rules by which its tables have their names and columns in the target."""
+    mask_salt: str = ""
+    """By which it is seen that hashes are made with the same salt as before (``spark.masks.salt_mark``)."""
     last_ddls: tuple[LastDdl, ...] = ()
     partitions: tuple[PartitionState, ...] = ()
     tables: tuple[TableState, ...] = ()
