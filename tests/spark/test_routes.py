@@ -12,6 +12,7 @@ from tests.spark.lake import lake, names, read_table, replicate, write_job
 from tests.spark.simple_topic import INT, ddl, insert, table, topic
 from ticdc_spark import consistent, consistent_scans
 from ticdc_spark.config.load import load_job
+from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Change, Column, ColumnType, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.operate.upkeep import look_after
 
@@ -98,10 +99,8 @@ MASKED = [(hashed("1"), None, None, "7", 6), (hashed("3"), hashed("x@y"), None, 
 """The rows of ``t`` in the end, without the one that was deleted."""
 
 
-@pytest.mark.parametrize("writer", ["python", "spark"])
-def test_no_file_has_what_is_masked_or_dropped(spark: SparkSession, folder: Path, writer: str) -> None:
-    more = f'writer = "{writer}"\nbatch-rows = 5\nmask-salt = "{SALT}"'
-    job = write_job(folder, topic(folder, masked_events()), more)
+def test_no_file_has_what_is_masked_or_dropped(spark: SparkSession, folder: Path) -> None:
+    job = write_job(folder, topic(folder, masked_events()), f'batch-rows = 5\nmask-salt = "{SALT}"')
     job.write_text(job.read_text() + MASKS)
     replicate(job)
     rows = read_table(lake(spark, folder), "s", "t")
@@ -109,3 +108,52 @@ def test_no_file_has_what_is_masked_or_dropped(spark: SparkSession, folder: Path
     assert sorted(tuple(row.values()) for row in rows) == sorted(MASKED)
     for file in (folder / "lake").rglob("*"):
         assert file.is_dir() or not any(text in file.read_bytes() for text in (b"x@y", SALT.encode()))
+
+
+LAID_OUT = """
+[[route]]
+tables = ["s.t"]
+partition-by = ["bucket(2, id)", "truncate(1, EMAIL)"]
+sort-by = ["a desc", "id"]
+rename-columns = { email = "mail" }
+properties = { "format-version" = 3, write.parquet.compression-codec = "zstd" }
+"""
+
+
+@pytest.mark.parametrize("writer", ["python", "spark"])
+def test_a_new_table_has_the_layout_of_its_rule(spark: SparkSession, folder: Path, writer: str) -> None:
+    job = write_job(folder, topic(folder, masked_events()), f'writer = "{writer}"\nbatch-rows = 2')
+    job.write_text(job.read_text() + LAID_OUT + "[upkeep]\nenabled = false\nsmall-files = 2\n")
+    replicate(job)
+    session = lake(spark, folder)
+    made = session.sql("SHOW CREATE TABLE lake.s.t").collect()[0][0]
+    for text in (
+        "PARTITIONED BY (truncate(1, mail))",
+        "CLUSTERED BY (id)\nINTO 2 BUCKETS",
+        "'format-version' = '3'",
+        "compression-codec' = 'zstd'",
+        "'sort-order' = 'a DESC NULLS LAST, id ASC",
+    ):
+        assert text in made
+    found = [(1, None, 6), (3, "x@y", 5)]
+    assert sorted((row["id"], row["mail"], row["a"]) for row in read_table(session, "s", "t")) == found
+    files = {tuple(row.partition) for row in session.table("lake.s.t.files").select("partition").collect()}
+    assert len(files) > 1
+    ((_, done),) = look_after(load_job(job), (), None)
+    assert done and "data files" in done[0], done
+    assert sorted((row["id"], row["mail"], row["a"]) for row in read_table(lake(spark, folder), "s", "t")) == found
+    orders = {row.sort_order_id for row in session.table("lake.s.t.files").collect() if row.content == 0}
+    assert 1 in orders
+
+
+@pytest.mark.parametrize(
+    ("key", "text"), [("days(email)", "Iceberg refuses day of `email`: Invalid source type"), ("nope", "column `nope`")]
+)
+def test_a_layout_that_the_columns_do_not_allow_is_refused(
+    spark: SparkSession, folder: Path, key: str, text: str
+) -> None:
+    job = write_job(folder, topic(folder, masked_events()))
+    job.write_text(f'{job.read_text()}[[route]]\ntables = ["*.*"]\npartition-by = ["{key}"]\n')
+    with pytest.raises(UsageError, match=rf"\[\[route\]\] partition-by.*{text}"):
+        replicate(job)
+    assert names(lake(spark, folder)) == set()

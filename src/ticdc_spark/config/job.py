@@ -15,16 +15,19 @@ from ticdc_spark.config.values import (
     Mode,
     Name,
     OnReject,
+    Partitions,
     Paths,
     Patterns,
     Places,
     Positive,
+    Properties,
     ProtocolName,
     RegistryUrl,
     Renames,
     Salt,
     Servers,
     Skips,
+    Sorts,
     Target,
     Text,
     TopicPattern,
@@ -161,6 +164,10 @@ class Route(Section, frozen=True, kw_only=True):
     """Patterns of columns, each with what their values become; the first that matches decides."""
     rename_columns: Renames = ()
     """Columns, each with its name in the target."""
+    partition_by: Partitions = ()
+    """Of new tables of a lake, as are the next two; see ``config.layout``."""
+    sort_by: Sorts = ()
+    properties: Properties = ()
 
 
 class JobKeys(Section, frozen=True, kw_only=True):

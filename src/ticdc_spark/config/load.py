@@ -56,6 +56,8 @@ def load_job(path: Path | str) -> Job:
     upkeep = UpkeepKeys(**job_file.read_section(sections["upkeep"], UpkeepKeys, "upkeep", mistakes, hint))
     spark = _spark(sections["spark"], mistakes)
     check_spark(spark, mistakes)
+    if isinstance(sink, MysqlConfig) and any(rule.partition_by or rule.sort_by or rule.properties for rule in routes):
+        mistakes.add("[[route]]", 'partition-by, sort-by and properties are of a lake; found [sink] kind = "mysql"')
     if any(how == "hash" for rule in routes for _, how in rule.mask_columns) and "mask_salt" not in keys:
         mistakes.add("[job] mask-salt", 'missing; "hash" under [[route]] needs a secret, such as "${env:MASK_SALT}"')
     if keys.get("partition_ddl") == "rebuild" and (snapshot is None or snapshot.path is not None):

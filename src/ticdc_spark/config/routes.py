@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from ticdc_spark.config.job import Route
+from ticdc_spark.config.layout import PLAIN, Layout, parse_partition, parse_sort
+from ticdc_spark.config.shapes import shape_of, stop_if_wrong
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.config.target_names import named
 from ticdc_spark.errors import UsageError
@@ -56,6 +58,31 @@ class Routes:
         if "{table}" in expression:
             return "", False
         return named(expression, (schema, "")), "{schema}" in expression
+
+    def layout(self, table: TableName) -> Layout:
+        """How a table is laid out when it is made, by the source's names of columns."""
+        rule = self.rule(table)
+        if rule is None:
+            return PLAIN
+        return Layout(
+            partition_by=tuple(map(parse_partition, rule.partition_by)),
+            sort_by=tuple(map(parse_sort, rule.sort_by)),
+            properties=rule.properties,
+        )
+
+    def stop_if_wrong(self, table: Table, *, is_new: bool = False) -> None:
+        """Stop where a rule does not fit a table. ``is_new``: it is to be made. Raises: UsageError"""
+        name = (table.schema, table.name)
+        shape = shape_of(self.rule(name), table)
+        stop_if_wrong(shape, table)
+        layout = self.layout(name) if is_new else PLAIN
+        there = {column.name.casefold() for column in table.columns if column.name not in shape.dropped}
+        for key, columns in (("partition-by", layout.partition_by), ("sort-by", layout.sort_by)):
+            for one in columns:
+                if one.column.casefold() not in there:
+                    raise UsageError(
+                        f"{shown(name)}: [[route]] {key}: the table has no column `{one.column}` in the target"
+                    )
 
     def shared(self, tables: Iterable[TableName]) -> str:
         """Two tables that would have one name in the target, or names that differ by case alone, as one sentence;

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 import msgspec
 
 from ticdc_spark.config import toml as job_file
+from ticdc_spark.config.layout import parse_partition, parse_sort
 from ticdc_spark.config.rules import parse_column_rules
 from ticdc_spark.config.table_filter import read_patterns
 from ticdc_spark.config.target_names import is_target
@@ -180,6 +181,28 @@ def _pairs(value: object) -> tuple[tuple[str, str], ...]:
     raise ValueError
 
 
+def _partitions(value: object) -> tuple[str, ...]:
+    texts = _texts(value)
+    for text in texts:
+        parse_partition(text)
+    return texts
+
+
+def _sorts(value: object) -> tuple[str, ...]:
+    texts = _texts(value)
+    for text in texts:
+        parse_sort(text)
+    return texts
+
+
+def _properties(value: object) -> tuple[tuple[str, str], ...]:
+    found = job_file.flatten(value) if isinstance(value, dict) else {"": None}
+    texts = {name: job_file.text_of(one) for name, one in found.items()}
+    if any(text is None or "${" in text for text in texts.values()):
+        raise ValueError
+    return tuple((name, str(text)) for name, text in texts.items())
+
+
 def _salt(value: object) -> str:
     if isinstance(value, str) and len(value) >= _SALT:
         return value
@@ -251,6 +274,16 @@ Masks: TypeAlias = Annotated[
 ]
 Renames: TypeAlias = Annotated[
     tuple[tuple[str, str], ...], Reads(_pairs, 'columns, each with its name in the target: { ctime = "created_at" }')
+]
+Partitions: TypeAlias = Annotated[
+    tuple[str, ...],
+    Reads(_partitions, 'a list such as "days(created_at)", "bucket(16, id)", "truncate(4, name)", "region"'),
+]
+Sorts: TypeAlias = Annotated[
+    tuple[str, ...], Reads(_sorts, 'a list of columns such as "id", "created_at desc nulls last"')
+]
+Properties: TypeAlias = Annotated[
+    tuple[tuple[str, str], ...], Reads(_properties, 'properties without references: { "format-version" = 3 }')
 ]
 Salt: TypeAlias = Annotated[str, Reads(_salt, f"a text of {_SALT} characters at least", secret=True)]
 Topics: TypeAlias = Annotated[tuple[str, ...], Reads(_texts, "a list of topic names")]

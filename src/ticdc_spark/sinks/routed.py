@@ -9,10 +9,13 @@ from functools import cached_property
 
 import msgspec
 import pyarrow as pa
+from msgspec.structs import replace
 
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.config.job import Job
-from ticdc_spark.config.routes import compiled
+from ticdc_spark.config.layout import PLAIN, Layout
+from ticdc_spark.config.routes import compiled, shown
+from ticdc_spark.errors import UsageError
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import ColumnChanges, Condition, FilePlace, Fill, Sink, Stamp, TableFound, UpkeepPolicy
 from ticdc_spark.sinks.capabilities import Capabilities
@@ -66,8 +69,12 @@ class RoutedSink:
     def snapshot_id(self, table: TableName) -> int | None:
         return self._sink.snapshot_id(self._to(table))
 
-    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
-        self._sink.create(self._to(table), columns, stamp)
+    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp, layout: Layout = PLAIN) -> None:
+        try:
+            layout = layout or self._layout(table, columns)
+            self._sink.create(self._to(table), columns, stamp, layout)
+        except UsageError as error:
+            raise UsageError(f"{shown(table)}: {error}") from error
 
     def drop(self, table: TableName) -> None:
         self._sink.drop(self._to(table))
@@ -152,6 +159,22 @@ class RoutedSink:
 
     def remove_orphans(self, table: TableName, older_than: float, places: Sequence[FilePlace]) -> int:
         return self._sink.remove_orphans(self._to(table), older_than, places)
+
+    def _layout(self, table: TableName, columns: Sequence[LakeColumn]) -> Layout:
+        """The layout of a new table, by the names of its columns in the target. Raises: UsageError"""
+        layout = self._routes.layout(table)
+        names = {column.source.casefold(): column.name for column in columns}
+
+        def held(column: str) -> str:
+            if column.casefold() not in names:
+                raise UsageError(f"[[route]]: the table has no column `{column}` in the target")
+            return names[column.casefold()]
+
+        return replace(
+            layout,
+            partition_by=tuple(replace(one, column=held(one.column)) for one in layout.partition_by),
+            sort_by=tuple(replace(one, column=held(one.column)) for one in layout.sort_by),
+        )
 
     def _source(self, held: TableName) -> TableName:
         found = self._sink.find(held)

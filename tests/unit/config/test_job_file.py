@@ -442,6 +442,12 @@ def test_rules_for_tables_in_their_order(folder: Path) -> None:
         ('[[route]]\ntables = ["*.*"]\nmask-columns = ["a"]', "[[route]] mask-columns: found ['a']; allowed: columns,"),
         ('[[route]]\ntables = ["*.*"]\nmask-columns = { a = "md5" }', "[[route]] mask-columns: found {'a': 'md5'}"),
         ('[[route]]\ntables = ["*.*"]\nrename-columns = { a = "" }', "[[route]] rename-columns: found {'a': ''}"),
+        (
+            '[[route]]\ntables = ["*.*"]\npartition-by = ["dayz(a)"]',
+            "[[route]] partition-by: found ['dayz(a)']; allowed",
+        ),
+        ('[[route]]\ntables = ["*.*"]\nsort-by = ["a down"]', "[[route]] sort-by: found ['a down']; allowed"),
+        ('[[route]]\ntables = ["*.*"]\nproperties = { a = "${env:X}" }', "[[route]] properties: found {'a': "),
         ('[[route]]\ntables = ["*.*"]\nmask-columns = { a = "hash" }', '[job] mask-salt: missing; "hash" under'),
         ('[[route]]\ntables = ["*.*"]\ntarget_table = "x"', "did you mean `target-table`?"),
         ('[route]\ntables = ["*.*"]', "[route]: each rule is a section of its own; allowed: [[route]]"),
@@ -451,6 +457,16 @@ def test_a_wrong_rule_for_tables_is_refused(folder: Path, rule: str, text: str) 
     with pytest.raises(UsageError) as error:
         load_job(routed(folder, rule))
     assert text in str(error.value)
+
+
+def test_layouts_are_of_a_lake(folder: Path) -> None:
+    rule = '[[route]]\ntables = ["*.*"]\npartition-by = ["days(d)"]\nproperties = { write.x = 1, "y.z" = true }\n'
+    (route,) = load_job(routed(folder, rule)).routes
+    assert (route.partition_by, route.properties) == (("days(d)",), (("write.x", "1"), ("y.z", "true")))
+    path = write(folder, sink={"kind": '"mysql"', "uri": '"mysql://u:p@h:4000"'})
+    path.write_text(path.read_text() + rule)
+    with pytest.raises(UsageError, match="partition-by, sort-by and properties are of a lake"):
+        load_job(path)
 
 
 def test_rules_for_columns_and_the_salt_that_is_shown_nowhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

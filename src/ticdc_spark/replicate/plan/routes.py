@@ -6,7 +6,7 @@ import msgspec
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.routes import Routes, compiled, shown
-from ticdc_spark.config.shapes import Shape, shape_of, stop_if_wrong
+from ticdc_spark.config.shapes import Shape, shape_of
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Table, TableName
@@ -65,8 +65,8 @@ def stop_at_rules(job: Job, progress: Progress, ddls: Iterable[QueuedDdl] = (), 
     names += [(one.schema, one.name) for one in progress.wanted]
     for ddl in ddls:
         match action(ddl.change):
-            case Create(table) | Truncate(table) | Enter(table):
-                stop_if_wrong(shape_of(routes.rule((table.schema, table.name)), table), table)
+            case Create(table) | Truncate(table) | Enter(table) as act:
+                routes.stop_if_wrong(table, is_new=not isinstance(act, Truncate))
                 names.append((table.schema, table.name))
             case Alter(old, table) as act:
                 state = states.get(old)
@@ -110,7 +110,7 @@ def _stop_at_alter(routes: Routes, act: Alter, before: Table | None, ddl: Queued
     """Stop at a RENAME of a table or a column to a name of which the rules say something else. Raises: UsageError"""
     name = (act.table.schema, act.table.name)
     now = shape_of(routes.rule(name), act.table)
-    stop_if_wrong(now, act.table)
+    routes.stop_if_wrong(act.table)
     if name != act.old and (was := shape_of(routes.rule(act.old), act.table)) != now:
         raise UsageError(
             f"[[route]]: {shown(act.old)} becomes {shown(name)} at {ddl.change.commit_ts}, and the rules do something "

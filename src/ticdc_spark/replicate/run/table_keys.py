@@ -6,7 +6,6 @@ from typing import Any
 from ticdc_spark.capture.snapshot.open import open_reader
 from ticdc_spark.config.job import Job, SnapshotKeys
 from ticdc_spark.config.routes import compiled
-from ticdc_spark.config.shapes import shape_of, stop_if_wrong
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.model import Bootstrap, Message, SchemaChange, Table, TableName
 from ticdc_spark.mysql import handle_key, no_key
@@ -35,7 +34,7 @@ def tables_to_read(job: Job, keys: SnapshotKeys) -> str:
         for name in names[:_SCHEMAS]:
             table = reader.schema(name, None)
             if table is not None:
-                stop_if_wrong(shape_of(compiled(job.routes).rule(name), table), table)
+                compiled(job.routes).stop_if_wrong(table)
             if table is not None and not handle_key(table):
                 without.append(f"`{name[0]}`.`{name[1]}`")
     finally:
@@ -59,8 +58,8 @@ def known_tables(job: Job, messages: Sequence[Message]) -> str:
         known |= _described(protocol, messages)
     wanted = table_filter(job.tables)
     tables = {name: table for name, table in known.items() if wanted(*name)}
-    for name, table in tables.items():
-        stop_if_wrong(shape_of(compiled(job.routes).rule(name), table), table)
+    for table in tables.values():
+        compiled(job.routes).stop_if_wrong(table)
     stop_at_rules(job, before or Progress(job=job.name), more=list(tables))
     without = [f"`{schema}`.`{name}`" for (schema, name), table in sorted(tables.items()) if not handle_key(table)]
     if without and job.no_key == "stop":
