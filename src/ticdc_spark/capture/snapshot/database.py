@@ -28,7 +28,7 @@ from ticdc_spark.capture.snapshot.keys import (
     plain_create,
 )
 from ticdc_spark.capture.snapshot.typed import typed
-from ticdc_spark.clients.mysql import TOO_OLD, connect, connection_options, driver, quoted, selected
+from ticdc_spark.clients.mysql import TOO_OLD, as_of, connect, connection_options, driver, quoted, selected
 from ticdc_spark.clients.mysql_rows import RowStream
 from ticdc_spark.clients.mysql_texts import asks, raw_readers, selected_raw
 from ticdc_spark.clients.upstream import CellReader
@@ -113,14 +113,18 @@ class DatabaseReader:
 
     def now(self) -> int:
         if self.exact:
-            with self._cursor() as cursor:
-                cursor.execute("BEGIN")
-                cursor.execute("SELECT @@tidb_current_ts")
-                ts = int(cursor.fetchone()[0])
-                cursor.execute("COMMIT")
-                return ts
+            return self._current_ts()
         clock = float(self._one("SELECT UNIX_TIMESTAMP(NOW(6))")[0])
         return (int(clock * 1000) + MARGIN_MS) << 18
+
+    def _current_ts(self) -> int:
+        """TiDB's clock: what is committed is at or below it, and what commits later is above."""
+        with self._cursor() as cursor:
+            cursor.execute("BEGIN")
+            cursor.execute("SELECT @@tidb_current_ts")
+            ts = int(cursor.fetchone()[0])
+            cursor.execute("COMMIT")
+            return ts
 
     def wave(self, wanted: Wanted) -> Wave:
         create = self._create(wanted.name, wanted.at)
@@ -180,12 +184,12 @@ class DatabaseReader:
                 self._connection = connect(self._options)
             with self._connection.cursor() as cursor:
                 if at is not None:
-                    cursor.execute("SET @@tidb_snapshot = %s", (str(at),))
+                    cursor.execute(as_of(at))
                 try:
                     yield cursor
                 finally:
                     if at is not None:
-                        cursor.execute("SET @@tidb_snapshot = ''")
+                        cursor.execute(as_of(None))
         except self._mysql.MySQLError as error:
             self.close()
             if error.args and error.args[0] in TOO_OLD:
@@ -211,6 +215,8 @@ class _Read:
         self.options, self.table, self.wanted, self.version = options, table, wanted, version
         self.tidb = "TiDB" in version
         self.keys, self.ranges, self.create = tuple(keys), ranges, create
+        self.begin = "START TRANSACTION READ ONLY" if wanted.at is None else as_of(wanted.at)
+        """The statement before the SELECT of a chunk."""
 
     def __call__(self, zeros: Counter) -> ArrowTask:
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -228,7 +234,7 @@ class _Read:
                 readers = self._readers(connection)
                 cursor = connection.cursor(mysql.cursors.SSCursor)
                 at = self.wanted.at
-                cursor.execute("START TRANSACTION READ ONLY" if at is None else f"SET @@tidb_snapshot = '{at}'")
+                cursor.execute(self.begin)
                 cursor.execute(self._query(of, connection.escape))
                 stream = RowStream(cursor, reads=readers)
                 while rows := stream.some(_BATCH):
