@@ -47,10 +47,12 @@ def test_a_table_is_read_under_its_name_in_the_lake_by_that_of_the_source(spark:
     assert names(session) == {("old", "archive"), ("lake_s", "t_x2e_v1")}
     assert sorted(row["id"] for row in read_table(session, "old", "archive")) == [1, 2]
     found = consistent(job, spark=session)
-    assert {name: [row.id for row in frame.collect()] for name, frame in found.tables.items()} == {
+    assert {name: sorted(row.id for row in frame.collect()) for name, frame in found.tables.items()} == {
         ("s", "archive"): [1, 2],
         ("s", "t"): [3],
     }
+    of_state = "SELECT schema_name, table_name FROM lake._ticdc_spark.state_job WHERE kind = 'table'"
+    assert {("old", "archive"), ("lake_s", "t_x2e_v1")} <= {tuple(row) for row in session.sql(of_state).collect()}
     snapshots, scans = consistent_scans(job)
     assert snapshots.targets == {("s", "archive"): ("old", "archive"), ("s", "t"): ("lake_s", "t.v1")}
     assert scans["s", "t"].to_arrow().to_pylist() == [{"id": 3}]

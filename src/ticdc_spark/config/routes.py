@@ -25,6 +25,7 @@ class Routes:
         self.rules = rules
         self._compiled = [(table_filter(rule.tables), rule) for rule in rules]
         self._found: dict[TableName, Route | None] = {}
+        self._targets: dict[TableName, TableName] = {}
 
     def __bool__(self) -> bool:
         """Whether there is a rule."""
@@ -42,6 +43,11 @@ class Routes:
 
     def target(self, table: TableName) -> TableName:
         """A table's name in the target. One that was set aside stays beside the table that it was."""
+        if table not in self._targets:
+            self._targets[table] = self._target(table)
+        return self._targets[table]
+
+    def _target(self, table: TableName) -> TableName:
         name, suffix = aside_of(table[1])
         rule = self.rule((table[0], name))
         if rule is None:

@@ -147,9 +147,12 @@ def _upstream(value: object) -> str:
 
 
 def _target(value: object) -> str:
-    if is_target(_text(value)):
-        return _text(value)
-    raise ValueError
+    text = _text(value)
+    if not is_target(text):
+        raise ValueError
+    if text.casefold() == "_ticdc_spark":
+        raise NotAllowed("a name that is not the job's own")
+    return text
 
 
 def _columns(value: object) -> tuple[str, ...]:

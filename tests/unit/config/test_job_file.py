@@ -433,6 +433,7 @@ def test_rules_for_tables_in_their_order(folder: Path) -> None:
         ("[[route]]\ntables = []", "[[route]] tables: found []; allowed: TiCDC filter rules"),
         ('[[route]]\ntables = ["shop"]', "[[route]] tables: found ['shop']; allowed: TiCDC filter rules"),
         ('[[route]]\ntables = ["*.*"]\ntarget-table = "{db}"', "[[route]] target-table: found '{db}'"),
+        ('[[route]]\ntables = ["*.*"]\ntarget-schema = "_ticdc_spark"', "allowed: a name that is not the job's own"),
         ('[[route]]\ntables = ["*.*"]\ntarget-schema = ""', "[[route]] target-schema: found ''"),
         (
             '[[route]]\ntables = ["*.*"]\ndrop-columns = ["a-b"]',

@@ -154,7 +154,8 @@ def _behind(where: str, stamp: Stamp, found: TableFound, promise: TableState | N
 def _stop_if_another(job: Job, name: TableName, held: TableState) -> None:
     """Stop where the rules of ``[[route]]`` lead to another table of the job. Raises: DecisionNeeded"""
     source = (held.schema, held.name)
-    if job.routes and source != name and held.was[-1:] != (source,):  # or it is in a RENAME
+    same = source[0].casefold() == name[0].casefold() and source[1].casefold() == name[1].casefold()
+    if job.routes and not same and held.was[-1:] != (source,):  # or it is in a RENAME
         target = shown(compiled(job.routes).target(name))
         raise DecisionNeeded(
             f"{shown(name)} would be {target} in the target, and the job has {shown(source)} there. Drop or rename "
