@@ -1,4 +1,5 @@
-"""The laboratory of a job whose tables have other names in the target. People and the verdict see the source's."""
+"""The laboratory of a job whose tables and columns have other names in the target. People and the verdict see the
+source's."""
 
 from __future__ import annotations
 
@@ -20,9 +21,16 @@ from ticdc_spark.config.routes import compiled
 from ticdc_spark.sinks.base import Sink, TableFound
 from ticdc_spark.sinks.routed import routed
 
+_COLUMNS = tuple((f"{letter}{number}", f"{letter}{number}_r") for letter in "acnr" for number in range(0, 400, 2))
+"""Every other column has another name in the lake."""
 RULES = (
-    Route(tables=("/[13579]$/.*", "*./[13579]$/"), target_schema="lake_{schema}", target_table="{table}_odd"),
-    Route(tables=("*.*",), target_schema="lake_{schema}", target_table="{table}_v1"),
+    Route(
+        tables=("*./[13579]$/",),
+        target_schema="lake_{schema}",
+        target_table="{table}_odd",
+        rename_columns=_COLUMNS,
+    ),
+    Route(tables=("*.*",), target_schema="lake_{schema}", target_table="{table}_v1", rename_columns=_COLUMNS),
 )
 """A RENAME from an odd number to an even one goes from one rule to the other."""
 _TABLE = re.compile(r"(.*)_(?:odd|v1)((?:_dropped_[0-9]+(?:_again)*)?)")
@@ -33,13 +41,21 @@ class RoutedLab(JobLab):
 
     def __init__(self, broker: Broker, clock: Clock, injector: Injector) -> None:
         super().__init__(broker, clock, injector)
-        self.lake = LakeOfLab(cast(Lake, _BySource(self.tables)), self.files)
+        self.lake = _LakeOfLab(cast(Lake, _BySource(self.tables)), self.files)
 
     def _job(self, setup: JobSetup) -> Job:
         return msgspec.structs.replace(super()._job(setup), routes=RULES)
 
     def _sink(self, setup: JobSetup, fence: Fence) -> Sink:
         return routed(super()._sink(setup, fence), self._job(setup))
+
+
+class _LakeOfLab(LakeOfLab):
+    def source(self, held: str) -> str:
+        return super().source(held).removesuffix("_r")
+
+    def held(self, source: str) -> str:
+        return dict(_COLUMNS).get(source.lower(), source)
 
 
 def source_of(target: TableName) -> TableName:

@@ -211,3 +211,55 @@ def test_status_shows_the_name_in_the_target() -> None:
     job = job_of(shop.setup, scratch_folder("routes"))
     (table,) = describe(Identity(job.file, job.name, IcebergConfig(warehouse="x")), progress, None, None, 0.0).tables
     assert (table.name, table.target) == ("shop.t", "lake_shop.t_v1")
+
+
+def test_a_table_that_is_there_already_is_adopted_under_its_name_in_the_target() -> None:
+    shop = Shop(routes=ROUTES)
+    shop.sql("CREATE TABLE first (id INT PRIMARY KEY)")
+    shop.watermark()
+    shop.run()
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    there = msgspec.structs.replace(shop.tables[SCHEMA, "t"], schema=LAKE, name="t_v1")
+    shop.lab.lake.create(there, [{"id": "1", "v": "10"}])
+    shop.insert("t", id="2", v="20")
+    shop.watermark()
+    with pytest.raises(DecisionNeeded, match=r"a table `shop`.`t` already, written by no job"):
+        shop.run()
+    shop.configure(adopt=True)
+    shop.run()
+    assert (shop.rows("t_v1", LAKE), shop.condition("t")) == ([(1, 10), (2, 20)], "unverified")
+
+
+def test_a_job_without_its_state_names_the_tables_that_it_had() -> None:
+    shop = routed()
+    shop.run()
+    fresh = Shop(routes=ROUTES)
+    fresh.lab.tables.tables = shop.lab.tables.tables
+    with pytest.raises(DecisionNeeded, match=r"has tables of job 'sim', and not the state of the job: `shop`.`t`"):
+        fresh.start()
+
+
+def test_a_table_that_somebody_dropped_in_the_target_is_read_again_to_its_name() -> None:
+    shop = routed(snapshot="now")
+    shop.run()
+    del shop.lab.tables.tables[LAKE, "t_v1"]
+    with pytest.raises(DecisionNeeded, match=r"rebuild job.toml shop.t"):
+        shop.start()
+    shop.rebuild("t")
+    for _ in range(3):
+        shop.watermark()
+        shop.run()
+    assert shop.rows("t_v1", LAKE) == [(1, 10)]
+
+
+def test_a_table_that_leaves_the_filter_by_a_rename_is_kept_under_its_name() -> None:
+    shop = routed(tables=("shop.t",))
+    shop.sql("RENAME TABLE t TO archive_t")
+    shop.watermark()
+    shop.run()
+    assert (names(shop), shop.condition("t")) == ({(LAKE, "t_v1")}, "kept")
+    shop.sql("RENAME TABLE archive_t TO t")
+    shop.insert("t", id="2", v="20")
+    shop.watermark()
+    shop.run()
+    assert shop.rows("t_v1", LAKE) == [(2, 20)]
