@@ -5,30 +5,32 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from ticdc_spark.config.route_values import (
+    ColumnRules,
+    Masks,
+    Partitions,
+    Properties,
+    Renames,
+    Salt,
+    Sorts,
+    Target,
+)
 from ticdc_spark.config.toml import Duration, Section, Size
 from ticdc_spark.config.values import (
-    ColumnRules,
     Folder,
     Identifier,
     Label,
-    Masks,
     Mode,
     Name,
     OnReject,
-    Partitions,
     Paths,
     Patterns,
     Places,
     Positive,
-    Properties,
     ProtocolName,
     RegistryUrl,
-    Renames,
-    Salt,
     Servers,
     Skips,
-    Sorts,
-    Target,
     Text,
     TopicPattern,
     Topics,

@@ -26,7 +26,6 @@ from ticdc_spark.config.job import (
 from ticdc_spark.config.kafka_options import read_kafka_options
 from ticdc_spark.config.paths import existing, local_folder, location, registry_files
 from ticdc_spark.config.placement import hint
-from ticdc_spark.config.secrets import remember
 from ticdc_spark.config.spark_options import check_spark
 from ticdc_spark.config.toml import Mistakes, Section
 from ticdc_spark.protocols import PROTOCOLS
@@ -104,9 +103,7 @@ def _job_keys(raw: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
     plain = {key: value for key, value in raw.items() if key.partition(".")[0] != "state"}
     if len(plain) < len(raw):
         mistakes.add("[job] state", "the state of a job is kept in the lake, beside its tables; remove this line")
-    keys = job_file.read_section(plain, JobKeys, "job", mistakes, hint)
-    remember(keys.get("mask_salt", ""))
-    return keys
+    return job_file.read_section(plain, JobKeys, "job", mistakes, hint)
 
 
 def _source(raw: Mapping[str, Any], mistakes: Mistakes) -> SourceConfig | None:

@@ -5,22 +5,16 @@ import re
 import zoneinfo
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
 from ticdc_spark.config import toml as job_file
-from ticdc_spark.config.layout import parse_partition, parse_sort
-from ticdc_spark.config.rules import parse_column_rules
 from ticdc_spark.config.table_filter import read_patterns
-from ticdc_spark.config.target_names import is_target
 from ticdc_spark.config.toml import NotAllowed, Reads
-from ticdc_spark.errors import UsageError
 from ticdc_spark.protocols import ALIASES, PROTOCOLS, canonical
 
 log = logging.getLogger(__name__)
-_SALT = 16
-"""Characters of a salt, at least."""
 ModeName: TypeAlias = Literal["watermark", "arrival"]
 OnReject: TypeAlias = Literal["stop", "quarantine", "continue"]
 WriterName: TypeAlias = Literal["python", "spark"]
@@ -146,72 +140,6 @@ def _upstream(value: object) -> str:
     raise ValueError
 
 
-def _target(value: object) -> str:
-    text = _text(value)
-    if not is_target(text):
-        raise ValueError
-    if text.casefold() == "_ticdc_spark":
-        raise NotAllowed("a name that is not the job's own")
-    return text
-
-
-def _columns(value: object) -> tuple[str, ...]:
-    rules: list[Any] = value if isinstance(value, list) else [None]
-    if not all(isinstance(rule, str) and rule[:1] not in ("", "#", "@") for rule in rules):
-        raise ValueError
-    _column_rules(rules)
-    return tuple(rules)
-
-
-def _column_rules(rules: Iterable[str]) -> None:
-    try:
-        parse_column_rules(tuple(rules))
-    except UsageError as error:
-        raise NotAllowed(f'names of columns, with wildcards as in "card_*" ({error})') from error
-
-
-def _masks(value: object) -> tuple[tuple[str, str], ...]:
-    pairs = _pairs(value)
-    _column_rules(pattern for pattern, _ in pairs)
-    if not all(re.fullmatch(r"hash|null|constant:.*", how, re.DOTALL) for _, how in pairs):
-        raise ValueError
-    return pairs
-
-
-def _pairs(value: object) -> tuple[tuple[str, str], ...]:
-    if isinstance(value, dict) and all(isinstance(text, str) and key and text.strip() for key, text in value.items()):
-        return tuple(value.items())
-    raise ValueError
-
-
-def _partitions(value: object) -> tuple[str, ...]:
-    texts = _texts(value)
-    for text in texts:
-        parse_partition(text)
-    return texts
-
-
-def _sorts(value: object) -> tuple[str, ...]:
-    texts = _texts(value)
-    for text in texts:
-        parse_sort(text)
-    return texts
-
-
-def _properties(value: object) -> tuple[tuple[str, str], ...]:
-    found = job_file.flatten(value) if isinstance(value, dict) else {"": None}
-    texts = {name: job_file.text_of(one) for name, one in found.items()}
-    if any(text is None or "${" in text for text in texts.values()):
-        raise ValueError
-    return tuple((name, str(text)) for name, text in texts.items())
-
-
-def _salt(value: object) -> str:
-    if isinstance(value, str) and len(value) >= _SALT:
-        return value
-    raise ValueError
-
-
 def _skips(value: object) -> tuple[SkipDdl, ...]:
     if not isinstance(value, list):
         raise ValueError
@@ -267,28 +195,6 @@ Places: TypeAlias = Annotated[
 Patterns: TypeAlias = Annotated[
     tuple[str, ...], Reads(read_patterns, 'a list of TiCDC filter rules such as "shop.*", "!shop.tmp_*", "*.*"')
 ]
-Target: TypeAlias = Annotated[str, Reads(_target, "a name, in which `{schema}` and `{table}` stand for the source's")]
-ColumnRules: TypeAlias = Annotated[
-    tuple[str, ...], Reads(_columns, 'a list of columns such as "phone", "card_*", "!card_type"')
-]
-Masks: TypeAlias = Annotated[
-    tuple[tuple[str, str], ...],
-    Reads(_masks, 'columns, each with "hash", "null" or "constant:…": { email = "hash", "card_*" = "null" }'),
-]
-Renames: TypeAlias = Annotated[
-    tuple[tuple[str, str], ...], Reads(_pairs, 'columns, each with its name in the target: { ctime = "created_at" }')
-]
-Partitions: TypeAlias = Annotated[
-    tuple[str, ...],
-    Reads(_partitions, 'a list such as "days(created_at)", "bucket(16, id)", "truncate(4, name)", "region"'),
-]
-Sorts: TypeAlias = Annotated[
-    tuple[str, ...], Reads(_sorts, 'a list of columns such as "id", "created_at desc nulls last"')
-]
-Properties: TypeAlias = Annotated[
-    tuple[tuple[str, str], ...], Reads(_properties, 'properties without references: { "format-version" = 3 }')
-]
-Salt: TypeAlias = Annotated[str, Reads(_salt, f"a text of {_SALT} characters at least", secret=True)]
 Topics: TypeAlias = Annotated[tuple[str, ...], Reads(_texts, "a list of topic names")]
 Paths: TypeAlias = Annotated[tuple[Path, ...], Reads(_paths, "a path or a list of paths")]
 Servers: TypeAlias = Annotated[str, Reads(_servers, '"host:port", several with commas or as a list')]

@@ -18,7 +18,7 @@ from ticdc_spark.replicate.apply.look import Looked, look_at, stop_if_ahead, way
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.modes.arrival import batch_ordinal
 from ticdc_spark.replicate.plan.reach import partitions_at
-from ticdc_spark.replicate.plan.routes import is_in_target, with_routes
+from ticdc_spark.replicate.plan.routes import is_in_target, stop_if_changed, with_routes
 from ticdc_spark.replicate.plan.source_check import source_notes
 from ticdc_spark.replicate.schemas.files import with_schema_files
 from ticdc_spark.replicate.state.progress import Plan, Progress
@@ -59,14 +59,34 @@ def begin(job: Job, source: Source, sink: Sink, store: ProgressStore, protocol: 
 def _with_routes(job: Job, sink: Sink, progress: Progress, store: ProgressStore) -> Progress:
     """The progress by the rules of ``[[route]]`` as they are now. Raises: UsageError, SinkFault"""
     changed = with_routes(job, progress)
-    for table in progress.tables if is_interrupted(progress, store) else ():
+    if is_interrupted(progress, store):
+        _stop_if_made_otherwise(job, sink, progress)
+    store.save(changed)  # before a table is made by the new rules
+    return changed
+
+
+def _stop_if_made_otherwise(job: Job, sink: Sink, progress: Progress) -> None:
+    """Stop where a batch under way has made or changed a table by other rules: the progress does not know of it.
+
+    ``progress``: with the rules as they were. Raises: UsageError, SinkFault
+    """
+    put_back = "Put them back until the batch is done, or drop the table in the target"
+    for table in progress.tables:
         if is_in_target(table) and sink.find((table.schema, table.name)) is None:
             raise UsageError(
                 f"{job.file}: [[route]]: the rules were changed while a batch was under way that has renamed or "
-                f"dropped `{table.schema}`.`{table.name}`. Put them back until the batch is done"
+                f"dropped `{table.schema}`.`{table.name}`. {put_back}"
             )
-    store.save(changed)  # before a table is made by the new rules
-    return changed
+    for name in sink.list_tables(job.name):
+        found = sink.find(name)
+        about = "" if found is None or found.stamp is None else found.stamp.about
+        if not about:
+            raise UsageError(
+                f"{job.file}: [[route]]: the rules were changed while a batch was under way that has made "
+                f"`{name[0]}`.`{name[1]}`. {put_back}"
+            )
+        made = msgspec.json.decode(about.encode(), type=TableState)
+        stop_if_changed(job, progress, (made.schema, made.name), made.table)
 
 
 def look_at_wanted(job: Job, sink: Sink, progress: Progress, store: ProgressStore) -> Progress:

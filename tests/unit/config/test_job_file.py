@@ -440,6 +440,7 @@ def test_rules_for_tables_in_their_order(folder: Path) -> None:
             "[[route]] drop-columns: found ['a-b']; allowed: names of",
         ),
         ('[[route]]\ntables = ["*.*"]\ndrop-columns = ["@x"]', "[[route]] drop-columns: found ['@x']; allowed: a list"),
+        ('[[route]]\ntables = ["*.*"]\nmask-columns = { "!a" = "null" }', "[[route]] mask-columns: found {'!a'"),
         ('[[route]]\ntables = ["*.*"]\nmask-columns = ["a"]', "[[route]] mask-columns: found ['a']; allowed: columns,"),
         ('[[route]]\ntables = ["*.*"]\nmask-columns = { a = "md5" }', "[[route]] mask-columns: found {'a': 'md5'}"),
         ('[[route]]\ntables = ["*.*"]\nrename-columns = { a = "" }', "[[route]] rename-columns: found {'a': ''}"),
@@ -489,5 +490,9 @@ def test_rules_for_columns_and_the_salt_that_is_shown_nowhere(folder: Path, monk
     )
     assert job.mask_salt == "0123456789abcdef"
     assert "0123456789abcdef" not in repr(job) and "0123456789abcdef" not in redact("salt 0123456789abcdef")
-    message = refused(folder, job=JOB | {"mask-salt": '"short"'})
-    assert "[job] mask-salt: found" in message and "allowed: a text of 16 characters at least" in message
+    message = refused(folder, job=JOB | {"mask-salt": '"too short"'})
+    assert (
+        "too short" not in message
+        and "[job] mask-salt: found '(secret)'" in message
+        and "allowed: a text of 16 characters at least" in message
+    )

@@ -311,3 +311,35 @@ def test_a_masked_value_that_cannot_be_read_is_not_shown() -> None:
     with pytest.raises(Exception, match="a value, which is masked, is no int") as error:
         shop.run()
     assert "no number" not in str(error.value)
+
+
+@pytest.mark.parametrize("at", ["create shop.t", "apply rows of shop.t"])
+def test_a_mask_that_comes_after_a_batch_was_interrupted_does_not_find_plain_values(at: str) -> None:
+    shop = shaped(rule=msgspec.structs.replace(RULE, mask_columns=()))
+    shop.dies(at, after=True)
+    shop.configure(routes=(RULE,))
+    with pytest.raises(UsageError, match="do something else to column `email`, column `note`, column `phone` of"):
+        shop.start()
+    del shop.lab.tables.tables[SCHEMA, "t"]
+    shop.run()
+    assert shop.rows("t") == [(1, hashed("a@x"), 2, None, "***", 7)]
+
+
+def test_a_mask_that_comes_before_a_table_is_made_needs_nothing() -> None:
+    shop = shaped(rule=msgspec.structs.replace(RULE, mask_columns=()))
+    shop.dies("create shop.t")
+    shop.configure(routes=(RULE,))
+    shop.run()
+    assert shop.rows("t") == [(1, hashed("a@x"), 2, None, "***", 7)]
+
+
+def test_a_mask_for_a_column_that_an_interrupted_batch_has_added_is_refused() -> None:
+    shop = shaped()
+    shop.run()
+    shop.sql("ALTER TABLE t ADD COLUMN new INT")
+    shop.insert("t", id="2", **ROW, new="1")
+    shop.watermark()
+    shop.dies("apply rows of shop.t", after=True)
+    shop.configure(routes=(msgspec.structs.replace(RULE, mask_columns=(*RULE.mask_columns, ("new", "null"))),))
+    with pytest.raises(UsageError, match="do something else to column `new`"):
+        shop.start()

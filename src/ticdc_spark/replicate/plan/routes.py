@@ -24,31 +24,36 @@ def with_routes(job: Job, progress: Progress) -> Progress:
     salt = salt_mark(job.mask_salt)
     if (progress.routes, progress.mask_salt) == (job.routes, salt):
         return progress
-    before, now = compiled(progress.routes), compiled(job.routes)
     for state in progress.tables:
-        name, table = (state.schema, state.name), state.table
-        if not is_in_target(state):
-            continue
-        if before.target(name) != now.target(name):
-            raise UsageError(
-                f"{job.file}: [[route]]: {shown(name)} is {shown(before.target(name))} in the target, and would be "
-                f"{shown(now.target(name))} by the rules as they are now. A table that is there keeps its name: "
-                f"{_PUT_BACK}"
-            )
-        if table is None:
-            continue
-        was, becomes = shape_of(before.rule(name), table), shape_of(now.rule(name), table)
-        if was != becomes:
-            raise UsageError(
-                f"{job.file}: [[route]]: the rules as they are now do something else to {_difference(was, becomes)} of "
-                f"{shown(name)}, which is in the target already: {_PUT_BACK}; or let another job copy it"
-            )
-        if was.is_hashed and progress.mask_salt != salt:
-            raise UsageError(
-                f"{job.file}: [job] mask-salt: columns of {shown(name)} were hashed with another one, and equal values "
-                "would have two hashes: put it back"
-            )
+        if is_in_target(state):
+            stop_if_changed(job, progress, (state.schema, state.name), state.table)
     return msgspec.structs.replace(progress, routes=job.routes, mask_salt=salt)
+
+
+def stop_if_changed(job: Job, progress: Progress, name: TableName, table: Table | None) -> None:
+    """Stop where a table of the target would have another name, or other columns, by the rules as they are now.
+
+    ``table``: as the target has it. Raises: UsageError
+    """
+    before, now = compiled(progress.routes), compiled(job.routes)
+    if before.target(name) != now.target(name):
+        raise UsageError(
+            f"{job.file}: [[route]]: {shown(name)} is {shown(before.target(name))} in the target, and would be "
+            f"{shown(now.target(name))} by the rules as they are now. A table that is there keeps its name: {_PUT_BACK}"
+        )
+    if table is None:
+        return
+    was, becomes = shape_of(before.rule(name), table), shape_of(now.rule(name), table)
+    if was != becomes:
+        raise UsageError(
+            f"{job.file}: [[route]]: the rules as they are now do something else to {_difference(was, becomes)} of "
+            f"{shown(name)}, which is in the target already: {_PUT_BACK}; or let another job copy it"
+        )
+    if was.is_hashed and progress.mask_salt != salt_mark(job.mask_salt):
+        raise UsageError(
+            f"{job.file}: [job] mask-salt: columns of {shown(name)} were hashed with another one, and equal values "
+            "would have two hashes: put it back"
+        )
 
 
 def stop_at_rules(job: Job, progress: Progress, ddls: Iterable[QueuedDdl] = (), more: Sequence[TableName] = ()) -> None:
