@@ -16,6 +16,7 @@ RESERVED = frozenset(
 )
 """Iceberg's metadata columns; compared without case."""
 _UNSAFE = re.compile(r"[./\\%\x00-\x1f\x7f]|^ | $|_(?=x[0-9a-f]+_)|^_(?=[0-9])")
+_ASIDE = re.compile(r"(.+)(_dropped_[0-9]+(?:_again)*)", re.DOTALL)
 _ESCAPED = re.compile(r"_x([0-9a-f]+)_")
 
 
@@ -46,3 +47,14 @@ def escape_all(names: Iterable[str], where: str) -> dict[str, str]:
             )
         mapped[name] = lake
     return mapped
+
+
+def aside(name: str, ts: int) -> str:
+    """The name that a table gets which was dropped at a commit_ts and kept, where a new one takes its name."""
+    return f"{name}_dropped_{ts}"
+
+
+def aside_of(name: str) -> tuple[str, str]:
+    """The name that a table had which was set aside, and what its name has more; ``""``: it was not."""
+    found = _ASIDE.fullmatch(name)
+    return (name, "") if found is None else (found[1], found[2])

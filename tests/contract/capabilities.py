@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from tests.contract.loads import BEGUN
 from tests.contract.member import Member, insert, row, source, update
 from tests.contract.newest import EXACT, arrive, started
+from ticdc_spark.config.layout import Layout, PartitionBy, SortBy
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import Column, ColumnType, Table, Value
 from ticdc_spark.sinks.base import ColumnChanges, Condition
@@ -38,11 +39,17 @@ def _time_travel(member: Member) -> None:
     list(member.sink.read(member.name, ["id"], member.sink.snapshot_id(member.name)))
 
 
+def _layouts(member: Member) -> None:
+    layout = Layout(partition_by=(PartitionBy("bucket", "id", 4),), sort_by=(SortBy("id"),))
+    member.sink.create(member.name, member.columns, member.stamp(10), layout)
+
+
 USES: dict[str, Callable[[Member], None]] = {
     "rename": _rename,
     "full_reads": _full_reads,
     "ordered_upsert": _ordered_upsert,
     "time_travel": _time_travel,
+    "layouts": _layouts,
 }
 """By capability: its use."""
 

@@ -16,6 +16,7 @@ from tests.integration.mysql_jobs import job_of, write_job
 from tests.spark.deaths import delete, update
 from tests.spark.lake import replicate
 from tests.spark.simple_topic import INT, ddl, insert, table
+from tests.spark.test_routes import MASKED, MASKS, SALT, masked_events
 from tests.support.local_server import free_port
 from tests.support.mariadb_server import Server
 from tests.support.recorded_topics import Line, write_json
@@ -24,7 +25,8 @@ from ticdc_spark.model import Change, Column, RowChange, SchemaChange, Watermark
 from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig, encoder
 from ticdc_spark.spark import tasks
 
-T = table(10, Column(name="v", type=INT))
+V = Column(name="v", type=INT)
+T = table(10, V)
 EVENTS: list[Change] = [
     ddl("CREATE", 10, "CREATE TABLE `t` (`id` INT PRIMARY KEY, `v` INT)", T),
     insert(T, 20, id="1", v="1"),
@@ -43,6 +45,38 @@ def _job(folder: Path, target: Server) -> Path:
     """A job with an empty topic."""
     (folder / "topic").mkdir()
     return write_job(folder, target)
+
+
+def test_a_table_goes_to_the_name_that_its_rule_gives(spark: SparkSession, tmp_path: Path, target: Server) -> None:
+    rename = ddl("RENAME", 40, "RENAME TABLE `s`.`t` TO `s`.`archive`", table(40, V, name="archive"), T)
+    events = [
+        *EVENTS[:2],
+        Watermark(40),
+        rename,
+        insert(table(40, V, name="archive"), 50, id="2", v="2"),
+        Watermark(60),
+    ]
+    file = job_of(tmp_path, target, events, "batch-rows = 3", 'database-prefix = "copy_"')
+    routes = '[[route]]\ntables = ["s.archive"]\ntarget-schema = "old"\n'
+    file.write_text(f'{file.read_text()}\n{routes}[[route]]\ntables = ["*.*"]\ntarget-table = "{{schema}}_{{table}}"\n')
+    replicate(file)
+    assert target.execute("SELECT * FROM copy_old.archive ORDER BY id") == [(1, 1), (2, 2)]
+    assert target.execute("SHOW TABLES FROM copy_s") == []
+    target.execute("DROP DATABASE copy_old", "DROP DATABASE copy_s")
+    code, text = command("status", str(file))
+    assert (code, "s.archive → old.archive" in text) == (0, True), text
+
+
+def test_the_target_has_masks_in_place_of_values(spark: SparkSession, tmp_path: Path, target: Server) -> None:
+    file = job_of(tmp_path, target, masked_events(), f'batch-rows = 5\nmask-salt = "{SALT}"')
+    file.write_text(file.read_text() + MASKS)
+    replicate(file)
+    assert sorted(target.execute("SELECT * FROM s.t")) == sorted(MASKED)
+    ((made,),) = target.execute(
+        "SELECT column_type FROM information_schema.columns WHERE table_name = 't' "
+        "AND table_schema = 's' AND column_name = 'email'"
+    )
+    assert made == "char(64)"
 
 
 def test_commands_tell_of_a_job(spark: SparkSession, tmp_path: Path, target: Server) -> None:

@@ -125,6 +125,9 @@ def lake_values(column: LakeColumn, options: LakeOptions, cells: Iterable[Value]
 
 def _values(column: LakeColumn, options: LakeOptions, cells: Cells) -> tuple[list[Any], dict[int, str], int]:
     """As ``to_arrow``, with a list for the array."""
+    if column.mask is not None:
+        array, bad, nulled = to_arrow(column, options)(cells)
+        return array.to_pylist(), bad, nulled
     known = _known(column.column.type, column.type, options)
     try:
         return [known[cell] for cell in cells], {}, 0
@@ -134,8 +137,7 @@ def _values(column: LakeColumn, options: LakeOptions, cells: Cells) -> tuple[lis
         known.clear()
     convert = to_arrow(column, options)
     values: list[Any] = []
-    bad: dict[int, str] = {}
-    nulled = 0
+    bad, nulled = {}, 0
     for at, cell in enumerate(cells):
         if cell is None or cell in known:
             values.append(None if cell is None else known[cell])

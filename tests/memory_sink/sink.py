@@ -15,6 +15,7 @@ from tests.memory_sink.reading import TypedRow, read_raw
 from tests.memory_sink.state import MemoryState
 from ticdc_spark.changes.raw import RawChanges
 from ticdc_spark.changes.typed import Deletes, TypedChanges
+from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.errors import DecisionNeeded, MessageError, SinkFault
 from ticdc_spark.model import TableName, Value
 from ticdc_spark.sinks.base import (
@@ -81,7 +82,8 @@ class MemorySink(MemoryLoads):
         """See ``Upkeep``: there are no files."""
         return 0
 
-    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
+    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp, layout: Layout = PLAIN) -> None:
+        """See ``Tables``: there are no files to lay out."""
         if table in self.lake.tables:
             raise SinkFault(f"table {table} exists already")
         new = MemoryTable(fields=tuple(Field(self.lake.next_id(), c.name, c.type) for c in columns))

@@ -23,7 +23,7 @@ from tests.simulator.seams import Clock, Copy, JobView, TableName, TableView
 from tests.simulator.setup import JobSetup, job_of, scratch_folder
 from tests.simulator.snapshots import DatabaseView
 from tests.simulator.wire import WIRES
-from ticdc_spark.config.job import IcebergConfig, Identity
+from ticdc_spark.config.job import IcebergConfig, Identity, Job
 from ticdc_spark.errors import LeaseHeld
 from ticdc_spark.model import Message, Offsets
 from ticdc_spark.operate.requests import quarantined, rebuild_of
@@ -36,6 +36,7 @@ from ticdc_spark.replicate.state.requests import Request, Resume
 from ticdc_spark.replicate.state.rows import JOB, PROGRESS, JobState, job_rows, job_state, progress_rows
 from ticdc_spark.replicate.state.store import JobStore, take_over
 from ticdc_spark.replicate.step import Steps
+from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.state import Parts, StateMoved, StateStore, StoredState
 from ticdc_spark.spark.sources.base import KeyValue, OffsetRange, check_start, fair_cut
 
@@ -64,7 +65,7 @@ class JobLab:
         fence = self.lease.take(self.state, self.clock, owner)
         try:
             source = BrokerSource(self.broker, setup)
-            job, protocol = job_of(setup, _FOLDER), WIRES[setup.protocol].name
+            job, protocol = self._job(setup), WIRES[setup.protocol].name
             rows = MemoryRows(source, opening_of(job, protocol, None, None))
             steps = Steps(
                 job,
@@ -85,7 +86,10 @@ class JobLab:
             raise
         return JobProcess(steps, fence)
 
-    def _sink(self, setup: JobSetup, fence: Fence) -> MemorySink:
+    def _job(self, setup: JobSetup) -> Job:
+        return job_of(setup, _FOLDER)
+
+    def _sink(self, setup: JobSetup, fence: Fence) -> Sink:
         if setup.row_deltas:
             return FilesSink(self.tables, self.files, fence.check)
         return MemorySink(self.tables, fence.check)

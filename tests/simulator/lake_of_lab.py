@@ -37,6 +37,14 @@ class LakeOfLab:
         self._read: dict[TableName, tuple[tuple[Field, ...], int | None, tuple[str, ...], list[Cells]]] = {}
         """By table, as of a snapshot: its columns and rows under the source's names."""
 
+    def source(self, held: str) -> str:
+        """The source's name of a column."""
+        return unescape(held)
+
+    def held(self, source: str) -> str:
+        """The name in the lake of a column, by that in the lake of a job without rules."""
+        return source
+
     def _at(self, table: TableName) -> MemoryTable:
         return self._lake.tables[table]
 
@@ -58,12 +66,12 @@ class LakeOfLab:
     def _rows(self, name: TableName, table: MemoryTable) -> tuple[tuple[str, ...], list[Cells]]:
         known = self._read.get(name)
         if known is None or known[0] is not table.fields or known[1] != table.current:
-            columns = tuple(unescape(column.name) for column in table.fields)
+            columns = tuple(self.source(column.name) for column in table.fields)
             ids = [column.id for column in table.fields]
             rows: list[Cells] = [dict(zip(columns, map(row.get, ids), strict=True)) for row in table.rows]
             required = [one for one in table.fields if one.id in self._files.required]
             for column in required:
-                name_there, value = unescape(column.name), _READ_FOR_NULL.get(column.type.arrow, "")
+                name_there, value = self.source(column.name), _READ_FOR_NULL.get(column.type.arrow, "")
                 rows = [{**row, name_there: value} if row[name_there] is None else row for row in rows]
             known = self._read[name] = table.fields, table.current, columns, rows
         return known[2], known[3]
@@ -99,7 +107,7 @@ class LakeOfLab:
 
     def insert(self, table: TableName, row: Cells) -> None:
         one = self._at(table)
-        new = {column.id: row.get(column.name) for column in one.fields}
+        new = {column.id: row.get(self.source(column.name)) for column in one.fields}
         if any(new[column.id] is None for column in one.fields if column.id in self._files.required):
             return  # Spark refuses it.
         self._lake.add_snapshot(one, (*one.rows, new), "append", None)
@@ -112,21 +120,22 @@ class LakeOfLab:
 
     def drop_column(self, table: TableName, column: str) -> None:
         one = self._at(table)
-        one.fields = tuple(field for field in one.fields if field.name != column)
+        one.fields = tuple(field for field in one.fields if field.name != self.held(column))
 
     def drop(self, table: TableName) -> None:
         self._lake.tables.pop(table, None)
 
     def create(self, table: Table, rows: Sequence[Cells], required: Collection[str] = ()) -> None:
         columns = lake_columns(table, handle_key(table), LakeOptions())
-        made = MemoryTable(fields=tuple(Field(self._lake.next_id(), column.name, column.type) for column in columns))
+        fields = tuple(Field(self._lake.next_id(), self.held(column.name), column.type) for column in columns)
+        made = MemoryTable(fields=fields)
         typed = [
             to_arrow(column, LakeOptions())([row[column.source] for row in rows])[0].to_pylist() for column in columns
         ]
         held = [
             dict(zip((field.id for field in made.fields), cells, strict=True)) for cells in zip(*typed, strict=True)
         ]
-        self._files.required |= {one.id for one in made.fields if unescape(one.name) in required}
+        self._files.required |= {one.id for one in made.fields if self.source(one.name) in required}
         self._lake.add_snapshot(made, tuple(held), "append", None)
         self._lake.tables[table.schema, table.name] = made
 

@@ -24,6 +24,7 @@ from tests.contract.topics import TopicContract
 from tests.contract.typed import OrderedContract, TypedContract
 from tests.spark.lake import lake
 from ticdc_spark.changes.spark_topic import SparkTopicRows
+from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
 from ticdc_spark.sinks.base import Stamp
@@ -91,8 +92,8 @@ class SparkOthers:
 class PartitionedSink(IcebergSink):
     """Each table that it makes is partitioned at once."""
 
-    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
-        super().create(table, columns, stamp)
+    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp, layout: Layout = PLAIN) -> None:
+        super().create(table, columns, stamp, layout)
         key = next(column.name for column in columns if column.key)
         with self.catalog.session() as session:
             name = self.catalog.sql_name(table)

@@ -25,6 +25,7 @@ from ticdc_spark.mysql import handle_key
 from ticdc_spark.operate.requests import diverged, rebuild_from_topic, rebuild_of
 from ticdc_spark.replicate.state.requests import Clear
 from ticdc_spark.replicate.step import Steps
+from ticdc_spark.sinks.routed import routed
 
 _FOLDER = scratch_folder("shop")
 _OF_SETUP = {field.name for field in msgspec.structs.fields(JobSetup)}
@@ -62,7 +63,7 @@ class Shop(Changefeed):
             self.steps = Steps(
                 job,
                 source,
-                MemorySink(self.lab.tables, self.fence.check),
+                routed(MemorySink(self.lab.tables, self.fence.check), job),
                 self.make_rows(source, Opening(protocol=self.wire.name)),
                 open_letters(self.lab.tables, job.name, self.fence.check),
                 self.fence.store,

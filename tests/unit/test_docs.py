@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from tests.unit.config.test_job_file import JOB, KAFKA, SINK, load
-from ticdc_spark.config.job import FilesSource, IcebergConfig, JobKeys, KafkaSource, MysqlConfig, SchemaFiles
+from ticdc_spark.config.job import FilesSource, IcebergConfig, JobKeys, KafkaSource, MysqlConfig, Route, SchemaFiles
 from ticdc_spark.config.toml import Section
 from ticdc_spark.spark.session.session import coordinates
 
@@ -37,6 +37,7 @@ DOCUMENTED: list[tuple[type[Section], dict[str, str]]] = [
     (FilesSource, rows("source", "files")),
     (KafkaSource, rows("source", "kafka")),
     (SchemaFiles, rows("schema")),
+    (Route, rows("[route]")),
     (IcebergConfig, rows("sink", "iceberg")),
     (MysqlConfig, rows("sink", "mysql")),
 ]

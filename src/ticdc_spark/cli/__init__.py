@@ -20,6 +20,7 @@ _COMMANDS = {
     "upkeep": "Compact a job's tables and thin out their history.",
     "dead-letters": "Show the messages that a job rejected or left out.",
     "record": "Copy Kafka topics into a recorded topic.",
+    "cdc-command": "Print the cdc command that creates a job's changefeed in TiCDC.",
     "changefeed": "Send the changes of a database or of a topic to Kafka as TiCDC does.",
     "inspect": "Print the events of a recorded topic or of Kafka.",
     "convert": "Write a recorded topic or Kafka topics in another protocol.",

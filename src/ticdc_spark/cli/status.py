@@ -192,6 +192,7 @@ def _grid(tables: tuple[TableStatus, ...]) -> Table:
     for title in ("changes", "waiting"):
         grid.add_column(title, justify="right")
     for table in tables:
-        cells = Text(table.name), table.applied_time, table.condition
+        name = f"{table.name} → {table.target}" if table.target else table.name
+        cells = Text(name), table.applied_time, table.condition
         grid.add_row(*cells, count(table.changes), count(table.changes_waiting))
     return grid

@@ -76,6 +76,11 @@ def _connection_class() -> Any:
     return type("Connection", (base,), {"_create_ssl_ctx": create})
 
 
+def as_of(commit_ts: int | None) -> str:
+    """The statement by which TiDB shows a session its tables as of a commit_ts; ``None``: as they are."""
+    return f"SET @@tidb_snapshot = '{'' if commit_ts is None else commit_ts}'"
+
+
 def quoted(name: str) -> str:
     """A name as SQL has it."""
     return "`" + name.replace("`", "``") + "`"

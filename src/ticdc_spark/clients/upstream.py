@@ -11,7 +11,17 @@ from contextlib import AbstractContextManager
 from decimal import Decimal
 from typing import Any, TypeAlias
 
-from ticdc_spark.clients.mysql import HIDDEN, MISSING, TOO_OLD, connect, connection_options, driver, quoted, selected
+from ticdc_spark.clients.mysql import (
+    HIDDEN,
+    MISSING,
+    TOO_OLD,
+    as_of,
+    connect,
+    connection_options,
+    driver,
+    quoted,
+    selected,
+)
 from ticdc_spark.clients.mysql_texts import Decode, asks, is_raw, raw_readers, selected_raw
 from ticdc_spark.errors import MessageError, SourceFault
 from ticdc_spark.model import ColumnType, Row, Table, Value
@@ -74,14 +84,14 @@ class Upstream(AbstractContextManager["Upstream"]):
             with self._connected().cursor() as cursor:
                 query = _Query(table, {} if self.exact else _raw_types(cursor, table), cursor, self._decoders)
                 if self.exact:
-                    cursor.execute("SET @@tidb_snapshot = %s", (str(commit_ts),))
+                    cursor.execute(as_of(commit_ts))
                 try:
                     for start in range(0, len(keys), _AT_ONCE):
                         cursor.execute(*query.sql(keys[start : start + _AT_ONCE]))
                         rows |= map(query.row, cursor.fetchall())
                 finally:
                     if self.exact:
-                        cursor.execute("SET @@tidb_snapshot = ''")
+                        cursor.execute(as_of(None))
         except self._mysql.MySQLError as error:
             raise self._wrapped(error, f"`{table.schema}`.`{table.name}`", commit_ts) from error
         except UnicodeDecodeError as error:
@@ -97,13 +107,13 @@ class Upstream(AbstractContextManager["Upstream"]):
         try:
             with self._connected().cursor() as cursor:
                 if self.exact:
-                    cursor.execute("SET @@tidb_snapshot = %s", (str(commit_ts),))
+                    cursor.execute(as_of(commit_ts))
                 try:
                     cursor.execute(f"SHOW CREATE TABLE {quoted(schema)}.{quoted(name)}")
                     return str(cursor.fetchone()[1])
                 finally:
                     if self.exact:
-                        cursor.execute("SET @@tidb_snapshot = ''")
+                        cursor.execute(as_of(None))
         except self._mysql.MySQLError as error:
             raise self._wrapped(error, f"`{schema}`.`{name}`", commit_ts) from error
 

@@ -5,6 +5,16 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from ticdc_spark.config.route_values import (
+    ColumnRules,
+    Masks,
+    Partitions,
+    Properties,
+    Renames,
+    Salt,
+    Sorts,
+    Target,
+)
 from ticdc_spark.config.toml import Duration, Section, Size
 from ticdc_spark.config.values import (
     Folder,
@@ -143,6 +153,25 @@ class UpkeepKeys(Section, frozen=True, kw_only=True):
     """How long one snapshot an hour is kept."""
 
 
+class Route(Section, frozen=True, kw_only=True):
+    """One ``[[route]]``: what becomes of some tables in the target. The first one that takes a table decides."""
+
+    tables: Patterns
+    target_schema: Target | None = None
+    """``None``: as at the source, as is ``target_table``."""
+    target_table: Target | None = None
+    drop_columns: ColumnRules = ()
+    """The last rule that matches a column decides."""
+    mask_columns: Masks = ()
+    """Patterns of columns, each with what their values become; the first that matches decides."""
+    rename_columns: Renames = ()
+    """Columns, each with its name in the target."""
+    partition_by: Partitions = ()
+    """Of new tables of a lake, as are the next two; see ``config.layout``."""
+    sort_by: Sorts = ()
+    properties: Properties = ()
+
+
 class JobKeys(Section, frozen=True, kw_only=True):
     """The section ``[job]``. Durations are seconds, sizes are bytes."""
 
@@ -189,6 +218,8 @@ class JobKeys(Section, frozen=True, kw_only=True):
     """What rows become that TiDB has soft-deleted, which come as updates."""
     schema_change: Literal["stop", "keep"] = "stop"
     """What a schema that changed without a DDL (Avro) does, but for columns that are added."""
+    mask_salt: Salt | None = None
+    """What hashes of masked columns are made with, besides the values."""
     adopt: bool = False
 
 
@@ -201,6 +232,7 @@ class Job(JobKeys, frozen=True, kw_only=True):
     sink: SinkConfig
     schema: SchemaFiles = SchemaFiles()
     upkeep: UpkeepKeys = UpkeepKeys()
+    routes: tuple[Route, ...] = ()
     snapshot: SnapshotKeys | None = None
     """``None``: tables that are new to the job begin with what the messages have."""
     spark: dict[str, str] = msgspec.field(default_factory=dict)

@@ -16,6 +16,7 @@ from ticdc_spark.config.job import (
     JobKeys,
     KafkaSource,
     MysqlConfig,
+    Route,
     SchemaFiles,
     SinkConfig,
     SnapshotKeys,
@@ -38,21 +39,26 @@ def load_job(path: Path | str) -> Job:
     file = Path(os.path.abspath(path))
     raw = job_file.read_toml(file)
     mistakes = Mistakes(file)
-    known = ("job", "source", "snapshot", "schema", "sink", "upkeep", "spark")
+    known = ("job", "source", "snapshot", "schema", "route", "sink", "upkeep", "spark")
     for title in raw:
         if title not in known:
             where = hint(title, "", known) or "; allowed: " + ", ".join(f"[{name}]" for name in known)
             mistakes.add("", f"unknown section or key `{title}`{where}")
-    sections = {name: _table(raw, name, mistakes) for name in known}
+    sections = {name: _table(raw, name, mistakes) for name in known if name != "route"}
     keys = _job_keys(sections["job"], mistakes)
     source = _source(sections["source"], mistakes)
     sink = _sink(sections["sink"], mistakes)
     schema = job_file.read_section(sections["schema"], SchemaFiles, "schema", mistakes, hint)
     schema["file"] = tuple(existing(file, str(text), "[schema] file", mistakes) for text in schema.get("file", ()))
     snapshot = _snapshot(sections["snapshot"], source, mistakes) if "snapshot" in raw else None
+    routes = _routes(raw.get("route", []), mistakes)
     upkeep = UpkeepKeys(**job_file.read_section(sections["upkeep"], UpkeepKeys, "upkeep", mistakes, hint))
     spark = _spark(sections["spark"], mistakes)
     check_spark(spark, mistakes)
+    if isinstance(sink, MysqlConfig) and any(rule.partition_by or rule.sort_by or rule.properties for rule in routes):
+        mistakes.add("[[route]]", 'partition-by, sort-by and properties are of a lake; found [sink] kind = "mysql"')
+    if any(how == "hash" for rule in routes for _, how in rule.mask_columns) and "mask_salt" not in keys:
+        mistakes.add("[job] mask-salt", 'missing; "hash" under [[route]] needs a secret, such as "${env:MASK_SALT}"')
     if keys.get("partition_ddl") == "rebuild" and (snapshot is None or snapshot.path is not None):
         mistakes.add(
             '[job] partition-ddl = "rebuild"', "reads tables of a database: [snapshot] with `upstream` names it"
@@ -61,7 +67,8 @@ def load_job(path: Path | str) -> Job:
     mistakes.stop_if_any()
     assert source is not None and sink is not None, "a section that could not be read is a mistake"
     files = SchemaFiles(**schema)
-    return Job(**keys, file=file, source=source, sink=sink, schema=files, upkeep=upkeep, snapshot=snapshot, spark=spark)
+    more: dict[str, Any] = {"schema": files, "upkeep": upkeep, "snapshot": snapshot, "routes": routes, "spark": spark}
+    return Job(**keys, file=file, source=source, sink=sink, **more)
 
 
 def load_identity(path: Path | str) -> Identity:
@@ -154,6 +161,21 @@ def _snapshot(raw: Mapping[str, Any], source: SourceConfig | None, mistakes: Mis
         elif source is not None:
             mistakes.add("[snapshot]", "`upstream` or `path` must be set, or `upstream` under [source]")
     return None if mistakes.count > before else SnapshotKeys(**keys)
+
+
+def _routes(raw: object, mistakes: Mistakes) -> tuple[Route, ...]:
+    """The rules of ``[[route]]``, in their order."""
+    if not isinstance(raw, list) or not all(isinstance(one, Mapping) for one in raw):
+        mistakes.add("[route]", "each rule is a section of its own; allowed: [[route]]")
+        return ()
+    before, found = mistakes.count, []
+    for one in raw:
+        keys = job_file.read_section(one, Route, "[route]", mistakes, hint)
+        if keys.get("tables") == ():
+            mistakes.add("[[route]] tables", 'found []; allowed: TiCDC filter rules such as "shop.*"')
+        if mistakes.count == before:
+            found.append(Route(**keys))
+    return tuple(found)
 
 
 def _suits_protocol(keys: Mapping[str, Any], mistakes: Mistakes) -> None:

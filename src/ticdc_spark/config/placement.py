@@ -11,6 +11,7 @@ from ticdc_spark.config.job import (
     JobKeys,
     KafkaSource,
     MysqlConfig,
+    Route,
     SchemaFiles,
     SnapshotKeys,
     UpkeepKeys,
@@ -59,6 +60,7 @@ def _keys() -> dict[str, list[str]]:
         "[schema]": SchemaFiles,
         "[snapshot]": SnapshotKeys,
         "[upkeep]": UpkeepKeys,
+        "[[route]]": Route,
     }
     for place, kind in sections.items():
         for key in _own(kind):

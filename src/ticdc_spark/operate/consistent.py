@@ -62,7 +62,7 @@ def consistent(
     session = kind.open_lake(job) if spark is None else spark
     tables = Tables(found.left_out)
     for name, snapshot in found.tables.items():
-        tables[name] = kind.read_as_of(job, session, name, snapshot)
+        tables[name] = kind.read_as_of(job, session, found.targets[name], snapshot)
     return ConsistentTables(
         commit_ts=found.commit_ts, tables=tables, unverified=found.unverified, left_out=found.left_out
     )

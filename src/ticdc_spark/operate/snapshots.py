@@ -8,6 +8,7 @@ import msgspec
 
 from ticdc_spark.config.job import Identity, Job
 from ticdc_spark.config.load import load_identity
+from ticdc_spark.config.routes import compiled
 from ticdc_spark.errors import SinkFault, UsageError
 from ticdc_spark.model import TableName
 from ticdc_spark.operate.table_status import TableStatus, table_status
@@ -31,6 +32,8 @@ class TableSnapshots(msgspec.Struct, frozen=True, kw_only=True):
     """Those of ``tables`` that are not known to equal the source, with the reason."""
     left_out: dict[TableName, str]
     """Tables that are not of this commitTs, with the reason: diverged, quarantined, kept, or behind."""
+    targets: dict[TableName, TableName] = msgspec.field(default_factory=dict)
+    """The names that those of ``tables`` have in the target: (database, table)."""
 
 
 def table_snapshots(job: Job | Identity | Path | str, commit_ts: int | None = None) -> TableSnapshots:
@@ -52,6 +55,7 @@ def table_snapshots(job: Job | Identity | Path | str, commit_ts: int | None = No
             f"job {identity.name} runs in arrival mode: without watermarks its tables are of no one commitTs. "
             "open_lake reads them as they are"
         )
+    routes = compiled(progress.routes)
     found = TableSnapshots(commit_ts=progress.applied, tables={}, unverified={}, left_out={})
     for table in progress.tables:
         if table.mark == NO_MARK or table.is_dropped:
@@ -62,6 +66,7 @@ def table_snapshots(job: Job | Identity | Path | str, commit_ts: int | None = No
             found.left_out[name] = why
             continue
         found.tables[name] = table.snapshot_id
+        found.targets[name] = routes.target(name)
         if status.condition == "unverified":
             found.unverified[name] = status.detail
     return found
@@ -75,7 +80,7 @@ def consistent_scans(
     Raises: as ``table_snapshots``; SinkFault when a table or its snapshot is not there any more
     """
     identity, found = _identity(job), table_snapshots(job, commit_ts)
-    opened = open_tables(identity.sink, identity.spark, list(found.tables))
+    opened = open_tables(identity.sink, identity.spark, found.targets)
     scans: dict[TableName, DataScan] = {}
     for name, snapshot in found.tables.items():
         if snapshot is not None and opened[name].snapshot_by_id(snapshot) is None:

@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from ticdc_spark.config.routes import Routes, compiled
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.plan.names import tables_of
@@ -40,6 +41,8 @@ class TableStatus(msgspec.Struct, frozen=True, kw_only=True):
     changes_waiting: int = 0
     snapshot_id: int | None = None
     snapshot_id_text: str | None = None
+    target: str = ""
+    """Its name in the target, where that is another."""
 
     @property
     def needs_a_look(self) -> bool:
@@ -84,7 +87,13 @@ def tables_status(progress: Progress) -> tuple[TableStatus, ...]:
     every = [_refused(table, refused.get((table.schema, table.table), "")) for table in every]
     if progress.mode == "arrival":  # which has no full reads
         every = [msgspec.structs.replace(table, rebuild=False) for table in every]
-    return tuple(sorted(every, key=lambda table: table.name))
+    routes = compiled(progress.routes)
+    return tuple(sorted((_routed(table, routes) for table in every), key=lambda table: table.name))
+
+
+def _routed(table: TableStatus, routes: Routes) -> TableStatus:
+    target = ".".join(routes.target((table.schema, table.table)))
+    return table if target == table.name else msgspec.structs.replace(table, target=target)
 
 
 _WAITS = "it is behind the others: it shares a DDL with a table that does not advance"

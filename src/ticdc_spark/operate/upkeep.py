@@ -10,7 +10,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.replicate.run.open import open_spark
 from ticdc_spark.replicate.run.upkeep import policy_of
 from ticdc_spark.sinks.base import FilePlace
-from ticdc_spark.sinks.registry import sink_kind
+from ticdc_spark.sinks.registry import open_sink, sink_kind
 
 
 def look_after(job: Job, rules: Sequence[str], orphans: float | None) -> Iterator[tuple[TableName, list[str]]]:
@@ -24,7 +24,7 @@ def look_after(job: Job, rules: Sequence[str], orphans: float | None) -> Iterato
     fault: SinkFault | None = None
     kind = sink_kind(job)
     kind.capabilities.need("upkeep", f"{job.file}: the files of its tables are to be looked after")
-    sink = kind.open(open_spark(job), job, lambda: None)
+    sink = open_sink(open_spark(job), job, lambda: None)
     places: Sequence[FilePlace] = ()
     if orphans is not None:
         try:

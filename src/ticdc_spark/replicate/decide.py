@@ -24,6 +24,7 @@ from ticdc_spark.replicate.modes.waiting import held_by_schemas
 from ticdc_spark.replicate.modes.watermark import advance, due
 from ticdc_spark.replicate.plan.catch_up import bounds_of_late
 from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Refused, action, is_of_partitions
+from ticdc_spark.replicate.plan.routes import stop_at_rules, with_hidden_partitions
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.schemas.history import without_blocks
 from ticdc_spark.replicate.schemas.registered import Registered
@@ -149,6 +150,7 @@ class Decider:
                 resolved = max(resolved, progress.applied)
             # One that came late lies below what is applied, and waits there: its tables do not go past it.
             due = [ddl for ddl in self._due(advanced.progress, resolved, mode) if ddl != refused]
+        stop_at_rules(self.job, advanced.progress, [ddl for ddl in due if not is_skipped(self.job, ddl.change)])
         return Decided(
             mode=mode,
             advanced=advanced,
@@ -229,7 +231,7 @@ class Decider:
             has_partitions=mode != "arrival",
             zone=self.job.ddl_zone,
         )
-        return at_the_filter(filled, self.job.tables)
+        return at_the_filter(with_hidden_partitions(self.job, filled), self.job.tables)
 
     def _judge_queue(self, progress: Progress) -> tuple[QueuedDdl, ...]:
         if not self.job.tables or not progress.ddls:

@@ -11,13 +11,14 @@ from typing import TypeVar
 import msgspec
 
 from ticdc_spark.config.job import Job
-from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.errors import DecisionNeeded, UsageError
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.columns import columns_gone
 from ticdc_spark.replicate.apply.look import Looked, look_at, stop_if_ahead, way_back
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.modes.arrival import batch_ordinal
 from ticdc_spark.replicate.plan.reach import partitions_at
+from ticdc_spark.replicate.plan.routes import is_in_target, stop_if_changed, with_routes
 from ticdc_spark.replicate.plan.source_check import source_notes
 from ticdc_spark.replicate.schemas.files import with_schema_files
 from ticdc_spark.replicate.state.progress import Plan, Progress
@@ -43,14 +44,49 @@ def begin(job: Job, source: Source, sink: Sink, store: ProgressStore, protocol: 
     if found is None:
         _stop_if_there_are_tables(job, sink)
         starting = partitions_at(source.starting())
-        found = Progress(job=job.name, partitions=starting)
+        found = with_routes(job, Progress(job=job.name, partitions=starting))
         found = msgspec.structs.replace(found, source=source_notes(source, found))
         store.save(found)
+    elif with_routes(job, found) != found:
+        found = _with_routes(job, sink, found, store)
     whole = not is_interrupted(found, store)
     found = take(store, found, source.beginning_offsets, reads=job.snapshot is not None, replays=whole) or found
     progress = msgspec.structs.replace(with_schema_files(found, job.schema.file), protocol=protocol)
     plan = _under_way(progress, store)
     return _look(job, sink, progress, progress.tables, plan)
+
+
+def _with_routes(job: Job, sink: Sink, progress: Progress, store: ProgressStore) -> Progress:
+    """The progress by the rules of ``[[route]]`` as they are now. Raises: UsageError, SinkFault"""
+    changed = with_routes(job, progress)
+    if is_interrupted(progress, store):
+        _stop_if_made_otherwise(job, sink, progress)
+    store.save(changed)  # before a table is made by the new rules
+    return changed
+
+
+def _stop_if_made_otherwise(job: Job, sink: Sink, progress: Progress) -> None:
+    """Stop where a batch under way has made or changed a table by other rules: the progress does not know of it.
+
+    ``progress``: with the rules as they were. Raises: UsageError, SinkFault
+    """
+    put_back = "Put them back until the batch is done, or drop the table in the target"
+    for table in progress.tables:
+        if is_in_target(table) and sink.find((table.schema, table.name)) is None:
+            raise UsageError(
+                f"{job.file}: [[route]]: the rules were changed while a batch was under way that has renamed or "
+                f"dropped `{table.schema}`.`{table.name}`. {put_back}"
+            )
+    for name in sink.list_tables(job.name):
+        found = sink.find(name)
+        about = "" if found is None or found.stamp is None else found.stamp.about
+        if not about:
+            raise UsageError(
+                f"{job.file}: [[route]]: the rules were changed while a batch was under way that has made "
+                f"`{name[0]}`.`{name[1]}`. {put_back}"
+            )
+        made = msgspec.json.decode(about.encode(), type=TableState)
+        stop_if_changed(job, progress, (made.schema, made.name), made.table)
 
 
 def look_at_wanted(job: Job, sink: Sink, progress: Progress, store: ProgressStore) -> Progress:

@@ -13,6 +13,7 @@ import msgspec
 import pyarrow as pa
 
 from ticdc_spark.changes.typed import TypedChanges
+from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.model import TableName, Value
 from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.loads_base import LoadNote
@@ -113,8 +114,11 @@ class Tables(Protocol):
     def snapshot_id(self, table: TableName) -> int | None:
         """The current snapshot."""
 
-    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
-        """Create a table, with its stamp, in one commit."""
+    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp, layout: Layout = PLAIN) -> None:
+        """Create a table, with its stamp, in one commit. ``layout``: by the names of ``columns``.
+
+        Raises: UsageError for a layout that the columns do not allow; NotSupported unless ``layouts``; SinkFault
+        """
 
     def drop(self, table: TableName) -> None:
         """Drop a table and its files; no error when it is not there."""

@@ -28,6 +28,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     comes last."""
     upkeep: bool = True
     """``Upkeep``: there are files to compact and to remove."""
+    layouts: bool = True
+    """``Tables.create`` with a layout: partitions, an order of rows, properties."""
     sees_others: bool = True
     """``TableFound`` says what other writers did to rows, and whether a table was set back."""
     parallel_writers: bool = True

@@ -12,6 +12,7 @@ from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.dead_letters import DeadLetters
 from ticdc_spark.sinks.iceberg import kind as iceberg
 from ticdc_spark.sinks.mysql import kind as mysql
+from ticdc_spark.sinks.routed import routed
 from ticdc_spark.spark.session.session import Part
 
 
@@ -54,3 +55,8 @@ SINKS: dict[str, SinkKind] = {"iceberg": iceberg.KIND, "mysql": mysql.KIND}
 def sink_kind(job: Job) -> SinkKind:
     """The kind of a job's sink."""
     return SINKS[str(job.sink.__struct_config__.tag)]
+
+
+def open_sink(spark: SparkSession, job: Job, fence: Callable[[], None]) -> Sink:
+    """Open the sink of a job, by the source's names. ``fence`` is called before each commit. Raises: SinkFault"""
+    return routed(sink_kind(job).open(spark, job, fence), job)

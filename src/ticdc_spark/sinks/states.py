@@ -1,6 +1,6 @@
 """The state of a job, by the kind of its sink: opened without Spark, so that ``status`` needs no JVM."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ticdc_spark.config.job import MysqlConfig, SinkConfig
@@ -43,18 +43,23 @@ def open_state(sink: SinkConfig, job: str, spark: Mapping[str, str]) -> StateSto
     )
 
 
-def open_tables(sink: SinkConfig, spark: Mapping[str, str], names: Sequence[TableName]) -> "dict[TableName, Table]":
-    """Tables by their names at the source, as PyIceberg has them. Raises: SinkFault, UsageError"""
+def open_tables(
+    sink: SinkConfig, spark: Mapping[str, str], names: Mapping[TableName, TableName]
+) -> "dict[TableName, Table]":
+    """Tables by their names at the source, as PyIceberg has them. ``names``: to those in the target.
+
+    Raises: SinkFault, UsageError
+    """
     if isinstance(sink, MysqlConfig):
         raise UsageError("the tables of a MySQL sink are read by SQL: at every commit all of them are at one commitTs")
     from ticdc_spark.sinks.iceberg.python_catalog import open_catalog, reason
 
     catalog = open_catalog(sink.catalog, sink.warehouse, sink.catalog_options, spark, create=False)
     found: dict[TableName, Table] = {}
-    for name in names:
+    for name, target in names.items():
         try:
             assert catalog is not None, "the state of the job was read there"
-            found[name] = catalog.load_table((escape(name[0]), escape(name[1])))
+            found[name] = catalog.load_table((escape(target[0]), escape(target[1])))
         except Exception as error:
-            raise SinkFault(f"`{name[0]}`.`{name[1]}` cannot be opened: {reason(error)}") from error
+            raise SinkFault(f"`{target[0]}`.`{target[1]}` cannot be opened: {reason(error)}") from error
     return found

@@ -18,6 +18,7 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, ColumnType, Table, Value
 from ticdc_spark.mysql import SPATIAL_TYPES
 from ticdc_spark.names import escape_all
+from ticdc_spark.spark.masks import constant_of, hashes
 
 Cells: TypeAlias = list[Value]
 Bad: TypeAlias = dict[int, str]
@@ -54,6 +55,21 @@ class LakeOptions(msgspec.Struct, frozen=True, kw_only=True):
     zero_dates: Literal["null", "error"] = "null"
 
 
+class Mask(msgspec.Struct, frozen=True, kw_only=True):
+    """What a column has in place of the source's values."""
+
+    how: Literal["hash", "null", "constant"]
+    type: LakeType
+    """That of the column without the mask."""
+    value: str = ""
+    """The constant, as text."""
+    salt: bytes = b""
+    """Of a hash."""
+
+    def __repr__(self) -> str:
+        return f"Mask(how={self.how!r})"
+
+
 class LakeColumn(msgspec.Struct, frozen=True, kw_only=True):
     """A column of a lake table."""
 
@@ -63,6 +79,14 @@ class LakeColumn(msgspec.Struct, frozen=True, kw_only=True):
     type: LakeType
     key: bool = False
     column: Column
+    """As at the source."""
+    mask: Mask | None = None
+    """``None``: it has the source's values."""
+
+    @property
+    def plain(self) -> "LakeColumn":
+        """The column with the source's values."""
+        return self if self.mask is None else msgspec.structs.replace(self, type=self.mask.type, mask=None)
 
 
 _INT = LakeType("int", "int32")
@@ -172,6 +196,25 @@ def arrow_type(kind: LakeType) -> pa.DataType:
 
 def to_arrow(column: LakeColumn, options: LakeOptions) -> Callable[[Cells], Typed]:
     """Compile the conversion of canonical values of one column to an Arrow array of its lake type."""
+    return _to_arrow(column, options) if column.mask is None else _masked(column, column.mask, options)
+
+
+def _masked(column: LakeColumn, mask: Mask, options: LakeOptions) -> Callable[[Cells], Typed]:
+    """The same of a column whose values are not to be seen, also in what is said of those that cannot be read."""
+    kind, plain = arrow_type(column.type), _to_arrow(column.plain, options)
+    if mask.how == "hash":
+
+        def hashed(cells: Cells) -> Typed:
+            array, bad, nulled = plain(cells)
+            why = f"column `{column.source}`: a value, which is masked, is no {column.column.type.name}"
+            return pa.array(hashes(array, mask.salt), kind), dict.fromkeys(bad, why), nulled
+
+        return hashed
+    constant = pa.scalar(None, kind) if mask.how == "null" else constant_of(mask.value, kind)
+    return lambda cells: (pa.repeat(constant, len(cells)), {}, 0)
+
+
+def _to_arrow(column: LakeColumn, options: LakeOptions) -> Callable[[Cells], Typed]:
     kind = arrow_type(column.type)
     prepare = _preparation(column.column.type, column.type)
     is_date = column.type.arrow in {"date", "local", "instant"}

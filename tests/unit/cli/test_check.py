@@ -20,6 +20,7 @@ from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate import loop
 from ticdc_spark.replicate.state.owner import this_process
 from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.streams.sql_tables import SqlTables
 from ticdc_spark.topics.kafka_reader import TopicReader
 
@@ -227,8 +228,34 @@ def test_tables_to_read_in_full_need_a_key_and_those_without_are_named(tmp_path:
     assert "Leave such tables out with `tables` under [snapshot] or [job]" in text["snapshot"]
     file.write_text(of_job + snapshot + 'tables = ["*.*", "!shop.log*"]\n')
     assert check(file)[1]["snapshot"] == "ok 1 tables to read"
+    file.write_text(of_job + snapshot + SHARED)
+    assert "`shop`.`a` and `shop`.`log` would both be `lake`.`all`" in check(file)[1]["snapshot"]
     file.write_text(of_job + snapshot + 'tables = ["shopp.*"]\n')
     assert "has no table that `tables`" in check(file)[1]["snapshot"]
+
+
+SHARED = '[[route]]\ntables = ["*.*"]\ntarget-schema = "lake"\ntarget-table = "all"\n'
+
+
+def test_known_tables_that_would_share_a_name_are_named(tmp_path: Path) -> None:
+    write_topic(iter(SENT), tmp_path / "topic", "jsonl")
+    file = job_file(tmp_path, 'kind = "files"\npath = "topic"\nprotocol = "simple"')
+    file.write_text(file.read_text() + SHARED)
+    code, text = check(file)
+    assert (code, "would both be `lake`.`all` in the target" in text["tables"]) == (2, True), text
+    file = job_file(tmp_path, 'kind = "files"\npath = "topic"\nprotocol = "simple"')
+    file.write_text(f'{file.read_text()}[[route]]\ntables = ["*.*"]\ndrop-columns = ["*"]\n')
+    code, text = check(file)
+    assert (code, "is in the key, by which rows are found" in text["tables"]) == (2, True), text
+
+
+def test_rules_by_which_a_table_would_move_are_refused(tmp_path: Path, broker: str) -> None:
+    file = job_file(tmp_path, of_kafka(broker, more='protocol = "simple"'))
+    table = TableState(schema="shop", name="t", mark=(1, 1))
+    put(file, Progress(job="shop", batch=3, tables=(table,)))
+    file.write_text(file.read_text() + SHARED)
+    code, text = check(file)
+    assert (code, "`shop`.`t` is `shop`.`t` in the target, and would be `lake`.`all`" in text["state"]) == (2, True)
 
 
 @pytest.mark.parametrize("named", [True, False])

@@ -7,9 +7,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from ticdc_spark.config.job import FilesSource, IcebergConfig, Job, JobKeys, KafkaSource, MysqlConfig, SchemaFiles
+from ticdc_spark.config.job import (
+    FilesSource,
+    IcebergConfig,
+    Job,
+    JobKeys,
+    KafkaSource,
+    MysqlConfig,
+    Route,
+    SchemaFiles,
+)
 from ticdc_spark.config.load import load_identity, load_job
 from ticdc_spark.config.placement import hint
+from ticdc_spark.config.secrets import redact
 from ticdc_spark.config.toml import Section
 from ticdc_spark.config.values import MessagePlace, SkipDdl, skip_ddl_line
 from ticdc_spark.errors import UsageError
@@ -233,7 +243,8 @@ def test_an_unknown_key_without_a_near_one_lists_what_is_allowed(folder: Path, k
         ("job", "catalog.uri", "[sink]"),
         ("job", "spark.master", "[spark]"),
         ("spark", "parallel-tables", "[job]"),
-        ("schema", "tables", "[job] or [snapshot]"),
+        ("schema", "tables", "[job] or [snapshot] or [[route]]"),
+        ("job", "target-table", "[[route]]"),
     ],
 )
 def test_an_unknown_key_that_another_section_has_is_refused_with_its_place(
@@ -253,7 +264,7 @@ def test_a_key_above_all_sections_is_refused_with_its_place(folder: Path) -> Non
     assert "unknown section or key `sink-kind`; did you mean `sink`?" in str(error.value)
 
 
-@pytest.mark.parametrize("kind", [KafkaSource, FilesSource, IcebergConfig, SchemaFiles, JobKeys])
+@pytest.mark.parametrize("kind", [KafkaSource, FilesSource, IcebergConfig, SchemaFiles, JobKeys, Route])
 def test_every_key_of_a_section_has_a_place(kind: type[Section]) -> None:
     for field in msgspec.structs.fields(kind):
         if not field.name.endswith(("options", "properties")):
@@ -398,3 +409,90 @@ def test_a_place_for_the_state_is_a_mistake(folder: Path, key: str) -> None:
     for load in (load_job, load_identity):
         with pytest.raises(UsageError, match=r"\[job\] state: the state of a job is kept in the lake.*; remove this"):
             load(write(folder, job=JOB | {key: '"state/shop"'}))
+
+
+def routed(folder: Path, rules: str) -> Path:
+    path = write(folder)
+    path.write_text(path.read_text() + rules)
+    return path
+
+
+def test_rules_for_tables_in_their_order(folder: Path) -> None:
+    first = '[[route]]\ntables = ["shop.*", "!shop.tmp"]\ntarget-schema = "lake_{schema}"\n'
+    job = load_job(routed(folder, first + '[[route]]\ntables = ["*.*"]\ntarget-table = "{schema}_{table}"\n'))
+    assert job.routes == (
+        Route(tables=("shop.*", "!shop.tmp"), target_schema="lake_{schema}"),
+        Route(tables=("*.*",), target_table="{schema}_{table}"),
+    )
+
+
+@pytest.mark.parametrize(
+    ("rule", "text"),
+    [
+        ('[[route]]\ntarget-table = "x"', "[[route]] tables: missing"),
+        ("[[route]]\ntables = []", "[[route]] tables: found []; allowed: TiCDC filter rules"),
+        ('[[route]]\ntables = ["shop"]', "[[route]] tables: found ['shop']; allowed: TiCDC filter rules"),
+        ('[[route]]\ntables = ["*.*"]\ntarget-table = "{db}"', "[[route]] target-table: found '{db}'"),
+        ('[[route]]\ntables = ["*.*"]\ntarget-schema = "_ticdc_spark"', "allowed: a name that is not the job's own"),
+        ('[[route]]\ntables = ["*.*"]\ntarget-schema = ""', "[[route]] target-schema: found ''"),
+        (
+            '[[route]]\ntables = ["*.*"]\ndrop-columns = ["a-b"]',
+            "[[route]] drop-columns: found ['a-b']; allowed: names of",
+        ),
+        ('[[route]]\ntables = ["*.*"]\ndrop-columns = ["@x"]', "[[route]] drop-columns: found ['@x']; allowed: a list"),
+        ('[[route]]\ntables = ["*.*"]\nmask-columns = { "!a" = "null" }', "[[route]] mask-columns: found {'!a'"),
+        ('[[route]]\ntables = ["*.*"]\nmask-columns = ["a"]', "[[route]] mask-columns: found ['a']; allowed: columns,"),
+        ('[[route]]\ntables = ["*.*"]\nmask-columns = { a = "md5" }', "[[route]] mask-columns: found {'a': 'md5'}"),
+        ('[[route]]\ntables = ["*.*"]\nrename-columns = { a = "" }', "[[route]] rename-columns: found {'a': ''}"),
+        (
+            '[[route]]\ntables = ["*.*"]\npartition-by = ["dayz(a)"]',
+            "[[route]] partition-by: found ['dayz(a)']; allowed",
+        ),
+        ('[[route]]\ntables = ["*.*"]\nsort-by = ["a down"]', "[[route]] sort-by: found ['a down']; allowed"),
+        ('[[route]]\ntables = ["*.*"]\nproperties = { a = "${env:X}" }', "[[route]] properties: found {'a': "),
+        ('[[route]]\ntables = ["*.*"]\nmask-columns = { a = "hash" }', '[job] mask-salt: missing; "hash" under'),
+        ('[[route]]\ntables = ["*.*"]\ntarget_table = "x"', "did you mean `target-table`?"),
+        ('[route]\ntables = ["*.*"]', "[route]: each rule is a section of its own; allowed: [[route]]"),
+    ],
+)
+def test_a_wrong_rule_for_tables_is_refused(folder: Path, rule: str, text: str) -> None:
+    with pytest.raises(UsageError) as error:
+        load_job(routed(folder, rule))
+    assert text in str(error.value)
+
+
+def test_layouts_are_of_a_lake(folder: Path) -> None:
+    rule = '[[route]]\ntables = ["*.*"]\npartition-by = ["days(d)"]\nproperties = { write.x = 1, "y.z" = true }\n'
+    (route,) = load_job(routed(folder, rule)).routes
+    assert (route.partition_by, route.properties) == (("days(d)",), (("write.x", "1"), ("y.z", "true")))
+    path = write(folder, sink={"kind": '"mysql"', "uri": '"mysql://u:p@h:4000"'})
+    path.write_text(path.read_text() + rule)
+    with pytest.raises(UsageError, match="partition-by, sort-by and properties are of a lake"):
+        load_job(path)
+
+
+def test_rules_for_columns_and_the_salt_that_is_shown_nowhere(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SALT", "0123456789abcdef")
+    rule = (
+        '[[route]]\ntables = ["*.*"]\ndrop-columns = ["card_*", "!card_type"]\n'
+        'mask-columns = { email = "hash", note = "constant:" }\nrename-columns = { ctime = "created_at" }\n'
+    )
+    path = write(folder, job=JOB | {"mask-salt": '"${env:SALT}"'})
+    path.write_text(path.read_text() + rule)
+    job = load_job(path)
+    assert job.routes == (
+        Route(
+            tables=("*.*",),
+            drop_columns=("card_*", "!card_type"),
+            mask_columns=(("email", "hash"), ("note", "constant:")),
+            rename_columns=(("ctime", "created_at"),),
+        ),
+    )
+    assert job.mask_salt == "0123456789abcdef"
+    assert "0123456789abcdef" not in repr(job) and "0123456789abcdef" not in redact("salt 0123456789abcdef")
+    message = refused(folder, job=JOB | {"mask-salt": '"too short"'})
+    assert (
+        "too short" not in message
+        and "[job] mask-salt: found '(secret)'" in message
+        and "allowed: a text of 16 characters at least" in message
+    )

@@ -9,6 +9,7 @@ import pytest
 
 from tests.simulator.setup import job_of, scratch_folder
 from tests.support.shop import Shop
+from ticdc_spark.config.job import Route
 from ticdc_spark.model import Message
 from ticdc_spark.operate.ahead import Ahead, Look
 from ticdc_spark.protocols import decoder
@@ -97,3 +98,14 @@ def test_a_ddl_on_partitions_is_a_stop_only_where_their_rows_are_not_known(proto
         found = ahead(shop).stops
         assert len(found) == stops
     assert "the partitions that are known are p0" in found[0].what
+
+
+@PROTOCOLS
+def test_two_tables_that_would_share_a_name_are_a_stop(protocol: str) -> None:
+    shop = Shop(protocol)
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.sql("CREATE TABLE u (id INT PRIMARY KEY)")
+    (stop,) = ahead(shop, routes=(Route(tables=("shop.*",), target_table="all"),)).stops
+    assert stop.what == "`shop`.`t` and `shop`.`u` would both be `shop`.`all` in the target"
+    assert stop.line.startswith("[[route]]. Give each a name of its own")
+    assert ahead(shop, routes=(Route(tables=("shop.*",), target_table="{table}_v1"),)).stops == ()

@@ -1,6 +1,6 @@
 """The contract of a reader of whole tables, wave by wave of chunks."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -8,8 +8,9 @@ import msgspec
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.ddl.partitions import partitions_of_sql
 from ticdc_spark.model import Table, TableName
+from ticdc_spark.mysql import handle_key
 from ticdc_spark.spark.tasks import ReadParts
-from ticdc_spark.spark.types import LakeColumn, LakeOptions
+from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
 
 
 class Wave(msgspec.Struct, frozen=True, kw_only=True):
@@ -29,6 +30,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     name: TableName
     columns: tuple[LakeColumn, ...]
     """The lake's, handle key marked."""
+    left_out: frozenset[str] = frozenset()
+    """Columns of the source that the lake does not have."""
     lake: LakeOptions
     at: int | None
     """The commit_ts as of which it is read; ``None``: now."""
@@ -95,10 +98,16 @@ def table_of(create: str, schema: str) -> Table:
     return msgspec.structs.replace(parse_create(create, schema, "escape"), partitioning=partitions_of_sql(create))
 
 
-def same_columns(one: Sequence[LakeColumn], other: Sequence[LakeColumn]) -> bool:
+def same_columns(one: Iterable[LakeColumn], other: Iterable[LakeColumn]) -> bool:
     """Whether rows of two versions of a table look alike in the lake, in whatever order their columns are."""
     return sorted(map(_look, one)) == sorted(map(_look, other))
 
 
+def has_wanted(table: Table, wanted: Wanted) -> bool:
+    """Whether a table has the columns that are wanted, and the same key."""
+    there = lake_columns(table, handle_key(table), wanted.lake)
+    return same_columns(wanted.columns, (column for column in there if column.source not in wanted.left_out))
+
+
 def _look(column: LakeColumn) -> tuple[str, str, bool, tuple[str, ...]]:
-    return column.source, column.type.spark, column.key, column.column.type.elements
+    return column.source, column.plain.type.spark, column.key, column.column.type.elements

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from ticdc_spark.capture.snapshot.base import TooOld, Wanted, Wave, same_columns, table_of
+from ticdc_spark.capture.snapshot.base import TooOld, Wanted, Wave, has_wanted, table_of
 from ticdc_spark.capture.snapshot.identity import UNTOLD, table_identity
 from ticdc_spark.capture.snapshot.keys import (
     ALTERED,
@@ -28,7 +28,7 @@ from ticdc_spark.capture.snapshot.keys import (
     plain_create,
 )
 from ticdc_spark.capture.snapshot.typed import typed
-from ticdc_spark.clients.mysql import TOO_OLD, connect, connection_options, driver, quoted, selected
+from ticdc_spark.clients.mysql import TOO_OLD, as_of, connect, connection_options, driver, quoted, selected
 from ticdc_spark.clients.mysql_rows import RowStream
 from ticdc_spark.clients.mysql_texts import asks, raw_readers, selected_raw
 from ticdc_spark.clients.upstream import CellReader
@@ -37,7 +37,6 @@ from ticdc_spark.errors import EnvironmentFault, MessageError, SourceFault
 from ticdc_spark.model import ColumnType, Table, TableName
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.spark.tasks import MOVED, UNREADABLE, ArrowTask, Counter, SourceMoved, in_worker
-from ticdc_spark.spark.types import lake_columns
 
 log = logging.getLogger(__name__)
 _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys", "metrics_schema", "INFORMATION_SCHEMA")
@@ -114,21 +113,25 @@ class DatabaseReader:
 
     def now(self) -> int:
         if self.exact:
-            with self._cursor() as cursor:
-                cursor.execute("BEGIN")
-                cursor.execute("SELECT @@tidb_current_ts")
-                ts = int(cursor.fetchone()[0])
-                cursor.execute("COMMIT")
-                return ts
+            return self._current_ts()
         clock = float(self._one("SELECT UNIX_TIMESTAMP(NOW(6))")[0])
         return (int(clock * 1000) + MARGIN_MS) << 18
+
+    def _current_ts(self) -> int:
+        """TiDB's clock: what is committed is at or below it, and what commits later is above."""
+        with self._cursor() as cursor:
+            cursor.execute("BEGIN")
+            cursor.execute("SELECT @@tidb_current_ts")
+            ts = int(cursor.fetchone()[0])
+            cursor.execute("COMMIT")
+            return ts
 
     def wave(self, wanted: Wanted) -> Wave:
         create = self._create(wanted.name, wanted.at)
         if create is None:
             raise SourceMoved("the table is gone")
         table = parse_create(create, wanted.name[0], "escape")
-        if not same_columns(wanted.columns, lake_columns(table, handle_key(table), wanted.lake)):
+        if not has_wanted(table, wanted):
             raise SourceMoved("it has other columns, or another key")
         keys = handle_key(table)
         ranges = self._ranges(table, keys, wanted)
@@ -181,12 +184,12 @@ class DatabaseReader:
                 self._connection = connect(self._options)
             with self._connection.cursor() as cursor:
                 if at is not None:
-                    cursor.execute("SET @@tidb_snapshot = %s", (str(at),))
+                    cursor.execute(as_of(at))
                 try:
                     yield cursor
                 finally:
                     if at is not None:
-                        cursor.execute("SET @@tidb_snapshot = ''")
+                        cursor.execute(as_of(None))
         except self._mysql.MySQLError as error:
             self.close()
             if error.args and error.args[0] in TOO_OLD:
@@ -212,6 +215,8 @@ class _Read:
         self.options, self.table, self.wanted, self.version = options, table, wanted, version
         self.tidb = "TiDB" in version
         self.keys, self.ranges, self.create = tuple(keys), ranges, create
+        self.begin = "START TRANSACTION READ ONLY" if wanted.at is None else as_of(wanted.at)
+        """The statement before the SELECT of a chunk."""
 
     def __call__(self, zeros: Counter) -> ArrowTask:
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -229,7 +234,7 @@ class _Read:
                 readers = self._readers(connection)
                 cursor = connection.cursor(mysql.cursors.SSCursor)
                 at = self.wanted.at
-                cursor.execute("START TRANSACTION READ ONLY" if at is None else f"SET @@tidb_snapshot = '{at}'")
+                cursor.execute(self.begin)
                 cursor.execute(self._query(of, connection.escape))
                 stream = RowStream(cursor, reads=readers)
                 while rows := stream.some(_BATCH):

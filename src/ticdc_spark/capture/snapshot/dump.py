@@ -12,14 +12,13 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from ticdc_spark.capture.snapshot.base import Wanted, Wave, same_columns, table_of
+from ticdc_spark.capture.snapshot.base import Wanted, Wave, has_wanted, table_of
 from ticdc_spark.capture.snapshot.dump_rows import Cell, read_file
 from ticdc_spark.capture.snapshot.typed import typed
 from ticdc_spark.errors import MessageError, SourceFault, UsageError, os_reason
 from ticdc_spark.model import Column, Table, TableName, Value
-from ticdc_spark.mysql import enum_index, handle_key, is_bytes, set_mask
+from ticdc_spark.mysql import enum_index, is_bytes, set_mask
 from ticdc_spark.spark.tasks import UNREADABLE, ArrowTask, Counter, SourceMoved, in_worker
-from ticdc_spark.spark.types import lake_columns
 
 _SCHEMA = re.compile(r"(?P<schema>[^.]+)\.(?P<table>[^.]+)-schema\.sql(\.gz|\.zst)?")
 _DATA = re.compile(r"(?P<schema>[^.]+)\.(?P<table>[^.]+)\.\d+\.(sql|csv)(\.gz|\.zst|\.zstd)?", re.IGNORECASE)
@@ -80,7 +79,7 @@ class DumpReader:
         table = self.schema(wanted.name, None)
         if table is None:
             raise SourceMoved("the dump has no such table")
-        if not same_columns(wanted.columns, lake_columns(table, handle_key(table), wanted.lake)):
+        if not has_wanted(table, wanted):
             raise SourceMoved("it has other columns, or another key")
         files = [name for name in self._files.get(wanted.name, []) if name > wanted.upto]
         chosen = files[: wanted.parts]

@@ -27,7 +27,8 @@ def typed(
             at = next((at for at, cell in enumerate(values) if isinstance(cell, bytes)), None)
             if at is not None:
                 charset = column.column.type.charset
-                reason = f"{values[at]!r:.200} has characters of {charset} that the server cannot convert to Unicode"
+                shown = "a value" if column.mask is not None else f"{values[at]!r:.200}"
+                reason = f"{shown} has characters of {charset} that the server cannot convert to Unicode"
                 raise _unreadable(rows[at], columns, f"column `{column.source}`: {reason}")
         elif any(type(cell) is bytes for cell in values):
             values = [cell.decode() if isinstance(cell, bytes) else cell for cell in values]
@@ -43,5 +44,6 @@ def typed(
 
 
 def _unreadable(row: Sequence[Value], columns: Sequence[LakeColumn], reason: str) -> MessageError:
-    key = ", ".join(f"{column.source}={row[at]!r:.100}" for at, column in enumerate(columns) if column.key)
+    shown = ["(masked)" if column.mask is not None else f"{row[at]!r:.100}" for at, column in enumerate(columns)]
+    key = ", ".join(f"{column.source}={shown[at]}" for at, column in enumerate(columns) if column.key)
     return MessageError(f"{UNREADABLE}: the row {key}: {reason}")

@@ -9,11 +9,11 @@ from ticdc_spark.changefeed.config.given import Entry, Given, read_keys
 from ticdc_spark.changefeed.config.key import DISPATCHERS, EVENTS, SELECTORS
 from ticdc_spark.changefeed.config.settings import ColumnSelector, DispatchRule, EventFilter, Filter
 from ticdc_spark.changefeed.config.sink_uri import is_topic
-from ticdc_spark.changefeed.dispatch.table_routes import is_target
 from ticdc_spark.changefeed.dispatch.topics import is_expression
 from ticdc_spark.changefeed.filter.ddl_events import EVENTS as EVENTS_ALLOWED
 from ticdc_spark.config.matcher import compile_column_matcher, compile_matcher
 from ticdc_spark.config.rules import regex
+from ticdc_spark.config.target_names import is_target
 from ticdc_spark.config.toml import nearest
 from ticdc_spark.errors import UsageError
 from ticdc_spark.protocols import WireProtocol

@@ -6,7 +6,6 @@ column selectors go by the names of the source. Source: TiCDC's page "Table Rout
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
@@ -15,19 +14,14 @@ from msgspec.structs import replace
 
 from ticdc_spark.changefeed.config.settings import Changefeed, DispatchRule
 from ticdc_spark.config.matcher import Matcher, compile_matcher
+from ticdc_spark.config.target_names import named
 from ticdc_spark.ddl.lex import Name
 from ticdc_spark.ddl.renaming import with_table_names
 from ticdc_spark.errors import MessageError, UnsupportedDdl
 from ticdc_spark.model import RowChange, SchemaChange, Table, TableName
 from ticdc_spark.protocols.base import Encoded, Encoder
 
-_EXPRESSION = re.compile(r"(?:[^{}]|\{schema\}|\{table\})*")
 _TABLES_KEPT = 4096
-
-
-def is_target(expression: str) -> bool:
-    """Whether ``target-schema`` or ``target-table`` may have this value: text, ``{schema}`` and ``{table}``."""
-    return _EXPRESSION.fullmatch(expression) is not None
 
 
 class TableRoutes:
@@ -60,7 +54,7 @@ class TableRoutes:
             return self._database(schema), ""
         for matcher, rule in self._rules:
             if matcher.matches(schema, table):
-                return _named(rule.target_schema, name) or schema, _named(rule.target_table, name) or table
+                return named(rule.target_schema, name) or schema, named(rule.target_table, name) or table
         return name
 
     def source(self, name: TableName) -> TableName:
@@ -69,7 +63,7 @@ class TableRoutes:
 
     def _database(self, schema: str) -> str:
         found = {
-            _named(rule.target_schema, (schema, "")) or schema: rule
+            named(rule.target_schema, (schema, "")) or schema: rule
             for matcher, rule in self._rules
             if matcher.accepts_schema(schema)
         }
@@ -182,10 +176,6 @@ def _meant(change: SchemaChange, place: int, name: Name) -> TableName:
     if schema is None:
         schema = change.schema if before is None else before.schema
     return schema, table
-
-
-def _named(expression: str, name: TableName) -> str:
-    return expression.replace("{schema}", name[0]).replace("{table}", name[1])
 
 
 def _shown(name: TableName) -> str:

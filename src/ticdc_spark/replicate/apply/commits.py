@@ -1,6 +1,6 @@
 """The commits by which a DDL brings the columns of a table to those of the source, each with its mark."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 
 import msgspec
@@ -40,12 +40,10 @@ def commits_of(
     known = state.table or pre_table
     old = () if known is None else batch.columns(known)
     live = dict(state.columns_before) or {column.name: column.type.name for column in old}
-    held = sink.names.held
-    renames = {held(before): held(other) for before, other in act.renames.items()}
     plan = evolution(
         live,
         wanted,
-        renames,
+        renames_in_target(act, old, wanted),
         sink.types,
         old=old,
         session=batch.session_zone,
@@ -72,6 +70,14 @@ def commits_of(
     stamped = [Commit((at, step), "stamp", lambda stamp: sink.stamp(name, stamp))]
     stays = (f"column `{column}` was dropped and added by one ALTER: the old values stay" for column in act.replaced)
     return commits or stamped, "; ".join((*plan.inexact, *stays))
+
+
+def renames_in_target(act: Alter, old: Iterable[LakeColumn], wanted: Iterable[LakeColumn]) -> dict[str, str]:
+    """The columns that a DDL renames, by their names in the target; a rule may keep a name, or leave a column out."""
+    before = {column.source.casefold(): column.name for column in old}
+    after = {column.source.casefold(): column.name for column in wanted}
+    found = {before.get(one.casefold()): after.get(other.casefold()) for one, other in act.renames.items()}
+    return {one: other for one, other in found.items() if one is not None and other is not None}
 
 
 def with_columns_before(work: TimelineWork, state: TableState, act: Alter) -> TableState:

@@ -11,6 +11,7 @@ from contextlib import closing
 import msgspec
 
 from ticdc_spark.config.job import Job
+from ticdc_spark.config.routes import compiled, shown
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso_time
@@ -55,6 +56,7 @@ def look_at(
     held = TableState(schema=name[0], name=name[1]) if promise is None else promise
     if stamp.about:
         held = msgspec.json.decode(stamp.about.encode(), type=TableState)
+        _stop_if_another(job, name, held)
     state = _merged(name, held, stamp, promise)
     if arrival:
         state = msgspec.structs.replace(state, applied=0 if promise is None else promise.applied)
@@ -147,6 +149,19 @@ def _behind(where: str, stamp: Stamp, found: TableFound, promise: TableState | N
             f"{where}, behind {promise.mark[0]}, where the job left it: it was restored, or replaced by an older copy"
         )
     return ""
+
+
+def _stop_if_another(job: Job, name: TableName, held: TableState) -> None:
+    """Stop where the rules of ``[[route]]`` lead to another table of the job. Raises: DecisionNeeded"""
+    source = (held.schema, held.name)
+    same = source[0].casefold() == name[0].casefold() and source[1].casefold() == name[1].casefold()
+    if job.routes and not same and held.was[-1:] != (source,):  # or it is in a RENAME
+        target = shown(compiled(job.routes).target(name))
+        raise DecisionNeeded(
+            f"{shown(name)} would be {target} in the target, and the job has {shown(source)} there. Drop or rename "
+            f"{target} there if {shown(source)} is gone at the source, or give {shown(name)} another name by a rule of "
+            "[[route]]"
+        )
 
 
 def _not_ours(sink: Sink, job: Job, name: TableName, promise: TableState | None, found: TableFound) -> Looked:

@@ -1,5 +1,7 @@
 """Apply a DDL that removes the rows of partitions: one commit."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from ticdc_spark import failpoints
@@ -12,6 +14,7 @@ from ticdc_spark.replicate.plan.evolve import Thin
 from ticdc_spark.replicate.state.table import TableState, unverify
 from ticdc_spark.sinks.base import Condition
 from ticdc_spark.sinks.mark import NO_MARK, Mark
+from ticdc_spark.spark.types import LakeColumn
 
 _MOST_CHECKED = 1024
 """Partitions of a table whose rows are compared with their ids: each new id is looked for in all of them."""
@@ -43,12 +46,15 @@ def thin(work: TimelineWork, act: Thin, mark: Mark, ts: int) -> None:
     failpoints.point("ddl")
 
 
-def partitions_to_check(state: TableState) -> Table | None:
-    """A table of whose rows it is noted in which partition they lie; ``None``: nothing is known, or it is doubted."""
+def partitions_to_check(state: TableState, columns: Sequence[LakeColumn]) -> Table | None:
+    """A table of whose rows it is noted in which partition they lie; ``None``: nothing is known, or it is doubted.
+
+    ``columns``: of the target, which may not have those that tell."""
     known = None if state.table is None else state.table.partitioning
     if known is None or known.doubt or not known.columns or len(known.partitions) > _MOST_CHECKED:
         return None
-    return state.table
+    there = {column.source.casefold() for column in columns if column.mask is None}
+    return state.table if all(name.casefold() in there for name in known.columns) else None
 
 
 def doubt_of(work: TimelineWork, act: Thin, mark: Mark) -> str:

@@ -12,6 +12,7 @@ from ticdc_spark import failpoints
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
+from ticdc_spark.names import aside
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.state.table import TableState, diverge, drop
 from ticdc_spark.sinks.mark import NO_MARK, Mark
@@ -128,16 +129,16 @@ def passed_by(state: TableState | None, ts: int) -> str:
 def set_aside(work: TimelineWork, name: TableName) -> None:
     """Make room for a new table where one was dropped and kept."""
     mark = work.mark(name)
-    aside = _aside(name, mark)
-    while (there := work.batch.sink.find(aside)) is not None:
+    place = _aside(name, mark)
+    while (there := work.batch.sink.find(place)) is not None:
         if there.stamp is not None and there.stamp.job == work.batch.job.name and there.stamp.mark[0] == mark[0]:
             # It was set aside before a restart; this one was made again from the log.
             work.batch.sink.drop(name)
             work.gone(name)
             return
-        aside = (name[0], f"{aside[1]}_again")
-    log.warning("`%s`.`%s` was dropped and kept; it moves to `%s`", *name, aside[1])
-    work.batch.sink.rename(name, aside)
+        place = (name[0], f"{place[1]}_again")
+    log.warning("`%s`.`%s` was dropped and kept; it moves to `%s`", *name, place[1])
+    work.batch.sink.rename(name, place)
     failpoints.point("aside")
     work.gone(name)
 
@@ -148,7 +149,7 @@ def was_set_aside(work: TimelineWork, name: TableName, mark: Mark) -> bool:
 
 
 def _aside(name: TableName, mark: Mark) -> TableName:
-    return name[0], f"{name[1]}_dropped_{mark[0]}"
+    return name[0], aside(name[1], mark[0])
 
 
 def _is_later(taken: TableState, at: int) -> bool:

@@ -146,7 +146,7 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
     columns = batch.columns(state.table)
     is_new = state.is_clean and not group.is_redo and not late and name not in batch.unread
     """Whether a key that begins with an insert has no row in the lake."""
-    partitioned = None if late else partitions_to_check(state)
+    partitioned = None if late else partitions_to_check(state, columns)
     changes = TypedChanges(
         raw=batch.rows.raw(msgspec.structs.replace(scan, ids=partitioned is not None)),
         plan=batch.read_plan(group.versions, columns),
@@ -167,7 +167,7 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
             plan=msgspec.structs.replace(
                 changes.plan,
                 expects=expected_columns(now),
-                partitioned=None if late else partitions_to_check(now),
+                partitioned=None if late else partitions_to_check(now, columns),
                 places=now.partition_ids,
             ),
             new_keys=changes.new_keys and now.is_clean,

@@ -149,6 +149,8 @@ def set_aside(rewrite: Rewrite, evolved: Evolution, aside: str) -> ColumnChanges
 
 
 def _fill(column: LakeColumn, session: SessionZone, local_defaults: bool, literal_defaults: bool) -> Fill | None:
+    if column.mask is not None and column.mask.how != "hash":
+        return Fill(column, None) if column.mask.how == "constant" else None  # whatever the source has in it
     value = default_value(column.column, literal=literal_defaults)
     if value is NO_CONSTANT:
         return Fill(column, None, moment=True) if _is_moment(column) else None
@@ -165,6 +167,8 @@ def _is_moment(column: LakeColumn) -> bool:
 
 def _is_unknown(column: LakeColumn, literal_defaults: bool, computed: Collection[str]) -> bool:
     """Whether only the source can tell what older rows have in a new column."""
+    if column.mask is not None and column.mask.how != "hash":
+        return False
     if column.column.stored or column.source in computed:
         return True
     return default_value(column.column, literal=literal_defaults) is NO_CONSTANT and not _is_moment(column)

@@ -18,7 +18,7 @@ from ticdc_spark.replicate.scanning import opening_of
 from ticdc_spark.replicate.schemas.registered import registered
 from ticdc_spark.replicate.state.store import JobStore, ProgressStore
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.sinks.registry import sink_kind
+from ticdc_spark.sinks.registry import open_sink, sink_kind
 from ticdc_spark.spark.session.session import Part, coordinates, open_session
 from ticdc_spark.spark.sources.base import Source
 from ticdc_spark.spark.sources.open import open_source
@@ -49,7 +49,7 @@ def open_steps(
     if process is not None:
         store.set_jvm(process.pid)
     source = open_source(spark, job.source)
-    sink = kind.open(spark, job, store.check)
+    sink = open_sink(spark, job, store.check)
     protocol = _protocol(job, source, store, stop, bounded=bounded)
     if protocol is None:
         return None

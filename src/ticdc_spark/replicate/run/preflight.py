@@ -18,6 +18,7 @@ from ticdc_spark.errors import (
 )
 from ticdc_spark.model import Message, Rejected
 from ticdc_spark.protocols import PROTOCOLS, decoder
+from ticdc_spark.replicate.plan.routes import with_routes
 from ticdc_spark.replicate.run.open import open_spark
 from ticdc_spark.replicate.run.outage import silent
 from ticdc_spark.replicate.run.table_keys import known_tables, tables_to_read
@@ -103,6 +104,8 @@ def _checked(what: str, look: Callable[[], str]) -> Checked:
 def _state(job: Job) -> str:
     with closing(open_state(job.sink, job.name, job.spark)) as states:
         found = read_state(states)
+        if found.progress is not None:
+            with_routes(job, found.progress)
         return f"{states.where}" if found.held is not None else f"{states.where} will be created"
 
 

@@ -5,12 +5,15 @@ from typing import Any
 
 from ticdc_spark.capture.snapshot.open import open_reader
 from ticdc_spark.config.job import Job, SnapshotKeys
+from ticdc_spark.config.routes import compiled
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.model import Bootstrap, Message, SchemaChange, Table, TableName
 from ticdc_spark.mysql import handle_key, no_key
 from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.protocols.wire_protocol import WireProtocol
+from ticdc_spark.replicate.plan.routes import stop_at_rules
 from ticdc_spark.replicate.snapshot.wanted import wanted_tables
+from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.store import progress_of
 from ticdc_spark.streams.detect import ENOUGH, detect
 from ticdc_spark.streams.sql_tables import SqlTables
@@ -21,14 +24,17 @@ _NAMED = 5
 
 
 def tables_to_read(job: Job, keys: SnapshotKeys) -> str:
-    """Whether the tables of ``[snapshot]`` are there, and each of them has a key. Raises: DecisionNeeded"""
+    """Whether the tables of ``[snapshot]`` are there, and each of them has a key. Raises: DecisionNeeded, UsageError"""
     reader = open_reader(keys)
     try:
         wants = wanted_tables(keys, job)
         names = [name for name in reader.tables() if wants(*name)]
+        compiled(job.routes).stop_if_shared(names, f"{job.file}")
         without = []
         for name in names[:_SCHEMAS]:
             table = reader.schema(name, None)
+            if table is not None:
+                compiled(job.routes).stop_if_wrong(table)
             if table is not None and not handle_key(table):
                 without.append(f"`{name[0]}`.`{name[1]}`")
     finally:
@@ -42,7 +48,8 @@ def tables_to_read(job: Job, keys: SnapshotKeys) -> str:
 
 
 def known_tables(job: Job, messages: Sequence[Message]) -> str:
-    """Whether each table that the state, or one of the first messages, describes has a key. Raises: DecisionNeeded"""
+    """Whether each table that the state, or one of the first messages, describes has a key, and its own name in the
+    target. Raises: DecisionNeeded, UsageError"""
     before = progress_of(job)
     known = {(each.schema, each.name): each.table for each in (before.tables if before else ()) if each.table}
     named = job.source.protocol or (before.protocol if before else "")
@@ -51,6 +58,9 @@ def known_tables(job: Job, messages: Sequence[Message]) -> str:
         known |= _described(protocol, messages)
     wanted = table_filter(job.tables)
     tables = {name: table for name, table in known.items() if wanted(*name)}
+    for table in tables.values():
+        compiled(job.routes).stop_if_wrong(table)
+    stop_at_rules(job, before or Progress(job=job.name), more=list(tables))
     without = [f"`{schema}`.`{name}`" for (schema, name), table in sorted(tables.items()) if not handle_key(table)]
     if without and job.no_key == "stop":
         raise no_key(_some(without), "[job]")

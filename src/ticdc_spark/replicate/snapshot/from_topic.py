@@ -20,6 +20,7 @@ from ticdc_spark.errors import DecisionNeeded, SourceChanged
 from ticdc_spark.model import Offsets, Table, TableName
 from ticdc_spark.mysql import default_value, handle_key
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
+from ticdc_spark.replicate.apply.commits import renames_in_target
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.plan.evolution import Evolution, evolution
 from ticdc_spark.replicate.plan.offsets import known_offsets
@@ -275,11 +276,10 @@ def _stop_if_not_folded(batch: Batch, history: History, table: Table) -> None:
 
 
 def _evolved(batch: Batch, one: Altered, before: tuple[LakeColumn, ...], after: tuple[LakeColumn, ...]) -> Evolution:
-    held = batch.sink.names.held
     return evolution(
         {column.name: column.type.name for column in before},
         after,
-        {held(old): held(new) for old, new in one.alter.renames.items()},
+        renames_in_target(one.alter, before, after),
         batch.sink.types,
         old=before,
         session=batch.session_zone,

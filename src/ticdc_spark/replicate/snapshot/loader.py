@@ -18,6 +18,7 @@ from ticdc_spark.mysql import HIDDEN_NAMES, handle_key, tso_physical_ms
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.modes.commit import DROPPED_KEPT_MS
+from ticdc_spark.replicate.plan.routes import stop_at_rules
 from ticdc_spark.replicate.plan.spelling import by_source
 from ticdc_spark.replicate.snapshot.steps import as_known, begin, bring_in, give_up, states_of, with_states
 from ticdc_spark.replicate.snapshot.wanted import (
@@ -72,6 +73,7 @@ class Loader:
         progress = self._want(progress)
         wanted = [one for one in progress.wanted if not one.from_topic]
         if wanted and progress.mode != "arrival" and (progress.mode or not _may_be_arrival(progress)):
+            stop_at_rules(self.job, progress)
             progress = self._begin(progress)
         loading = [table for table in progress.tables if table.load is not None and not table.load.began]
         if progress != before:
@@ -257,9 +259,12 @@ class Loader:
     def _wave(self, work: TimelineWork, state: TableState, note: LoadNote) -> Wave:
         load, name = state.load, (state.schema, state.name)
         assert load is not None, "its read is under way"
+        columns = self._columns(work, state)
+        sources = frozenset(column.source for column in columns)
         wanted = Wanted(
             name=name,
-            columns=self._columns(work, state),
+            columns=columns,
+            left_out=frozenset(column.name for column in state.table.columns) - sources if state.table else frozenset(),
             lake=work.batch.lake,
             at=load.base if load.exact and load.token not in self._stale else None,
             upto=note.upto,

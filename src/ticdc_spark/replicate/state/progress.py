@@ -10,6 +10,7 @@ from typing import Literal
 
 import msgspec
 
+from ticdc_spark.config.job import Route
 from ticdc_spark.config.values import ModeName, OnReject
 from ticdc_spark.model import SchemaChange, Table
 from ticdc_spark.replicate.state.notes import CatchUp, SkippedRow, SourceNote, UnreadNote
@@ -158,6 +159,10 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """See ``modes.base``; empty until it is known."""
     protocol: str = ""
     """As detected from the first messages, where the job file does not name it."""
+    routes: tuple[Route, ...] = ()
+    """The rules by which its tables have their names and columns in the target."""
+    mask_salt: str = ""
+    """By which it is seen that hashes are made with the same salt as before (``spark.masks.salt_mark``)."""
     last_ddls: tuple[LastDdl, ...] = ()
     partitions: tuple[PartitionState, ...] = ()
     tables: tuple[TableState, ...] = ()

@@ -5,7 +5,9 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from ticdc_spark.config.routes import compiled
 from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.model import TableName
 from ticdc_spark.replicate.state.owner import Ownership
 from ticdc_spark.replicate.state.progress import KnownSchema, PartitionState, Plan, Progress
 from ticdc_spark.replicate.state.requests import Request
@@ -36,13 +38,14 @@ def job_rows(state: JobState) -> list[StateRow]:
 
 
 def progress_rows(progress: Progress) -> list[StateRow]:
-    """The part ``PROGRESS``."""
+    """The part ``PROGRESS``. Tables have their names in the target there, for those who read the state by SQL."""
+    target = compiled(progress.routes).target
     rest = msgspec.structs.replace(progress, tables=(), partitions=(), schemas=())
     return [
         _row("progress", rest, resolved_ts=progress.applied),
         *(_row("partition", one, resolved_ts=one.watermark) for one in progress.partitions),
-        *(_table_row(one) for one in progress.tables),
-        *(_row("schema", one, schema=one.schema, table=one.name) for one in progress.schemas),
+        *(_table_row(one, target((one.schema, one.name))) for one in progress.tables),
+        *(_row("schema", one, **_named(target((one.schema, one.name)))) for one in progress.schemas),
     ]
 
 
@@ -75,12 +78,15 @@ def _row(kind: str, value: object, **columns: Any) -> StateRow:
     return StateRow(kind=kind, value=msgspec.json.encode(value).decode(), **columns)
 
 
-def _table_row(table: TableState) -> StateRow:
+def _named(target: TableName) -> dict[str, str]:
+    return {"schema": target[0], "table": target[1]}
+
+
+def _table_row(table: TableState, target: TableName) -> StateRow:
     return _row(
         "table",
         table,
-        schema=table.schema,
-        table=table.name,
+        **_named(target),
         resolved_ts=table.applied,
         snapshot_id=table.snapshot_id,
         condition=condition_of(table),

@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.config.job import IcebergConfig
+from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.config.values import WriterName
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import (
@@ -86,8 +87,8 @@ class IcebergSink:
     def snapshot_id(self, table: TableName) -> int | None:
         return self.tables.snapshot_id(table)
 
-    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
-        self.tables.create(table, columns, stamp)
+    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp, layout: Layout = PLAIN) -> None:
+        self.tables.create(table, columns, stamp, layout)
 
     def drop(self, table: TableName) -> None:
         self.tables.drop(table)

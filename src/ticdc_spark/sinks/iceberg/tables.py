@@ -13,6 +13,7 @@ from uuid import uuid4
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 
+from ticdc_spark.config.layout import Layout
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.names import unescape
@@ -22,6 +23,7 @@ from ticdc_spark.sinks.iceberg.catalog import NAMESPACE, IcebergCatalog
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.partitions import partition_columns
 from ticdc_spark.sinks.iceberg.java import NestedField, to_schema
+from ticdc_spark.sinks.iceberg.layouts import order_of, spec_of
 from ticdc_spark.sinks.iceberg.stamps import (
     append_stamp,
     find_stamp,
@@ -81,17 +83,19 @@ class IcebergTables:
             found = reader.table(self.catalog.sql_name(table)).select(*map(quote, columns)).toArrow()
         yield from found.to_batches()
 
-    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
+    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp, layout: Layout) -> None:
         self.catalog.create_database(table[0])
         with faults(f"table {table} cannot be created"):
-            spec = self.catalog.iceberg.PartitionSpec.unpartitioned()
+            schema = self.catalog.schema_of(columns)
+            spec = spec_of(self.catalog.iceberg, schema, layout)
+            order = order_of(self.catalog.iceberg, schema, layout)
             properties = self.catalog.java.util.HashMap()
-            for key, value in self.catalog.properties.items():
+            for key, value in {**self.catalog.properties, **dict(layout.properties)}.items():
                 properties.put(key, value)
+            builder = self.catalog.java_catalog.buildTable(self.catalog.identifier(table), schema)
+            builder = builder.withPartitionSpec(spec).withSortOrder(order).withProperties(properties)
             location = f"{self.catalog.warehouse}/{_path(table)}"
-            transaction = self.catalog.java_catalog.newCreateTableTransaction(
-                self.catalog.identifier(table), self.catalog.schema_of(columns), spec, location, properties
-            )
+            transaction = builder.withLocation(location).createTransaction()
             append_stamp(transaction, stamp)
             self._put_properties(transaction, stamp, None)
             self.catalog.fence()

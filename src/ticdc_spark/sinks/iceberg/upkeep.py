@@ -53,6 +53,8 @@ class Metadata(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     snapshots: Sequence[Snapshot] = ()
     refs: Mapping[str, _Ref] = {}
     properties: Mapping[str, str] = {}
+    default_sort_order_id: int = 0
+    """0: rows have no order."""
 
     @property
     def current(self) -> Snapshot | None:
@@ -74,7 +76,8 @@ class IcebergUpkeep:
             if (current := metadata.current) is None:
                 return []
             if (small := small_files(current.summary)) >= policy.small_files or is_mostly_deleted(current.summary):
-                row = self._call(session, "rewrite_data_files", table, _options(_DATA))[0]
+                sort = ", strategy => 'sort'" if metadata.default_sort_order_id else ""
+                row = self._call(session, "rewrite_data_files", table, sort + _options(_DATA))[0]
                 if row.rewritten_data_files_count:
                     done.append(
                         f"{row.rewritten_data_files_count} data files, of {small} small ones, became "

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.clients.mysql import connection_options, driver, quoted
 from ticdc_spark.config.job import MysqlConfig
+from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import ColumnChanges, Condition, FilePlace, Fill, Stamp, TableFound, UpkeepPolicy
@@ -33,7 +34,7 @@ class MysqlSink:
     """See ``sinks.base.Sink``. Below it, tables have the names that they have in the target."""
 
     capabilities = Capabilities(
-        time_travel=False, transactional_ddl=False, atomic_tables=True, upkeep=False, sees_others=False
+        time_travel=False, transactional_ddl=False, atomic_tables=True, upkeep=False, sees_others=False, layouts=False
     )
     names = MysqlNames()
 
@@ -78,7 +79,9 @@ class MysqlSink:
             raise SinkFault(f"there is no table {shown(self._here(table))}")
         return found.snapshot
 
-    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
+    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp, layout: Layout = PLAIN) -> None:
+        if layout:
+            self.capabilities.need("layouts", f"table {shown(table)} is to be made with a layout of files")
         self.tables.create(self._here(table), columns, stamp)
 
     def drop(self, table: TableName) -> None:

@@ -22,7 +22,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import ColumnChanges, Stamp, TableFound
 from ticdc_spark.sinks.mysql.client import OURS, Client, shown
 from ticdc_spark.sinks.mysql.pending import Change, Pending, bring_in, put_stamp
-from ticdc_spark.sinks.mysql.types import MysqlTypes, definition, is_indexable
+from ticdc_spark.sinks.mysql.types import MysqlTypes, definition, is_indexable, type_of
 from ticdc_spark.spark.types import LakeColumn
 
 _WAIT = 60
@@ -309,7 +309,7 @@ class MysqlTables:
                 continue
             old, null = origin[name], "NOT NULL" if origin[name].casefold() in keys else "NULL"
             if name in promoted or place:
-                kind = self.types.name(promoted[name].column.type) if name in promoted else held[old]
+                kind = type_of(promoted[name], self.types) if name in promoted else held[old]
                 clauses.append(f"CHANGE COLUMN {quoted(old)} {quoted(name)} {kind} {null}{place}")
             elif old != name:
                 clauses.append(f"RENAME COLUMN {quoted(old)} TO {quoted(name)}")

@@ -125,12 +125,17 @@ _AS_BYTES = {
 
 def definition(column: LakeColumn, types: MysqlTypes, *, key: bool = True) -> str:
     """A column as CREATE and ALTER have it: all but the key may be NULL."""
-    return f"{quoted(column.name)} {types.name(column.column.type)} {'NOT NULL' if key and column.key else 'NULL'}"
+    return f"{quoted(column.name)} {type_of(column, types)} {'NOT NULL' if key and column.key else 'NULL'}"
+
+
+def type_of(column: LakeColumn, types: MysqlTypes) -> str:
+    """The type of a column, as the server is told it."""
+    return types.name(column.column.type) if column.mask is None else column.type.name
 
 
 def is_indexable(columns: Collection[LakeColumn]) -> bool:
     """Whether columns can be a primary key without prefixes, which a source may have."""
-    kinds = [one.column.type for one in columns]
+    kinds = [one.column.type for one in columns if one.mask is None]  # a hash is short
     if any(kind.name.endswith(("text", "blob")) for kind in kinds):
         return False
     long = ("char", "varchar", "binary", "varbinary")

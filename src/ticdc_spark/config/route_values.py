@@ -1,0 +1,110 @@
+"""How the values of a ``[[route]]`` are read, and that of ``mask-salt``. See ``values``."""
+
+import re
+from collections.abc import Callable, Iterable
+from typing import Annotated, Any, TypeAlias
+
+from ticdc_spark.config import toml as job_file
+from ticdc_spark.config.layout import parse_partition, parse_sort
+from ticdc_spark.config.rules import parse_column_rules
+from ticdc_spark.config.secrets import remember
+from ticdc_spark.config.target_names import is_target
+from ticdc_spark.config.toml import NotAllowed, Reads
+from ticdc_spark.errors import UsageError
+
+_SALT = 16
+"""Characters of a salt, at least."""
+
+
+def _target(value: object) -> str:
+    if not isinstance(value, str) or not value.strip() or not is_target(value):
+        raise ValueError
+    if value.casefold() == "_ticdc_spark":
+        raise NotAllowed("a name that is not the job's own")
+    return value
+
+
+def _columns(value: object) -> tuple[str, ...]:
+    rules: list[Any] = value if isinstance(value, list) else [None]
+    if not all(isinstance(rule, str) and rule[:1] not in ("", "#", "@") for rule in rules):
+        raise ValueError
+    _column_rules(rules)
+    return tuple(rules)
+
+
+def _column_rules(rules: Iterable[str]) -> None:
+    try:
+        parse_column_rules(tuple(rules))
+    except UsageError as error:
+        raise NotAllowed(f'names of columns, with wildcards as in "card_*" ({error})') from error
+
+
+def _masks(value: object) -> tuple[tuple[str, str], ...]:
+    pairs = _pairs(value)
+    _column_rules(pattern for pattern, _ in pairs)
+    if not all(re.fullmatch(r"hash|null|constant:.*", how, re.DOTALL) and one[0] != "!" for one, how in pairs):
+        raise ValueError
+    return pairs
+
+
+def _pairs(value: object) -> tuple[tuple[str, str], ...]:
+    if isinstance(value, dict) and all(isinstance(text, str) and key and text.strip() for key, text in value.items()):
+        return tuple(value.items())
+    raise ValueError
+
+
+def _partitions(value: object) -> tuple[str, ...]:
+    return _parsed(value, parse_partition)
+
+
+def _sorts(value: object) -> tuple[str, ...]:
+    return _parsed(value, parse_sort)
+
+
+def _parsed(value: object, parse: Callable[[str], object]) -> tuple[str, ...]:
+    texts: list[Any] = value if isinstance(value, list) else [None]
+    if not all(isinstance(text, str) for text in texts):
+        raise ValueError
+    for text in texts:
+        parse(text)
+    return tuple(texts)
+
+
+def _properties(value: object) -> tuple[tuple[str, str], ...]:
+    found = job_file.flatten(value) if isinstance(value, dict) else {"": None}
+    texts = {name: job_file.text_of(one) for name, one in found.items()}
+    if any(text is None or "${" in text for text in texts.values()):
+        raise ValueError
+    return tuple((name, str(text)) for name, text in texts.items())
+
+
+def _salt(value: object) -> str:
+    if isinstance(value, str):
+        remember(value)  # also of one that is refused
+        if len(value) >= _SALT:
+            return value
+    raise ValueError
+
+
+Target: TypeAlias = Annotated[str, Reads(_target, "a name, in which `{schema}` and `{table}` stand for the source's")]
+ColumnRules: TypeAlias = Annotated[
+    tuple[str, ...], Reads(_columns, 'a list of columns such as "phone", "card_*", "!card_type"')
+]
+Masks: TypeAlias = Annotated[
+    tuple[tuple[str, str], ...],
+    Reads(_masks, 'columns, each with "hash", "null" or "constant:…": { email = "hash", "card_*" = "null" }'),
+]
+Renames: TypeAlias = Annotated[
+    tuple[tuple[str, str], ...], Reads(_pairs, 'columns, each with its name in the target: { ctime = "created_at" }')
+]
+Partitions: TypeAlias = Annotated[
+    tuple[str, ...],
+    Reads(_partitions, 'a list such as "days(created_at)", "bucket(16, id)", "truncate(4, name)", "region"'),
+]
+Sorts: TypeAlias = Annotated[
+    tuple[str, ...], Reads(_sorts, 'a list of columns such as "id", "created_at desc nulls last"')
+]
+Properties: TypeAlias = Annotated[
+    tuple[tuple[str, str], ...], Reads(_properties, 'properties without references: { "format-version" = 3 }')
+]
+Salt: TypeAlias = Annotated[str, Reads(_salt, f"a text of {_SALT} characters at least", secret=True)]

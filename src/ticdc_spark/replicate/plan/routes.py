@@ -1,0 +1,147 @@
+"""What the rules of ``[[route]]`` mean to a job that has tables already, and to the DDL that comes. Pure."""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+
+from ticdc_spark.config.job import Job
+from ticdc_spark.config.routes import Routes, compiled, shown
+from ticdc_spark.config.shapes import Shape, shape_of
+from ticdc_spark.config.table_filter import table_filter
+from ticdc_spark.errors import UsageError
+from ticdc_spark.model import Table, TableName
+from ticdc_spark.replicate.plan.evolve import Alter, Create, Enter, Truncate, action
+from ticdc_spark.replicate.state.progress import Progress, QueuedDdl
+from ticdc_spark.replicate.state.table import TableState
+from ticdc_spark.sinks.mark import NO_MARK
+from ticdc_spark.spark.masks import salt_mark
+
+_PUT_BACK = "put back the rule that it was made by, above those that are new"
+
+
+def with_routes(job: Job, progress: Progress) -> Progress:
+    """The progress of a job that goes on by the rules of its file. Raises: UsageError where a table would change"""
+    salt = salt_mark(job.mask_salt)
+    if (progress.routes, progress.mask_salt) == (job.routes, salt):
+        return progress
+    for state in progress.tables:
+        if is_in_target(state):
+            stop_if_changed(job, progress, (state.schema, state.name), state.table)
+    return msgspec.structs.replace(progress, routes=job.routes, mask_salt=salt)
+
+
+def stop_if_changed(job: Job, progress: Progress, name: TableName, table: Table | None) -> None:
+    """Stop where a table of the target would have another name, or other columns, by the rules as they are now.
+
+    ``table``: as the target has it. Raises: UsageError
+    """
+    before, now = compiled(progress.routes), compiled(job.routes)
+    if before.target(name) != now.target(name):
+        raise UsageError(
+            f"{job.file}: [[route]]: {shown(name)} is {shown(before.target(name))} in the target, and would be "
+            f"{shown(now.target(name))} by the rules as they are now. A table that is there keeps its name: {_PUT_BACK}"
+        )
+    if table is None:
+        return
+    was, becomes = shape_of(before.rule(name), table), shape_of(now.rule(name), table)
+    if was != becomes:
+        raise UsageError(
+            f"{job.file}: [[route]]: the rules as they are now do something else to {_difference(was, becomes)} of "
+            f"{shown(name)}, which is in the target already: {_PUT_BACK}; or let another job copy it"
+        )
+    if was.is_hashed and progress.mask_salt != salt_mark(job.mask_salt):
+        raise UsageError(
+            f"{job.file}: [job] mask-salt: columns of {shown(name)} were hashed with another one, and equal values "
+            "would have two hashes: put it back"
+        )
+
+
+def stop_at_rules(job: Job, progress: Progress, ddls: Iterable[QueuedDdl] = (), more: Sequence[TableName] = ()) -> None:
+    """Stop before two tables have one name in the target, and before a DDL that the rules for columns do not allow.
+
+    ``ddls``: those that are due. ``more``: tables that come. Raises: UsageError
+    """
+    if not job.routes:
+        return
+    is_included, routes = table_filter(job.tables), compiled(job.routes)
+    states = {(one.schema, one.name): one for one in progress.tables}
+    names = [name for name, one in states.items() if is_included(*name) or is_in_target(one)]
+    names += [(one.schema, one.name) for one in progress.pending]
+    names += [(one.schema, one.name) for one in progress.wanted]
+    for ddl in ddls:
+        match action(ddl.change):
+            case Create(table) | Truncate(table) | Enter(table) as act:
+                routes.stop_if_wrong(table, is_new=not isinstance(act, Truncate))
+                names.append((table.schema, table.name))
+            case Alter(old, table) as act:
+                state = states.get(old)
+                before = ddl.change.pre_table or (None if state is None else state.table)
+                _stop_at_alter(routes, act, before, ddl)
+                names.append((table.schema, table.name))
+    routes.stop_if_shared(dict.fromkeys([*names, *more]), f"{job.file}")
+
+
+def with_hidden_partitions(job: Job, ddls: Sequence[QueuedDdl]) -> list[QueuedDdl]:
+    """DDLs without what cannot be computed from the target: partitions by columns that it does not have."""
+    routes = compiled(job.routes)
+    found = []
+    for ddl in ddls:
+        change = ddl.change
+        table, before = (None if one is None else _doubted(routes, one) for one in (change.table, change.pre_table))
+        if (table, before) != (change.table, change.pre_table):
+            change = msgspec.structs.replace(change, table=table, pre_table=before)
+            ddl = msgspec.structs.replace(ddl, change=change)
+        found.append(ddl)
+    return found
+
+
+def is_in_target(state: TableState) -> bool:
+    """Whether the job has left the table in the target."""
+    return state.mark != NO_MARK and not state.is_dropped
+
+
+def _doubted(routes: Routes, table: Table) -> Table:
+    known = table.partitioning
+    if known is None or known.doubt:
+        return table
+    hidden = shape_of(routes.rule((table.schema, table.name)), table).hidden
+    if not any(name.casefold() in hidden for name in known.columns):
+        return table
+    why = "a rule of [[route]] drops or masks the column by which its partitions are made"
+    return msgspec.structs.replace(table, partitioning=msgspec.structs.replace(known, doubt=why))
+
+
+def _stop_at_alter(routes: Routes, act: Alter, before: Table | None, ddl: QueuedDdl) -> None:
+    """Stop at a RENAME of a table or a column to a name of which the rules say something else. Raises: UsageError"""
+    name = (act.table.schema, act.table.name)
+    now = shape_of(routes.rule(name), act.table)
+    routes.stop_if_wrong(act.table)
+    if name != act.old and (was := shape_of(routes.rule(act.old), act.table)) != now:
+        raise UsageError(
+            f"[[route]]: {shown(act.old)} becomes {shown(name)} at {ddl.change.commit_ts}, and the rules do something "
+            f"else to {_difference(was, now)} there. Give both names the same drop-columns, mask-columns and "
+            "rename-columns"
+        )
+    old = _said(shape_of(routes.rule(act.old), before)) if before is not None else {}
+    new = _said(now)
+    for one, other in act.renames.items() if before is not None else ():
+        said = old.get(one.casefold(), ""), new.get(other.casefold(), "")
+        if said[0] != said[1]:
+            raise UsageError(
+                f"[[route]]: column `{one}` of {shown(act.old)} becomes `{other}` at {ddl.change.commit_ts}. The rules "
+                f"say {said[0] or 'nothing'} of `{one}`, and {said[1] or 'nothing'} of `{other}`: let them say the "
+                f"same of both: {ddl.change.query}"
+            )
+
+
+def _said(shape: Shape) -> dict[str, str]:
+    """What is said of columns that the target does not have as they are, by their names in lower case."""
+    masked = {name.casefold(): f'mask-columns = "{how}"' for name, how in shape.masked}
+    return {name.casefold(): "drop-columns" for name in shape.dropped} | masked
+
+
+def _difference(one: Shape, other: Shape) -> str:
+    """The columns of which two shapes differ."""
+    pairs = ((one.dropped, other.dropped), (one.masked, other.masked), (one.renamed, other.renamed))
+    found = {each if isinstance(each, str) else each[0] for a, b in pairs for each in set(a) ^ set(b)}
+    return ", ".join(f"column `{name}`" for name in sorted(found))

@@ -1,0 +1,123 @@
+"""Columns that are dropped, masked or renamed by ``[[route]]``, over the types of any sink."""
+
+import msgspec
+import pyarrow as pa
+
+from ticdc_spark.config.routes import Routes
+from ticdc_spark.config.shapes import CONSTANT, HASH, NULL, Shape, shape_of, stop_if_wrong
+from ticdc_spark.errors import UsageError
+from ticdc_spark.model import Column, ColumnType, Table
+from ticdc_spark.mysql import INTEGER_BITS, Ambiguous, fsp, integer_range, is_text
+from ticdc_spark.sinks.type_map import ColumnConversion, NameRule, TypeMap
+from ticdc_spark.spark.masks import constant_of
+from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType, Mask, arrow_type
+
+_HASH = ColumnType(name="char", length=64, charset="ascii", collate="ascii_bin")
+"""What holds a hash."""
+
+
+class ShapedTypes:
+    """See ``sinks.type_map.TypeMap``."""
+
+    def __init__(self, types: TypeMap, names: NameRule, routes: Routes, salt: str | None) -> None:
+        self._types, self._names, self._routes = types, names, routes
+        self._salt = (salt or "").encode()
+
+    def columns(self, table: Table, key: tuple[str, ...], options: LakeOptions) -> tuple[LakeColumn, ...]:
+        found = self._types.columns(table, key, options)
+        shape = shape_of(self._routes.rule_of(table), table)
+        if not shape:
+            return found
+        stop_if_wrong(shape, table)
+        return tuple(
+            self._shaped(column, shape, table, options) for column in found if column.source not in shape.dropped
+        )
+
+    def promotes(self, old: str, new: str) -> bool:
+        return self._types.promotes(old, new)
+
+    def conversion(
+        self, old: LakeColumn, new: LakeColumn, zone: str | None, ambiguous: Ambiguous
+    ) -> ColumnConversion | None:
+        mask = new.mask
+        if mask is None:
+            return self._types.conversion(old, new, zone, ambiguous)
+        if mask.how == "hash":
+            same = keeps_text(old.column.type, new.column.type)
+            return None if same else ColumnConversion(expression="{old}", inexact=_UNKNOWN)
+        if old.type == new.type:
+            return None
+        return ColumnConversion(expression=_constant(mask, new.type))
+
+    def cast(self, old: str, new: LakeColumn) -> ColumnConversion:
+        mask = new.mask
+        if mask is None:
+            return self._types.cast(old, new)
+        if mask.how == "hash":
+            return msgspec.structs.replace(self._types.cast(old, new), inexact=_UNKNOWN)
+        return ColumnConversion(expression=_constant(mask, new.type))
+
+    def _shaped(self, column: LakeColumn, shape: Shape, table: Table, options: LakeOptions) -> LakeColumn:
+        name, how = dict(shape.renamed).get(column.source), dict(shape.masked).get(column.source)
+        if name is not None:
+            column = msgspec.structs.replace(column, name=self._names.held(name))
+        if how == HASH:
+            mask = Mask(how="hash", type=column.type, salt=self._salt)
+            return msgspec.structs.replace(column, type=self._text(column.source, table, options), mask=mask)
+        if how == NULL:
+            return msgspec.structs.replace(column, mask=Mask(how="null", type=column.type))
+        if how is not None:
+            value = how.removeprefix(CONSTANT)
+            _stop_if_no_value(value, column, table)
+            return msgspec.structs.replace(column, mask=Mask(how="constant", type=column.type, value=value))
+        return column
+
+    def _text(self, name: str, table: Table, options: LakeOptions) -> LakeType:
+        """The type in which the target has hashes."""
+        alone = msgspec.structs.replace(table, columns=(Column(name=name, type=_HASH),), indexes=(), partitioning=None)
+        return self._types.columns(alone, (), options)[0].type
+
+
+_UNKNOWN = "inexact: it has hashes of the values from before its type changed; only a full read makes new ones"
+
+
+def keeps_text(old: ColumnType, new: ColumnType) -> bool:
+    """Whether every value of a column is written alike after a change of its type."""
+    if old.name in INTEGER_BITS and new.name in INTEGER_BITS:
+        before, after = integer_range(old), integer_range(new)
+        return before is not None and after is not None and after[0] <= before[0] and before[1] <= after[1]
+    if is_text(old) and is_text(new):
+        return old.name != "char" and _length(new) >= _length(old)
+    if old.name != new.name:
+        return False
+    if old.name == "decimal":
+        return old.decimal == new.decimal and (new.length or 10) >= (old.length or 10)
+    if old.name in ("datetime", "timestamp"):
+        return fsp(new) >= fsp(old)
+    if old.elements:
+        return new.elements[: len(old.elements)] == old.elements
+    return old == new
+
+
+def _length(kind: ColumnType) -> int:
+    return _LENGTHS.get(kind.name, kind.length or 0)
+
+
+_LENGTHS = {"tinytext": 2**8 - 1, "text": 2**16 - 1, "mediumtext": 2**24 - 1, "longtext": 2**32 - 1}
+
+
+def _constant(mask: Mask, kind: LakeType) -> str:
+    """The value of a masked column in Spark SQL, for ``ColumnConversion.expression``."""
+    text = mask.value.replace("\\", "\\\\").replace("'", "\\'").replace("{", "{{").replace("}", "}}")
+    value = "NULL" if mask.how == "null" else f"'{text}'"
+    return f"CAST({value} AS {kind.spark})"
+
+
+def _stop_if_no_value(value: str, column: LakeColumn, table: Table) -> None:
+    try:
+        constant_of(value, arrow_type(column.type))
+    except (ValueError, NotImplementedError, pa.ArrowException) as error:
+        raise UsageError(
+            f"`{table.schema}`.`{table.name}`: [[route]] mask-columns: {value!r} is no value of column "
+            f'`{column.source}`, which is {column.column.type.name} ({column.type.name} in the target); use "{NULL}"'
+        ) from error
