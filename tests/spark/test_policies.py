@@ -89,7 +89,7 @@ def test_what_is_dropped_or_truncated_may_be_kept(spark: SparkSession, folder: P
             Watermark(100),
         ],
     )
-    job = write_job(folder, source, 'drop-table = "keep"\ntruncate-table = "keep"')
+    job = write_job(folder, source, '[ddl]\ndrop-table = "keep"\ntruncate-table = "keep"')
     replicate(job)
     assert rows(spark, folder) == [{"id": 9, "v": 9}]
     (aside,) = {name for _, name in names(lake(spark, folder))} - {"t"}

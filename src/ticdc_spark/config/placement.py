@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from ticdc_spark.config.ddl import DdlKeys
 from ticdc_spark.config.job import (
     FilesSource,
     IcebergConfig,
@@ -58,6 +59,7 @@ def _keys() -> dict[str, list[str]]:
         "[sink]": IcebergConfig,
         "[schema]": SchemaFiles,
         "[snapshot]": SnapshotKeys,
+        "[ddl]": DdlKeys,
         "[upkeep]": UpkeepKeys,
     }
     for place, kind in sections.items():

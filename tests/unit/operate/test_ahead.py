@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.simulator.setup import job_of, scratch_folder
+from tests.simulator.setup import job_of, scratch_folder, with_keys
 from tests.support.shop import Shop
 from ticdc_spark.model import Message
 from ticdc_spark.operate.ahead import Ahead, Look
@@ -24,7 +24,7 @@ def messages_of(shop: Shop) -> list[Message]:
 
 
 def ahead(shop: Shop, messages: list[Message] | None = None, **job: Any) -> Ahead:
-    made = msgspec.structs.replace(job_of(shop.setup, _FOLDER), **job)
+    made = with_keys(job_of(shop.setup, _FOLDER), **job)
     return Look(made, EventReader(decoder(shop.wire.name))).at(messages or messages_of(shop))
 
 
@@ -49,7 +49,7 @@ def test_a_ddl_that_cannot_be_replayed_is_named_once_with_the_line_that_skips_it
         shop.send_ddl(ddl)
     (stop,) = ahead(shop).stops
     assert "EXCHANGE PARTITION p0" in stop.what and "topic cdc, partition 0, offset 1" in stop.what
-    assert f'[job] skip-ddl = ["{ddl.commit_ts}:ALTER TABLE t EXCHANGE' in stop.line
+    assert f'under [job]: skip-ddl = ["{ddl.commit_ts}:ALTER TABLE t EXCHANGE' in stop.line
     assert 'partition-ddl = "mark"' in stop.line
     assert ahead(shop, partition_ddl="mark").stops == ()
 

@@ -10,10 +10,9 @@ from typing import assert_never
 import msgspec
 
 from ticdc_spark import failpoints
-from ticdc_spark.config.job import Job
 from ticdc_spark.config.values import skip_ddl_line
 from ticdc_spark.errors import DecisionNeeded, UnsupportedDdl
-from ticdc_spark.model import SchemaChange, Table, TableName
+from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import keep_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import OLD_VALUES, lose_hidden_values, stop_if_columns_are_gone
@@ -34,11 +33,10 @@ from ticdc_spark.replicate.plan.evolve import (
     Refused,
     Thin,
     Truncate,
-    action,
-    is_of_partitions,
     names,
 )
 from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
+from ticdc_spark.replicate.plan.policy import is_skipped, left_out_by, partition_ddl
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl
 from ticdc_spark.replicate.state.table import (
     TableState,
@@ -71,7 +69,7 @@ def apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
     if (skipped or isinstance(act, Enter | Leave)) and _finish_rename(work, ddl):
         return
     doubt = doubt_of(work, act, mark) if isinstance(act, Thin) else ""
-    if skipped or (doubt and work.batch.job.partition_ddl != "stop"):
+    if skipped or (doubt and partition_ddl(work.batch.job, change) != "stop"):
         _skip(work, ddl)
         return
     if doubt:
@@ -79,7 +77,7 @@ def apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
         message = (
             f"a DDL cannot be replayed: {doubt}\n  SQL: {change.query}\n  at commitTs {ts}\n"
             f"  To skip exactly this one, under [job]: {skip}\n"
-            '  To mark the tables of every such DDL and go on, under [job]: partition-ddl = "mark"'
+            '  To mark the tables of every such DDL and go on, under [ddl]: partition-ddl = "mark"'
         )
         raise UnsupportedDdl(message)
     log.info("DDL at %d: %s", ts, change.query)
@@ -147,22 +145,9 @@ def _drop_database(work: TimelineWork, schema: str, mark: Mark, ts: int) -> None
     work.batch.sink.drop_database(schema)
 
 
-def is_skipped(job: Job, change: SchemaChange) -> bool:
-    """Whether a DDL is left out, and its tables are marked: by ``skip-ddl`` or ``partition-ddl``."""
-    return bool(_left_out_by(job, change))
-
-
-def _left_out_by(job: Job, change: SchemaChange) -> str:
-    """The key of the job file that leaves a DDL out; ``""``: none does."""
-    if any(skip.matches(change.commit_ts, change.query) for skip in job.skip_ddl):
-        return "skip-ddl"
-    marked = job.partition_ddl != "stop" and is_of_partitions(change) and isinstance(action(change), Refused)
-    return "partition-ddl" if marked else ""
-
-
 def _skip(work: TimelineWork, ddl: Ddl) -> None:
     change = ddl.queued.change
-    key = _left_out_by(work.batch.job, change) or "partition-ddl"
+    key = left_out_by(work.batch.job, change) or "partition-ddl"
     log.warning("%s leaves out the DDL at %d: %s", key, change.commit_ts, change.query)
     if isinstance(ddl.action, Drop | DropDatabase):
         for name in names(ddl.action, {**work.promised, **work.known}):
@@ -185,7 +170,7 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
             if state.table is not None and change.table is not None and name == _name_of(change.table):
                 known = with_partitions_of(state.table, change.table)
                 state = msgspec.structs.replace(state, table=known, partition_ids=())
-            if key == "partition-ddl" and work.batch.job.partition_ddl == "rebuild":
+            if key == "partition-ddl" and partition_ddl(work.batch.job, change) == "rebuild":
                 state = want_load(state)
             work.put(diverge(state, change.commit_ts, why, columns=columns))
         if name in freed:
@@ -205,8 +190,8 @@ def _undo(work: TimelineWork, state: TableState, ddl: Ddl) -> None:
     name, (at, last) = (state.schema, state.name), work.mark((state.schema, state.name))
     if not isinstance(ddl.action, Alter) or state.table is None or at != ddl.mark[0]:
         return
-    commits, _ = commits_of(work, state, ddl.action, ddl.mark, at, None, inferred=False)
-    begun = [one for one in commits if one.aside and one.mark[1] <= last]
+    commits = commits_of(work, state, ddl.action, ddl.mark, at, None, inferred=False)
+    begun = [one for one in commits.commits if one.aside and one.mark[1] <= last]
     if begun:
         column = begun[-1].aside
         back = ColumnChanges(rename=((OLD_VALUES, column),), drop=(column,))
@@ -241,7 +226,7 @@ def _drop(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
     now = work.mark(name)
     if now >= mark:
         return  # A later table of this name.
-    if work.batch.job.drop_table == "keep":
+    if work.batch.job.ddl.of(name).drop_table == "keep":
         _keep(work, name, mark, ts)
         return
     if now != NO_MARK:
@@ -299,7 +284,7 @@ def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain:
     in_shape = _is_in_shape(work, held, table, certain=certain)
     # One that lacks a column goes by the columns that it has: it would count as dropped by somebody else.
     known = table if held.table is None or (held.has_unsure_columns and in_shape) else held.table
-    sink, keeps_rows = work.batch.sink, work.batch.job.truncate_table == "keep"
+    sink, keeps_rows = work.batch.sink, work.batch.job.ddl.of(name).truncate_table == "keep"
     after = unverify(held) if keeps_rows else truncate(held, ts, in_shape=in_shape)
     after = msgspec.structs.replace(after, table=known, applied=ts, ddl_ts=ts)
     write = sink.stamp if keeps_rows else sink.truncate
@@ -377,8 +362,10 @@ def alter(
     if work.mark(new) < (at, step):
         stop_if_columns_are_gone(work, state)
         state = with_columns_before(work, state, act)
-    commits, inexact = commits_of(work, state, act, (at, step), ts, pre_table, inferred=inferred)
+    found = commits_of(work, state, act, (at, step), ts, pre_table, inferred=inferred)
+    commits, inexact = found.commits, found.inexact
     after = msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts, schema_keys=(), columns_before=())
+    after = msgspec.structs.replace(after, kept_columns=found.kept)
     if state.table is None:  # adopted
         after = unverify(after)
     if inexact:

@@ -35,7 +35,7 @@ def thin(work: TimelineWork, act: Thin, mark: Mark, ts: int) -> None:
         return
     stop_if_columns_are_gone(work, state)
     sink, where = work.batch.sink, conditions(work.batch, state.table, act.where)
-    if work.batch.job.truncate_table == "keep" or not where:
+    if work.batch.job.ddl.of(name).truncate_table == "keep" or not where:
         after = unverify(after) if where else after
         work.commit(after, mark, mark[0], lambda stamp: sink.stamp(name, stamp))
     else:

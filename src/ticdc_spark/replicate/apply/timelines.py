@@ -7,10 +7,11 @@ import msgspec
 
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
-from ticdc_spark.replicate.apply.ddl import apply_ddl, is_skipped
+from ticdc_spark.replicate.apply.ddl import apply_ddl
 from ticdc_spark.replicate.apply.rejects import Quarantined
 from ticdc_spark.replicate.apply.rename import was_set_aside
 from ticdc_spark.replicate.plan.evolve import Alter, Drop, DropDatabase, Leave, names
+from ticdc_spark.replicate.plan.policy import is_skipped
 from ticdc_spark.replicate.plan.timeline import Ddl, Rows, Step
 from ticdc_spark.replicate.state.progress import QueuedDdl
 from ticdc_spark.replicate.state.table import TableState, diverge, quarantine
@@ -155,7 +156,7 @@ def _doomed(work: TimelineWork, name: TableName, later: Sequence[Step]) -> bool:
             case Leave() if now == step.action.name:
                 return was_set_aside(work, name, step.mark)
             case Drop() | DropDatabase() if now in names(step.action, {now: None}):
-                kept = job.drop_table == "keep" or is_skipped(job, step.queued.change)
+                kept = job.ddl.of(now).drop_table == "keep" or is_skipped(job, step.queued.change)
                 return not kept or was_set_aside(work, name, step.mark) or _is_away(work, name)
             case Alter() if step.action.old == now != (step.action.table.schema, step.action.table.name):
                 if is_skipped(job, step.queued.change):
