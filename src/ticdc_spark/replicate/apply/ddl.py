@@ -17,6 +17,8 @@ from ticdc_spark.mysql import keep_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import OLD_VALUES, lose_hidden_values, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.commits import commits_of, with_columns_before
+from ticdc_spark.replicate.apply.exchange import doubt_of_exchange, exchange
+from ticdc_spark.replicate.apply.exchange import is_begun as is_begun_exchange
 from ticdc_spark.replicate.apply.first_rows import there_already
 from ticdc_spark.replicate.apply.partitions import doubt_of, thin, with_partitions_of
 from ticdc_spark.replicate.apply.rename import is_begun, passed_by, rename, set_aside
@@ -28,6 +30,7 @@ from ticdc_spark.replicate.plan.evolve import (
     Drop,
     DropDatabase,
     Enter,
+    Exchange,
     Leave,
     Nothing,
     Refused,
@@ -68,7 +71,8 @@ def apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
     skipped = is_skipped(work.batch.job, change)
     if (skipped or isinstance(act, Enter | Leave)) and _finish_rename(work, ddl):
         return
-    doubt = doubt_of(work, act, mark) if isinstance(act, Thin) else ""
+    skipped = skipped and not (isinstance(act, Exchange) and is_begun_exchange(work, act, mark))
+    doubt = _doubt_of(work, act, mark)
     if skipped or (doubt and partition_ddl(work.batch.job, change) != "stop"):
         _skip(work, ddl)
         return
@@ -96,6 +100,13 @@ def apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
     work.ddls += 1
 
 
+def _doubt_of(work: TimelineWork, act: Action, mark: Mark) -> str:
+    """Why a DDL on partitions is not exact, as is known only now; ``""``: it is."""
+    if isinstance(act, Exchange):
+        return doubt_of_exchange(work, act, mark)
+    return doubt_of(work, act, mark) if isinstance(act, Thin) else ""
+
+
 def _finish_rename(work: TimelineWork, ddl: Ddl) -> bool:
     """Bring a RENAME to its end that a batch had begun before it was interrupted, whatever the job file makes of it
     now. Returns: whether it is one"""
@@ -111,7 +122,7 @@ def _finish_rename(work: TimelineWork, ddl: Ddl) -> bool:
 
 def _apply_to_tables(
     work: TimelineWork,
-    act: Create | Drop | Truncate | Thin | Alter | Enter | Leave,
+    act: Create | Drop | Truncate | Thin | Exchange | Alter | Enter | Leave,
     mark: Mark,
     ts: int,
     pre_table: Table | None,
@@ -126,6 +137,8 @@ def _apply_to_tables(
             _truncate(work, table, mark, ts, certain=certain)
         case Thin():
             thin(work, act, mark, ts)
+        case Exchange():
+            exchange(work, act, mark, ts)
         case Alter():
             alter(work, act, mark, ts, pre_table)
         case Enter(table, _):
@@ -182,7 +195,7 @@ def _name_of(table: Table) -> TableName:
 
 
 def _keeps_columns(act: Action) -> bool:
-    return isinstance(act, Truncate | Thin | Nothing) or (isinstance(act, Refused) and act.rows_only)
+    return isinstance(act, Truncate | Thin | Exchange | Nothing) or (isinstance(act, Refused) and act.rows_only)
 
 
 def _undo(work: TimelineWork, state: TableState, ddl: Ddl) -> None:

@@ -8,7 +8,7 @@ from ticdc_spark.model import Table
 from ticdc_spark.mysql import keep_hidden_columns
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.columns import stop_if_columns_are_gone
-from ticdc_spark.replicate.plan.evolve import Thin
+from ticdc_spark.replicate.plan.evolve import Exchange, Thin
 from ticdc_spark.replicate.state.table import TableState, unverify
 from ticdc_spark.sinks.base import Condition
 from ticdc_spark.sinks.mark import NO_MARK, Mark
@@ -51,7 +51,7 @@ def partitions_to_check(state: TableState) -> Table | None:
     return state.table
 
 
-def doubt_of(work: TimelineWork, act: Thin, mark: Mark) -> str:
+def doubt_of(work: TimelineWork, act: Thin | Exchange, mark: Mark) -> str:
     """Why rows may lie in other partitions than the DDL was planned by, as the rows before it have told since; ``""``:
     nothing speaks against it."""
     name = (act.table.schema, act.table.name)

@@ -10,7 +10,7 @@ from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.ddl import apply_ddl
 from ticdc_spark.replicate.apply.rejects import Quarantined
 from ticdc_spark.replicate.apply.rename import was_set_aside
-from ticdc_spark.replicate.plan.evolve import Alter, Drop, DropDatabase, Leave, names
+from ticdc_spark.replicate.plan.evolve import Alter, Drop, DropDatabase, Exchange, Leave, names
 from ticdc_spark.replicate.plan.policy import is_skipped
 from ticdc_spark.replicate.plan.timeline import Ddl, Rows, Step
 from ticdc_spark.replicate.state.progress import QueuedDdl
@@ -153,6 +153,8 @@ def _doomed(work: TimelineWork, name: TableName, later: Sequence[Step]) -> bool:
         if not isinstance(step, Ddl):
             continue
         match step.action:
+            case Exchange() if now in names(step.action, {}):
+                return _is_away(work, name)  # Its rows go on in another table.
             case Leave() if now == step.action.name:
                 return was_set_aside(work, name, step.mark)
             case Drop() | DropDatabase() if now in names(step.action, {now: None}):

@@ -11,7 +11,7 @@ import msgspec
 
 from ticdc_spark.ddl import column_renames, computed_columns, replaced_columns, statement_of
 from ticdc_spark.ddl.partition_rows import Alternatives, NotComputed, rows_of
-from ticdc_spark.ddl.partitions import is_truncate_of_all, partitions_named
+from ticdc_spark.ddl.partitions import is_truncate_of_all, is_validated, partitions_named
 from ticdc_spark.ddl.statements import (
     AlterTable,
     CreateTable,
@@ -74,6 +74,20 @@ class Thin(msgspec.Struct, frozen=True):
     """The partitions by which it is known which rows these are."""
 
 
+class Exchange(msgspec.Struct, frozen=True):
+    """EXCHANGE PARTITION: a partition and a whole table give each other their rows, without row messages."""
+
+    table: Table
+    """The table with the partition, as it is after it."""
+    other: TableName
+    where: Alternatives
+    """The rows of the partition."""
+    by: Partitioning
+    """The partitions by which it is known which rows these are."""
+    validated: bool
+    """Whether the rows that come belong to the partition."""
+
+
 class Alter(msgspec.Struct, frozen=True):
     """ALTER TABLE, and a RENAME of the table when ``old`` is another name."""
 
@@ -132,7 +146,18 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 Action: TypeAlias = (
-    Create | Drop | Truncate | Thin | Alter | Enter | Leave | CreateDatabase | DropDatabase | Nothing | Refused
+    Create
+    | Drop
+    | Truncate
+    | Thin
+    | Exchange
+    | Alter
+    | Enter
+    | Leave
+    | CreateDatabase
+    | DropDatabase
+    | Nothing
+    | Refused
 )
 
 
@@ -203,13 +228,17 @@ def _alter(statement: RenameTables | AlterTable, change: SchemaChange) -> Action
 def _thin(change: SchemaChange, part: MoveRows, *, is_only: bool) -> Action:
     """What a DDL does that removes the rows of partitions, or exchanges them."""
     assert change.table is not None, "its schema is known"
-    if not is_only or part.other is not None:
+    if not is_only:
         return Refused(f"{part.what}: TiCDC does not send the rows that it adds or removes", is_of_partitions(change))
     rows = ((),) if is_truncate_of_all(part) else _rows_of(part, change.pre_table)
     if isinstance(rows, NotComputed):
-        return Refused(f"{part.what}: TiCDC does not send the rows that it removes, and {rows.why}", rows_only=True)
+        does = "moves" if part.other else "removes"
+        return Refused(f"{part.what}: TiCDC does not send the rows that it {does}, and {rows.why}", rows_only=True)
     takes_all = any(not tests for tests in rows)
     known = None if change.pre_table is None else change.pre_table.partitioning
+    if part.other is not None and known is not None:
+        other = (part.other[0] or change.schema, part.other[1])
+        return Exchange(change.table, other, rows, known, is_validated(part))
     if takes_all or known is None:
         return Truncate(change.table, change.kind != UNCERTAIN)
     return Thin(change.table, rows, known)
@@ -245,6 +274,8 @@ def names(act: Action, tables: Mapping[TableName, object]) -> tuple[TableName, .
             return ((table.schema, table.name),)
         case Drop(gone):
             return gone
+        case Exchange(table, other):
+            return ((table.schema, table.name), other)
         case Enter() | Leave():
             return names(act.rename, tables)
         case Alter():

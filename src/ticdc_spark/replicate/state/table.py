@@ -252,6 +252,17 @@ def lose_first_rows(state: TableState) -> TableState:
     return msgspec.structs.replace(unverify(state), origin=origin)
 
 
+def known_of_both(state: TableState, other: TableState) -> TableState:
+    """It has rows of another table: it is known as well as the one of which less is known."""
+    state = unverify(state) if isinstance(other.known, Unverified) else state
+    if isinstance(other.known, Settling) and isinstance(state.known, Clean | Settling):
+        state = _with_known(state, Settling(upto=max(state.settles, other.settles)))
+    if isinstance(other.known, Diverged):
+        first = other.known.since if state.diverged_since is None else min(state.diverged_since, other.known.since)
+        state = lose_rows(state, first, state.diverged_why or other.known.why)
+    return state
+
+
 def want_load(state: TableState) -> TableState:
     """Rows of it are missing that only a full read brings: it counts as one that began in the middle."""
     return msgspec.structs.replace(unverify(state), origin="bootstrap")
