@@ -159,6 +159,27 @@ def test_an_exchange_that_was_begun_comes_to_its_end_though_it_is_skipped_now() 
     assert (ids(shop), ids(shop, "o"), shop.condition("t")) == ([2, 3, 11, 21], [1], "clean")
 
 
+def test_an_exchange_does_not_take_what_another_one_had_gathered() -> None:
+    """A first one died behind its gathering and was skipped; a later one finds its own gathered rows gone."""
+    shop = shop_of()
+    first = exchange(shop)
+    shop.watermark()
+    shop.dies("delete rows")
+    held = shop.lab.tables.table((SCHEMA, "o"))
+    old = held.gathered
+    shop.configure(skip_ddl=(SkipDdl(first, "*"),))
+    shop.run()
+    exchange(shop)
+    shop.watermark()
+    shop.dies("take rows")
+    assert old is not None and held.gathered is not None and held.gathered.note != old.note
+    held.gathered = old
+    shop.run(again=True)
+    assert shop.condition("o") == "diverged"
+    assert "was not applied" in shop.status("o").detail or "skip-ddl" in shop.status("o").detail
+    assert ids(shop, "o") == [2, 3], "they are not taken for what was gathered"
+
+
 def test_an_exchange_that_is_skipped_marks_both_tables() -> None:
     shop = shop_of()
     shop.configure(skip_ddl=(SkipDdl(exchange(shop), "*"),))
