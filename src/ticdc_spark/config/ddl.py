@@ -5,7 +5,7 @@ from collections.abc import Callable
 from typing import Any, Literal, TypeAlias
 
 from ticdc_spark.config.table_filter import table_filter
-from ticdc_spark.config.toml import Section
+from ticdc_spark.config.toml import Duration, Section
 from ticdc_spark.config.values import Patterns, Skips
 from ticdc_spark.model import TableName
 
@@ -26,6 +26,8 @@ class DdlKinds(Section, frozen=True, kw_only=True):
     """A change of a column's type that changes the target's column, or its values."""
     partition_ddl: OfPartitions = "stop"
     """A DDL that adds or removes the rows of a partition, where it is not computed which rows these are."""
+    keep_dropped: Duration = 0.0
+    """How long a table that was dropped or emptied can come back; 0: it cannot."""
 
 
 class DdlKeys(DdlKinds, frozen=True, kw_only=True):
@@ -46,6 +48,7 @@ class DdlRule(Section, frozen=True, kw_only=True):
     rename_column: Stops | None = None
     modify_column: Stops | None = None
     partition_ddl: OfPartitions | None = None
+    keep_dropped: Duration | None = None
 
 
 class DdlPolicy(DdlKeys, frozen=True, kw_only=True):

@@ -24,6 +24,7 @@ from ticdc_spark.replicate.modes.watermark import advance, due
 from ticdc_spark.replicate.plan.catch_up import bounds_of_late
 from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, is_of_partitions
 from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.plan.parked import parks
 from ticdc_spark.replicate.plan.policy import Stop, first_stop, is_skipped
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.schemas.history import without_blocks
@@ -168,7 +169,7 @@ class Decider:
         return named_after(ddls, lambda drop: self._keeps(drop) or is_skipped(self.job, drop))
 
     def _keeps(self, drop: SchemaChange) -> bool:
-        return any(self.job.ddl.of(name).drop_table == "keep" for name in tables_of(drop))
+        return any(self.job.ddl.of(name).drop_table == "keep" or parks(self.job, name) for name in tables_of(drop))
 
     def settle(self, mode: ModeName | None) -> ModeName | None:
         """Log what was decided. Raises: UsageError where the run has an option that the mode does not support."""
@@ -236,6 +237,7 @@ class Decider:
             may_come=_may_come(progress),
             has_partitions=mode != "arrival",
             zone=self.job.ddl_zone,
+            is_parking=lambda name: mode != "arrival" and parks(self.job, name),
         )
         return at_the_filter(filled, self.job.tables)
 

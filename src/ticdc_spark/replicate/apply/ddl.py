@@ -20,6 +20,7 @@ from ticdc_spark.replicate.apply.commits import commits_of, with_columns_before
 from ticdc_spark.replicate.apply.exchange import doubt_of_exchange, exchange
 from ticdc_spark.replicate.apply.exchange import is_begun as is_begun_exchange
 from ticdc_spark.replicate.apply.first_rows import there_already
+from ticdc_spark.replicate.apply.park import park_dropped, park_emptied
 from ticdc_spark.replicate.apply.partitions import doubt_of, thin, with_partitions_of
 from ticdc_spark.replicate.apply.rename import is_begun, passed_by, rename, set_aside
 from ticdc_spark.replicate.plan.evolve import (
@@ -34,6 +35,7 @@ from ticdc_spark.replicate.plan.evolve import (
     Leave,
     Nothing,
     Refused,
+    Restore,
     Thin,
     Truncate,
     names,
@@ -110,7 +112,7 @@ def _doubt_of(work: TimelineWork, act: Action, mark: Mark) -> str:
 def _finish_rename(work: TimelineWork, ddl: Ddl) -> bool:
     """Bring a RENAME to its end that a batch had begun before it was interrupted, whatever the job file makes of it
     now. Returns: whether it is one"""
-    act = ddl.action.rename if isinstance(ddl.action, Enter | Leave) else ddl.action
+    act = ddl.action.rename if isinstance(ddl.action, Enter | Leave | Restore) else ddl.action
     if not isinstance(act, Alter) or not is_begun(work, act.old, (act.table.schema, act.table.name), ddl.mark):
         return False
     change = ddl.queued.change
@@ -122,7 +124,7 @@ def _finish_rename(work: TimelineWork, ddl: Ddl) -> bool:
 
 def _apply_to_tables(
     work: TimelineWork,
-    act: Create | Drop | Truncate | Thin | Exchange | Alter | Enter | Leave,
+    act: Create | Drop | Truncate | Thin | Exchange | Alter | Enter | Leave | Restore,
     mark: Mark,
     ts: int,
     pre_table: Table | None,
@@ -141,6 +143,8 @@ def _apply_to_tables(
             exchange(work, act, mark, ts)
         case Alter():
             alter(work, act, mark, ts, pre_table)
+        case Restore(rename, _):
+            alter(work, rename, mark, ts, pre_table)
         case Enter(table, _):
             _enter(work, table, mark, ts)
         case Leave(name, _):
@@ -154,7 +158,7 @@ def _drop_database(work: TimelineWork, schema: str, mark: Mark, ts: int) -> None
     for name in [name for name, state in every.items() if name[0] == schema and state and not state.is_gone]:
         state = work.state(name)
         if state is not None and (state.applied <= ts or work.mark(name) != NO_MARK):
-            _drop(work, name, mark, ts)
+            _drop(work, name, mark, ts, comes_back=False)
     work.batch.sink.drop_database(schema)
 
 
@@ -234,7 +238,10 @@ def _create(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: b
         raise DecisionNeeded(there_already(work.batch, before or new, ts))
 
 
-def _drop(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
+def _drop(work: TimelineWork, name: TableName, mark: Mark, ts: int, *, comes_back: bool = True) -> None:
+    """``comes_back``: whether it may. A table of a database that is dropped does not."""
+    if comes_back and work.batch.job.ddl.of(name).drop_table == "apply" and park_dropped(work, name, mark, ts):
+        return
     state = work.state(name) or TableState(schema=name[0], name=name[1])
     now = work.mark(name)
     if now >= mark:
@@ -283,6 +290,9 @@ def _enter(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
 
 def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: bool) -> None:
     name = (table.schema, table.name)
+    keeps_rows = work.batch.job.ddl.of(name).truncate_table == "keep"
+    if not keeps_rows:
+        park_emptied(work, name, mark, ts)
     state = work.state(name)
     now = work.mark(name)
     if now >= mark:
@@ -297,7 +307,7 @@ def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain:
     in_shape = _is_in_shape(work, held, table, certain=certain)
     # One that lacks a column goes by the columns that it has: it would count as dropped by somebody else.
     known = table if held.table is None or (held.has_unsure_columns and in_shape) else held.table
-    sink, keeps_rows = work.batch.sink, work.batch.job.ddl.of(name).truncate_table == "keep"
+    sink = work.batch.sink
     after = unverify(held) if keeps_rows else truncate(held, ts, in_shape=in_shape)
     after = msgspec.structs.replace(after, table=known, applied=ts, ddl_ts=ts)
     write = sink.stamp if keeps_rows else sink.truncate

@@ -11,6 +11,7 @@ from ticdc_spark.replicate.apply.ddl import apply_ddl
 from ticdc_spark.replicate.apply.rejects import Quarantined
 from ticdc_spark.replicate.apply.rename import was_set_aside
 from ticdc_spark.replicate.plan.evolve import Alter, Drop, DropDatabase, Exchange, Leave, names
+from ticdc_spark.replicate.plan.parked import parks
 from ticdc_spark.replicate.plan.policy import is_skipped
 from ticdc_spark.replicate.plan.timeline import Ddl, Rows, Step
 from ticdc_spark.replicate.state.progress import QueuedDdl
@@ -159,6 +160,7 @@ def _doomed(work: TimelineWork, name: TableName, later: Sequence[Step]) -> bool:
                 return was_set_aside(work, name, step.mark)
             case Drop() | DropDatabase() if now in names(step.action, {now: None}):
                 kept = job.ddl.of(now).drop_table == "keep" or is_skipped(job, step.queued.change)
+                kept |= isinstance(step.action, Drop) and parks(job, now)
                 return not kept or was_set_aside(work, name, step.mark) or _is_away(work, name)
             case Alter() if step.action.old == now != (step.action.table.schema, step.action.table.name):
                 if is_skipped(job, step.queued.change):

@@ -28,6 +28,7 @@ from ticdc_spark.ddl.statements import (
 )
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Partitioning, SchemaChange, Table, TableName
+from ticdc_spark.replicate.plan.parked import is_parked
 
 NAMED_OTHERWISE = "named otherwise"
 """Kind of a DDL whose names are not those of the rows."""
@@ -119,6 +120,15 @@ class Leave(msgspec.Struct, frozen=True):
     """What it is where the job replicates both names."""
 
 
+class Restore(msgspec.Struct, frozen=True):
+    """RECOVER TABLE and FLASHBACK TABLE: a parked table comes back."""
+
+    rename: Alter
+    """From its hidden name."""
+    original: TableName
+    """What it was dropped as."""
+
+
 class CreateDatabase(msgspec.Struct, frozen=True):
     """CREATE DATABASE."""
 
@@ -154,6 +164,7 @@ Action: TypeAlias = (
     | Alter
     | Enter
     | Leave
+    | Restore
     | CreateDatabase
     | DropDatabase
     | Nothing
@@ -189,14 +200,22 @@ def _of(statement: Statement, change: SchemaChange) -> Action:
             return Drop(tuple((schema or change.schema, name) for schema, name in statement.names))
         case TruncateTable():
             return Refused(_NO_SCHEMA) if change.table is None else Truncate(change.table, change.kind != UNCERTAIN)
-        case RestoreTable():
-            return Refused("TiCDC does not send the rows that come back")
+        case RestoreTable(name):
+            return _restored(change, (name[0] or change.schema, name[1]))
         case RenameTables() | AlterTable():
             return _at_the_filter(_alter(statement, change), change.kind)
         case Unsupported(reason):
             return Refused(reason)
         case _:
             assert_never(statement)
+
+
+def _restored(change: SchemaChange, original: TableName) -> Action:
+    before = change.pre_table
+    if change.table is None or before is None or not is_parked((before.schema, before.name)):
+        none = f"the job has not parked `{original[0]}`.`{original[1]}` (keep-dropped under [ddl])"
+        return Refused(f"TiCDC does not send the rows that come back, and {none}")
+    return Restore(Alter((before.schema, before.name), change.table, {}), original)
 
 
 def _at_the_filter(act: Action, kind: str) -> Action:
@@ -278,6 +297,8 @@ def names(act: Action, tables: Mapping[TableName, object]) -> tuple[TableName, .
             return ((table.schema, table.name), other)
         case Enter() | Leave():
             return names(act.rename, tables)
+        case Restore(rename, original):
+            return tuple(dict.fromkeys((*names(rename, tables), original)))
         case Alter():
             return tuple(dict.fromkeys((act.old, (act.table.schema, act.table.name))))
         case DropDatabase(schema):
