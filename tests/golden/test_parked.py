@@ -17,7 +17,7 @@ pytestmark = needs_vectors
 def test_a_table_that_was_recovered_and_renamed_by_flashback_has_its_rows(
     config: str, protocol: str, rows: int
 ) -> None:
-    """Debezium does not send them. The database of the vectors keeps no dropped rows, so that its own end lacks them."""
+    """Debezium does not send them. The database of the vectors keeps no dropped rows: its own end lacks them."""
     shop = Shop(protocol, tables=("ddl1.a*", "ddl2.a*"), keep_dropped=600.0)
     for sent in case("tiflow", "ddl_all").config(config).messages:
         shop.broker.append(("cdc", 0), sent.message.key, sent.message.value, 1)

@@ -5,11 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable
 from random import Random
 
+from msgspec.structs import replace
+
 from tests.simulator.database import Database
 from tests.simulator.ddl import create_like, create_table, rename_many_to
 from tests.simulator.ddl_columns import hidden_drop, return_column
 from tests.simulator.ddl_partitions import empty_partition, swap_partition
-from tests.simulator.ddl_parts import any_table, commit_change, create_alike, free_name, full_name, is_alike, named
+from tests.simulator.ddl_parts import (
+    any_table,
+    change_of,
+    commit_change,
+    create_alike,
+    free_name,
+    full_name,
+    is_alike,
+    named,
+)
 
 _FULL = 7
 """Rows of a table that a full read needs several waves for."""
@@ -48,6 +59,28 @@ def fill_tables(db: Database, rand: Random) -> None:
         db.transaction(rand)
 
 
+def recover_table(db: Database, rand: Random) -> None:
+    """A table is dropped, and after some transactions it comes back, perhaps under another name."""
+    live = any_table(db, rand)
+    if live is None:
+        create_table(db, rand)
+        return
+    left = {name: other for name, other in db.now.items() if name != live.name}
+    gone = change_of(db.tick(rand), "ERASE", f"DROP TABLE {full_name(live.name)}", live.table, live.table)
+    db.commit_ddl(left, gone, uids=(live.uid,))
+    for _ in range(rand.randrange(3)):
+        db.transaction(rand)
+    free = free_name(db, rand, schema=live.name[0])
+    new = free if free is not None and rand.random() < 0.5 else live.name
+    query = f"FLASHBACK TABLE {full_name(live.name)} TO {full_name(new)}"
+    if new == live.name and rand.random() < 0.5:
+        query = f"RECOVER TABLE {full_name(new)}"
+    back = named(live, new)
+    back = replace(back, table=replace(back.table, version=db.tick(rand)))
+    change = replace(change_of(db.tick(rand), "QUERY", query, back.table, None), pre_table=None)
+    db.commit_ddl({**db.now, new: back}, change, uids=(live.uid,))
+
+
 MORE_DDL: dict[str, Callable[[Database, Random], None]] = {
     function.__name__: function
     for function in (
@@ -58,6 +91,7 @@ MORE_DDL: dict[str, Callable[[Database, Random], None]] = {
         fill_tables,
         empty_partition,
         swap_partition,
+        recover_table,
     )
 }
 """Every other schema change, by name."""

@@ -169,7 +169,8 @@ class Decider:
         return named_after(ddls, lambda drop: self._keeps(drop) or is_skipped(self.job, drop))
 
     def _keeps(self, drop: SchemaChange) -> bool:
-        return any(self.job.ddl.of(name).drop_table == "keep" or parks(self.job, name) for name in tables_of(drop))
+        of = self.job.ddl.of
+        return any(of(name).drop_table == "keep" or parks(self.job, name, dropped=True) for name in tables_of(drop))
 
     def settle(self, mode: ModeName | None) -> ModeName | None:
         """Log what was decided. Raises: UsageError where the run has an option that the mode does not support."""
@@ -237,7 +238,7 @@ class Decider:
             may_come=_may_come(progress),
             has_partitions=mode != "arrival",
             zone=self.job.ddl_zone,
-            is_parking=lambda name: mode != "arrival" and parks(self.job, name),
+            is_parking=lambda name, dropped: mode != "arrival" and parks(self.job, name, dropped=dropped),
         )
         return at_the_filter(filled, self.job.tables)
 

@@ -144,13 +144,25 @@ def _apply_to_tables(
         case Alter():
             alter(work, act, mark, ts, pre_table)
         case Restore(rename, _):
-            alter(work, rename, mark, ts, pre_table)
+            _restore(work, rename, mark, ts, pre_table)
         case Enter(table, _):
             _enter(work, table, mark, ts)
         case Leave(name, _):
             _keep(work, name, mark, ts)
         case _:
             assert_never(act)
+
+
+def _restore(work: TimelineWork, act: Alter, mark: Mark, ts: int, pre_table: Table | None) -> None:
+    name = (act.table.schema, act.table.name)
+    was = work.state(act.old)
+    is_lost = was is not None and was.is_kept and work.mark(act.old) == NO_MARK and work.mark(name) < mark
+    alter(work, act, mark, ts, pre_table)
+    state = work.state(name)
+    if is_lost and state is not None:
+        why = f"it came back at {ts}, and the rows that it had before are not there"
+        log.warning("`%s`.`%s`: %s", *name, why)
+        work.put(diverge(state, ts, why))
 
 
 def _drop_database(work: TimelineWork, schema: str, mark: Mark, ts: int) -> None:

@@ -29,9 +29,10 @@ def is_parked(name: TableName) -> bool:
     return name[1].startswith(_PREFIX)
 
 
-def parks(job: Job, name: TableName) -> bool:
-    """Whether a table is parked when it is dropped or emptied."""
-    return job.ddl.of(name).keep_dropped > 0
+def parks(job: Job, name: TableName, *, dropped: bool) -> bool:
+    """Whether a table is parked when it is ``dropped``, or else emptied."""
+    of = job.ddl.of(name)
+    return of.keep_dropped > 0 and (of.drop_table if dropped else of.truncate_table) == "apply"
 
 
 def parked_of(states: Iterable[TableState]) -> dict[TableName, TableState]:

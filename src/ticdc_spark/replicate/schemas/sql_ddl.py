@@ -4,6 +4,7 @@ A message that carries the schemas (Simple) is left as it is, and the fold goes 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import msgspec
 
@@ -29,6 +30,8 @@ from ticdc_spark.replicate.schemas.partitioned import with_partitions, without_p
 from ticdc_spark.replicate.state.progress import KnownSchema, QueuedDdl
 from ticdc_spark.replicate.state.table import TableState
 
+IsParking: TypeAlias = Callable[[TableName, bool], bool]
+
 
 def with_schemas(
     ddls: Sequence[QueuedDdl],
@@ -42,7 +45,7 @@ def with_schemas(
     may_come: Callable[[TableName, int], bool] = lambda _name, _ts: False,
     has_partitions: bool = True,
     zone: str | None = None,
-    is_parking: Callable[[TableName], bool] = lambda _name: False,
+    is_parking: IsParking = lambda _name, _dropped: False,
 ) -> list[QueuedDdl]:
     """Fill in the schemas of DDLs, in the order in which they are applied.
 
@@ -51,8 +54,8 @@ def with_schemas(
     name. ``is_skipped``: whether a DDL is left out. Where a table may lack one, what takes its columns over is
     ``UNCERTAIN``. So is what is made like another table while DDLs of that one up to its commit_ts ``may_come``.
     ``has_partitions``: whether the partitions of tables are followed. Without watermarks they tell nothing exactly.
-    ``zone``: the time zone of the sessions that run DDLs. ``is_parking``: whether a table that is dropped or emptied
-    can come back.
+    ``zone``: the time zone of the sessions that run DDLs. ``is_parking``: whether a table that is dropped, or else
+    emptied, can come back.
     """
     files: dict[TableName, Table] = {
         (schema.schema, schema.name): schema.table for schema in known if schema.key == ANY_VERSION
@@ -116,7 +119,7 @@ def with_schemas(
 class _Parked:
     """The tables that can come back, while DDL is followed."""
 
-    def __init__(self, states: Mapping[TableName, TableState], is_parking: Callable[[TableName], bool]) -> None:
+    def __init__(self, states: Mapping[TableName, TableState], is_parking: IsParking) -> None:
         self._is_parking = is_parking
         self._tables = {
             name: _named(state.table, (state.schema, state.name))
@@ -133,8 +136,9 @@ class _Parked:
             return change
         if isinstance(statement, DropTables | TruncateTable):
             for name in before:
-                if name in tables and self._is_parking(name):
-                    self._tables[name] = _named(tables[name], parked_name(name, change.commit_ts))
+                table = tables.get(name, change.pre_table or change.table)
+                if table is not None and self._is_parking(name, isinstance(statement, DropTables)):
+                    self._tables[name] = _named(table, parked_name(name, change.commit_ts))
         if not isinstance(statement, RestoreTable):
             return change
         held = self._tables.pop((statement.name[0] or change.schema, statement.name[1]), None)
