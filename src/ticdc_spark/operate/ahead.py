@@ -14,11 +14,14 @@ from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.offsets import known_offsets
-from ticdc_spark.replicate.plan.policy import stop_of, tables_after
+from ticdc_spark.replicate.plan.parked import parks
+from ticdc_spark.replicate.plan.policy import is_skipped, stop_of, tables_after
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.run.preflight import matching, security
 from ticdc_spark.replicate.schemas.partitioned import with_partitions
+from ticdc_spark.replicate.schemas.sql_ddl import ParkedTables
 from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.registry import sink_kind
 from ticdc_spark.streams.decoders import decoder_of
 from ticdc_spark.streams.detect import detected
@@ -66,14 +69,18 @@ def look_ahead(job: Job, progress: Progress | None) -> Ahead:
             known = {(one.schema, one.name): one.table for one in tables if one.table is not None}
             if progress is not None:
                 reader.go_on_from([*(one.table for one in progress.schemas), *known.values()])
-            return Look(job, reader, known.values()).at(messages)
+            return Look(job, reader, known.values(), tables).at(messages)
 
 
 class Look:
     """One look at unread messages."""
 
-    def __init__(self, job: Job, reader: EventReader, known: Iterable[Table] = ()) -> None:
-        """``known``: the tables that the job has."""
+    def __init__(
+        self, job: Job, reader: EventReader, known: Iterable[Table] = (), states: Iterable[TableState] = ()
+    ) -> None:
+        """``known``: the tables that the job has. ``states``: what they are, and those that were dropped."""
+        by_name = {(one.schema, one.name): one for one in states}
+        self._parked = ParkedTables(by_name, lambda name, dropped: parks(job, name, dropped=dropped))
         self._job, self._reader = job, reader
         self._is_included = table_filter(job.tables)
         self._stops: dict[object, Stop] = {}
@@ -135,6 +142,8 @@ class Look:
         if change.table is not None:
             self._note(change.table)
         change = with_partitions(change, self._known, None, from_sql=self._reader.follows_ddl, zone=self._job.ddl_zone)
+        if not is_skipped(self._job, change):
+            change = self._parked.follow(change, self._known)
         before_it, self._known = self._known, tables_after(self._known, change)
         names = tables_of(change)
         why = stop_of(self._job, change, before_it, sink_kind(self._job).types)

@@ -125,7 +125,7 @@ def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], 
         stop_if_ahead(job, name, looked.stamp, table, upto)
         if name in asked and (looked.stamp is None or looked.behind):
             worse[name] = _to_be_read(sink, table, looked)
-        elif looked.stamp is None and is_parked(name):
+        elif looked.stamp is None and is_parked(name) and not _is_decided(plan):
             worse[name] = forget(table)  # Somebody has removed it: it cannot come back.
         elif looked.stamp is None:
             if not _is_decided(plan):

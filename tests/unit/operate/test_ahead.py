@@ -9,7 +9,8 @@ import pytest
 
 from tests.simulator.setup import job_of, scratch_folder, with_keys
 from tests.support.shop import Shop
-from ticdc_spark.model import Message
+from ticdc_spark.config.values import SkipDdl
+from ticdc_spark.model import Message, SchemaChange
 from ticdc_spark.operate.ahead import Ahead, Look
 from ticdc_spark.protocols import decoder
 from ticdc_spark.streams.reader import EventReader
@@ -97,3 +98,27 @@ def test_a_ddl_on_partitions_is_a_stop_only_where_their_rows_are_not_known(proto
         found = ahead(shop).stops
         assert len(found) == stops
     assert "the partitions that are known are p0" in found[0].what
+
+
+@pytest.mark.parametrize("protocol", ["simple", "open"])
+@pytest.mark.parametrize(("keep", "stops"), [(0.0, 1), (600.0, 0)])
+def test_a_table_that_comes_back_is_a_stop_only_where_it_is_not_parked(protocol: str, keep: float, stops: int) -> None:
+    shop = Shop(protocol)
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    table = shop.tables["shop", "t"]
+    shop.sql("DROP TABLE t")
+    back = SchemaChange(
+        commit_ts=shop.tick(), query="RECOVER TABLE t", kind="QUERY", schema="shop", name="t", table=table
+    )
+    shop.send_ddl(back, "cdc")
+    assert len(ahead(shop, keep_dropped=keep).stops) == stops
+
+
+@PROTOCOLS
+def test_a_kind_of_ddl_that_stops_the_job_is_a_stop_unless_it_is_allowed(protocol: str) -> None:
+    shop = Shop(protocol)
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    ts = shop.sql("ALTER TABLE t DROP COLUMN v")
+    (stop,) = ahead(shop, drop_column="stop").stops
+    assert 'drop-column = "stop"' in stop.what and "under [ddl]: allow = [" in stop.line
+    assert ahead(shop, drop_column="stop", allow=(SkipDdl(ts, "*"),)).stops == ()

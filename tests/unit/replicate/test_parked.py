@@ -280,6 +280,37 @@ def test_a_parked_table_that_somebody_removes_cannot_come_back() -> None:
         shop.run()
 
 
+def test_a_table_that_was_left_out_while_it_was_parked_comes_back_marked() -> None:
+    """It may have come back and gone again meanwhile."""
+    shop = shop_of()
+    was = lose(shop)
+    shop.watermark()
+    shop.run()
+    shop.configure(tables=("*.*", "!shop.t"))
+    bring_back(shop, was, "RECOVER TABLE t")
+    shop.insert("t", id="3", v="3")
+    lose(shop)
+    shop.watermark()
+    shop.run()
+    bring_back(shop, was)
+    shop.watermark()
+    shop.configure(tables=())
+    shop.run()
+    assert (shop.rows("u"), shop.condition("u")) == ([(1, 1), (2, 2)], "diverged")
+
+
+def test_a_return_that_was_begun_is_not_forgotten_at_a_restart() -> None:
+    shop = shop_of()
+    was = lose(shop)
+    shop.watermark()
+    shop.run()
+    bring_back(shop, was)
+    shop.watermark()
+    shop.dies("rename", after=True)
+    shop.run(again=True)
+    assert (shop.rows("u"), shop.condition("u")) == ([(1, 1), (2, 2)], "clean")
+
+
 def test_names_of_parked_tables_fit_into_mysql_and_differ() -> None:
     ts = 2**63 - 1
     long = "n" * 64

@@ -67,7 +67,7 @@ def with_schemas(
         if state.table is not None and not state.is_gone
     }
     unsure = {name for name, state in states.items() if state.has_unsure_columns}
-    parked = _Parked(states, is_parking)
+    parked = ParkedTables(states, is_parking)
     filled = []
     for ddl in ddls:
         change = ddl.change
@@ -116,7 +116,7 @@ def with_schemas(
     return filled
 
 
-class _Parked:
+class ParkedTables:
     """The tables that can come back, while DDL is followed."""
 
     def __init__(self, states: Mapping[TableName, TableState], is_parking: IsParking) -> None:
