@@ -269,7 +269,7 @@ STEPS = (
     one(
         "rows that go on in another table are not written when their own table is dropped",
         "timelines:_doomed",
-        "return _is_away(work, name)",
+        "return _has_gone_on(work, name)",
         "return True",
         found_by="test_both_tables_are_right_wherever_the_job_was_killed",
     ),

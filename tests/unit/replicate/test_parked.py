@@ -311,6 +311,30 @@ def test_a_return_that_was_begun_is_not_forgotten_at_a_restart() -> None:
     assert (shop.rows("u"), shop.condition("u")) == ([(1, 1), (2, 2)], "clean")
 
 
+@pytest.mark.parametrize("rows", [2, 1000])
+def test_a_table_that_is_renamed_and_dropped_in_one_batch_is_parked_wherever_the_job_was_killed(rows: int) -> None:
+    def make() -> Shop:
+        shop = shop_of()
+        shop.watermark()
+        shop.run()
+        shop.stop()
+        shop.insert("t", id="3", v="3")
+        shop.sql("RENAME TABLE t TO o")
+        shop.insert("o", id="4", v="4")
+        was = shop.tables[SCHEMA, "o"]
+        shop.sql("DROP TABLE o")
+        shop.watermark()
+        bring_back(shop, was, "FLASHBACK TABLE o TO u")
+        shop.watermark()
+        return shop
+
+    def judge(shop: Shop) -> None:
+        assert (shop.rows("u"), shop.condition("u")) == ([(1, 1), (2, 2), (3, 3), (4, 4)], "clean")
+        assert (shop.rows("t"), shop.rows("o"), parked(shop)) == (None, None, [])
+
+    assert after_every_death(make, judge, rows) >= 10
+
+
 def test_names_of_parked_tables_fit_into_mysql_and_differ() -> None:
     ts = 2**63 - 1
     long = "n" * 64
