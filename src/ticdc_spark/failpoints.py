@@ -3,7 +3,8 @@
 ``TICDC_SPARK_KILL_AT=merge:2`` kills at the second pass of the point ``merge``. A point is after a commit and before
 its successor: scan, advance, apply, progress (steps of a batch);
 
-- write (files without a commit), append, merge, create, columns, intent, ddl, fill, aside, stamp
+- write (files without a commit), append, merge, create, columns, intent, ddl, take (rows of another table), fill,
+  aside, stamp
 - of full reads: base, gather, swap
 - of a MySQL sink: transaction (before COMMIT), committed (the state), statement (a DDL), recorded (a stamp)
 - of a changefeed: save, saved, wave (tables), batch (a backlog).

@@ -9,6 +9,7 @@ from tests.contract.changes import ChangesContract
 from tests.contract.columns import ColumnsContract
 from tests.contract.fences import FenceContract
 from tests.contract.loads import LoadsContract
+from tests.contract.moves import MovesContract
 from tests.contract.newest import NewestContract
 from tests.contract.others import OthersContract
 from tests.contract.tables import TablesContract
@@ -21,6 +22,7 @@ class SinkContract(
     ColumnsContract,
     ChangesContract,
     LoadsContract,
+    MovesContract,
     NewestContract,
     OthersContract,
     FenceContract,

@@ -13,6 +13,7 @@ from tests.contract.columns import ColumnsContract
 from tests.contract.fences import FenceContract
 from tests.contract.loads import LoadsContract
 from tests.contract.member import Member
+from tests.contract.moves import MovesContract
 from tests.contract.newest import NewestContract
 from tests.contract.others import StampsContract
 from tests.contract.state import StateContract
@@ -32,6 +33,7 @@ class TestMysqlSink(
     ColumnsContract,
     ChangesContract,
     LoadsContract,
+    MovesContract,
     NewestContract,
     StampsContract,
     FenceContract,

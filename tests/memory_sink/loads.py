@@ -4,13 +4,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
+from tests.memory_sink.conditions import met_by
 from tests.memory_sink.lake import Gathered, Lake, LakeRow
 from tests.memory_sink.raw import Counted
 from ticdc_spark.changes.net import rows_left
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import TableName
-from ticdc_spark.sinks.base import Stamp
+from ticdc_spark.sinks.base import Condition, Stamp
 from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.spark.tasks import MOVED, ReadParts, SourceMoved, UnreadableRows, chain
@@ -63,6 +64,25 @@ class MemoryLoads:
 
         changes.write(chain(rows_left([column.name for column in changes.columns]), take))
         return self._gather(table, left, note(len(left), changes.counts.zero_dates))
+
+    def load_rows(
+        self,
+        table: TableName,
+        columns: Sequence[LakeColumn],
+        source: TableName,
+        where: Sequence[Sequence[Condition]],
+        note: LoadNote,
+    ) -> None:
+        test = met_by(where, {field.name: field.id for field in self._lake.table(source).fields})
+        rows = [row for row in self._lake.table(source).rows if test(row)]
+        self._gather(table, self.moved(rows, source, table, columns), note)
+
+    def moved(
+        self, rows: Iterable[LakeRow], source: TableName, table: TableName, columns: Sequence[LakeColumn]
+    ) -> list[LakeRow]:
+        """Rows of one table as another one has them."""
+        old, new = ({field.name: field.id for field in self._lake.table(one).fields} for one in (source, table))
+        return [{new[column.name]: row.get(old[column.name]) for column in columns} for row in rows]
 
     def _gather(self, table: TableName, rows: Sequence[LakeRow], new: LoadNote) -> LoadNote:
         held = self._lake.table(table)

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pyarrow as pa
 
+from tests.memory_sink.conditions import met_by
 from tests.memory_sink.convert import convert_values
 from tests.memory_sink.lake import Field, Lake, LakeRow, MemoryTable
 from tests.memory_sink.loads import MemoryLoads
@@ -17,7 +18,7 @@ from ticdc_spark.changes.raw import RawChanges
 from ticdc_spark.changes.typed import Deletes, TypedChanges
 from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.errors import DecisionNeeded, MessageError, SinkFault
-from ticdc_spark.model import TableName, Value
+from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import (
     ColumnChanges,
     Condition,
@@ -251,12 +252,22 @@ class MemorySink(MemoryLoads):
         self._ids(self.lake.table(table), changes.columns)
         self._durable(f"apply the newest rows of {_plain(table)}", commit)
 
+    def take_rows(
+        self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool
+    ) -> None:
+        held = self.lake.table(table)
+        keys = [self._field(table, column.name).id for column in columns if column.key]
+        new = self.moved(self.lake.table(source).rows, source, table, columns)
+        replaced = set() if new_keys else {tuple(row[key] for key in keys) for row in new}
+        kept = [row for row in held.rows if tuple(row.get(key) for key in keys) not in replaced]
+        self._durable(f"take rows of {_plain(source)}", lambda: self._put(held, (*kept, *new), "overwrite", stamp))
+
     def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
-        either = [[_test_of(one, self._field(table, one.column.name).id) for one in tests] for tests in where]
+        goes = met_by(where, {field.name: field.id for field in self.lake.table(table).fields})
 
         def commit() -> None:
             held = self.lake.table(table)
-            kept = tuple(row for row in held.rows if not any(all(test(row) for test in tests) for tests in either))
+            kept = tuple(row for row in held.rows if not goes(row))
             self._put(held, kept, "delete", stamp)
 
         self._durable(f"delete rows of {_plain(table)}", commit)
@@ -316,36 +327,6 @@ def _deleted(deletes: Deletes) -> list[TypedRow]:
     if plan.schemas is None:  # keys are read by the table as it is now, whatever rows were made of
         rows = [msgspec.structs.replace(row, schema_key=next(iter(plan.tables))) for row in rows]
     return [row for row in read_raw(plan, rows).typed if row.op == "d"]
-
-
-def _test_of(condition: Condition, at: int) -> Callable[[LakeRow], bool]:
-    """Whether a row meets a condition. ``at``: the id of its field."""
-
-    def typed(value: Value) -> Any:
-        array, bad, _ = to_arrow(condition.column, condition.lake)([value])
-        if bad:
-            raise SinkFault(bad[0])
-        return array[0].as_py()
-
-    least, below = typed(condition.at_least), typed(condition.below)
-    listed = None if condition.any_of is None else [typed(value) for value in condition.any_of]
-    excluded = [typed(value) for value in condition.none_of]
-    is_text = condition.column.type.arrow == "string"
-
-    def meets(row: LakeRow) -> bool:
-        value = row.get(at)
-        if value is None:
-            return condition.or_null
-        if isinstance(value, str) != is_text:
-            return False  # Another writer put a value of another type there.
-        compared = value.rstrip(" ") if condition.rtrim else value
-        is_listed = (listed is None or compared in listed) and compared not in excluded
-        if condition.remainder is not None:
-            divisor, remainder = condition.remainder
-            is_listed = is_listed and abs(value) % divisor == remainder
-        return is_listed and (least is None or value >= least) and (below is None or value < below)
-
-    return meets
 
 
 def _forget(lake: Lake, table: TableName) -> None:

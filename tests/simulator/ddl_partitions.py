@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from tests.simulator.database import Database, Live
 from tests.simulator.ddl import truncate_table
-from tests.simulator.ddl_parts import any_table, commit_change, full_name
+from tests.simulator.ddl_parts import any_table, change_of, commit_change, create_alike, free_name, full_name, is_alike
 from ticdc_spark.model import Value
 
 
@@ -28,6 +28,41 @@ def empty_partition(db: Database, rand: Random) -> None:
     name = rand.choice(sorted(parts))
     kept = {key: row for key, row in now.rows.items() if not parts[name](_number(row[column]))}
     _commit(db, rand, replace(now, rows=kept), f"ALTER TABLE {of} {verb} PARTITION {name}")
+
+
+def swap_partition(db: Database, rand: Random) -> None:
+    """Partition a table by its key, and then exchange the rows of a partition with those of a table like it."""
+    live = any_table(db, rand)
+    if live is None or len(live.keys) > 1 or _kind(live) not in ("int", "bigint"):
+        empty_partition(db, rand)
+        return
+    alike = [one for one in db.now.values() if one.uid != live.uid and is_alike(one, live)]
+    name = rand.choice(alike).name if alike else free_name(db, rand)
+    if name is None:
+        empty_partition(db, rand)
+        return
+    if not alike:
+        create_alike(db, rand, live, name)
+    column, of = live.keys[0], full_name(live.name)
+    by, _, parts = _partitions(rand, column, sorted({_number(row[column]) for row in live.rows.values()}))
+    _commit(db, rand, db.now[live.name], f"ALTER TABLE {of} PARTITION BY {by}")
+    for _ in range(rand.randrange(4)):
+        db.transaction(rand)
+    one, other, part = db.now[live.name], db.now[name], rand.choice(sorted(parts))
+    inside = {key: row for key, row in one.rows.items() if parts[part](_number(row[column]))}
+    outside = {key: row for key, row in one.rows.items() if key not in inside}
+    if outside.keys() & other.rows.keys():
+        _commit(db, rand, replace(one, rows=outside), f"ALTER TABLE {of} TRUNCATE PARTITION {part}")
+        return
+    fits = all(parts[part](_number(row[column])) for row in other.rows.values())
+    query = f"ALTER TABLE {of} EXCHANGE PARTITION `{part}` WITH TABLE {full_name(name)}"
+    state = {
+        **db.now,
+        one.name: replace(one, rows={**outside, **other.rows}),
+        other.name: replace(other, rows=inside),
+    }
+    change = change_of(db.tick(rand), "ALTER", query + ("" if fits else " WITHOUT VALIDATION"), one.table, other.table)
+    db.commit_ddl(state, change, uids=(one.uid, other.uid))
 
 
 def _partitions(rand: Random, column: str, numbers: Sequence[int]) -> tuple[str, str, dict[str, Callable[[int], bool]]]:

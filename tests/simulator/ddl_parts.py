@@ -6,7 +6,7 @@ from random import Random
 
 from msgspec.structs import replace
 
-from tests.simulator.database import Database, Live, Name
+from tests.simulator.database import Database, Live, Name, live_table
 from tests.simulator.letters import NAMES
 from ticdc_spark.model import SchemaChange, Table
 
@@ -40,3 +40,16 @@ def free_name(db: Database, rand: Random, schema: str | None = None) -> Name | N
 
 def full_name(name: Name) -> str:
     return f"`{name[0]}`.`{name[1]}`"
+
+
+def is_alike(one: Live, other: Live) -> bool:
+    """Whether two tables have the same columns and key."""
+    return one.table.columns == other.table.columns and one.keys == other.keys
+
+
+def create_alike(db: Database, rand: Random, live: Live, name: Name) -> None:
+    """CREATE TABLE … LIKE."""
+    version, ts = db.tick(rand), db.tick(rand)
+    table = replace(live.table, schema=name[0], name=name[1], table_id=100 + db.fresh(), version=version)
+    query = f"CREATE TABLE {full_name(name)} LIKE {full_name(live.name)}"
+    commit_change(db, ts, "CREATE", query, None, live_table(db.new_uid(), table, live.specs, {}))

@@ -259,4 +259,25 @@ STEPS = (
     one(
         "a DROP DATABASE is forgotten once it was applied", "with_drops", "if not drops:", "if True:", seeds=(7314901,)
     ),
+    one(
+        "an EXCHANGE that is half done takes whatever lies beside the other table",
+        "exchange:_is_gathered",
+        "note.token == _token(act, mark)",
+        "True",
+        found_by="test_an_exchange_does_not_take_what_another_one_had_gathered",
+    ),
+    one(
+        "rows that go on in another table are not written when their own table is dropped",
+        "timelines:_doomed",
+        "return _has_gone_on(work, name)",
+        "return True",
+        found_by="test_both_tables_are_right_wherever_the_job_was_killed",
+    ),
+    one(
+        "a table that is built again takes part in the EXCHANGE that is done",
+        "exchange:exchange",
+        "if not is_open or (here >= mark and not _is_gathered(work, act, mark)):",
+        "if not is_open:",
+        found_by="test_both_tables_are_right_wherever_the_job_was_killed",
+    ),
 )

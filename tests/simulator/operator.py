@@ -58,6 +58,10 @@ def _ddl(world: World, move: Move, rand: Random) -> None:
         if event.refused:
             excuses.refused_ddl = True
             excuses.may_mark.update(event.uids)
+        elif len(event.uids) == 2 and " EXCHANGE " in query:
+            # What excuses one of them is an excuse for the other from there on.
+            excuses.may_mark.update(event.uids)
+            excuses.weak.update(dict.fromkeys(event.uids, "it has rows of another table"))
         if event.change is None or move.word == "lossy_modify":
             excuses.may_mark.update(event.uids)
     for uid in set(world.database.hidden_drops) - hidden:

@@ -7,13 +7,14 @@ from functools import lru_cache
 from pathlib import Path
 from shutil import rmtree
 from tempfile import mkdtemp
-from typing import Literal
+from typing import Any, Literal
 from zlib import crc32
 
 import msgspec
 
 from tests.simulator.feed import Feed
 from tests.simulator.wire import WIRES
+from ticdc_spark.config.ddl import DdlPolicy
 from ticdc_spark.config.job import IcebergConfig, Job, KafkaSource, SchemaFiles, SnapshotKeys
 from ticdc_spark.config.values import SkipDdl
 
@@ -37,6 +38,7 @@ class JobSetup(msgspec.Struct, frozen=True, kw_only=True):
     on_reject: Literal["stop", "quarantine", "continue"] = "stop"
     late_rows: Literal["fail", "apply-if-newest"] = "fail"
     drop_table: Literal["apply", "keep"] = "apply"
+    keep_dropped: float = 0.0
     log_retention_batches: int | None = None
     row_deltas: bool = False
     """Of the lake, and no key: rows come by files, which a commit of its own or two bring in (``files_sink``)."""
@@ -98,6 +100,13 @@ def job_of(setup: JobSetup, folder: Path) -> Job:
         adopt=setup.adopt,
         on_reject=setup.on_reject,
         late_rows=setup.late_rows,
-        drop_table=setup.drop_table,
+        ddl=DdlPolicy(drop_table=setup.drop_table, keep_dropped=setup.keep_dropped),
         skip_ddl=setup.skip_ddl,
     )
+
+
+def with_keys(job: Job, **keys: Any) -> Job:
+    """A job with other keys: those of ``[ddl]``, too, by their names alone."""
+    of_ddl = {name: value for name, value in keys.items() if name in DdlPolicy.__struct_fields__}
+    rest = {name: value for name, value in keys.items() if name not in of_ddl}
+    return msgspec.structs.replace(job, ddl=msgspec.structs.replace(job.ddl, **of_ddl), **rest)

@@ -27,9 +27,10 @@ STEPS = frozenset({"scan", "advance", "apply", "progress"})
 """Those between the steps of a batch; the others are inside the work on a table."""
 MYSQL = frozenset({"transaction", "committed", "statement", "recorded"})
 """Those of a MySQL sink."""
-KEPT = MYSQL | {"aside", "base", "gather", "swap", "save", "saved", "wave", "batch"}
-"""Those of tables that stay after their DROP (`drop-table = keep`), of full reads and of a changefeed, which are not in
-this story."""
+KEPT = MYSQL | {"aside", "save", "saved", "wave", "batch"}
+"""Those of tables that stay after their DROP (`drop-table = keep`) and of a changefeed, which are not in this story."""
+GATHERED = frozenset({"base", "gather"})
+"""Those behind which everything since the last commit is done again."""
 WRITERS = {"python": POINTS - KEPT - {"append"}, "spark": POINTS - KEPT - {"write"}}
 """What a job passes, by who writes."""
 
@@ -65,11 +66,11 @@ def run_with_deaths(
 
 def everywhere() -> Callable[[str], bool]:
     """Dies after every commit to a table, and once at the points between: what is not committed is done again."""
-    once, last = set(STEPS), ""
+    once, last = set(STEPS | GATHERED), ""
 
     def dies(name: str) -> bool:
         nonlocal last
-        here = name in once or (name in POINTS - STEPS and (name, last) != ("write", "write"))
+        here = name in once or (name in POINTS - STEPS - GATHERED and (name, last) != ("write", "write"))
         once.discard(name)
         last = name if here else last
         return here
@@ -98,6 +99,7 @@ U2 = msgspec.structs.replace(U1, version=55, table_id=9)
 U3 = msgspec.structs.replace(U2, name="u3")
 W1 = table(50, WORD, name="w")
 ANEW = table(80, V, name="t")
+P, Q = (table(10, V, name=name) for name in "pq")
 X, Y = table(10, V, name="x"), table(40, V, name="y")
 X1 = msgspec.structs.replace(X, columns=(*X.columns, C), version=50)
 
@@ -114,20 +116,34 @@ def create(of: Table, ts: int) -> Change:
     return ddl("CREATE", ts, f"CREATE TABLE `{of.name}` (`id` INT PRIMARY KEY,`v` INT DEFAULT 7)", of)
 
 
+PARTITIONED = (
+    ddl(
+        "CREATE",
+        10,
+        "CREATE TABLE `p` (`id` INT PRIMARY KEY,`v` INT DEFAULT 7) PARTITION BY RANGE (`id`) "
+        "(PARTITION `p0` VALUES LESS THAN (10), PARTITION `p1` VALUES LESS THAN (20))",
+        P,
+    ),
+    create(Q, 10),
+    *(insert(P, 20 + at, id=str(at), v=str(at)) for at in (1, 5, 11)),
+    *(insert(Q, 20 + at, id=str(at), v=str(-at)) for at in (2, 5)),
+)
 FIRST: tuple[Change, ...] = (
     *(create(one, 10) for one in (T, U, W)),
     *(insert(one, 20 + at, id=str(at), v=str(at)) for one in (T, U, W) for at in range(1, 5)),
     *(Bootstrap(X), insert(X, 22, id="1", v="1")),
+    *PARTITIONED,
     Watermark(30),
 )
-"""Four tables as they are found; one was there before the changefeed."""
+"""Four tables, and two that exchange rows, as they are found; one was there before the changefeed."""
 FOUND: tuple[Change, ...] = (
     *(Bootstrap(one) for one in (T, U, W, X)),
     *(insert(one, 20 + at, id=str(at), v=str(at)) for one in (T, U, W) for at in range(1, 5)),
     insert(X, 22, id="1", v="1"),
+    *PARTITIONED,
     Watermark(30),
 )
-"""The same four, all of which were there before the changefeed."""
+"""The same, but that the first four were there before the changefeed."""
 SECOND: tuple[Change, ...] = (
     *(
         change
@@ -160,6 +176,10 @@ SECOND: tuple[Change, ...] = (
     # A column changes its type.
     ddl("ALTER", 50, "ALTER TABLE `w` MODIFY COLUMN `v` VARCHAR(20)", W1, W),
     insert(W1, 52, id="9", v="nine"),
+    # A partition and a table exchange their rows.
+    insert(P, 40, id="3", v="3"),
+    ddl("ALTER", 50, "ALTER TABLE `s`.`p` EXCHANGE PARTITION `p0` WITH TABLE `s`.`q`", P, Q),
+    *(insert(P, 52, id="1", v="-1"), insert(Q, 52, id="4", v="4")),
     # No DDL made a column, or a table.
     *(Bootstrap(X1), insert(X1, 52, id="2", v="2", c="2")),
     *(Bootstrap(Y), insert(Y, 52, id="1", v="1")),
@@ -186,6 +206,8 @@ END = {
         {"id": 7, "v": "7"},
         {"id": 9, "v": "nine"},
     ],
+    "p": [{"id": 1, "v": -1}, {"id": 2, "v": -2}, {"id": 5, "v": -5}, {"id": 11, "v": 11}],
+    "q": [{"id": 1, "v": 1}, {"id": 3, "v": 3}, {"id": 4, "v": 4}, {"id": 5, "v": 5}],
     "x": [{"id": 1, "v": 1, "c": None}, {"id": 2, "v": 2, "c": 2}],
     "y": [{"id": 1, "v": 1}],
 }

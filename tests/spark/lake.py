@@ -20,7 +20,8 @@ Rows = list[dict[str, Any]]
 
 
 def write_job(folder: Path, source: Path, more: str = "", protocol: str | None = "simple", reading: str = "") -> Path:
-    """Write the job file of a recorded topic; ``more`` are further lines of its [job], ``reading`` of its [source].
+    """Write the job file of a recorded topic; ``more`` are further lines of its [job], or sections behind it,
+    ``reading`` of its [source].
 
     ``protocol``: ``None`` leaves it to be detected.
     """

@@ -74,6 +74,8 @@ def test_what_is_dropped_or_truncated_may_be_kept(spark: SparkSession, folder: P
             ddl("TRUNCATE", 30, "TRUNCATE TABLE `t`", table(30, V), ONE),
             insert(table(30, V), 40, id="1", v="2"),
             insert(table(30, V), 41, id="2", v="2"),
+            ddl("ALTER", 45, "ALTER TABLE `t` DROP COLUMN `v`", table(45), table(30, V)),
+            insert(table(45), 50, id="3"),
             Watermark(60),
             SchemaChange(
                 commit_ts=60,
@@ -81,19 +83,19 @@ def test_what_is_dropped_or_truncated_may_be_kept(spark: SparkSession, folder: P
                 kind="ERASE",
                 schema="s",
                 name="t",
-                table=table(30, V),
-                pre_table=table(30, V),
+                table=table(45),
+                pre_table=table(45),
             ),
             SchemaChange(commit_ts=70, query=CREATE.query, kind="CREATE", schema="s", name="t", table=again),
             insert(again, 80, id="9", v="9"),
             Watermark(100),
         ],
     )
-    job = write_job(folder, source, 'drop-table = "keep"\ntruncate-table = "keep"')
+    job = write_job(folder, source, '[ddl]\ndrop-table = "keep"\ntruncate-table = "keep"\ndrop-column = "keep"')
     replicate(job)
     assert rows(spark, folder) == [{"id": 9, "v": 9}]
     (aside,) = {name for _, name in names(lake(spark, folder))} - {"t"}
-    assert rows(spark, folder, aside) == [{"id": 1, "v": 2}, {"id": 2, "v": 2}]
+    assert rows(spark, folder, aside) == [{"id": 1, "v": 2}, {"id": 2, "v": 2}, {"id": 3, "v": None}]
 
 
 EXCHANGE = ddl("ALTER", 40, "ALTER TABLE `t` EXCHANGE PARTITION `p` WITH TABLE `u`", ONE)

@@ -16,6 +16,7 @@ from tests.contract.columns import ColumnsContract
 from tests.contract.fences import FenceContract
 from tests.contract.loads import LoadsContract
 from tests.contract.member import OPENING, Guard, Member, Rows
+from tests.contract.moves import MovesContract
 from tests.contract.newest import NewestContract
 from tests.contract.others import OthersContract
 from tests.contract.plain_topic import PlainTopic
@@ -172,6 +173,7 @@ class TestIcebergSink(
     TablesContract,
     ChangesContract,
     LoadsContract,
+    MovesContract,
     NewestContract,
     FenceContract,
     TopicContract,

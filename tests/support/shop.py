@@ -16,7 +16,7 @@ from tests.simulator.database import Database, Live
 from tests.simulator.faults import Died, Fault
 from tests.simulator.job_lab import BrokerSource, Fence, JobLab
 from tests.simulator.seams import Clock, Copy, LakeTable, TableView
-from tests.simulator.setup import JobSetup, job_of, scratch_folder
+from tests.simulator.setup import JobSetup, job_of, scratch_folder, with_keys
 from tests.simulator.snapshots import DatabaseView
 from tests.support.changefeed import SCHEMA, Changefeed
 from tests.support.faults import Faults
@@ -57,7 +57,7 @@ class Shop(Changefeed):
         self.stop()
         self.clock.advance(1.0)
         self.fence = self.lab.lease.take(self.lab.state, self.clock, 1)
-        job = msgspec.structs.replace(job_of(self.setup, _FOLDER), **self.keys)
+        job = with_keys(job_of(self.setup, _FOLDER), **self.keys)
         source = BrokerSource(self.broker, self.setup)
         try:
             self.steps = Steps(

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.unit.config.test_job_file import JOB, KAFKA, SINK, load
+from ticdc_spark.config.ddl import DdlKeys
 from ticdc_spark.config.job import FilesSource, IcebergConfig, JobKeys, KafkaSource, MysqlConfig, Route, SchemaFiles
 from ticdc_spark.config.toml import Section
 from ticdc_spark.spark.session.session import coordinates
@@ -34,6 +35,7 @@ def rows(section: str, kind: str = "") -> dict[str, str]:
 
 DOCUMENTED: list[tuple[type[Section], dict[str, str]]] = [
     (JobKeys, rows("job")),
+    (DdlKeys, rows("ddl")),
     (FilesSource, rows("source", "files")),
     (KafkaSource, rows("source", "kafka")),
     (SchemaFiles, rows("schema")),
@@ -62,11 +64,12 @@ def test_required_keys_are_documented_as_such(kind: type[Section], documented: d
 
 def test_documented_defaults_are_the_defaults(tmp_path: Path) -> None:
     (tmp_path / "recorded").mkdir()
-    sections: dict[str, dict[str, str]] = {"job": JOB, "source": KAFKA, "sink": SINK, "schema": {}}
+    sections: dict[str, dict[str, str]] = {"job": JOB, "source": KAFKA, "sink": SINK, "schema": {}, "ddl": {}}
     plain = load(tmp_path, **sections)
     seen = 0
     for title, documented in (
         ("job", rows("job")),
+        ("ddl", rows("ddl")),
         ("source", rows("source", "kafka")),
         ("sink", rows("sink", "iceberg")),
     ):
@@ -84,9 +87,12 @@ def test_the_documented_example_is_a_job(tmp_path: Path, monkeypatch: pytest.Mon
     from ticdc_spark.config.load import load_job
 
     monkeypatch.setenv("KAFKA_PASSWORD", "a long password")
-    example, secure = re.findall(r"```toml\n(.*?)```", JOB_FILE, re.DOTALL)
-    (tmp_path / "job.toml").write_text(example)
-    assert load_job(tmp_path / "job.toml").spark == {"spark.master": "local[4]"}
+    example, ddl, secure = re.findall(r"```toml\n(.*?)```", JOB_FILE, re.DOTALL)
+    (tmp_path / "job.toml").write_text(example + ddl)
+    job = load_job(tmp_path / "job.toml")
+    assert job.spark == {"spark.master": "local[4]"}
+    of = {name: job.ddl.of(("shop", name)) for name in ("orders", "tmp_a")}
+    assert (of["orders"].drop_table, of["orders"].drop_column, of["tmp_a"].drop_table) == ("stop", "keep", "apply")
     for name in ("ca.pem", "client.pem"):
         (tmp_path / name).write_text("-----BEGIN CERTIFICATE-----\n")
     plain = re.sub(r'"kafka\..*\n', "", example).replace("[source]\n", secure)

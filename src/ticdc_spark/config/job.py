@@ -5,6 +5,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from ticdc_spark.config.ddl import DdlPolicy
 from ticdc_spark.config.route_values import (
     ColumnRules,
     Masks,
@@ -205,10 +206,6 @@ class JobKeys(Section, frozen=True, kw_only=True):
     verify_checksum: bool = False
     """Whether a row must have the checksum that its message carries."""
     tinyint1: Literal["int", "boolean"] = "int"
-    drop_table: Literal["apply", "keep"] = "apply"
-    truncate_table: Literal["apply", "keep"] = "apply"
-    partition_ddl: Literal["stop", "mark", "rebuild"] = "stop"
-    """What a DDL does that adds or removes the rows of a partition, for which no row messages come."""
     no_key: Literal["stop", "skip"] = "stop"
     """What rows of a table without a key do."""
     skip_ddl: Skips = ()
@@ -231,6 +228,7 @@ class Job(JobKeys, frozen=True, kw_only=True):
     source: SourceConfig
     sink: SinkConfig
     schema: SchemaFiles = SchemaFiles()
+    ddl: DdlPolicy = DdlPolicy()
     upkeep: UpkeepKeys = UpkeepKeys()
     routes: tuple[Route, ...] = ()
     snapshot: SnapshotKeys | None = None

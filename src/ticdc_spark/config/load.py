@@ -24,6 +24,7 @@ from ticdc_spark.config.job import (
     UpkeepKeys,
 )
 from ticdc_spark.config.kafka_options import read_kafka_options
+from ticdc_spark.config.load_ddl import read_ddl, without_moved
 from ticdc_spark.config.paths import existing, local_folder, location, registry_files
 from ticdc_spark.config.placement import hint
 from ticdc_spark.config.spark_options import check_spark
@@ -39,13 +40,14 @@ def load_job(path: Path | str) -> Job:
     file = Path(os.path.abspath(path))
     raw = job_file.read_toml(file)
     mistakes = Mistakes(file)
-    known = ("job", "source", "snapshot", "schema", "route", "sink", "upkeep", "spark")
+    known = ("job", "source", "snapshot", "schema", "route", "sink", "ddl", "upkeep", "spark")
     for title in raw:
         if title not in known:
             where = hint(title, "", known) or "; allowed: " + ", ".join(f"[{name}]" for name in known)
             mistakes.add("", f"unknown section or key `{title}`{where}")
     sections = {name: _table(raw, name, mistakes) for name in known if name != "route"}
-    keys = _job_keys(sections["job"], mistakes)
+    keys = _job_keys(without_moved(sections["job"]), mistakes)
+    ddl = read_ddl(sections["ddl"], sections["job"], mistakes)
     source = _source(sections["source"], mistakes)
     sink = _sink(sections["sink"], mistakes)
     schema = job_file.read_section(sections["schema"], SchemaFiles, "schema", mistakes, hint)
@@ -59,16 +61,18 @@ def load_job(path: Path | str) -> Job:
         mistakes.add("[[route]]", 'partition-by, sort-by and properties are of a lake; found [sink] kind = "mysql"')
     if any(how == "hash" for rule in routes for _, how in rule.mask_columns) and "mask_salt" not in keys:
         mistakes.add("[job] mask-salt", 'missing; "hash" under [[route]] needs a secret, such as "${env:MASK_SALT}"')
-    if keys.get("partition_ddl") == "rebuild" and (snapshot is None or snapshot.path is not None):
+    if ddl is not None and ddl.parks and routes:
+        mistakes.add("[ddl] keep-dropped", "cannot be used with [[route]]: no rule names the tables that are parked")
+    if ddl is not None and ddl.rebuilds and (snapshot is None or snapshot.path is not None):
         mistakes.add(
-            '[job] partition-ddl = "rebuild"', "reads tables of a database: [snapshot] with `upstream` names it"
+            '[ddl] partition-ddl = "rebuild"', "reads tables of a database: [snapshot] with `upstream` names it"
         )
     check_places(spark, source, sink, snapshot, mistakes)
     mistakes.stop_if_any()
-    assert source is not None and sink is not None, "a section that could not be read is a mistake"
+    assert source is not None and sink is not None and ddl is not None, "a section that could not be read is a mistake"
     files = SchemaFiles(**schema)
     more: dict[str, Any] = {"schema": files, "upkeep": upkeep, "snapshot": snapshot, "routes": routes, "spark": spark}
-    return Job(**keys, file=file, source=source, sink=sink, **more)
+    return Job(**keys, file=file, source=source, sink=sink, ddl=ddl, **more)
 
 
 def load_identity(path: Path | str) -> Identity:

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 import msgspec
 
+from ticdc_spark.config.ddl import DdlKeys
 from ticdc_spark.config.job import (
     FilesSource,
     IcebergConfig,
@@ -59,6 +60,7 @@ def _keys() -> dict[str, list[str]]:
         "[sink]": IcebergConfig,
         "[schema]": SchemaFiles,
         "[snapshot]": SnapshotKeys,
+        "[ddl]": DdlKeys,
         "[upkeep]": UpkeepKeys,
         "[[route]]": Route,
     }

@@ -68,14 +68,20 @@ def change_partitions(
 
 
 def partitions_named(part: MoveRows, known: Partitioning) -> tuple[str, ...] | None:
-    """The partitions that DROP, TRUNCATE or FIRST PARTITION empties, by the names that they have.
+    """The partitions that DROP, TRUNCATE or FIRST PARTITION empties, or the one that EXCHANGE gives away, by the names
+    that they have.
 
     Returns: ``None`` where one of them is not known, or the part is another
     """
     try:
         return _named(Cursor(part.what), known)
-    except (MessageError, ValueError):
+    except (MessageError, ValueError, KeyError):
         return None
+
+
+def is_validated(part: MoveRows) -> bool:
+    """Whether an EXCHANGE PARTITION brings only rows that belong to the partition."""
+    return "WITHOUT" not in part.what.upper().split()[3:]
 
 
 def is_truncate_of_all(part: MoveRows) -> bool:
@@ -87,11 +93,13 @@ def is_truncate_of_all(part: MoveRows) -> bool:
 def _named(cur: Cursor, known: Partitioning) -> tuple[str, ...]:
     if cur.accept("first", "partition", "less", "than"):
         return tuple(one.name for one in _below(cur, known))
+    have = {one.name.casefold(): one.name for one in known.partitions}
+    if cur.accept("exchange", "partition"):
+        return (have[cur.name().casefold()],)
     verb = cur.any_of("drop", "truncate")
     if not verb or not cur.accept("partition") or (verb == "drop" and known.kind not in ("range", "list")):
         raise cur.fail("DROP PARTITION or TRUNCATE PARTITION")
     if_exists = cur.accept("if", "exists")
-    have = {one.name.casefold(): one.name for one in known.partitions}
     if verb == "truncate" and cur.accept("all"):
         names = list(have.values())
     else:
@@ -139,7 +147,7 @@ def _moved(before: Partitioning | None, part: MoveRows, cur: Cursor) -> Partitio
         return partitioning(cur)
     if cur.accept("exchange", "partition"):
         # Without validation, rows lie in partitions to which they do not belong.
-        return None if "WITHOUT" in part.what.upper().split()[3:] else before
+        return before if is_validated(part) else None
     if before is None or cur.accept("remove", "partitioning"):
         return None
     if cur.accept("truncate", "partition"):

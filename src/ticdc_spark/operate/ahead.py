@@ -8,19 +8,22 @@ import msgspec
 from ticdc_spark.config.job import Job, KafkaSource, native_of
 from ticdc_spark.config.routes import CURE, compiled
 from ticdc_spark.config.table_filter import table_filter
-from ticdc_spark.config.values import MessagePlace, skip_ddl_line, skip_messages_line
+from ticdc_spark.config.values import MessagePlace, skip_messages_line
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Bootstrap, Message, Offsets, Rejected, RowChange, SchemaChange, Table, TableName
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.replicate.apply.ddl import is_skipped
-from ticdc_spark.replicate.plan.evolve import Refused, action
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.offsets import known_offsets
+from ticdc_spark.replicate.plan.parked import parks
+from ticdc_spark.replicate.plan.policy import is_skipped, stop_of, tables_after
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.run.preflight import matching, security
 from ticdc_spark.replicate.schemas.partitioned import with_partitions
+from ticdc_spark.replicate.schemas.sql_ddl import ParkedTables
 from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.table import TableState
+from ticdc_spark.sinks.registry import sink_kind
 from ticdc_spark.streams.decoders import decoder_of
 from ticdc_spark.streams.detect import detected
 from ticdc_spark.streams.reader import EventReader, Found
@@ -67,14 +70,18 @@ def look_ahead(job: Job, progress: Progress | None) -> Ahead:
             known = {(one.schema, one.name): one.table for one in tables if one.table is not None}
             if progress is not None:
                 reader.go_on_from([*(one.table for one in progress.schemas), *known.values()])
-            return Look(job, reader, known.values()).at(messages)
+            return Look(job, reader, known.values(), tables).at(messages)
 
 
 class Look:
     """One look at unread messages."""
 
-    def __init__(self, job: Job, reader: EventReader, known: Iterable[Table] = ()) -> None:
-        """``known``: the tables that the job has."""
+    def __init__(
+        self, job: Job, reader: EventReader, known: Iterable[Table] = (), states: Iterable[TableState] = ()
+    ) -> None:
+        """``known``: the tables that the job has. ``states``: what they are, and those that were dropped."""
+        by_name = {(one.schema, one.name): one for one in states}
+        self._parked = ParkedTables(by_name, lambda name, dropped: parks(job, name, dropped=dropped))
         self._job, self._reader = job, reader
         self._is_included = table_filter(job.tables)
         self._stops: dict[object, Stop] = {}
@@ -138,21 +145,17 @@ class Look:
         if change.table is not None:
             self._note(change.table)
         change = with_partitions(change, self._known, None, from_sql=self._reader.follows_ddl, zone=self._job.ddl_zone)
-        if change.table is not None:
-            self._known[change.table.schema, change.table.name] = change.table
+        if not is_skipped(self._job, change):
+            change = self._parked.follow(change, self._known)
+        before_it, self._known = self._known, tables_after(self._known, change)
         names = tables_of(change)
-        why = action(change)
-        if not isinstance(why, Refused) or is_skipped(self._job, change):
-            return
-        if names and not any(self._is_included(*name) for name in names):
+        why = stop_of(self._job, change, before_it, sink_kind(self._job).types)
+        if why is None or (names and not any(self._is_included(*name) for name in names)):
             return
         message = found.message
         where = f"topic {message.topic}, partition {message.partition}, offset {message.offset}"
-        what = f"a DDL at commitTs {change.commit_ts} ({where}) cannot be replayed: {why.why}: {change.query}"
-        line = f"[job] {skip_ddl_line(change.commit_ts, change.query)}"
-        if why.rows_only:
-            line += ', or partition-ddl = "mark"'
-        self._stops[copy] = Stop(what=what, line=line)
+        what = f"at commitTs {change.commit_ts} ({where}), {why.why}: {change.query}"
+        self._stops[copy] = Stop(what=what, line="; ".join(f"{way[0].lower()}{way[1:]}" for way in why.ways))
 
     def _bad(self) -> Iterator[Stop]:
         left_out = set(self._job.skip_messages)

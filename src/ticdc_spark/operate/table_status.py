@@ -9,6 +9,7 @@ from ticdc_spark.config.routes import Routes, compiled
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.plan.parked import is_parked
 from ticdc_spark.replicate.state.conditions import Loading
 from ticdc_spark.replicate.state.notes import CatchUp
 from ticdc_spark.replicate.state.progress import Progress
@@ -173,7 +174,7 @@ def table_status(
         condition, detail = _diverged(table)
         rebuild = condition == "diverged"
     elif table.is_kept:
-        condition, detail = "kept", _KEPT_AND_REPLACED if replaced else _KEPT
+        condition, detail = "kept", _parked(table) or (_KEPT_AND_REPLACED if replaced else _KEPT)
     elif table.is_gone:
         condition = "dropped"
     elif table.load is not None:
@@ -208,3 +209,12 @@ def table_status(
         snapshot_id=table.snapshot_id,
         snapshot_id_text=None if table.snapshot_id is None else str(table.snapshot_id),
     )
+
+
+def _parked(table: TableState) -> str:
+    """What a parked table was; ``""``: it is none."""
+    if not table.was or not is_parked((table.schema, table.name)):
+        return ""
+    schema, name = table.was[-1]
+    when = f"{table.ddl_ts} ({tso_time.utc(table.ddl_ts)})"
+    return f"`{schema}`.`{name}` as it was dropped or emptied at {when}: RECOVER or FLASHBACK TABLE brings it back"

@@ -10,9 +10,8 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.config.values import ModeName, OnReject
 from ticdc_spark.errors import EnvironmentFault, RejectedMessage, UsageError
-from ticdc_spark.model import TableName
+from ticdc_spark.model import SchemaChange, TableName
 from ticdc_spark.protocols import PROTOCOLS
-from ticdc_spark.replicate.apply.ddl import is_skipped
 from ticdc_spark.replicate.apply.rejects import log_rejects, ways_out
 from ticdc_spark.replicate.letters import Letters
 from ticdc_spark.replicate.modes.arrival import advance_arrived
@@ -23,7 +22,10 @@ from ticdc_spark.replicate.modes.late_rows import add_late_rows
 from ticdc_spark.replicate.modes.waiting import held_by_schemas
 from ticdc_spark.replicate.modes.watermark import advance, due
 from ticdc_spark.replicate.plan.catch_up import bounds_of_late
-from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Refused, action, is_of_partitions
+from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, is_of_partitions
+from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.plan.parked import parks
+from ticdc_spark.replicate.plan.policy import Stop, first_stop, is_skipped
 from ticdc_spark.replicate.plan.routes import stop_at_rules, with_hidden_partitions
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.schemas.history import without_blocks
@@ -70,7 +72,9 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     ddls: list[QueuedDdl]
     """Those due, in order, with their schemas."""
     refused: QueuedDdl | None
-    """The first DDL that cannot be replayed: the batch ends just before it."""
+    """The first DDL that stops the job: the batch ends just before it."""
+    stop: Stop | None = None
+    """Why it does."""
     skipped: tuple[MessageSkipped, ...] = ()
     """What ``skip-messages`` left out."""
     on_reject: OnReject | Literal[""] = ""
@@ -141,7 +145,8 @@ class Decider:
         if mode == "arrival" and plan.resolved is not None:
             resolved = plan.resolved
         due = self._due(advanced.progress, resolved, mode)
-        refused = next((ddl for ddl in due if self._is_refused(ddl)), None)
+        found = self._first_stop(advanced.progress, due)
+        refused = None if found is None else found[0]
         if refused is not None:
             resolved = min(resolved, refused.change.commit_ts - 1)
             if mode != "arrival":
@@ -157,12 +162,17 @@ class Decider:
             resolved=resolved,
             ddls=due,
             refused=refused,
+            stop=None if found is None else found[1],
             skipped=tuple(skipped),
             on_reject=on_reject if advanced.rejects else "",
         )
 
     def _named_after(self, ddls: Sequence[QueuedDdl]) -> frozenset[TableName]:
-        return named_after(ddls, lambda drop: self.job.drop_table == "keep" or is_skipped(self.job, drop))
+        return named_after(ddls, lambda drop: self._keeps(drop) or is_skipped(self.job, drop))
+
+    def _keeps(self, drop: SchemaChange) -> bool:
+        of = self.job.ddl.of
+        return any(of(name).drop_table == "keep" or parks(self.job, name, dropped=True) for name in tables_of(drop))
 
     def settle(self, mode: ModeName | None) -> ModeName | None:
         """Log what was decided. Raises: UsageError where the run has an option that the mode does not support."""
@@ -230,6 +240,7 @@ class Decider:
             may_come=_may_come(progress),
             has_partitions=mode != "arrival",
             zone=self.job.ddl_zone,
+            is_parking=lambda name, dropped: mode != "arrival" and parks(self.job, name, dropped=dropped),
         )
         return at_the_filter(with_hidden_partitions(self.job, filled), self.job.tables)
 
@@ -244,9 +255,13 @@ class Decider:
             for ddl in progress.ddls
         )
 
-    def _is_refused(self, ddl: QueuedDdl) -> bool:
-        change = ddl.change
-        return not is_skipped(self.job, change) and isinstance(action(change), Refused)
+    def _first_stop(self, progress: Progress, due: Sequence[QueuedDdl]) -> tuple[QueuedDdl, Stop] | None:
+        known = {
+            (state.schema, state.name): state.table
+            for state in progress.tables
+            if state.table is not None and not state.is_gone
+        }
+        return first_stop(self.job, due, known, self.sink.types)
 
     def _decode_rejects(
         self, number: int, advanced: Advanced, databases: Collection[str], now: float, on_reject: OnReject

@@ -15,8 +15,10 @@ from ticdc_spark.errors import DecisionNeeded, UsageError
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.columns import columns_gone
 from ticdc_spark.replicate.apply.look import Looked, look_at, stop_if_ahead, way_back
+from ticdc_spark.replicate.apply.park import forget
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.modes.arrival import batch_ordinal
+from ticdc_spark.replicate.plan.parked import is_parked
 from ticdc_spark.replicate.plan.reach import partitions_at
 from ticdc_spark.replicate.plan.routes import is_in_target, stop_if_changed, with_routes
 from ticdc_spark.replicate.plan.source_check import source_notes
@@ -159,6 +161,8 @@ def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], 
         stop_if_ahead(job, name, looked.stamp, table, upto)
         if name in asked and (looked.stamp is None or looked.behind):
             worse[name] = _to_be_read(sink, table, looked)
+        elif looked.stamp is None and is_parked(name) and not _is_decided(plan):
+            worse[name] = forget(table)  # Somebody has removed it: it cannot come back.
         elif looked.stamp is None:
             if not _is_decided(plan):
                 raise DecisionNeeded(vanished(job, name, arrival=arrival))

@@ -36,6 +36,7 @@ from ticdc_spark.replicate.plan.offsets import (
     of_plan,
     starts_of_new,
 )
+from ticdc_spark.replicate.plan.parked import expired, is_parked
 from ticdc_spark.replicate.plan.pending import range_of
 from ticdc_spark.replicate.plan.reach import with_new_partitions, without_beginning
 from ticdc_spark.replicate.plan.source_check import (
@@ -198,6 +199,17 @@ class Steps:
             seconds=time.monotonic() - began,
         )
 
+    def _without_expired(self, progress: Progress) -> Progress:
+        """Remove the parked tables that cannot come back any more."""
+        gone = set(expired(self.job, progress.tables, progress.applied))
+        for name in gone:
+            log.info("`%s`.`%s` was parked longer than keep-dropped, and is removed", *name)
+            self.sink.drop(name)
+            failpoints.point("ddl")
+        gone |= {name for one in progress.tables if one.is_dropped and is_parked(name := (one.schema, one.name))}
+        tables = tuple(one for one in progress.tables if (one.schema, one.name) not in gone)
+        return msgspec.structs.replace(progress, tables=tables)
+
     def take_requests(self) -> None:
         """Do what people have asked for since the job began. Raises: DecisionNeeded, EnvironmentFault"""
         reads, whole = self.loader is not None, not is_interrupted(self.progress, self.store)
@@ -348,6 +360,7 @@ class Steps:
         mode = MODES[decided.mode or "watermark"]
         progress = mode.commit(counted, number, states, decided.resolved, ddls, result.left, now)
         progress = msgspec.structs.replace(progress, source=with_notes_of_left_out(notes, progress))
+        progress = self._without_expired(progress)
         if self.loader is not None:
             progress = self.loader.with_partial(progress)
         self._keep(progress)

@@ -1,12 +1,10 @@
 """What stops a job once everything before it is applied and committed."""
 
 from ticdc_spark.config.job import Job
-from ticdc_spark.config.values import skip_ddl_line
 from ticdc_spark.errors import SchemaMissing, UnsupportedDdl
 from ticdc_spark.replicate.apply.first_rows import missing_schema
 from ticdc_spark.replicate.decide import Decided
-from ticdc_spark.replicate.plan.evolve import Refused, action
-from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl
+from ticdc_spark.replicate.state.progress import Plan, Progress
 
 
 def stop_if_left_out_before(decided: Decided, plan: Plan) -> None:
@@ -16,8 +14,8 @@ def stop_if_left_out_before(decided: Decided, plan: Plan) -> None:
     Raises: UnsupportedDdl
     """
     if decided.refused is not None and decided.resolved < (plan.resolved or 0):
-        now = "the job file left it out when this batch was begun, and has to until the batch is done"
-        raise UnsupportedDdl(_refusal(decided.refused, now))
+        now = "the job file let the job pass it when this batch was begun, and has to until the batch is done"
+        raise UnsupportedDdl(_refusal(decided, now))
 
 
 def stop_if_needed(job: Job, progress: Progress, decided: Decided, now: float) -> None:
@@ -26,7 +24,7 @@ def stop_if_needed(job: Job, progress: Progress, decided: Decided, now: float) -
     Raises: UnsupportedDdl, SchemaMissing, SinkFault
     """
     if decided.refused is not None:
-        raise UnsupportedDdl(_refusal(decided.refused, "all before it is applied"))
+        raise UnsupportedDdl(_refusal(decided, "all before it is applied"))
     missing = decided.advanced.missing
     waited = now - progress.schema_wait_since
     if missing and progress.schema_wait_since and waited >= job.schema_timeout:
@@ -39,16 +37,13 @@ def stop_if_needed(job: Job, progress: Progress, decided: Decided, now: float) -
         raise SchemaMissing(message)
 
 
-def _refusal(refused: QueuedDdl, now: str) -> str:
-    """What there is to do about a DDL that cannot be replayed. ``now``: where the job is."""
+def _refusal(decided: Decided, now: str) -> str:
+    """What there is to do about a DDL that stops the job. ``now``: where the job is."""
+    refused, stop = decided.refused, decided.stop
+    assert refused is not None and stop is not None, "there is one"
     change = refused.change
-    why = action(change)
-    assert isinstance(why, Refused), "that is why it was chosen"
-    message = (
-        f"a DDL cannot be replayed: {why.why}\n  SQL: {change.query}\n  at commitTs {change.commit_ts}, topic "
-        f"{refused.topic}, partition {refused.partition}, offset {refused.offset}; {now}.\n"
-        f"  To skip exactly this one, under [job]: {skip_ddl_line(change.commit_ts, change.query)}"
+    ways = "".join(f"\n  {way}" for way in stop.ways)
+    return (
+        f"{stop.why}\n  SQL: {change.query}\n  at commitTs {change.commit_ts}, topic {refused.topic}, partition "
+        f"{refused.partition}, offset {refused.offset}; {now}.{ways}"
     )
-    if why.rows_only:
-        message += '\n  To mark the tables of every such DDL and go on, under [job]: partition-ddl = "mark"'
-    return message

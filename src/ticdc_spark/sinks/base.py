@@ -172,6 +172,14 @@ class Changes(Protocol):
         that a commit of their own has appended. SinkFault
         """
 
+    def take_rows(
+        self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool
+    ) -> None:
+        """Bring in all rows of another table, which has these columns too, in one commit with the stamp.
+
+        ``new_keys``: the table has no row with one of their keys. Otherwise such a row is replaced. Raises: SinkFault
+        """
+
     def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
         """Delete the rows that meet every condition of one of ``where``, in one commit with the stamp.
 
@@ -220,6 +228,19 @@ class Loads(Protocol):
         """Gather what the net changes of a table come to that began empty, in one commit: deletes leave nothing.
 
         ``note``: as ``load``. Raises: UnreadableRows, SourceChanged: nothing is gathered then. SinkFault, SourceFault
+        """
+
+    def load_rows(
+        self,
+        table: TableName,
+        columns: Sequence[LakeColumn],
+        source: TableName,
+        where: Sequence[Sequence[Condition]],
+        note: LoadNote,
+    ) -> None:
+        """Gather the rows of another table that meet every condition of one of ``where``, in one commit with the note.
+
+        The other table has these columns, too. Raises: SinkFault
         """
 
     def finish_load(self, table: TableName, stamp: Stamp) -> None:

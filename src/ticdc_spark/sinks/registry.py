@@ -13,6 +13,7 @@ from ticdc_spark.sinks.dead_letters import DeadLetters
 from ticdc_spark.sinks.iceberg import kind as iceberg
 from ticdc_spark.sinks.mysql import kind as mysql
 from ticdc_spark.sinks.routed import routed
+from ticdc_spark.sinks.type_map import TypeMap
 from ticdc_spark.spark.session.session import Part
 
 
@@ -20,6 +21,8 @@ class SinkKind(Protocol):
     """A kind of sink, before it is opened. ``config``: its own section of a job file."""
 
     capabilities: Capabilities
+    types: TypeMap
+    """Those of a server that is not known."""
 
     def parts(self, config: Any) -> list[Part]:
         """What Spark must have to write to it."""

@@ -119,6 +119,11 @@ class RoutedSink:
     def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None = None) -> None:
         self._sink.upsert(self._to(table), changes, stamp, appended)
 
+    def take_rows(
+        self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool
+    ) -> None:
+        self._sink.take_rows(self._to(table), columns, self._to(source), stamp, new_keys=new_keys)
+
     def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
         self._sink.delete_where(self._to(table), where, stamp)
 
@@ -145,6 +150,16 @@ class RoutedSink:
 
     def load_changes(self, table: TableName, changes: TypedChanges, note: Callable[[int, int], LoadNote]) -> LoadNote:
         return self._sink.load_changes(self._to(table), changes, note)
+
+    def load_rows(
+        self,
+        table: TableName,
+        columns: Sequence[LakeColumn],
+        source: TableName,
+        where: Sequence[Sequence[Condition]],
+        note: LoadNote,
+    ) -> None:
+        self._sink.load_rows(self._to(table), columns, self._to(source), where, note)
 
     def finish_load(self, table: TableName, stamp: Stamp) -> None:
         self._sink.finish_load(self._to(table), stamp)

@@ -496,3 +496,43 @@ def test_rules_for_columns_and_the_salt_that_is_shown_nowhere(folder: Path, monk
         and "[job] mask-salt: found '(secret)'" in message
         and "allowed: a text of 16 characters at least" in message
     )
+
+
+def test_policies_of_ddl_for_all_tables_and_for_some(folder: Path) -> None:
+    text = (
+        '[ddl]\ndrop-table = "stop"\nallow = ["7:DROP TABLE a"]\n[[ddl.rules]]\ntables = ["shop.*"]\n'
+        'drop-table = "keep"\npartition-ddl = "mark"\n[[ddl.rules]]\ntables = ["SHOP.a"]\ndrop-column = "keep"\n'
+    )
+    path = write(folder)
+    path.write_text(path.read_text() + text)
+    ddl = load_job(path).ddl
+    assert (ddl.of(("x", "a")).drop_table, ddl.of(("x", "a")).partition_ddl) == ("stop", "stop")
+    assert (ddl.of(("shop", "a")).drop_table, ddl.of(("shop", "a")).drop_column) == ("keep", "keep")
+    assert (ddl.of(("shop", "b")).partition_ddl, ddl.of(("shop", "b")).drop_column) == ("mark", "apply")
+    assert ddl.allow == (SkipDdl(7, "DROP TABLE a"),)
+
+
+def test_tables_that_rules_name_are_not_parked(folder: Path) -> None:
+    path = routed(folder, '[[route]]\ntables = ["*.*"]\ntarget-table = "{table}_v1"\n[ddl]\nkeep-dropped = "10m"\n')
+    with pytest.raises(UsageError, match=r"\[ddl\] keep-dropped: cannot be used with \[\[route\]\]"):
+        load_job(path)
+
+
+def test_mistakes_in_policies_of_ddl_are_named(folder: Path) -> None:
+    path = write(folder, ddl={"rename-table": '"keep"', "drop-index": '"stop"'})
+    path.write_text(path.read_text() + '[[ddl.rules]]\ndrop-table = "ignore"\n')
+    with pytest.raises(UsageError) as error:
+        load_job(path)
+    assert '[ddl] rename-table: found \'keep\'; allowed: "apply", "stop"' in str(error.value)
+    assert "unknown key `drop-index`" in str(error.value)
+    assert "[ddl.rules] tables: missing" in str(error.value)
+    assert "[ddl.rules] drop-table: found 'ignore'" in str(error.value)
+    assert '[ddl] rules: found "all"; allowed: sections [[ddl.rules]]'.replace('"all"', "'all'") in refused(
+        folder, ddl={"rules": '"all"'}
+    )
+
+
+def test_keys_of_ddl_are_read_under_job_for_one_more_version(folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+    assert load(folder, job=JOB | {"drop-table": '"keep"'}).ddl.drop_table == "keep"
+    assert "[job] drop-table is now a key of [ddl]" in caplog.text
+    assert "given under [ddl], too" in refused(folder, job=JOB | {"drop-table": '"keep"'}, ddl={"drop-table": '"keep"'})

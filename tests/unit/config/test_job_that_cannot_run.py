@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.unit.config.test_job_file import JOB, KAFKA, SINK, load, refused
+from tests.unit.config.test_job_file import KAFKA, SINK, load, refused
 
 
 @pytest.fixture
@@ -49,10 +49,10 @@ def test_masters_that_spark_knows(folder: Path, master: str) -> None:
 @pytest.mark.parametrize("snapshot", [{}, {"path": '"recorded"', "commit-ts": "5"}])
 def test_full_reads_behind_partition_ddl_need_a_database(folder: Path, snapshot: dict[str, str]) -> None:
     more = {"snapshot": snapshot} if snapshot else {}
-    text = refused(folder, job=JOB | {"partition-ddl": '"rebuild"'}, **more)
+    text = refused(folder, ddl={"partition-ddl": '"rebuild"'}, **more)
     assert 'partition-ddl = "rebuild"' in text and "[snapshot] with `upstream`" in text
 
 
 def test_full_reads_behind_partition_ddl_are_of_a_database(folder: Path) -> None:
-    job = load(folder, job=JOB | {"partition-ddl": '"rebuild"'}, snapshot={"upstream": '"mysql://root@db:4000"'})
-    assert job.partition_ddl == "rebuild"
+    job = load(folder, ddl={"partition-ddl": '"rebuild"'}, snapshot={"upstream": '"mysql://root@db:4000"'})
+    assert job.ddl.partition_ddl == "rebuild"

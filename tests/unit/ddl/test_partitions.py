@@ -235,7 +235,8 @@ def test_the_partition_column_goes_by_its_new_name() -> None:
         ("FIRST PARTITION LESS THAN (20)", ("p0",), False),
         ("FIRST PARTITION LESS THAN (10)", (), False),
         ("FIRST PARTITION LESS THAN (11)", None, False),
-        ("EXCHANGE PARTITION p1 WITH TABLE o", None, False),
+        ("EXCHANGE PARTITION P1 WITH TABLE o", ("p1",), False),
+        ("EXCHANGE PARTITION p9 WITH TABLE o", None, False),
     ],
 )
 def test_the_partitions_that_lose_their_rows_are_known_by_name(

@@ -7,10 +7,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from tests.simulator.setup import job_of, scratch_folder
+from tests.simulator.setup import job_of, scratch_folder, with_keys
 from tests.support.shop import Shop
 from ticdc_spark.config.job import Route
-from ticdc_spark.model import Message
+from ticdc_spark.config.values import SkipDdl
+from ticdc_spark.model import Message, SchemaChange
 from ticdc_spark.operate.ahead import Ahead, Look
 from ticdc_spark.protocols import decoder
 from ticdc_spark.streams.reader import EventReader
@@ -25,7 +26,7 @@ def messages_of(shop: Shop) -> list[Message]:
 
 
 def ahead(shop: Shop, messages: list[Message] | None = None, **job: Any) -> Ahead:
-    made = msgspec.structs.replace(job_of(shop.setup, _FOLDER), **job)
+    made = with_keys(job_of(shop.setup, _FOLDER), **job)
     return Look(made, EventReader(decoder(shop.wire.name))).at(messages or messages_of(shop))
 
 
@@ -50,7 +51,7 @@ def test_a_ddl_that_cannot_be_replayed_is_named_once_with_the_line_that_skips_it
         shop.send_ddl(ddl)
     (stop,) = ahead(shop).stops
     assert "EXCHANGE PARTITION p0" in stop.what and "topic cdc, partition 0, offset 1" in stop.what
-    assert f'[job] skip-ddl = ["{ddl.commit_ts}:ALTER TABLE t EXCHANGE' in stop.line
+    assert f'under [job]: skip-ddl = ["{ddl.commit_ts}:ALTER TABLE t EXCHANGE' in stop.line
     assert 'partition-ddl = "mark"' in stop.line
     assert ahead(shop, partition_ddl="mark").stops == ()
 
@@ -109,3 +110,27 @@ def test_two_tables_that_would_share_a_name_are_a_stop(protocol: str) -> None:
     assert stop.what == "`shop`.`t` and `shop`.`u` would both be `shop`.`all` in the target"
     assert stop.line.startswith("[[route]]. Give each a name of its own")
     assert ahead(shop, routes=(Route(tables=("shop.*",), target_table="{table}_v1"),)).stops == ()
+
+
+@pytest.mark.parametrize("protocol", ["simple", "open"])
+@pytest.mark.parametrize(("keep", "stops"), [(0.0, 1), (600.0, 0)])
+def test_a_table_that_comes_back_is_a_stop_only_where_it_is_not_parked(protocol: str, keep: float, stops: int) -> None:
+    shop = Shop(protocol)
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    table = shop.tables["shop", "t"]
+    shop.sql("DROP TABLE t")
+    back = SchemaChange(
+        commit_ts=shop.tick(), query="RECOVER TABLE t", kind="QUERY", schema="shop", name="t", table=table
+    )
+    shop.send_ddl(back, "cdc")
+    assert len(ahead(shop, keep_dropped=keep).stops) == stops
+
+
+@PROTOCOLS
+def test_a_kind_of_ddl_that_stops_the_job_is_a_stop_unless_it_is_allowed(protocol: str) -> None:
+    shop = Shop(protocol)
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    ts = shop.sql("ALTER TABLE t DROP COLUMN v")
+    (stop,) = ahead(shop, drop_column="stop").stops
+    assert 'drop-column = "stop"' in stop.what and "under [ddl]: allow = [" in stop.line
+    assert ahead(shop, drop_column="stop", allow=(SkipDdl(ts, "*"),)).stops == ()

@@ -19,7 +19,7 @@ from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.batch import COMMIT_TS, Batch, TimelineWork
-from ticdc_spark.replicate.apply.columns import expected_columns, merge_with_hidden_columns
+from ticdc_spark.replicate.apply.columns import expected_columns, forget_kept_columns, merge_with_hidden_columns
 from ticdc_spark.replicate.apply.ddl import alter
 from ticdc_spark.replicate.apply.keyless import leave_out_rows
 from ticdc_spark.replicate.apply.rejects import apply_readable
@@ -89,7 +89,7 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> None:
     assert target is not None, "it was prepared"
     inferred, waiting = bool(group.followed), group.waiting
     keys = tuple(sorted({rows.schema_key for rows in waiting}))
-    columns = batch.columns(target)
+    columns = batch.columns_of(state)
     data = tuple(column for column in columns if column.name != COMMIT_TS)
     plan = batch.read_plan(
         {key: _version(batch, name, key, target, group.followed) for key in keys}, data, inferred=inferred
@@ -158,7 +158,7 @@ def _prepared(
     if work.mark(name) == NO_MARK and state.table is not None and not state.is_gone:
         raise DecisionNeeded(vanished(work.batch.job, name))
     if state.table == target:
-        return state
+        return forget_kept_columns(work, state)
     if state.table is not None:
         log.warning("`%s`.`%s`: columns without a DDL, by a new schema", *name)
     newest = max((rows.max_ts for rows in work.batch.pending if (rows.schema, rows.name) == name), default=0)

@@ -141,6 +141,19 @@ class Batch:
         columns = self.sink.types.columns(table, handle_key(table), self.lake)
         return (*columns, _COMMIT_TS) if self.arrival else columns
 
+    def columns_of(self, state: TableState) -> tuple[LakeColumn, ...]:
+        """The lake's columns that every row of a table is written to: also those that the source dropped. Raises: as
+        ``columns``"""
+        assert state.table is not None, "the table was created"
+        columns, kept = self.columns(state.table), self.kept_columns(state)
+        return (*columns[:-1], *kept, columns[-1]) if self.arrival else (*columns, *kept)
+
+    def kept_columns(self, state: TableState) -> tuple[LakeColumn, ...]:
+        """The lake's columns that the source dropped."""
+        kept = tuple(one.column for one in state.kept_columns)
+        table = Table(schema=state.schema, name=state.name, columns=kept)
+        return self.sink.types.columns(table, (), self.lake) if kept else ()
+
     def commit_ts_of(self, state: TableState) -> int:
         """The highest commit_ts that a table has applied; in arrival mode a DDL leaves its batch's ordinal there."""
         return 0 if self.arrival and state.applied == self.batch_ordinal else state.applied

@@ -104,6 +104,17 @@ def _add_hidden_columns(
     return work.known[name] or state
 
 
+def forget_kept_columns(work: TimelineWork, state: TableState) -> TableState:
+    """A table without the dropped columns that somebody has removed, or whose names its source has again."""
+    if not state.kept_columns or state.table is None:
+        return state
+    have = {column.casefold() for column in work.batch.sink.columns((state.schema, state.name))}
+    have -= {column.name.casefold() for column in work.batch.columns(state.table)}
+    pairs = zip(state.kept_columns, work.batch.kept_columns(state), strict=True)
+    still = tuple(one for one, column in pairs if column.name.casefold() in have)
+    return msgspec.structs.replace(state, kept_columns=still)
+
+
 def stop_if_old_values_are_gone(work: TimelineWork, name: TableName, column: str) -> None:
     """Stop in the midst of a type change of ``column`` whose old values somebody dropped. Raises: DecisionNeeded"""
     if OLD_VALUES not in work.batch.sink.columns(name):

@@ -1,23 +1,33 @@
 """The commits by which a DDL brings the columns of a table to those of the source, each with its mark."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
 
 from ticdc_spark.errors import DecisionNeeded
-from ticdc_spark.model import Table, TableName
+from ticdc_spark.model import Column, Table, TableName
 from ticdc_spark.mysql import fsp, time_zone, tso_physical_ms
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import OLD_VALUES, stop_if_new_column_is_gone, stop_if_old_values_are_gone
 from ticdc_spark.replicate.plan.evolution import Evolution, Fill, Rewrite, evolution
 from ticdc_spark.replicate.plan.evolution import set_aside as set_column_aside
 from ticdc_spark.replicate.plan.evolve import Alter
-from ticdc_spark.replicate.state.table import TableState
+from ticdc_spark.replicate.state.table import KeptColumn, TableState
 from ticdc_spark.sinks import base as sink_base
 from ticdc_spark.sinks.base import ColumnChanges, Stamp
 from ticdc_spark.sinks.mark import Mark
 from ticdc_spark.spark.types import LakeColumn
+
+
+class Commits(msgspec.Struct, frozen=True):
+    """Those of one DDL, and what a table is behind them."""
+
+    commits: list["Commit"]
+    inexact: str
+    """What of them is not exact; ``""``: nothing."""
+    kept: tuple[KeptColumn, ...]
+    """The columns that the target has and the source has no more."""
 
 
 class Commit(msgspec.Struct, frozen=True):
@@ -32,8 +42,8 @@ class Commit(msgspec.Struct, frozen=True):
 
 def commits_of(
     work: TimelineWork, state: TableState, act: Alter, mark: Mark, ts: int, pre_table: Table | None, *, inferred: bool
-) -> tuple[list[Commit], str]:
-    """The commits that bring the lake's columns to those of the source, and what of it is not exact."""
+) -> Commits:
+    """The commits that bring the lake's columns to those of the source."""
     sink, batch, name = work.batch.sink, work.batch, (act.table.schema, act.table.name)
     at, step = mark
     wanted = batch.columns(act.table)
@@ -52,8 +62,13 @@ def commits_of(
         computed=act.computed,
     )
     commits = []
-    if plan.changes:
-        changes = plan.changes
+    changes, kept = plan.changes, state.kept_columns
+    if plan.changes.drop and batch.job.ddl.of(act.old).drop_column == "keep":
+        new = {column.name: column.column for column in old}
+        kept += tuple(_kept(new[column], at) for column in plan.changes.drop if column in new)
+        changes = msgspec.structs.replace(changes, drop=tuple(one for one in plan.changes.drop if one not in new))
+    changes, kept = _make_room(work, changes, kept, state)
+    if changes:
         if state.origin == "adopted" and work.mark(name) < mark:
             have = {column.casefold() for column in sink.columns(name)}
             add = tuple(column for column in changes.add if column.name.casefold() not in have)
@@ -69,7 +84,34 @@ def commits_of(
         step += 3
     stamped = [Commit((at, step), "stamp", lambda stamp: sink.stamp(name, stamp))]
     stays = (f"column `{column}` was dropped and added by one ALTER: the old values stay" for column in act.replaced)
-    return commits or stamped, "; ".join((*plan.inexact, *stays))
+    return Commits(commits or stamped, "; ".join((*plan.inexact, *stays)), kept)
+
+
+def _kept(column: Column, ts: int) -> KeptColumn:
+    plain = Column(name=column.name, type=column.type)
+    return KeptColumn(column=plain, dropped=ts)
+
+
+def _make_room(
+    work: TimelineWork, changes: ColumnChanges, kept: Sequence[KeptColumn], state: TableState
+) -> tuple[ColumnChanges, tuple[KeptColumn, ...]]:
+    """Give columns that the source dropped other names where a DDL brings columns of theirs."""
+    after = msgspec.structs.replace(state, kept_columns=tuple(kept))
+    held = [column.name for column in work.batch.kept_columns(after)]
+    brought = {new.casefold() for _, new in changes.rename} | {column.name.casefold() for column in changes.add}
+    moved = tuple(
+        KeptColumn(column=_aside(one), dropped=one.dropped) if column.casefold() in brought else one
+        for one, column in zip(kept, held, strict=True)
+    )
+    names = [column.name for column in work.batch.kept_columns(msgspec.structs.replace(state, kept_columns=moved))]
+    there = {column.casefold() for column in work.batch.sink.columns((state.schema, state.name))}
+    aside = [(one, other) for one, other in zip(held, names, strict=True) if one != other and one.casefold() in there]
+    order = (*changes.order, *names) if changes.order else ()
+    return msgspec.structs.replace(changes, rename=(*aside, *changes.rename), order=order), moved
+
+
+def _aside(one: KeptColumn) -> Column:
+    return msgspec.structs.replace(one.column, name=f"{one.column.name}_dropped_{one.dropped}")
 
 
 def renames_in_target(act: Alter, old: Iterable[LakeColumn], wanted: Iterable[LakeColumn]) -> dict[str, str]:
@@ -94,9 +136,10 @@ def _columns_before(work: TimelineWork, state: TableState, act: Alter) -> Mappin
     have = work.batch.sink.columns((act.table.schema, act.table.name))
     if state.table is None:
         return have
+    kept = {column.name.casefold() for column in work.batch.kept_columns(state)}
     # A DDL may have been left out, perhaps half done, and columns may be somebody else's.
     named = (*work.batch.columns(state.table), *work.batch.columns(act.table))
-    ours = {column.name.casefold() for column in named}
+    ours = {column.name.casefold() for column in named} - kept
     return {column: kind for column, kind in have.items() if column.casefold() in ours}
 
 

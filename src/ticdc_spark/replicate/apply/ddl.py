@@ -10,15 +10,17 @@ from typing import assert_never
 import msgspec
 
 from ticdc_spark import failpoints
-from ticdc_spark.config.job import Job
 from ticdc_spark.config.values import skip_ddl_line
 from ticdc_spark.errors import DecisionNeeded, UnsupportedDdl
-from ticdc_spark.model import SchemaChange, Table, TableName
+from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import keep_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import OLD_VALUES, lose_hidden_values, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.commits import commits_of, with_columns_before
+from ticdc_spark.replicate.apply.exchange import doubt_of_exchange, exchange
+from ticdc_spark.replicate.apply.exchange import is_begun as is_begun_exchange
 from ticdc_spark.replicate.apply.first_rows import there_already
+from ticdc_spark.replicate.apply.park import park_dropped, park_emptied
 from ticdc_spark.replicate.apply.partitions import doubt_of, thin, with_partitions_of
 from ticdc_spark.replicate.apply.rename import is_begun, passed_by, rename, set_aside
 from ticdc_spark.replicate.plan.evolve import (
@@ -29,16 +31,17 @@ from ticdc_spark.replicate.plan.evolve import (
     Drop,
     DropDatabase,
     Enter,
+    Exchange,
     Leave,
     Nothing,
     Refused,
+    Restore,
     Thin,
     Truncate,
-    action,
-    is_of_partitions,
     names,
 )
 from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
+from ticdc_spark.replicate.plan.policy import is_skipped, left_out_by, partition_ddl
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl
 from ticdc_spark.replicate.state.table import (
     TableState,
@@ -70,8 +73,9 @@ def apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
     skipped = is_skipped(work.batch.job, change)
     if (skipped or isinstance(act, Enter | Leave)) and _finish_rename(work, ddl):
         return
-    doubt = doubt_of(work, act, mark) if isinstance(act, Thin) else ""
-    if skipped or (doubt and work.batch.job.partition_ddl != "stop"):
+    skipped = skipped and not (isinstance(act, Exchange) and is_begun_exchange(work, act, mark))
+    doubt = _doubt_of(work, act, mark)
+    if skipped or (doubt and partition_ddl(work.batch.job, change) != "stop"):
         _skip(work, ddl)
         return
     if doubt:
@@ -79,7 +83,7 @@ def apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
         message = (
             f"a DDL cannot be replayed: {doubt}\n  SQL: {change.query}\n  at commitTs {ts}\n"
             f"  To skip exactly this one, under [job]: {skip}\n"
-            '  To mark the tables of every such DDL and go on, under [job]: partition-ddl = "mark"'
+            '  To mark the tables of every such DDL and go on, under [ddl]: partition-ddl = "mark"'
         )
         raise UnsupportedDdl(message)
     log.info("DDL at %d: %s", ts, change.query)
@@ -98,10 +102,17 @@ def apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
     work.ddls += 1
 
 
+def _doubt_of(work: TimelineWork, act: Action, mark: Mark) -> str:
+    """Why a DDL on partitions is not exact, as is known only now; ``""``: it is."""
+    if isinstance(act, Exchange):
+        return doubt_of_exchange(work, act, mark)
+    return doubt_of(work, act, mark) if isinstance(act, Thin) else ""
+
+
 def _finish_rename(work: TimelineWork, ddl: Ddl) -> bool:
     """Bring a RENAME to its end that a batch had begun before it was interrupted, whatever the job file makes of it
     now. Returns: whether it is one"""
-    act = ddl.action.rename if isinstance(ddl.action, Enter | Leave) else ddl.action
+    act = ddl.action.rename if isinstance(ddl.action, Enter | Leave | Restore) else ddl.action
     if not isinstance(act, Alter) or not is_begun(work, act.old, (act.table.schema, act.table.name), ddl.mark):
         return False
     change = ddl.queued.change
@@ -113,7 +124,7 @@ def _finish_rename(work: TimelineWork, ddl: Ddl) -> bool:
 
 def _apply_to_tables(
     work: TimelineWork,
-    act: Create | Drop | Truncate | Thin | Alter | Enter | Leave,
+    act: Create | Drop | Truncate | Thin | Exchange | Alter | Enter | Leave | Restore,
     mark: Mark,
     ts: int,
     pre_table: Table | None,
@@ -128,8 +139,12 @@ def _apply_to_tables(
             _truncate(work, table, mark, ts, certain=certain)
         case Thin():
             thin(work, act, mark, ts)
+        case Exchange():
+            exchange(work, act, mark, ts)
         case Alter():
             alter(work, act, mark, ts, pre_table)
+        case Restore(rename, _):
+            _restore(work, rename, mark, ts, pre_table)
         case Enter(table, _):
             _enter(work, table, mark, ts)
         case Leave(name, _):
@@ -138,31 +153,30 @@ def _apply_to_tables(
             assert_never(act)
 
 
+def _restore(work: TimelineWork, act: Alter, mark: Mark, ts: int, pre_table: Table | None) -> None:
+    name = (act.table.schema, act.table.name)
+    was = work.state(act.old)
+    is_lost = was is not None and was.is_kept and work.mark(act.old) == NO_MARK and work.mark(name) < mark
+    alter(work, act, mark, ts, pre_table)
+    state = work.state(name)
+    if is_lost and state is not None:
+        why = f"it came back at {ts}, and the rows that it had before are not there"
+        log.warning("`%s`.`%s`: %s", *name, why)
+        work.put(diverge(state, ts, why))
+
+
 def _drop_database(work: TimelineWork, schema: str, mark: Mark, ts: int) -> None:
     every = {**work.promised, **work.known}
     for name in [name for name, state in every.items() if name[0] == schema and state and not state.is_gone]:
         state = work.state(name)
         if state is not None and (state.applied <= ts or work.mark(name) != NO_MARK):
-            _drop(work, name, mark, ts)
+            _drop(work, name, mark, ts, comes_back=False)
     work.batch.sink.drop_database(schema)
-
-
-def is_skipped(job: Job, change: SchemaChange) -> bool:
-    """Whether a DDL is left out, and its tables are marked: by ``skip-ddl`` or ``partition-ddl``."""
-    return bool(_left_out_by(job, change))
-
-
-def _left_out_by(job: Job, change: SchemaChange) -> str:
-    """The key of the job file that leaves a DDL out; ``""``: none does."""
-    if any(skip.matches(change.commit_ts, change.query) for skip in job.skip_ddl):
-        return "skip-ddl"
-    marked = job.partition_ddl != "stop" and is_of_partitions(change) and isinstance(action(change), Refused)
-    return "partition-ddl" if marked else ""
 
 
 def _skip(work: TimelineWork, ddl: Ddl) -> None:
     change = ddl.queued.change
-    key = _left_out_by(work.batch.job, change) or "partition-ddl"
+    key = left_out_by(work.batch.job, change) or "partition-ddl"
     log.warning("%s leaves out the DDL at %d: %s", key, change.commit_ts, change.query)
     if isinstance(ddl.action, Drop | DropDatabase):
         for name in names(ddl.action, {**work.promised, **work.known}):
@@ -185,7 +199,7 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
             if state.table is not None and change.table is not None and name == _name_of(change.table):
                 known = with_partitions_of(state.table, change.table)
                 state = msgspec.structs.replace(state, table=known, partition_ids=())
-            if key == "partition-ddl" and work.batch.job.partition_ddl == "rebuild":
+            if key == "partition-ddl" and partition_ddl(work.batch.job, change) == "rebuild":
                 state = want_load(state)
             work.put(diverge(state, change.commit_ts, why, columns=columns))
         if name in freed:
@@ -197,7 +211,7 @@ def _name_of(table: Table) -> TableName:
 
 
 def _keeps_columns(act: Action) -> bool:
-    return isinstance(act, Truncate | Thin | Nothing) or (isinstance(act, Refused) and act.rows_only)
+    return isinstance(act, Truncate | Thin | Exchange | Nothing) or (isinstance(act, Refused) and act.rows_only)
 
 
 def _undo(work: TimelineWork, state: TableState, ddl: Ddl) -> None:
@@ -205,8 +219,8 @@ def _undo(work: TimelineWork, state: TableState, ddl: Ddl) -> None:
     name, (at, last) = (state.schema, state.name), work.mark((state.schema, state.name))
     if not isinstance(ddl.action, Alter) or state.table is None or at != ddl.mark[0]:
         return
-    commits, _ = commits_of(work, state, ddl.action, ddl.mark, at, None, inferred=False)
-    begun = [one for one in commits if one.aside and one.mark[1] <= last]
+    commits = commits_of(work, state, ddl.action, ddl.mark, at, None, inferred=False)
+    begun = [one for one in commits.commits if one.aside and one.mark[1] <= last]
     if begun:
         column = begun[-1].aside
         back = ColumnChanges(rename=((OLD_VALUES, column),), drop=(column,))
@@ -236,12 +250,15 @@ def _create(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: b
         raise DecisionNeeded(there_already(work.batch, before or new, ts))
 
 
-def _drop(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
+def _drop(work: TimelineWork, name: TableName, mark: Mark, ts: int, *, comes_back: bool = True) -> None:
+    """``comes_back``: whether it may. A table of a database that is dropped does not."""
+    if comes_back and work.batch.job.ddl.of(name).drop_table == "apply" and park_dropped(work, name, mark, ts):
+        return
     state = work.state(name) or TableState(schema=name[0], name=name[1])
     now = work.mark(name)
     if now >= mark:
         return  # A later table of this name.
-    if work.batch.job.drop_table == "keep":
+    if work.batch.job.ddl.of(name).drop_table == "keep":
         _keep(work, name, mark, ts)
         return
     if now != NO_MARK:
@@ -285,6 +302,9 @@ def _enter(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
 
 def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: bool) -> None:
     name = (table.schema, table.name)
+    keeps_rows = work.batch.job.ddl.of(name).truncate_table == "keep"
+    if not keeps_rows:
+        park_emptied(work, name, mark, ts)
     state = work.state(name)
     now = work.mark(name)
     if now >= mark:
@@ -299,7 +319,7 @@ def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain:
     in_shape = _is_in_shape(work, held, table, certain=certain)
     # One that lacks a column goes by the columns that it has: it would count as dropped by somebody else.
     known = table if held.table is None or (held.has_unsure_columns and in_shape) else held.table
-    sink, keeps_rows = work.batch.sink, work.batch.job.truncate_table == "keep"
+    sink = work.batch.sink
     after = unverify(held) if keeps_rows else truncate(held, ts, in_shape=in_shape)
     after = msgspec.structs.replace(after, table=known, applied=ts, ddl_ts=ts)
     write = sink.stamp if keeps_rows else sink.truncate
@@ -377,8 +397,10 @@ def alter(
     if work.mark(new) < (at, step):
         stop_if_columns_are_gone(work, state)
         state = with_columns_before(work, state, act)
-    commits, inexact = commits_of(work, state, act, (at, step), ts, pre_table, inferred=inferred)
+    found = commits_of(work, state, act, (at, step), ts, pre_table, inferred=inferred)
+    commits, inexact = found.commits, found.inexact
     after = msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts, schema_keys=(), columns_before=())
+    after = msgspec.structs.replace(after, kept_columns=found.kept)
     if state.table is None:  # adopted
         after = unverify(after)
     if inexact:

@@ -10,7 +10,7 @@ from ticdc_spark.model import Table
 from ticdc_spark.mysql import keep_hidden_columns
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.columns import stop_if_columns_are_gone
-from ticdc_spark.replicate.plan.evolve import Thin
+from ticdc_spark.replicate.plan.evolve import Exchange, Thin
 from ticdc_spark.replicate.state.table import TableState, unverify
 from ticdc_spark.sinks.base import Condition
 from ticdc_spark.sinks.mark import NO_MARK, Mark
@@ -38,7 +38,7 @@ def thin(work: TimelineWork, act: Thin, mark: Mark, ts: int) -> None:
         return
     stop_if_columns_are_gone(work, state)
     sink, where = work.batch.sink, conditions(work.batch, state.table, act.where)
-    if work.batch.job.truncate_table == "keep" or not where:
+    if work.batch.job.ddl.of(name).truncate_table == "keep" or not where:
         after = unverify(after) if where else after
         work.commit(after, mark, mark[0], lambda stamp: sink.stamp(name, stamp))
     else:
@@ -57,7 +57,7 @@ def partitions_to_check(state: TableState, columns: Sequence[LakeColumn]) -> Tab
     return state.table if all(name.casefold() in there for name in known.columns) else None
 
 
-def doubt_of(work: TimelineWork, act: Thin, mark: Mark) -> str:
+def doubt_of(work: TimelineWork, act: Thin | Exchange, mark: Mark) -> str:
     """Why rows may lie in other partitions than the DDL was planned by, as the rows before it have told since; ``""``:
     nothing speaks against it."""
     name = (act.table.schema, act.table.name)

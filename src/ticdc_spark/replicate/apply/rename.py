@@ -14,7 +14,8 @@ from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.names import aside
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.state.table import TableState, diverge, drop
+from ticdc_spark.replicate.plan.parked import is_parked
+from ticdc_spark.replicate.state.table import TableState, come_back, diverge, drop
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
 log = logging.getLogger(__name__)
@@ -85,6 +86,7 @@ def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: in
         set_aside(work, new)
     if work.mark(new) != NO_MARK:
         raise DecisionNeeded(f"RENAME of `{old[0]}`.`{old[1]}` at {ts}: {_is_taken(work.batch.job, new, there)}")
+    state = come_back(state) if is_parked(old) else state
     meant = msgspec.structs.replace(state, was=_names(state, old))
     if there is not None and there.table is None and there.diverged_since is not None:
         # Messages of its new name were left out before it had that name here.

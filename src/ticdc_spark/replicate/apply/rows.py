@@ -18,7 +18,12 @@ from ticdc_spark.errors import DecisionNeeded, SourceChanged
 from ticdc_spark.model import Column, Table, TableName
 from ticdc_spark.mysql import HIDDEN_NAMES
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
-from ticdc_spark.replicate.apply.columns import expected_columns, merge_with_hidden_columns, stop_if_columns_are_gone
+from ticdc_spark.replicate.apply.columns import (
+    expected_columns,
+    forget_kept_columns,
+    merge_with_hidden_columns,
+    stop_if_columns_are_gone,
+)
 from ticdc_spark.replicate.apply.keyless import leave_out_rows
 from ticdc_spark.replicate.apply.look import rebuild_line, way_back
 from ticdc_spark.replicate.apply.partitions import partitions_to_check
@@ -143,7 +148,7 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
     above, upto = scan.above, scan.upto
     late = [rows for rows in waiting if rows.late]
     assert state.table is not None, "the table was created"
-    columns = batch.columns(state.table)
+    columns = batch.columns_of(state)
     is_new = state.is_clean and not group.is_redo and not late and name not in batch.unread
     """Whether a key that begins with an insert has no row in the lake."""
     partitioned = None if late else partitions_to_check(state, columns)
@@ -310,6 +315,7 @@ def _prepare_table(
         merged = msgspec.structs.replace(table, columns=(*table.columns, *extra))
         # A full read that settles does not make it clean: at the source its rows may have a default in these columns.
         state = unverify(msgspec.structs.replace(state, table=merged))
+    state = forget_kept_columns(work, state)
     if missing:
         # The source's schema changed without a DDL that TiCDC sends, or before this job's first message.
         log.warning("`%s`.`%s`: columns without a DDL: %s", *name, ", ".join(column.source for column in missing))

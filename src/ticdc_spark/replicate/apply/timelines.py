@@ -7,10 +7,12 @@ import msgspec
 
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
-from ticdc_spark.replicate.apply.ddl import apply_ddl, is_skipped
+from ticdc_spark.replicate.apply.ddl import apply_ddl
 from ticdc_spark.replicate.apply.rejects import Quarantined
 from ticdc_spark.replicate.apply.rename import was_set_aside
-from ticdc_spark.replicate.plan.evolve import Alter, Drop, DropDatabase, Leave, names
+from ticdc_spark.replicate.plan.evolve import Alter, Drop, DropDatabase, Exchange, Leave, names
+from ticdc_spark.replicate.plan.parked import parks
+from ticdc_spark.replicate.plan.policy import is_skipped
 from ticdc_spark.replicate.plan.timeline import Ddl, Rows, Step
 from ticdc_spark.replicate.state.progress import QueuedDdl
 from ticdc_spark.replicate.state.table import TableState, diverge, quarantine
@@ -152,10 +154,14 @@ def _doomed(work: TimelineWork, name: TableName, later: Sequence[Step]) -> bool:
         if not isinstance(step, Ddl):
             continue
         match step.action:
+            case Exchange() if now in names(step.action, {}):
+                return _has_gone_on(work, name)  # Its rows go on in another table.
             case Leave() if now == step.action.name:
                 return was_set_aside(work, name, step.mark)
             case Drop() | DropDatabase() if now in names(step.action, {now: None}):
-                kept = job.drop_table == "keep" or is_skipped(job, step.queued.change)
+                kept = job.ddl.of(now).drop_table == "keep" or is_skipped(job, step.queued.change)
+                if isinstance(step.action, Drop) and parks(job, now, dropped=True) and not kept:
+                    return _has_gone_on(work, name)
                 return not kept or was_set_aside(work, name, step.mark) or _is_away(work, name)
             case Alter() if step.action.old == now != (step.action.table.schema, step.action.table.name):
                 if is_skipped(job, step.queued.change):
@@ -164,6 +170,12 @@ def _doomed(work: TimelineWork, name: TableName, later: Sequence[Step]) -> bool:
                 if work.mark(name) == NO_MARK and work.mark(now) >= step.mark:
                     return True
     return False
+
+
+def _has_gone_on(work: TimelineWork, name: TableName) -> bool:
+    """Whether a table has been through what comes further on before a restart: it is known, and not there any more."""
+    state = work.state(name)
+    return work.mark(name) == NO_MARK and state is not None and state.table is not None and not state.is_gone
 
 
 def _is_away(work: TimelineWork, name: TableName) -> bool:

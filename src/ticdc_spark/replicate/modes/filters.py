@@ -8,6 +8,7 @@ from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Alter, action
 from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.plan.parked import is_parked
 from ticdc_spark.replicate.state.progress import QueuedDdl
 from ticdc_spark.replicate.state.table import TableState, diverge
 from ticdc_spark.replicate.unread import LEFT_OUT
@@ -60,10 +61,21 @@ def judge_left_out(tables: Sequence[TableState], patterns: Sequence[str]) -> tup
     is_included = table_filter(patterns)
     return tuple(
         table
-        if is_included(table.schema, table.name) or table.is_gone or table.has_unsure_columns
+        if is_included(*_filtered_by(table)) or table.is_dropped or table.has_unsure_columns or _stays(table)
         else diverge(table, table.applied, LEFT_OUT, columns=True)
         for table in tables
     )
+
+
+def _filtered_by(table: TableState) -> TableName:
+    """The name that decides: of a parked table, the one by which DDL may bring it back."""
+    name = (table.schema, table.name)
+    return table.was[-1] if table.was and is_parked(name) else name
+
+
+def _stays(table: TableState) -> bool:
+    """Whether a table is kept as it is, and cannot come back."""
+    return table.is_kept and not is_parked((table.schema, table.name))
 
 
 def at_the_filter(ddls: Sequence[QueuedDdl], patterns: Sequence[str]) -> list[QueuedDdl]:

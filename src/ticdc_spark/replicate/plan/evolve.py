@@ -11,7 +11,7 @@ import msgspec
 
 from ticdc_spark.ddl import column_renames, computed_columns, replaced_columns, statement_of
 from ticdc_spark.ddl.partition_rows import Alternatives, NotComputed, rows_of
-from ticdc_spark.ddl.partitions import is_truncate_of_all, partitions_named
+from ticdc_spark.ddl.partitions import is_truncate_of_all, is_validated, partitions_named
 from ticdc_spark.ddl.statements import (
     AlterTable,
     CreateTable,
@@ -28,6 +28,7 @@ from ticdc_spark.ddl.statements import (
 )
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Partitioning, SchemaChange, Table, TableName
+from ticdc_spark.replicate.plan.parked import is_parked
 
 NAMED_OTHERWISE = "named otherwise"
 """Kind of a DDL whose names are not those of the rows."""
@@ -74,6 +75,20 @@ class Thin(msgspec.Struct, frozen=True):
     """The partitions by which it is known which rows these are."""
 
 
+class Exchange(msgspec.Struct, frozen=True):
+    """EXCHANGE PARTITION: a partition and a whole table give each other their rows, without row messages."""
+
+    table: Table
+    """The table with the partition, as it is after it."""
+    other: TableName
+    where: Alternatives
+    """The rows of the partition."""
+    by: Partitioning
+    """The partitions by which it is known which rows these are."""
+    validated: bool
+    """Whether the rows that come belong to the partition."""
+
+
 class Alter(msgspec.Struct, frozen=True):
     """ALTER TABLE, and a RENAME of the table when ``old`` is another name."""
 
@@ -105,6 +120,15 @@ class Leave(msgspec.Struct, frozen=True):
     """What it is where the job replicates both names."""
 
 
+class Restore(msgspec.Struct, frozen=True):
+    """RECOVER TABLE and FLASHBACK TABLE: a parked table comes back."""
+
+    rename: Alter
+    """From its hidden name."""
+    original: TableName
+    """What it was dropped as."""
+
+
 class CreateDatabase(msgspec.Struct, frozen=True):
     """CREATE DATABASE."""
 
@@ -132,7 +156,19 @@ class Refused(msgspec.Struct, frozen=True):
 
 
 Action: TypeAlias = (
-    Create | Drop | Truncate | Thin | Alter | Enter | Leave | CreateDatabase | DropDatabase | Nothing | Refused
+    Create
+    | Drop
+    | Truncate
+    | Thin
+    | Exchange
+    | Alter
+    | Enter
+    | Leave
+    | Restore
+    | CreateDatabase
+    | DropDatabase
+    | Nothing
+    | Refused
 )
 
 
@@ -164,14 +200,22 @@ def _of(statement: Statement, change: SchemaChange) -> Action:
             return Drop(tuple((schema or change.schema, name) for schema, name in statement.names))
         case TruncateTable():
             return Refused(_NO_SCHEMA) if change.table is None else Truncate(change.table, change.kind != UNCERTAIN)
-        case RestoreTable():
-            return Refused("TiCDC does not send the rows that come back")
+        case RestoreTable(name):
+            return _restored(change, (name[0] or change.schema, name[1]))
         case RenameTables() | AlterTable():
             return _at_the_filter(_alter(statement, change), change.kind)
         case Unsupported(reason):
             return Refused(reason)
         case _:
             assert_never(statement)
+
+
+def _restored(change: SchemaChange, original: TableName) -> Action:
+    before = change.pre_table
+    if change.table is None or before is None or not is_parked((before.schema, before.name)):
+        none = f"the job has not parked `{original[0]}`.`{original[1]}` (keep-dropped under [ddl])"
+        return Refused(f"TiCDC does not send the rows that come back, and {none}")
+    return Restore(Alter((before.schema, before.name), change.table, {}), original)
 
 
 def _at_the_filter(act: Action, kind: str) -> Action:
@@ -203,13 +247,17 @@ def _alter(statement: RenameTables | AlterTable, change: SchemaChange) -> Action
 def _thin(change: SchemaChange, part: MoveRows, *, is_only: bool) -> Action:
     """What a DDL does that removes the rows of partitions, or exchanges them."""
     assert change.table is not None, "its schema is known"
-    if not is_only or part.other is not None:
+    if not is_only:
         return Refused(f"{part.what}: TiCDC does not send the rows that it adds or removes", is_of_partitions(change))
     rows = ((),) if is_truncate_of_all(part) else _rows_of(part, change.pre_table)
     if isinstance(rows, NotComputed):
-        return Refused(f"{part.what}: TiCDC does not send the rows that it removes, and {rows.why}", rows_only=True)
+        does = "moves" if part.other else "removes"
+        return Refused(f"{part.what}: TiCDC does not send the rows that it {does}, and {rows.why}", rows_only=True)
     takes_all = any(not tests for tests in rows)
     known = None if change.pre_table is None else change.pre_table.partitioning
+    if part.other is not None and known is not None:
+        other = (part.other[0] or change.schema, part.other[1])
+        return Exchange(change.table, other, rows, known, is_validated(part))
     if takes_all or known is None:
         return Truncate(change.table, change.kind != UNCERTAIN)
     return Thin(change.table, rows, known)
@@ -245,8 +293,12 @@ def names(act: Action, tables: Mapping[TableName, object]) -> tuple[TableName, .
             return ((table.schema, table.name),)
         case Drop(gone):
             return gone
+        case Exchange(table, other):
+            return ((table.schema, table.name), other)
         case Enter() | Leave():
             return names(act.rename, tables)
+        case Restore(rename, original):
+            return tuple(dict.fromkeys((*names(rename, tables), original)))
         case Alter():
             return tuple(dict.fromkeys((act.old, (act.table.schema, act.table.name))))
         case DropDatabase(schema):

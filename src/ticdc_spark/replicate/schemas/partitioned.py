@@ -37,6 +37,8 @@ def with_partitions(
     known = tables.get((source.schema, source.name))
     if isinstance(statement, AlterTable):  # With an EXCHANGE PARTITION comes the other table as the one before it.
         known = tables.get((statement.name[0] or change.schema, statement.name[1]), known)
+    if isinstance(statement, AlterTable) and (other := _other_of(statement, change)) is not None:
+        return _exchanged(change, statement, known, tables.get(other), zone)
     before = None if known is None else known.partitioning
     after = before
     if isinstance(statement, AlterTable):
@@ -46,6 +48,32 @@ def with_partitions(
         if change.pre_table is None and any(isinstance(part, MoveRows) for part in statement.parts):
             change = msgspec.structs.replace(change, pre_table=change.table)  # It changes no column.
     return _having(change, before, after)
+
+
+def _other_of(statement: AlterTable, change: SchemaChange) -> TableName | None:
+    """The table that gets the rows of a partition by EXCHANGE PARTITION."""
+    others = [part.other for part in statement.parts if isinstance(part, MoveRows) and part.other is not None]
+    return (others[0][0] or change.schema, others[0][1]) if others else None
+
+
+def _exchanged(
+    change: SchemaChange, statement: AlterTable, known: Table | None, other: Table | None, zone: str | None
+) -> SchemaChange:
+    """An EXCHANGE PARTITION as one of the table with the partition: the message may be of the other table."""
+    before = None if known is None else known.partitioning
+    if before is not None and other is None:
+        before = msgspec.structs.replace(before, doubt="the job does not know the other table")
+    table = change.table if known is None else known
+    if change.table is not None and table is not None and (change.table.schema, change.table.name) == _name(table):
+        table = change.table
+    change = msgspec.structs.replace(change, table=table, pre_table=known or change.table)
+    return _having(
+        change, before, change_partitions(None if known is None else known.partitioning, statement.parts, zone)
+    )
+
+
+def _name(table: Table) -> TableName:
+    return table.schema, table.name
 
 
 def _may_change_collations(statement: AlterTable, found: Partitioning, table: Table) -> bool:

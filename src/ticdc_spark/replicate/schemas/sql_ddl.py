@@ -4,6 +4,7 @@ A message that carries the schemas (Simple) is left as it is, and the fold goes 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeAlias
 
 import msgspec
 
@@ -15,6 +16,7 @@ from ticdc_spark.ddl.statements import (
     CreateTable,
     DropTables,
     RenameTables,
+    RestoreTable,
     TruncateTable,
 )
 from ticdc_spark.errors import MessageError
@@ -22,10 +24,13 @@ from ticdc_spark.model import Column, SchemaChange, Table, TableName
 from ticdc_spark.protocols.shared.avro_names import sanitized
 from ticdc_spark.replicate.plan.evolve import NAMED_OTHERWISE, UNCERTAIN
 from ticdc_spark.replicate.plan.names import tables_before_and_after
+from ticdc_spark.replicate.plan.parked import is_parked, parked_name, parked_of
 from ticdc_spark.replicate.schemas.history import ANY_VERSION
 from ticdc_spark.replicate.schemas.partitioned import with_partitions, without_partitions
 from ticdc_spark.replicate.state.progress import KnownSchema, QueuedDdl
 from ticdc_spark.replicate.state.table import TableState
+
+IsParking: TypeAlias = Callable[[TableName, bool], bool]
 
 
 def with_schemas(
@@ -40,6 +45,7 @@ def with_schemas(
     may_come: Callable[[TableName, int], bool] = lambda _name, _ts: False,
     has_partitions: bool = True,
     zone: str | None = None,
+    is_parking: IsParking = lambda _name, _dropped: False,
 ) -> list[QueuedDdl]:
     """Fill in the schemas of DDLs, in the order in which they are applied.
 
@@ -48,7 +54,8 @@ def with_schemas(
     name. ``is_skipped``: whether a DDL is left out. Where a table may lack one, what takes its columns over is
     ``UNCERTAIN``. So is what is made like another table while DDLs of that one up to its commit_ts ``may_come``.
     ``has_partitions``: whether the partitions of tables are followed. Without watermarks they tell nothing exactly.
-    ``zone``: the time zone of the sessions that run DDLs.
+    ``zone``: the time zone of the sessions that run DDLs. ``is_parking``: whether a table that is dropped, or else
+    emptied, can come back.
     """
     files: dict[TableName, Table] = {
         (schema.schema, schema.name): schema.table for schema in known if schema.key == ANY_VERSION
@@ -60,6 +67,7 @@ def with_schemas(
         if state.table is not None and not state.is_gone
     }
     unsure = {name for name, state in states.items() if state.has_unsure_columns}
+    parked = ParkedTables(states, is_parking)
     filled = []
     for ddl in ddls:
         change = ddl.change
@@ -72,7 +80,12 @@ def with_schemas(
         if model is not None and may_come(model, change.commit_ts):
             doubted.add(model)
         like = None if model in doubted else model
-        if change.table is None:
+        if not is_skipped(change):
+            change = parked.follow(change, tables)
+        if is_restored(change):
+            assert change.table is not None, "it comes back"
+            tables = {**tables, (change.table.schema, change.table.name): change.table}
+        elif change.table is None:
             taken = model or _goes_on_from(change)
             # A file may be of another time than the DDL.
             if taken in doubted or (taken in files and tables.get(taken) is files[taken]):
@@ -101,6 +114,45 @@ def with_schemas(
             change = msgspec.structs.replace(change, kind=NAMED_OTHERWISE)
         filled.append(msgspec.structs.replace(ddl, change=change))
     return filled
+
+
+class ParkedTables:
+    """The tables that can come back, while DDL is followed."""
+
+    def __init__(self, states: Mapping[TableName, TableState], is_parking: IsParking) -> None:
+        self._is_parking = is_parking
+        self._tables = {
+            name: _named(state.table, (state.schema, state.name))
+            for name, state in parked_of(states.values()).items()
+            if state.table is not None
+        }
+
+    def follow(self, change: SchemaChange, tables: Mapping[TableName, Table]) -> SchemaChange:
+        """Note what a DDL drops or empties; one that brings a table back comes with it. ``tables``: before it."""
+        try:
+            statement = statement_of(change)
+            before = change_tables(change)[0]
+        except MessageError:
+            return change
+        if isinstance(statement, DropTables | TruncateTable):
+            for name in before:
+                table = tables.get(name, change.pre_table or change.table)
+                if table is not None and self._is_parking(name, isinstance(statement, DropTables)):
+                    self._tables[name] = _named(table, parked_name(name, change.commit_ts))
+        if not isinstance(statement, RestoreTable):
+            return change
+        held = self._tables.pop((statement.name[0] or change.schema, statement.name[1]), None)
+        if held is None:
+            return change
+        ((new, *_),) = (change_tables(change)[1],)
+        table = _named(held if change.table is None else change.table, new)
+        table = msgspec.structs.replace(table, partitioning=held.partitioning)
+        return msgspec.structs.replace(change, table=table, pre_table=held)
+
+
+def is_restored(change: SchemaChange) -> bool:
+    """Whether a DDL brings a parked table back, with which it comes."""
+    return change.pre_table is not None and is_parked((change.pre_table.schema, change.pre_table.name))
 
 
 def with_generated(change: SchemaChange, tables: Mapping[TableName, Table]) -> Table | None:

@@ -52,6 +52,10 @@ def begin(work: TimelineWork, name: TableName, table: Table, load: Loading, *, l
     # Given up, it would lack what it stood still for, or what was in these columns.
     loses = f"a full read of it began at {base}, and was given up" if drop or (there and state.applied < base) else ""
     begun = begin_load(state, table, load, loses)
+    kept = zip(state.kept_columns, work.batch.kept_columns(state), strict=True)
+    # One whose name the source has again is the source's from here on: every row is read.
+    still = tuple(one for one, column in kept if column.name.casefold() not in wanted)
+    begun = msgspec.structs.replace(begun, kept_columns=still)
     if lacks:
         begun = diverge(begun, base, "messages that could not be read were left out before its full read", columns=True)
     mark = next_mark(work, name, base)
@@ -133,7 +137,7 @@ def _other_columns(work: TimelineWork, state: TableState) -> list[str]:
     if state.origin != "adopted":
         return []
     assert state.table is not None, "its read is under way"
-    wanted = {column.name.casefold() for column in work.batch.columns(state.table)}
+    wanted = {column.name.casefold() for column in work.batch.columns_of(state)}
     return [name for name in work.batch.sink.columns((state.schema, state.name)) if name.casefold() not in wanted]
 
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 import msgspec
 
-from ticdc_spark.model import Table, TableName
+from ticdc_spark.model import Column, Table, TableName
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.replicate.state.conditions import (
     UNVERIFIED,
@@ -24,6 +24,15 @@ from ticdc_spark.replicate.state.conditions import (
     Unverified,
 )
 from ticdc_spark.sinks.mark import NO_MARK, Mark
+
+
+class KeptColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A column that the source dropped and the copy keeps. A row that changes has NULL there."""
+
+    column: Column
+    """As a column that may be NULL and has no default; its name gives that in the target."""
+    dropped: int
+    """commit_ts of the DDL that dropped it."""
 
 
 class TableState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,6 +70,8 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Names that it had before, the oldest first."""
     schema_keys: tuple[str, ...] = ()
     """Registered schemas (Avro) or schema blocks (Debezium) that ``table`` has followed; none where it follows DDL."""
+    kept_columns: tuple[KeptColumn, ...] = ()
+    """Columns that the source has no more, and the copy still has (``drop-column = "keep"``)."""
     columns_before: tuple[tuple[str, str], ...] = ()
     """In the midst of a DDL of an adopted table, or one with unsure columns: the lake's columns before it, name and
     type."""
@@ -239,6 +250,17 @@ def lose_first_rows(state: TableState) -> TableState:
     """It may lack rows from before the first messages: as if it had begun with these."""
     origin = "bootstrap" if state.origin == "create" else state.origin
     return msgspec.structs.replace(unverify(state), origin=origin)
+
+
+def known_of_both(state: TableState, other: TableState) -> TableState:
+    """It has rows of another table: it is known as well as the one of which less is known."""
+    state = unverify(state) if isinstance(other.known, Unverified) else state
+    if isinstance(other.known, Settling) and isinstance(state.known, Clean | Settling):
+        state = _with_known(state, Settling(upto=max(state.settles, other.settles)))
+    if isinstance(other.known, Diverged):
+        first = other.known.since if state.diverged_since is None else min(state.diverged_since, other.known.since)
+        state = lose_rows(state, first, state.diverged_why or other.known.why)
+    return state
 
 
 def want_load(state: TableState) -> TableState:

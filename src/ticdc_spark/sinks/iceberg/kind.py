@@ -18,6 +18,7 @@ from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog, catalog_options
 from ticdc_spark.sinks.iceberg.dead_letters import IcebergDeadLetters, read_dead_letters
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
+from ticdc_spark.sinks.type_map import TypeMap
 from ticdc_spark.spark.session.session import Part
 
 log = logging.getLogger(__name__)
@@ -28,6 +29,7 @@ class IcebergKind:
     """What a job file with an Iceberg sink needs before the sink is opened."""
 
     capabilities = IcebergSink.capabilities
+    types: TypeMap = IcebergSink.types
 
     def parts(self, config: IcebergConfig) -> list[Part]:
         own_jdbc = "type" not in config.catalog_options and "catalog-impl" not in config.catalog_options

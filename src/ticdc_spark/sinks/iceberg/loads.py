@@ -20,14 +20,14 @@ from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.config.values import WriterName
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
-from ticdc_spark.sinks.base import Stamp
+from ticdc_spark.sinks.base import Condition, Stamp
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.data_files import DataFiles, WrittenFile, write_files
 from ticdc_spark.sinks.iceberg.files.storage import Closed
 from ticdc_spark.sinks.iceberg.java import to_dict, to_snapshot
 from ticdc_spark.sinks.iceberg.rows.content_files import data_file
 from ticdc_spark.sinks.iceberg.rows.direct import tasks_for
-from ticdc_spark.sinks.iceberg.rows.spark_writer import SUMMARY, append_after
+from ticdc_spark.sinks.iceberg.rows.spark_writer import SUMMARY, append_after, where_sql
 from ticdc_spark.sinks.iceberg.rows.target import layout
 from ticdc_spark.sinks.iceberg.stamps import append_stamp
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
@@ -109,6 +109,20 @@ class IcebergLoads:
             task = chain(rows_left([column.name for column in columns]), _write(columns, files))
             append, count = self._with_files(loaded, files, changes.write(task, tasks=number))
             return self._commit(append, note(count, changes.counts.zero_dates))
+
+    def load_rows(
+        self,
+        table: TableName,
+        columns: Sequence[LakeColumn],
+        source: TableName,
+        where: Sequence[Sequence[Condition]],
+        note: LoadNote,
+    ) -> None:
+        with faults(f"rows of {source} cannot be gathered for {table}"), self._catalog.session() as session:
+            loaded = self._catalog.load_table(table)
+            self._tables.allow_null(table, loaded, columns)
+            rows = session.table(self._catalog.sql_name(source)).where(where_sql(where))
+            self._append(session, loaded, table, rows.select(*(quote(one.name) for one in columns)), columns, note)
 
     def _opened(self, table: TableName, columns: Sequence[LakeColumn]) -> tuple[Any, DataFiles | Closed]:
         """A table whose columns may be NULL, and how its files are written."""

@@ -129,6 +129,11 @@ class IcebergSink:
     def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None = None) -> None:
         self.upserts.upsert(table, changes, stamp, appended)
 
+    def take_rows(
+        self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool
+    ) -> None:
+        self.spark_writer.take_rows(table, columns, source, stamp, new_keys=new_keys)
+
     def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
         self.spark_writer.delete_where(table, where, stamp)
 
@@ -155,6 +160,16 @@ class IcebergSink:
 
     def load_changes(self, table: TableName, changes: TypedChanges, note: Callable[[int, int], LoadNote]) -> LoadNote:
         return self.loads.load_changes(table, changes, note)
+
+    def load_rows(
+        self,
+        table: TableName,
+        columns: Sequence[LakeColumn],
+        source: TableName,
+        where: Sequence[Sequence[Condition]],
+        note: LoadNote,
+    ) -> None:
+        self.loads.load_rows(table, columns, source, where, note)
 
     def finish_load(self, table: TableName, stamp: Stamp) -> None:
         self.loads.finish_load(table, stamp)

@@ -13,6 +13,8 @@ from ticdc_spark.sinks.capabilities import NotSupported
 from ticdc_spark.sinks.dead_letters import DeadLetter
 from ticdc_spark.sinks.mysql.client import OURS, Client
 from ticdc_spark.sinks.mysql.sink import MysqlSink
+from ticdc_spark.sinks.mysql.types import MysqlTypes
+from ticdc_spark.sinks.type_map import TypeMap
 from ticdc_spark.spark.session.session import Part
 
 _COLUMNS = ("batch", "stage", "topic", "partition", "offset", "seq", "reason", "key", "value", "at")
@@ -51,6 +53,7 @@ class MysqlKind:
     """See ``sinks.registry.SinkKind``."""
 
     capabilities = MysqlSink.capabilities
+    types: TypeMap = MysqlTypes()
 
     def parts(self, config: MysqlConfig) -> list[Part]:
         return []

@@ -1,6 +1,7 @@
 """Rows into the tables of a MySQL sink: staged by tasks, brought in by a transaction of the driver."""
 
 from collections.abc import Callable, Sequence
+from typing import Any
 from uuid import uuid4
 
 import msgspec
@@ -98,8 +99,18 @@ class MysqlRows:
         return found
 
     def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
-        met = " OR ".join(f"({' AND '.join(map(_test_of, tests))})" for tests in where)
-        self._tables.do(Change(table, ((f"DELETE FROM {sql_name(table)} WHERE {met}", ()),), stamp))
+        sql = f"DELETE FROM {sql_name(table)} WHERE {_where_sql(where)}"
+        self._tables.do(Change(table, ((sql, ()),), stamp))
+
+    def take_rows(self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp) -> None:
+        """See ``sinks.base.Changes``. It happens now: the other table is not the same any more later on."""
+        self._tables.flush(source)
+        listed = ", ".join(quoted(column.name) for column in columns)
+        insert = f"INSERT INTO {sql_name(table)} ({listed}) SELECT {listed} FROM {sql_name(source)}"
+        if self._tables.with_key(table, columns):
+            update = ", ".join(f"{quoted(one.name)} = VALUES({quoted(one.name)})" for one in columns)
+            insert = f"{insert} ON DUPLICATE KEY UPDATE {update}"
+        self._tables.do(Change(table, ((insert, ()),), stamp), now=True)
 
     def fill(self, table: TableName, column: LakeColumn, fill: Fill, stamp: Stamp) -> None:
         array, bad, _ = to_arrow(column, fill.lake)([fill.value])
@@ -181,6 +192,27 @@ class MysqlRows:
         finally:
             self._client.run(f"DROP TABLE IF EXISTS {place}")
 
+    def load_rows(
+        self,
+        table: TableName,
+        columns: Sequence[LakeColumn],
+        source: TableName,
+        where: Sequence[Sequence[Condition]],
+        note: LoadNote,
+    ) -> None:
+        self._tables.flush(source)
+        listed, place = ", ".join(quoted(column.name) for column in columns), sql_name(gathered(table))
+        with self._client.transaction() as cursor:
+            self._tables.fenced(cursor, self._job)
+            taken = f"SELECT {listed} FROM {sql_name(source)} WHERE {_where_sql(where)}"
+            cursor.execute(f"INSERT INTO {place} ({listed}) {taken}")
+            self._put_note(cursor, table, note)
+            failpoints.point("gather")
+
+    def _put_note(self, cursor: Any, table: TableName, note: LoadNote) -> None:
+        sql = f"UPDATE `{OURS}`.`loads` SET `note` = %s WHERE `db` = %s AND `name` = %s"
+        cursor.execute(sql, (msgspec.json.encode(note).decode(), *table))
+
     def _take(self, table: TableName, columns: Sequence[LakeColumn], staged: Staged, note: LoadNote) -> LoadNote:
         """Bring staged rows to those that were gathered, with the note."""
         listed = ", ".join(quoted(column.name) for column in columns)
@@ -190,10 +222,7 @@ class MysqlRows:
             if staged.rows:
                 taken = f"SELECT {listed} FROM {staged.place} WHERE {staged.counts}"
                 cursor.execute(f"{verb} INTO {sql_name(gathered(table))} ({listed}) {taken}")
-            cursor.execute(
-                f"UPDATE `{OURS}`.`loads` SET `note` = %s WHERE `db` = %s AND `name` = %s",
-                (msgspec.json.encode(note).decode(), *table),
-            )
+            self._put_note(cursor, table, note)
             failpoints.point("gather")
         return note
 
@@ -235,6 +264,10 @@ class _Counted:
 
     def add(self, number: int, /) -> None:
         self.value += number
+
+
+def _where_sql(where: Sequence[Sequence[Condition]]) -> str:
+    return " OR ".join(f"({' AND '.join(map(_test_of, tests)) or 'TRUE'})" for tests in where) or "FALSE"
 
 
 def _test_of(condition: Condition) -> str:

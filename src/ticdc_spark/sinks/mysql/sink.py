@@ -130,6 +130,11 @@ class MysqlSink:
     def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None = None) -> None:
         self.rows.upsert(self._here(table), changes, stamp)
 
+    def take_rows(
+        self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool
+    ) -> None:
+        self.rows.take_rows(self._here(table), columns, self._here(source), stamp)
+
     def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
         self.rows.delete_where(self._here(table), where, stamp)
 
@@ -163,6 +168,16 @@ class MysqlSink:
 
     def load_changes(self, table: TableName, changes: TypedChanges, note: Callable[[int, int], LoadNote]) -> LoadNote:
         return self.rows.load_changes(self._here(table), changes, note)
+
+    def load_rows(
+        self,
+        table: TableName,
+        columns: Sequence[LakeColumn],
+        source: TableName,
+        where: Sequence[Sequence[Condition]],
+        note: LoadNote,
+    ) -> None:
+        self.rows.load_rows(self._here(table), columns, self._here(source), where, note)
 
     def finish_load(self, table: TableName, stamp: Stamp) -> None:
         self.rows.finish_load(self._here(table), stamp)

@@ -61,11 +61,21 @@ class SparkWriter:
 
     def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
         """See ``sinks.base.Changes``."""
-        text = " OR ".join(f"({' AND '.join(map(_condition, tests))})" for tests in where)
+        text = where_sql(where)
         with faults(f"rows of {table} cannot be deleted"), self._catalog.session() as session:
             self._begin(session, table, stamp)
             session.sql(f"DELETE FROM {self._catalog.sql_name(table)} WHERE {text}")
             self._settle(table, stamp)
+
+    def take_rows(
+        self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool
+    ) -> None:
+        """See ``sinks.base.Changes``."""
+        with faults(f"rows of {source} cannot be brought into {table}"), self._catalog.session() as session:
+            names = [quote(column.name) for column in columns]
+            rows = session.table(self._catalog.sql_name(source)).select(*names)
+            if not (new_keys and self.append(table, rows, columns, stamp)):
+                self.merge(table, rows.withColumn(OP, sf.lit("i")), columns, stamp)
 
     def append(self, table: TableName, rows: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> bool:
         """Append rows without looking for old ones of their keys.
@@ -148,6 +158,11 @@ class SparkWriter:
     def _settle(self, table: TableName, stamp: Stamp) -> None:
         """After a commit by Spark, which cannot set properties: keep its stamp where no expiry removes it."""
         self._tables.change(table, stamp, lambda _, __: None)
+
+
+def where_sql(where: Sequence[Sequence[Condition]]) -> str:
+    """SQL of whether a row meets every condition of one of some. Raises: as ``_condition``"""
+    return " OR ".join(f"({' AND '.join(map(_condition, tests)) or 'true'})" for tests in where) or "false"
 
 
 def _condition(one: Condition) -> str:

@@ -1,0 +1,85 @@
+"""The section ``[ddl]`` of a job file: what each kind of DDL does to the target, for all tables or for some."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+from ticdc_spark.config.table_filter import table_filter
+from ticdc_spark.config.toml import Duration, Section
+from ticdc_spark.config.values import Patterns, Skips
+from ticdc_spark.model import TableName
+
+Keeps: TypeAlias = Literal["apply", "keep", "stop"]
+Stops: TypeAlias = Literal["apply", "stop"]
+OfPartitions: TypeAlias = Literal["stop", "mark", "rebuild"]
+
+
+class DdlKinds(Section, frozen=True, kw_only=True):
+    """What each kind does. ``keep``: what is in the target stays there. ``stop``: the job stops before it."""
+
+    drop_table: Keeps = "apply"
+    truncate_table: Keeps = "apply"
+    drop_column: Keeps = "apply"
+    rename_table: Stops = "apply"
+    rename_column: Stops = "apply"
+    modify_column: Stops = "apply"
+    """A change of a column's type that changes the target's column, or its values."""
+    partition_ddl: OfPartitions = "stop"
+    """A DDL that adds or removes the rows of a partition, where it is not computed which rows these are."""
+    keep_dropped: Duration = 0.0
+    """How long a table that was dropped or emptied can come back; 0: it cannot."""
+
+
+class DdlKeys(DdlKinds, frozen=True, kw_only=True):
+    """The section ``[ddl]``, but for its rules."""
+
+    allow: Skips = ()
+    """DDLs that are applied although their kind stops the job."""
+
+
+class DdlRule(Section, frozen=True, kw_only=True):
+    """One of ``[[ddl.rules]]``: for some tables. ``None``: as without the rule."""
+
+    tables: Patterns
+    drop_table: Keeps | None = None
+    truncate_table: Keeps | None = None
+    drop_column: Keeps | None = None
+    rename_table: Stops | None = None
+    rename_column: Stops | None = None
+    modify_column: Stops | None = None
+    partition_ddl: OfPartitions | None = None
+    keep_dropped: Duration | None = None
+
+
+class DdlPolicy(DdlKeys, frozen=True, kw_only=True):
+    """The whole section."""
+
+    rules: tuple[DdlRule, ...] = ()
+
+    def of(self, table: TableName) -> DdlKinds:
+        """What is in force for a table: of the rules that match it, the last one that has a key decides."""
+        return _in_force(self, table) if self.rules else self
+
+    @property
+    def rebuilds(self) -> bool:
+        """Whether some tables may be read again in full."""
+        return "rebuild" in (self.partition_ddl, *(rule.partition_ddl for rule in self.rules))
+
+    @property
+    def parks(self) -> bool:
+        """Whether some tables that are dropped or emptied can come back."""
+        return any((self.keep_dropped, *(rule.keep_dropped for rule in self.rules)))
+
+
+@functools.lru_cache(1024)
+def _in_force(policy: DdlPolicy, table: TableName) -> DdlKinds:
+    found: dict[str, Any] = {field: getattr(policy, field) for field in DdlKinds.__struct_fields__}
+    for rule in policy.rules:
+        if _matches(rule.tables)(*table):
+            found |= {field: value for field in found if (value := getattr(rule, field)) is not None}
+    return DdlKinds(**found)
+
+
+@functools.lru_cache(1024)
+def _matches(patterns: tuple[str, ...]) -> Callable[[str, str], bool]:
+    return table_filter(patterns)

@@ -1,0 +1,54 @@
+"""Tables that the source dropped or emptied, parked under a hidden name until they cannot come back any more. Pure.
+
+A parked table is one that is kept, and whose last former name is that of the source.
+"""
+
+from collections.abc import Iterable
+from hashlib import blake2b
+
+from ticdc_spark.config.job import Job
+from ticdc_spark.model import TableName
+from ticdc_spark.mysql import tso_physical_ms
+from ticdc_spark.replicate.state.table import TableState
+
+_PREFIX = "_ticdc_dropped_"
+_LONGEST = 29
+"""Of the part that has the table's own name: MySQL's names have 64 characters at most."""
+
+
+def parked_name(name: TableName, ts: int) -> TableName:
+    """Where a table is parked by a DDL at a commit_ts."""
+    own = name[1]
+    if len(own) > _LONGEST:
+        own = f"{own[:20]}_{blake2b(own.encode(), digest_size=4).hexdigest()}"
+    return name[0], f"{_PREFIX}{ts}_{own}"
+
+
+def is_parked(name: TableName) -> bool:
+    """Whether a name is one of a parked table."""
+    return name[1].startswith(_PREFIX)
+
+
+def parks(job: Job, name: TableName, *, dropped: bool) -> bool:
+    """Whether a table is parked when it is ``dropped``, or else emptied."""
+    of = job.ddl.of(name)
+    return of.keep_dropped > 0 and (of.drop_table if dropped else of.truncate_table) == "apply"
+
+
+def parked_of(states: Iterable[TableState]) -> dict[TableName, TableState]:
+    """The parked tables by the names that they had, of each name the last one."""
+    found = [state for state in states if state.is_kept and state.was and is_parked((state.schema, state.name))]
+    return {state.was[-1]: state for state in sorted(found, key=lambda state: state.ddl_ts)}
+
+
+def expired(job: Job, states: Iterable[TableState], applied: int) -> list[TableName]:
+    """The parked tables that are older than ``keep-dropped``. ``applied``: the commit_ts up to which all is applied."""
+    now = tso_physical_ms(applied)
+    return [
+        (state.schema, state.name)
+        for state in states
+        if state.is_kept
+        and state.was
+        and is_parked((state.schema, state.name))
+        and now - tso_physical_ms(state.ddl_ts) > 1000 * job.ddl.of(state.was[-1]).keep_dropped
+    ]

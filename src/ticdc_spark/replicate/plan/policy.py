@@ -1,0 +1,159 @@
+"""Policy: which DDLs are left out by the job file, and before which the job stops. Pure."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
+
+import msgspec
+
+from ticdc_spark.config.ddl import OfPartitions
+from ticdc_spark.config.job import Job
+from ticdc_spark.config.values import skip_ddl_line
+from ticdc_spark.ddl import change_tables
+from ticdc_spark.errors import MessageError, UsageError
+from ticdc_spark.model import SchemaChange, Table, TableName
+from ticdc_spark.mysql import handle_key
+from ticdc_spark.replicate.plan.evolution import Evolution, SessionZone, evolution
+from ticdc_spark.replicate.plan.evolve import (
+    Action,
+    Alter,
+    Drop,
+    DropDatabase,
+    Enter,
+    Leave,
+    Refused,
+    Thin,
+    Truncate,
+    action,
+    is_of_partitions,
+    names,
+)
+from ticdc_spark.replicate.state.progress import QueuedDdl
+from ticdc_spark.sinks.type_map import TypeMap
+from ticdc_spark.spark.types import LakeOptions
+
+Tables: TypeAlias = Mapping[TableName, Table]
+
+
+def is_skipped(job: Job, change: SchemaChange) -> bool:
+    """Whether a DDL is left out, and its tables are marked: by ``skip-ddl`` or ``partition-ddl``."""
+    return bool(left_out_by(job, change))
+
+
+def left_out_by(job: Job, change: SchemaChange) -> str:
+    """The key of the job file that leaves a DDL out; ``""``: none does."""
+    if any(skip.matches(change.commit_ts, change.query) for skip in job.skip_ddl):
+        return "skip-ddl"
+    if is_of_partitions(change) and isinstance(action(change), Refused) and partition_ddl(job, change) != "stop":
+        return "partition-ddl"
+    return ""
+
+
+def partition_ddl(job: Job, change: SchemaChange) -> OfPartitions:
+    """What becomes of a DDL on the rows of partitions that are not computed."""
+    try:
+        first = change_tables(change)[0][:1]
+    except MessageError:
+        first = ()
+    return job.ddl.of(first[0] if first else (change.schema, change.name)).partition_ddl
+
+
+class Stop(msgspec.Struct, frozen=True):
+    """Why a DDL stops the job, and what there is to do."""
+
+    why: str
+    ways: tuple[str, ...]
+    """Each of them one line: in words, with the key of the job file."""
+
+
+def stop_of(job: Job, change: SchemaChange, tables: Tables, types: TypeMap) -> Stop | None:
+    """Whether the job stops before a DDL: it cannot be replayed, or ``[ddl]`` says so. ``tables``: those before it."""
+    if is_skipped(job, change):
+        return None
+    skip = f"To skip exactly this one, under [job]: {skip_ddl_line(change.commit_ts, change.query)}"
+    act = action(change)
+    if isinstance(act, Refused):
+        mark = 'To mark the tables of every such DDL and go on, under [ddl]: partition-ddl = "mark"'
+        return Stop(f"a DDL cannot be replayed: {act.why}", (skip, mark) if act.rows_only else (skip,))
+    if any(one.matches(change.commit_ts, change.query) for one in job.ddl.allow):
+        return None
+    key = next(_stopping(job, act, change, tables, types), "")
+    if not key:
+        return None
+    allow = skip_ddl_line(change.commit_ts, change.query).replace("skip-ddl", "allow", 1)
+    ways = (f"To apply exactly this one, under [ddl]: {allow}", skip, f'To apply every such DDL: {key} = "apply"')
+    return Stop(f'a DDL stops the job, by {key} = "stop" under [ddl]', ways)
+
+
+def first_stop(job: Job, ddls: Iterable[QueuedDdl], tables: Tables, types: TypeMap) -> tuple[QueuedDdl, Stop] | None:
+    """The first of some DDLs, in order, before which the job stops. ``tables``: those before all of them."""
+    known = dict(tables)
+    for ddl in ddls:
+        if (stop := stop_of(job, ddl.change, known, types)) is not None:
+            return ddl, stop
+        known = tables_after(known, ddl.change)
+    return None
+
+
+def tables_after(tables: Tables, change: SchemaChange) -> dict[TableName, Table]:
+    """The tables after a DDL, as far as they are known."""
+    act = action(change)
+    drops = isinstance(act, Drop | DropDatabase)
+    gone = names(act, tables) if drops else (act.old,) if isinstance(act, Alter) else ()
+    known = {name: table for name, table in tables.items() if name not in gone}
+    if change.table is not None and not drops:
+        known[change.table.schema, change.table.name] = change.table
+    return known
+
+
+def _stopping(job: Job, act: Action, change: SchemaChange, tables: Tables, types: TypeMap) -> Iterator[str]:
+    """The keys of ``[ddl]`` that stop the job before a DDL."""
+
+    def stops(name: TableName, *keys: str) -> Iterator[str]:
+        in_force = job.ddl.of(name)
+        return (key for key in keys if getattr(in_force, key.replace("-", "_")) == "stop")
+
+    match act:
+        case Drop() | DropDatabase():
+            for name in names(act, tables):
+                yield from stops(name, "drop-table")
+        case Truncate(table) | Thin(table):
+            yield from stops((table.schema, table.name), "truncate-table")
+        case Enter(rename=rename) | Leave(rename=rename):
+            yield from stops(rename.old, "rename-table")
+        case Alter(old, table):
+            if old != (table.schema, table.name):
+                yield from stops(old, "rename-table")
+            before = change.pre_table or tables.get(old)
+            wanted = frozenset(stops(old, "drop-column", "rename-column", "modify-column"))
+            if wanted and before is not None and before.columns != table.columns:
+                yield from (key for key in _of_columns(job, act, before, types) if key in wanted)
+
+
+def _of_columns(job: Job, act: Alter, before: Table, types: TypeMap) -> Iterator[str]:
+    try:
+        found = _evolved(job, act, before, types)
+    except (MessageError, UsageError):
+        return  # It stops the job where it is applied.
+    if found.changes.drop:
+        yield "drop-column"
+    if any(one.casefold() != other.casefold() for one, other in found.changes.rename):
+        yield "rename-column"
+    if found.changes.promote or found.rewrites:
+        yield "modify-column"
+
+
+def _evolved(job: Job, act: Alter, before: Table, types: TypeMap) -> Evolution:
+    """What becomes of the columns that the target has: new ones stop nothing."""
+    lake = LakeOptions(tinyint1_as_boolean=job.tinyint1 == "boolean", zero_dates=job.zero_dates)
+    old, new = (types.columns(table, handle_key(table), lake) for table in (before, act.table))
+    renames = {one.casefold(): other.casefold() for one, other in act.renames.items()}
+    there = {renames.get(one.source.casefold(), one.source.casefold()) for one in old}
+    held = {one.source.casefold(): one.name for one in (*old, *new)}
+    return evolution(
+        {one.name: one.type.name for one in old},
+        tuple(one for one in new if one.source.casefold() in there),
+        {held[one]: held[other] for one, other in renames.items() if one in held and other in held},
+        types,
+        old=old,
+        session=SessionZone(job.ddl_zone, job.ambiguous_timestamp),
+    )
