@@ -22,9 +22,12 @@ def in_any_letters(
     if all(name == folded(name) for names in (lake, view.tables) for name in names):
         return view, lake, {}
     seen, found, twins = dict[Name, TableView](), dict[Name, LakeTable](), dict[Name, TableView]()
-    # Of two, the one that is not marked is to be the source's: what took the other one away could not be read.
+    # Of two, the one that is not marked is to be the source's: what took the other one away could not be read. Of two
+    # that are not, it is the one that came later: the RENAME of the other may be in a topic that is not read.
+    latest_first = [*view.tables.items()]
+    latest_first.reverse()
     for name, one in sorted(
-        view.tables.items(),
+        latest_first,
         key=lambda item: (item[1].condition == "dropped", item[0] not in lake, item[1].condition in MARKS),
     ):
         if seen.setdefault(folded(name), one) is not one and one.condition != "dropped" and name in lake:

@@ -273,6 +273,11 @@ class Steps:
             return old, False  # Tables may be there already; before that point nothing was written.
         return choose_offsets(self.job, self.source, self.progress, number, targets), True
 
+    @property
+    def _reads_dump(self) -> bool:
+        """Whether full reads are of a dump, which is as of one time."""
+        return self.loader is not None and self.loader.reader.fixed is not None
+
     def _may_advance(self) -> bool:
         """Whether something else than messages moves the resolved ts: a changed job file, or time."""
         if self.until_ts is not None or (self._first and self.progress.batch):
@@ -319,7 +324,9 @@ class Steps:
         states = with_settled(result.states, decided.resolved, bounds)
         states = touch_new(with_topics(states, progress), decided)
         ddls = _without(ddls, result.left)
-        states, _ = mark_unread(states, progress, decided.resolved, ddls, arrival=batch.arrival)
+        states, _ = mark_unread(
+            states, progress, decided.resolved, ddls, arrival=batch.arrival, from_dump=self._reads_dump
+        )
         states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped, ddls, arrival=batch.arrival)
         states = without_beginning(self.progress, states, progress.partitions)
         before = {(table.schema, table.name): table for table in self.progress.tables}
@@ -342,7 +349,9 @@ class Steps:
         before = decided.advanced.progress
         arrival = decided.mode == "arrival"
         ddls = _without(decided.ddls, result.left)
-        states, unread = mark_unread(states, before, decided.resolved, ddls, arrival=arrival)
+        states, unread = mark_unread(
+            states, before, decided.resolved, ddls, arrival=arrival, from_dump=self._reads_dump
+        )
         oldest = tso_physical_ms(decided.resolved) - DROPPED_KEPT_MS
         counted = msgspec.structs.replace(
             before,

@@ -133,26 +133,41 @@ def mark_unread(
     ddls: Sequence[QueuedDdl],
     *,
     arrival: bool,
+    from_dump: bool = False,
 ) -> tuple[dict[TableName, TableState], tuple[UnreadNote, ...]]:
-    """Mark the tables that may lack an unreadable message; returns the notes that are still needed. ``ddls``: those
-    that the batch applied: by a RENAME among them, a table that came with the batch has another name already."""
+    """Mark the tables that may lack an unreadable message; returns the notes that are still needed.
+
+    ``ddls``: those that the batch applied: by a RENAME among them, a table that came with the batch has another name
+    already. ``from_dump``: a table that is not there yet may be read from a dump, and what `tables` left out is newer.
+    """
     marked, left = dict(states), []
     waiting = _waiting(progress, ddls) if progress.unread else {}
     for note in progress.unread:
         name = (note.schema, note.name)
+        of_dump = from_dump and note.why == LEFT_OUT
         for one in holders(name, ddls):
             state = marked.get(one)
-            if state is not None and state.table is not None and not state.is_gone and not _is_read_again(state, note):
+            # One that comes with its CREATE TABLE when the note is only kept for a dump lacks nothing.
+            kept_for_dump = of_dump and note.until < progress.applied
+            if state is not None and _may_lack(state, note) and not (kept_for_dump and _was_created(state)):
                 marked[one] = _unread(state, note)
         state = marked.get(name)
         there = state is not None and state.table is not None and not state.is_gone
         stands = state is not None and state.is_quarantined
         behind = not arrival and state is not None and (there or stands) and state.applied < note.until
         waits = waiting.get(name, note.until + 1) <= note.until
-        if resolved < note.until or behind or (waits and not arrival):
+        if resolved < note.until or behind or (waits and not arrival) or (of_dump and not there):
             # One that stands still has been quarantined for it; what it becomes once it is resumed is only marked.
             left.append(msgspec.structs.replace(note, quarantine=note.quarantine and not stands))
     return marked, tuple(_together(left))
+
+
+def _may_lack(state: TableState, note: UnreadNote) -> bool:
+    return state.table is not None and not state.is_gone and not _is_read_again(state, note)
+
+
+def _was_created(state: TableState) -> bool:
+    return state.load is None and state.origin != "snapshot"
 
 
 def _is_read_again(state: TableState, note: UnreadNote) -> bool:

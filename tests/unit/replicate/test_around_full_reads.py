@@ -210,6 +210,44 @@ def test_a_table_of_a_dump_that_was_dropped_since_is_not_read_again(days: int, d
     assert shop.rows("t") is None
 
 
+@pytest.mark.parametrize("passed", [False, True])
+def test_a_table_of_a_dump_lacks_what_was_left_out_since(*, passed: bool) -> None:
+    """``passed``: the job is beyond what it left out when ``tables`` lets the table in."""
+    shop = ShopWithDump("canal-json", snapshot="dump", tables=("shop.other",))
+    shop.sql("CREATE TABLE other (id INT PRIMARY KEY)")
+    shop.change("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
+    shop.held[(SCHEMA, "t"), "1"] = {"id": "1", "v": "a"}
+    assert shop.reader() is not None
+    shop.update("t", id="1", v="b")
+    if passed:
+        shop.watermark()
+    shop.run()
+    shop.configure(tables=("shop.*",))
+    for number in range(4):
+        shop.insert("other", id=str(number))
+        shop.watermark()
+        shop.run()
+    assert shop.condition("t") == "diverged"
+    assert shop.condition("other") == "clean"
+
+
+def test_a_table_that_is_created_after_what_was_left_out_lacks_nothing() -> None:
+    shop = ShopWithDump("canal-json", snapshot="dump", tables=("shop.other",))
+    shop.sql("CREATE TABLE other (id INT PRIMARY KEY)")
+    assert shop.reader() is not None
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.insert("t", id="1")
+    shop.sql("DROP TABLE t")
+    shop.watermark()
+    shop.run()
+    shop.configure(tables=("shop.*",))
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
+    shop.insert("t", id="2", v="b")
+    shop.watermark()
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == ([(2, "b")], "clean")
+
+
 @pytest.mark.parametrize("protocol", ["canal-json", "debezium", "open", "simple"])
 def test_a_ddl_that_waited_is_not_done_again_behind_a_full_read(protocol: str) -> None:
     shop = Shop(protocol, on_reject="quarantine", snapshot="now")
