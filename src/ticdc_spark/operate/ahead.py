@@ -16,7 +16,7 @@ from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.offsets import known_offsets
 from ticdc_spark.replicate.plan.parked import parks
-from ticdc_spark.replicate.plan.policy import is_skipped, stop_of, tables_after
+from ticdc_spark.replicate.plan.policy import stop_of, tables_after
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.run.preflight import matching, security
 from ticdc_spark.replicate.schemas.partitioned import with_partitions
@@ -81,7 +81,7 @@ class Look:
     ) -> None:
         """``known``: the tables that the job has. ``states``: what they are, and those that were dropped."""
         by_name = {(one.schema, one.name): one for one in states}
-        self._parked = ParkedTables(by_name, lambda name, dropped: parks(job, name, dropped=dropped))
+        self._parked = ParkedTables(by_name, lambda name: parks(job, name))
         self._job, self._reader = job, reader
         self._is_included = table_filter(job.tables)
         self._stops: dict[object, Stop] = {}
@@ -145,8 +145,7 @@ class Look:
         if change.table is not None:
             self._note(change.table)
         change = with_partitions(change, self._known, None, from_sql=self._reader.follows_ddl, zone=self._job.ddl_zone)
-        if not is_skipped(self._job, change):
-            change = self._parked.follow(change, self._known)
+        change = self._parked.follow(change, self._known)
         before_it, self._known = self._known, tables_after(self._known, change)
         names = tables_of(change)
         why = stop_of(self._job, change, before_it, sink_kind(self._job).types)

@@ -172,7 +172,7 @@ class Decider:
 
     def _keeps(self, drop: SchemaChange) -> bool:
         of = self.job.ddl.of
-        return any(of(name).drop_table == "keep" or parks(self.job, name, dropped=True) for name in tables_of(drop))
+        return any(of(name).drop_table == "keep" or parks(self.job, name) for name in tables_of(drop))
 
     def settle(self, mode: ModeName | None) -> ModeName | None:
         """Log what was decided. Raises: UsageError where the run has an option that the mode does not support."""
@@ -240,7 +240,7 @@ class Decider:
             may_come=_may_come(progress),
             has_partitions=mode != "arrival",
             zone=self.job.ddl_zone,
-            is_parking=lambda name, dropped: mode != "arrival" and parks(self.job, name, dropped=dropped),
+            is_parking=lambda name: mode != "arrival" and parks(self.job, name),
         )
         return at_the_filter(with_hidden_partitions(self.job, filled), self.job.tables)
 

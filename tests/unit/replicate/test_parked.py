@@ -335,6 +335,33 @@ def test_a_table_that_is_renamed_and_dropped_in_one_batch_is_parked_wherever_the
     assert after_every_death(make, judge, rows) >= 10
 
 
+@pytest.mark.parametrize("between", [False, True])
+@pytest.mark.parametrize("query", ["DROP TABLE t", "TRUNCATE TABLE t", "RECOVER TABLE t"])
+def test_what_is_parked_is_not_taken_for_a_later_table_after_a_ddl_is_left_out(query: str, between: bool) -> None:
+    shop = shop_of("open")
+    was = lose(shop)
+    if query.startswith("RECOVER"):
+        ts = bring_back(shop, was, query)
+        shop.insert("t", id="7", v="7")
+        shop.sql("DROP TABLE t")
+    else:
+        shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+        shop.insert("t", id="7", v="7")
+        ts = shop.sql(query)
+    shop.configure(skip_ddl=(SkipDdl(ts, "*"),))
+    shop.watermark()
+    if between:
+        shop.run()
+    bring_back(shop, was)
+    shop.watermark()
+    stopped = ""
+    try:
+        shop.run(again=between)
+    except UnsupportedDdl as stop:
+        stopped = str(stop)
+    assert "has not parked" in stopped if stopped else shop.condition("u") in ("diverged", "unverified")
+
+
 def test_names_of_parked_tables_fit_into_mysql_and_differ() -> None:
     ts = 2**63 - 1
     long = "n" * 64

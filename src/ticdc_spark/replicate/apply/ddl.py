@@ -41,6 +41,7 @@ from ticdc_spark.replicate.plan.evolve import (
     names,
 )
 from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
+from ticdc_spark.replicate.plan.parked import parked_of
 from ticdc_spark.replicate.plan.policy import is_skipped, left_out_by, partition_ddl
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl
 from ticdc_spark.replicate.state.table import (
@@ -178,6 +179,7 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
     change = ddl.queued.change
     key = left_out_by(work.batch.job, change) or "partition-ddl"
     log.warning("%s leaves out the DDL at %d: %s", key, change.commit_ts, change.query)
+    _doubt_parked(work, ddl)
     if isinstance(ddl.action, Drop | DropDatabase):
         for name in names(ddl.action, {**work.promised, **work.known}):
             _keep(work, name, ddl.mark, change.commit_ts)
@@ -204,6 +206,18 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
             work.put(diverge(state, change.commit_ts, why, columns=columns))
         if name in freed:
             _keep(work, name, ddl.mark, change.commit_ts)
+
+
+def _doubt_parked(work: TimelineWork, ddl: Ddl) -> None:
+    """Mark what is parked of a table whose DROP, TRUNCATE or return is left out: it is not the last one any more."""
+    every = {**work.promised, **{name: state for name, state in work.known.items() if state is not None}}
+    parked = parked_of(every.values())
+    gone = {ddl.action.original} if isinstance(ddl.action, Restore) else tables_before_and_after(ddl.queued.change)[0]
+    for name in gone if isinstance(ddl.action, Drop | Truncate | Restore) else ():
+        state = parked.get(name)
+        state = None if state is None else work.state((state.schema, state.name))
+        if state is not None:
+            work.put(diverge(state, ddl.queued.change.commit_ts, f"left out: {ddl.queued.change.query}"))
 
 
 def _name_of(table: Table) -> TableName:

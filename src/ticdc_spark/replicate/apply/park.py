@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 def park_dropped(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> bool:
     """Park a table that is dropped at ``ts``. Returns: whether it is parked, now or before a restart"""
-    if not _is_parking(work, name, dropped=True):
+    if not _is_parking(work, name):
         return False
     parked = parked_name(name, ts)
     there = work.mark(parked) != NO_MARK
@@ -43,7 +43,7 @@ def park_dropped(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> bo
 
 def park_emptied(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
     """Park the rows of a table that a TRUNCATE at ``ts`` empties."""
-    if not _is_parking(work, name, dropped=False):
+    if not _is_parking(work, name):
         return
     parked, state = parked_name(name, ts), work.state(name)
     there = work.mark(parked)
@@ -62,8 +62,8 @@ def park_emptied(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> No
         failpoints.point("take")
 
 
-def _is_parking(work: TimelineWork, name: TableName, *, dropped: bool) -> bool:
-    return parks(work.batch.job, name, dropped=dropped) and not work.batch.arrival
+def _is_parking(work: TimelineWork, name: TableName) -> bool:
+    return parks(work.batch.job, name) and not work.batch.arrival
 
 
 def forget(state: TableState) -> TableState:

@@ -160,7 +160,7 @@ def _doomed(work: TimelineWork, name: TableName, later: Sequence[Step]) -> bool:
                 return was_set_aside(work, name, step.mark)
             case Drop() | DropDatabase() if now in names(step.action, {now: None}):
                 kept = job.ddl.of(now).drop_table == "keep" or is_skipped(job, step.queued.change)
-                if isinstance(step.action, Drop) and parks(job, now, dropped=True) and not kept:
+                if isinstance(step.action, Drop) and parks(job, now) and not kept:
                     return _has_gone_on(work, name)
                 return not kept or was_set_aside(work, name, step.mark) or _is_away(work, name)
             case Alter() if step.action.old == now != (step.action.table.schema, step.action.table.name):

@@ -29,16 +29,19 @@ def is_parked(name: TableName) -> bool:
     return name[1].startswith(_PREFIX)
 
 
-def parks(job: Job, name: TableName, *, dropped: bool) -> bool:
-    """Whether a table is parked when it is ``dropped``, or else emptied."""
+def parks(job: Job, name: TableName) -> bool:
+    """Whether a table is parked when it is dropped or emptied: either way, or what is parked might not be the last."""
     of = job.ddl.of(name)
-    return of.keep_dropped > 0 and (of.drop_table if dropped else of.truncate_table) == "apply"
+    return of.keep_dropped > 0 and "keep" not in (of.drop_table, of.truncate_table)
 
 
 def parked_of(states: Iterable[TableState]) -> dict[TableName, TableState]:
-    """The parked tables by the names that they had, of each name the last one."""
-    found = [state for state in states if state.is_kept and state.was and is_parked((state.schema, state.name))]
-    return {state.was[-1]: state for state in sorted(found, key=lambda state: state.ddl_ts)}
+    """The parked tables by the names that they had, of each name the last one. Where a later table of the name is gone
+    and is not parked, none comes back."""
+    every = list(states)
+    gone = {(state.schema, state.name): state.ddl_ts for state in every if state.is_gone}
+    found = sorted(filter(_is_one, every), key=lambda state: state.ddl_ts)
+    return {state.was[-1]: state for state in found if gone.get(state.was[-1], 0) <= state.ddl_ts}
 
 
 def expired(job: Job, states: Iterable[TableState], applied: int) -> list[TableName]:
@@ -46,9 +49,11 @@ def expired(job: Job, states: Iterable[TableState], applied: int) -> list[TableN
     now = tso_physical_ms(applied)
     return [
         (state.schema, state.name)
-        for state in states
-        if state.is_kept
-        and state.was
-        and is_parked((state.schema, state.name))
-        and now - tso_physical_ms(state.ddl_ts) > 1000 * job.ddl.of(state.was[-1]).keep_dropped
+        for state in filter(_is_one, states)
+        if not parks(job, state.was[-1])
+        or now - tso_physical_ms(state.ddl_ts) > 1000 * job.ddl.of(state.was[-1]).keep_dropped
     ]
+
+
+def _is_one(state: TableState) -> bool:
+    return state.is_kept and bool(state.was) and is_parked((state.schema, state.name))

@@ -30,7 +30,7 @@ from ticdc_spark.replicate.schemas.partitioned import with_partitions, without_p
 from ticdc_spark.replicate.state.progress import KnownSchema, QueuedDdl
 from ticdc_spark.replicate.state.table import TableState
 
-IsParking: TypeAlias = Callable[[TableName, bool], bool]
+IsParking: TypeAlias = Callable[[TableName], bool]
 
 
 def with_schemas(
@@ -45,7 +45,7 @@ def with_schemas(
     may_come: Callable[[TableName, int], bool] = lambda _name, _ts: False,
     has_partitions: bool = True,
     zone: str | None = None,
-    is_parking: IsParking = lambda _name, _dropped: False,
+    is_parking: IsParking = lambda _name: False,
 ) -> list[QueuedDdl]:
     """Fill in the schemas of DDLs, in the order in which they are applied.
 
@@ -80,8 +80,7 @@ def with_schemas(
         if model is not None and may_come(model, change.commit_ts):
             doubted.add(model)
         like = None if model in doubted else model
-        if not is_skipped(change):
-            change = parked.follow(change, tables)
+        change = parked.follow(change, {} if is_skipped(change) else tables)
         if is_restored(change):
             assert change.table is not None, "it comes back"
             tables = {**tables, (change.table.schema, change.table.name): change.table}
@@ -137,7 +136,8 @@ class ParkedTables:
         if isinstance(statement, DropTables | TruncateTable):
             for name in before:
                 table = tables.get(name, change.pre_table or change.table)
-                if table is not None and self._is_parking(name, isinstance(statement, DropTables)):
+                self._tables.pop(name, None)
+                if table is not None and self._is_parking(name):
                     self._tables[name] = _named(table, parked_name(name, change.commit_ts))
         if not isinstance(statement, RestoreTable):
             return change
