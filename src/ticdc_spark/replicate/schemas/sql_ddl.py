@@ -80,7 +80,7 @@ def with_schemas(
         if model is not None and may_come(model, change.commit_ts):
             doubted.add(model)
         like = None if model in doubted else model
-        change = parked.follow(change, {} if is_skipped(change) else tables)
+        change = parked.follow(change, None if is_skipped(change) else tables)
         if is_restored(change):
             assert change.table is not None, "it comes back"
             tables = {**tables, (change.table.schema, change.table.name): change.table}
@@ -126,8 +126,9 @@ class ParkedTables:
             if state.table is not None
         }
 
-    def follow(self, change: SchemaChange, tables: Mapping[TableName, Table]) -> SchemaChange:
-        """Note what a DDL drops or empties; one that brings a table back comes with it. ``tables``: before it."""
+    def follow(self, change: SchemaChange, tables: Mapping[TableName, Table] | None) -> SchemaChange:
+        """Note what a DDL drops or empties; one that brings a table back comes with it. ``tables``: before it;
+        ``None``: it is left out."""
         try:
             statement = statement_of(change)
             before = change_tables(change)[0]
@@ -135,8 +136,8 @@ class ParkedTables:
             return change
         if isinstance(statement, DropTables | TruncateTable):
             for name in before:
-                table = tables.get(name, change.pre_table or change.table)
                 self._tables.pop(name, None)
+                table = None if tables is None else tables.get(name, change.pre_table or change.table)
                 if table is not None and self._is_parking(name):
                     self._tables[name] = _named(table, parked_name(name, change.commit_ts))
         if not isinstance(statement, RestoreTable):
