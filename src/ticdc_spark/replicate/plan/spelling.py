@@ -299,6 +299,8 @@ def _spell_moment(known: KnownNames, moment: Sequence[_Named], rows: Sequence[Ta
             else:
                 named.full[at] = found
                 freed |= {found} if named.frees else set()
+    for named, at in unknown:
+        known.see(named.full[at])  # so that what comes is in the same database, whatever its letters
     for named, at in coming:
         if named.is_raw:  # else rows may have been scanned by it
             named.full[at] = _coming(known, named.full[at], freed)

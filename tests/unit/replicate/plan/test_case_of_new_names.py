@@ -81,6 +81,21 @@ def test_a_table_that_an_alter_brings_is_renamed_under_a_database_of_another_cas
     assert shop.rows("t3") == [(2, "b", 1)]
 
 
+def test_a_rename_that_is_the_first_to_name_a_database_stays_in_it_whatever_its_letters() -> None:
+    shop = Shop("simple")
+    shop.change(TABLE)
+    change = shop.change("RENAME TABLE t TO t3", typed="RENAME TABLE shop.t TO SHOP.t3")
+    assert change.table is not None
+    shop.send_ddl(msgspec.structs.replace(change, table=renamed(change.table, "SHOP", "t3")))
+    shop.insert("t3", id="1", w="a")
+    shop.sql("TRUNCATE TABLE t3")
+    shop.insert("t3", id="2", w="b")
+    shop.watermark()
+    shop.run()
+    assert set(shop.lab.lake.tables()) == {("shop", "t3")}
+    assert shop.rows("t3") == [(2, "b")]
+
+
 @PROTOCOLS
 @BATCHES
 def test_two_tables_whose_names_differ_in_case_only_stay_apart(protocol: str, rows: int) -> None:
