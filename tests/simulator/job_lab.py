@@ -28,6 +28,7 @@ from ticdc_spark.errors import LeaseHeld
 from ticdc_spark.model import Message, Offsets
 from ticdc_spark.operate.requests import quarantined, rebuild_of
 from ticdc_spark.operate.status import describe
+from ticdc_spark.replicate.resources import Resources
 from ticdc_spark.replicate.scanning import opening_of
 from ticdc_spark.replicate.state.owner import Owner
 from ticdc_spark.replicate.state.processes import Process
@@ -69,17 +70,16 @@ class JobLab:
             rows = MemoryRows(source, opening_of(job, protocol, None, None))
             steps = Steps(
                 job,
-                source,
-                self._sink(setup, fence),
-                rows,
-                open_letters(self.tables, job.name, fence.check),
-                fence.store,
-                protocol=protocol,
-                registry=None,
-                bounded=False,
-                until_ts=None,
+                Resources(
+                    source=source,
+                    sink=self._sink(setup, fence),
+                    rows=rows,
+                    letters=open_letters(self.tables, job.name, fence.check),
+                    store=fence.store,
+                    reader=self._reader(setup),
+                ),
+                protocol,
                 clock=lambda: self.clock.now,
-                reader=self._reader(setup),
             )
         except BaseException:
             fence.release()

@@ -23,6 +23,7 @@ from tests.support.faults import Faults
 from ticdc_spark.changes.opening import Opening
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.operate.requests import diverged, rebuild_from_topic, rebuild_of
+from ticdc_spark.replicate.resources import Resources
 from ticdc_spark.replicate.state.requests import Clear
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.routed import routed
@@ -62,17 +63,16 @@ class Shop(Changefeed):
         try:
             self.steps = Steps(
                 job,
-                source,
-                routed(MemorySink(self.lab.tables, self.fence.check), job),
-                self.make_rows(source, Opening(protocol=self.wire.name)),
-                open_letters(self.lab.tables, job.name, self.fence.check),
-                self.fence.store,
-                protocol=self.wire.name,
-                registry=None,
-                bounded=False,
-                until_ts=None,
+                Resources(
+                    source=source,
+                    sink=routed(MemorySink(self.lab.tables, self.fence.check), job),
+                    rows=self.make_rows(source, Opening(protocol=self.wire.name)),
+                    letters=open_letters(self.lab.tables, job.name, self.fence.check),
+                    store=self.fence.store,
+                    reader=self.reader(),
+                ),
+                self.wire.name,
                 clock=lambda: self.clock.now,
-                reader=self.reader(),
             )
         except BaseException:
             self.stop()

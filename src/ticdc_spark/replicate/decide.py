@@ -28,16 +28,15 @@ from ticdc_spark.replicate.plan.parked import parks
 from ticdc_spark.replicate.plan.policy import Stop, first_stop, is_skipped
 from ticdc_spark.replicate.plan.routes import stop_at_rules, with_hidden_partitions
 from ticdc_spark.replicate.plan.timeline import identity
+from ticdc_spark.replicate.resources import Resources, RunEnd
 from ticdc_spark.replicate.schemas.history import without_blocks
-from ticdc_spark.replicate.schemas.registered import Registered
-from ticdc_spark.replicate.schemas.sql_ddl import named_after, with_schemas
+from ticdc_spark.replicate.schemas.sql_ddl import SchemaRules, named_after, with_schemas
 from ticdc_spark.replicate.schemas.upstream import add_upstream_schemas
 from ticdc_spark.replicate.skips import STAGE, left_out_places, mark, skipped_of
 from ticdc_spark.replicate.state.notes import UnreadNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl
 from ticdc_spark.replicate.state.table import TableState, diverge, quarantine
 from ticdc_spark.replicate.unread import names_in, of_databases, with_left_out, with_topics_of_tables
-from ticdc_spark.sinks.base import Sink
 from ticdc_spark.spark.decode.control import MessageSkipped, WatermarkRead, reject_of
 
 log = logging.getLogger(__name__)
@@ -84,24 +83,12 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
 class Decider:
     """The rules of one job; nothing is remembered between calls."""
 
-    def __init__(
-        self,
-        job: Job,
-        letters: Letters,
-        sink: Sink,
-        protocol: str,
-        registry: Registered | None,
-        *,
-        bounded: bool,
-        until_ts: int | None,
-    ) -> None:
+    def __init__(self, job: Job, letters: Letters, resources: Resources, protocol: str, end: RunEnd) -> None:
         self.job = job
         self.letters = letters
-        self.sink = sink
+        self.sink, self.registry = resources.sink, resources.registry
         self.protocol = protocol
-        self.registry = registry
-        self.bounded = bounded
-        self.until_ts = until_ts
+        self.end = end
         self._left_out = skip_to_known(job.schema.skip_to_known)
         self._is_included = table_filter(job.tables)
 
@@ -114,8 +101,8 @@ class Decider:
         """
         rules = Rules(
             idle_timeout=self.job.idle_partition_timeout,
-            bounded=self.bounded,
-            until_ts=self.until_ts,
+            bounded=self.end.bounded,
+            until_ts=self.end.until_ts,
             now=now,
             floor=plan.resolved or 0,
         )
@@ -182,7 +169,7 @@ class Decider:
                 "commitTs while changes come",
                 self.protocol,
             )
-            if self.until_ts is not None:
+            if self.end.until_ts is not None:
                 raise UsageError("--until-ts needs watermarks, and this job is in mode arrival: there are none")
         return mode
 
@@ -191,26 +178,29 @@ class Decider:
     ) -> tuple[ModeName | None, Advanced]:
         controls, end_offsets, latest_offsets = scanned.controls, scanned.end_offsets, scanned.latest_offsets
         waited = rules.now - (progress.hold.since or rules.now) >= self.job.idle_partition_timeout
-        at_end = self.bounded and all(end_offsets.get(place, 0) >= end for place, end in latest_offsets.items())
-        rest = (end_offsets, latest_offsets, rules, self._left_out, self._named_after)
+        at_end = self.end.bounded and all(end_offsets.get(place, 0) >= end for place, end in latest_offsets.items())
+        rest = (rules, self._left_out, self._named_after)
         refuse_hidden(controls, mode)
         begun = self._add_registered(progress, scanned, mode)
         if mode is None:
-            read = as_read(
-                advance(begun, controls, *rest).progress, at_end=at_end, waited=waited, hidden=hides(controls)
+            shown = as_read(
+                advance(begun, scanned, *rest).progress, at_end=at_end, waited=waited, hidden=hides(controls)
             )
-            mode = self.settle(read)
+            mode = self.settle(shown)
             begun = self._add_registered(progress, scanned, mode)
         if mode == "watermark":
             begun, controls = without_blocks(begun, controls)
+        read = msgspec.structs.replace(scanned, controls=controls)
         if mode != "arrival":
-            return mode, self._fold_with_upstream(begun, lambda progress: advance(progress, controls, *rest))
+            return mode, self._fold_with_upstream(begun, lambda progress: advance(progress, read, *rest))
         if any(isinstance(event, WatermarkRead) for event in controls) and not hides(controls):
             log.warning("there are watermarks: a new job would run in mode watermark, which is exact")
         registered = None if self.registry is None else self.registry.tables(controls, scanned.names)
         begun, controls = without_ddl(progress, controls, self.protocol)
-        arrived = (controls, *rest[:3], registered, *rest[3:])
-        return mode, self._fold_with_upstream(begun, lambda progress: advance_arrived(progress, *arrived))
+        read = msgspec.structs.replace(scanned, controls=controls)
+        return mode, self._fold_with_upstream(
+            begun, lambda progress: advance_arrived(progress, read, *rest, registered=registered)
+        )
 
     def _fold_with_upstream(self, begun: Progress, fold: Callable[[Progress], Advanced]) -> Advanced:
         """Fold once, and again with the schemas that were missing and that the upstream has."""
@@ -233,14 +223,16 @@ class Decider:
             ddls,
             states,
             progress.schemas,
-            sanitised=sanitised,
-            is_included=self._is_included,
-            is_skipped=lambda change: is_skipped(self.job, change) and not is_of_partitions(change),
-            unread={(note.schema, note.name): note.until for note in progress.unread},
-            may_come=_may_come(progress),
-            has_partitions=mode != "arrival",
-            zone=self.job.ddl_zone,
-            is_parking=lambda name: mode != "arrival" and parks(self.job, name),
+            SchemaRules(
+                sanitised=sanitised,
+                is_included=self._is_included,
+                is_skipped=lambda change: is_skipped(self.job, change) and not is_of_partitions(change),
+                unread={(note.schema, note.name): note.until for note in progress.unread},
+                may_come=_may_come(progress),
+                has_partitions=mode != "arrival",
+                zone=self.job.ddl_zone,
+                is_parking=lambda name: mode != "arrival" and parks(self.job, name),
+            ),
         )
         return at_the_filter(with_hidden_partitions(self.job, filled), self.job.tables)
 

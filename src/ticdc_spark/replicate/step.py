@@ -7,8 +7,6 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import msgspec
 
 from ticdc_spark import failpoints
-from ticdc_spark.capture.snapshot.base import SnapshotReader
-from ticdc_spark.changes.topic import TopicRows
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.values import ModeName
 from ticdc_spark.ddl.known_names import Names
@@ -50,8 +48,8 @@ from ticdc_spark.replicate.plan.source_check import (
 from ticdc_spark.replicate.plan.spelling import Spelled, databases_after
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.report import BatchReport
+from ticdc_spark.replicate.resources import ENDLESS, Resources, RunEnd
 from ticdc_spark.replicate.scanning import learn_waiting, opening_of, scan, scan_plan
-from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.skips import mark_new, warn_of_old
 from ticdc_spark.replicate.snapshot.from_topic import TopicReads
 from ticdc_spark.replicate.snapshot.loader import Loader, Outcome
@@ -60,14 +58,10 @@ from ticdc_spark.replicate.start import begin, furthest, is_interrupted, look_at
 from ticdc_spark.replicate.state.notes import SourceNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl
 from ticdc_spark.replicate.state.requests import take
-from ticdc_spark.replicate.state.store import ProgressStore
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.replicate.stops import stop_if_left_out_before, stop_if_needed
 from ticdc_spark.replicate.timer import Timer
 from ticdc_spark.replicate.unread import mark_unread, topics_of, unread_names, with_topics
-from ticdc_spark.sinks.base import Sink
-from ticdc_spark.sinks.dead_letters import DeadLetters
-from ticdc_spark.spark.sources.base import Source
 
 log = logging.getLogger(__name__)
 REGRESSIONS_TO_WARN = 10
@@ -80,47 +74,35 @@ class Steps:
     def __init__(
         self,
         job: Job,
-        source: Source,
-        sink: Sink,
-        rows: TopicRows,
-        letters: DeadLetters,
-        store: ProgressStore,
-        *,
+        resources: Resources,
         protocol: str,
-        registry: Registered | None,
-        bounded: bool,
-        until_ts: int | None,
+        end: RunEnd = ENDLESS,
+        *,
         clock: Callable[[], float] = time.time,
-        reader: SnapshotReader | None = None,
     ) -> None:
-        """``reader``: of whole tables, where the job file has a section ``[snapshot]``."""
         self.job = job
-        self.source = source
-        self.sink = sink
-        self.store = store
+        self.source, self.sink, self.store = resources.source, resources.sink, resources.store
+        self.rows, self.registry = resources.rows, resources.registry
         self.protocol = protocol
-        self.registry = registry
-        self.bounded = bounded
-        self.until_ts = until_ts
+        self.end = end
         self.clock = clock
-        self.rows = rows
-        self.letters = Letters(rows, letters)
-        self.progress = begin(job, source, sink, self.store, protocol)
+        self.letters = Letters(resources.rows, resources.letters)
+        self.progress = begin(job, self.source, self.sink, self.store, protocol)
         warn_of_old(job, self.progress)
-        self.decider = Decider(job, self.letters, sink, protocol, registry, bounded=bounded, until_ts=until_ts)
+        self.decider = Decider(job, self.letters, resources, protocol, end)
         self.mode: ModeName | None = self.decider.settle(of_job(job.mode, protocol, self.progress))
         """``None`` until messages show it."""
-        if registry is not None:
-            learn_waiting(rows, registry, self.progress)
+        if self.registry is not None:
+            learn_waiting(self.rows, self.registry, self.progress)
         self.loader: Loader | None = None
-        if reader is not None and job.snapshot is not None:
+        if resources.reader is not None and job.snapshot is not None:
             if self.mode == "arrival":
                 raise UsageError(f"{job.file}: [snapshot] needs watermarks, and this job is in mode arrival: none come")
-            self.loader = Loader(job, job.snapshot, sink, reader, self._batch)
+            self.loader = Loader(job, job.snapshot, self.sink, resources.reader, self._batch)
         elif loads := [one for one in self.progress.tables if one.load is not None and not one.load.began]:
             names = ", ".join(f"{table.schema}.{table.name}" for table in loads)
             raise UsageError(f"{job.file}: [snapshot]: missing; {names} stands still for a full read that is under way")
-        self.from_topic = TopicReads(job, source, sink, rows, self._batch)
+        self.from_topic = TopicReads(job, self.source, self.sink, self.rows, self._batch)
         self._first = True
         """Nothing was done in this run yet."""
         self.seconds: dict[str, float] = {}
@@ -280,10 +262,10 @@ class Steps:
 
     def _may_advance(self) -> bool:
         """Whether something else than messages moves the resolved ts: a changed job file, or time."""
-        if self.until_ts is not None or (self._first and self.progress.batch):
+        if self.end.until_ts is not None or (self._first and self.progress.batch):
             return True
         known = self.mode is not None
-        return may_advance(self.job, self.progress, bounded=self.bounded, mode_known=known, now=self.clock())
+        return may_advance(self.job, self.progress, bounded=self.end.bounded, mode_known=known, now=self.clock())
 
     def _scan(self, starts: Offsets, end_offsets: Offsets, messages: int) -> Spelled:
         plan = scan_plan(self.job, self.protocol, self.mode, self.progress, self.registry)

@@ -24,6 +24,7 @@ from ticdc_spark.model import Bootstrap, Change, RowChange, SchemaChange
 from ticdc_spark.names import escape
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.protocols.simple.decode import DECODER
+from ticdc_spark.replicate.resources import Resources, RunEnd
 from ticdc_spark.replicate.step import Steps
 
 PROTOCOLS = {"simple": (ENCODER, DECODER), **SQL_PROTOCOLS}
@@ -59,15 +60,15 @@ def test_the_tables_equal_the_truth(topic_per_table: bool, batch_rows: int, prot
     job = job_of(tmp_path, batch_rows=batch_rows, parallel_tables=1, source_timezone="UTC", ddl_timezone="UTC")
     steps = Steps(
         replace(job, source=FilesSource(path=tmp_path, protocol=protocol)),
-        source,
-        MemorySink(lake),
-        MemoryRows(source, Opening(protocol=protocol)),
-        open_letters(lake, job.name),
-        Kept().owned(),
-        protocol=protocol,
-        registry=None,
-        bounded=True,
-        until_ts=None,
+        Resources(
+            source=source,
+            sink=MemorySink(lake),
+            rows=MemoryRows(source, Opening(protocol=protocol)),
+            letters=open_letters(lake, job.name),
+            store=Kept().owned(),
+        ),
+        protocol,
+        RunEnd(bounded=True),
     )
     while steps.batch(source.end_offsets(), lambda _phase, _batch: None).left:
         pass

@@ -16,6 +16,7 @@ from ticdc_spark.changes.opening import Opening
 from ticdc_spark.cli.output.progress import waiting
 from ticdc_spark.model import Bootstrap, Change, Envelope, Message, RowChange, Watermark
 from ticdc_spark.protocols.simple.decode import DECODER
+from ticdc_spark.replicate.resources import Resources
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.step import Steps
 
@@ -45,15 +46,14 @@ def row(ts: int, number: int) -> RowChange:
 def steps(folder: Path, source: ListSource, lake: Lake, store: Kept) -> Steps:
     return Steps(
         job_of(folder, parallel_tables=1),
-        source,
-        MemorySink(lake),
-        MemoryRows(source, Opening(protocol="simple")),
-        open_letters(lake, "job"),
-        store.owned(),
-        protocol="simple",
-        registry=None,
-        bounded=False,
-        until_ts=None,
+        Resources(
+            source=source,
+            sink=MemorySink(lake),
+            rows=MemoryRows(source, Opening(protocol="simple")),
+            letters=open_letters(lake, "job"),
+            store=store.owned(),
+        ),
+        "simple",
     )
 
 

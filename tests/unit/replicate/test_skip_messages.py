@@ -20,6 +20,7 @@ from ticdc_spark.config.values import MessagePlace, skip_messages_line
 from ticdc_spark.errors import RejectedMessage, UsageError
 from ticdc_spark.model import Bootstrap, Change, Message, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.operate.requests import diverged
+from ticdc_spark.replicate.resources import Resources, RunEnd
 from ticdc_spark.replicate.state.requests import Clear, Resume
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.replicate.step import Steps
@@ -66,15 +67,15 @@ def go(folder: Path, messages: list[Message], lake: Lake, store: Kept, **keys: A
     source = ListSource(messages)
     steps = Steps(
         job,
-        source,
-        MemorySink(lake),
-        MemoryRows(source, Opening(protocol="simple")),
-        open_letters(lake, job.name),
-        store.owned(),
-        protocol="simple",
-        registry=None,
-        bounded=True,
-        until_ts=None,
+        Resources(
+            source=source,
+            sink=MemorySink(lake),
+            rows=MemoryRows(source, Opening(protocol="simple")),
+            letters=open_letters(lake, job.name),
+            store=store.owned(),
+        ),
+        "simple",
+        RunEnd(bounded=True),
     )
     while steps.batch(source.end_offsets(), lambda *_: None).left:
         pass

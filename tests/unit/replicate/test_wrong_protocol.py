@@ -15,6 +15,7 @@ from ticdc_spark.changes.opening import Opening
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import RejectedMessage, UsageError
 from ticdc_spark.model import Message
+from ticdc_spark.replicate.resources import Resources, RunEnd
 from ticdc_spark.replicate.step import Steps
 
 SIMPLE = messages_of(FAULTS)
@@ -24,15 +25,15 @@ def go(job: Job, sent: list[Message], protocol: str, lake: Lake, store: Kept) ->
     source = ListSource(sent)
     steps = Steps(
         job,
-        source,
-        MemorySink(lake),
-        MemoryRows(source, Opening(protocol=protocol)),
-        open_letters(lake, job.name),
-        store.owned(),
-        protocol=protocol,
-        registry=None,
-        bounded=True,
-        until_ts=None,
+        Resources(
+            source=source,
+            sink=MemorySink(lake),
+            rows=MemoryRows(source, Opening(protocol=protocol)),
+            letters=open_letters(lake, job.name),
+            store=store.owned(),
+        ),
+        protocol,
+        RunEnd(bounded=True),
     )
     while steps.batch(source.end_offsets(), lambda *_: None).left:
         pass

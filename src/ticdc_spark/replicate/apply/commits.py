@@ -10,7 +10,7 @@ from ticdc_spark.model import Column, Table, TableName
 from ticdc_spark.mysql import fsp, time_zone, tso_physical_ms
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import OLD_VALUES, stop_if_new_column_is_gone, stop_if_old_values_are_gone
-from ticdc_spark.replicate.plan.evolution import Evolution, Fill, Rewrite, evolution
+from ticdc_spark.replicate.plan.evolution import ColumnDefaults, Evolution, Fill, Rewrite, evolution
 from ticdc_spark.replicate.plan.evolution import set_aside as set_column_aside
 from ticdc_spark.replicate.plan.evolve import Alter
 from ticdc_spark.replicate.state.table import KeptColumn, TableState
@@ -56,10 +56,12 @@ def commits_of(
         renames_in_target(act, old, wanted),
         sink.types,
         old=old,
-        session=batch.session_zone,
-        local_defaults=batch.local_defaults(inferred=inferred),
-        literal_defaults=inferred,
-        computed=act.computed,
+        defaults=ColumnDefaults(
+            session=batch.session_zone,
+            local=batch.local_defaults(inferred=inferred),
+            literal=inferred,
+            computed=act.computed,
+        ),
     )
     commits = []
     changes, kept = plan.changes, state.kept_columns

@@ -18,7 +18,7 @@ from ticdc_spark.config.values import ModeName
 from ticdc_spark.model import Offsets, SchemaChange, TableName
 from ticdc_spark.replicate.apply.arrival_rows import apply_arrived
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.modes.base import Advanced, Rules
+from ticdc_spark.replicate.modes.base import Advanced, Rules, ScannedBatch
 from ticdc_spark.replicate.modes.commit import committed
 from ticdc_spark.replicate.modes.waiting import describe_missing
 from ticdc_spark.replicate.modes.watermark import read_partitions, seen_tables, waiting_rows
@@ -50,20 +50,20 @@ def batch_ordinal(generation: int, batch: int) -> int:
 
 def advance_arrived(
     progress: Progress,
-    controls: Sequence[ControlEvent],
-    end_offsets: Offsets,
-    latest_offsets: Offsets,
+    scanned: ScannedBatch,
     rules: Rules,
-    registered: Sequence[KnownSchema] | None = None,
     left_out: Callable[[str, str], bool] = lambda _schema, _table: False,
     named_after: Callable[[Sequence[QueuedDdl]], frozenset[TableName]] = lambda _ddls: frozenset(),
+    *,
+    registered: Sequence[KnownSchema] | None = None,
 ) -> Advanced:
     """Fold the control events of one batch into the progress; ``resolved`` is the commit_ts up to which it is applied.
 
     ``registered``: the tables of a registry's schemas, where rows name schemas; ``None`` where tables follow DDLs.
     The others are those of ``advance``.
     """
-    ordered = sorted(controls, key=lambda event: (event.topic, event.partition, event.offset, event.seq))
+    end_offsets, latest_offsets = scanned.end_offsets, scanned.latest_offsets
+    ordered = sorted(scanned.controls, key=lambda event: (event.topic, event.partition, event.offset, event.seq))
     read, _ = read_partitions(progress, ordered, end_offsets, latest_offsets, rules)
     ddls, replayed = _ddls(progress, ordered, read, latest_offsets)
     pending, replays, late = waiting_rows(progress, ordered)

@@ -13,7 +13,7 @@ from ticdc_spark.config.values import ModeName
 from ticdc_spark.model import Offsets, SchemaChange, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.rows import apply_rows
-from ticdc_spark.replicate.modes.base import Advanced, Rules
+from ticdc_spark.replicate.modes.base import Advanced, Rules, ScannedBatch
 from ticdc_spark.replicate.modes.commit import committed
 from ticdc_spark.replicate.modes.waiting import describe_missing, held_by_schemas
 from ticdc_spark.replicate.plan.catch_up import catching_up, with_drops
@@ -40,21 +40,18 @@ from ticdc_spark.spark.decode.control import (
 
 def advance(
     progress: Progress,
-    controls: Sequence[ControlEvent],
-    end_offsets: Offsets,
-    latest_offsets: Offsets,
+    scanned: ScannedBatch,
     rules: Rules,
     left_out: Callable[[str, str], bool] = lambda _schema, _table: False,
     named_after: Callable[[Sequence[QueuedDdl]], frozenset[tuple[str, str]]] = lambda _ddls: frozenset(),
 ) -> Advanced:
     """Fold the control events of one batch into the progress.
 
-    ``end_offsets``: exclusive offsets that the batch read to. ``latest_offsets``: end
-    offsets after it was read.
     ``left_out``: tables whose rows do not wait for a schema that is not known. ``named_after``: tables that queued
     DDLs leave behind, for rows that name no schema.
     """
-    ordered = sorted(controls, key=lambda event: (event.topic, event.partition, event.offset, event.seq))
+    end_offsets, latest_offsets = scanned.end_offsets, scanned.latest_offsets
+    ordered = sorted(scanned.controls, key=lambda event: (event.topic, event.partition, event.offset, event.seq))
     read, regressions = read_partitions(progress, ordered, end_offsets, latest_offsets, rules)
     schemas = known_schemas(progress, ordered)
     ddls, known = _ddls(progress, ordered)

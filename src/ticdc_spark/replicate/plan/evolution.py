@@ -36,7 +36,19 @@ class SessionZone(msgspec.Struct, frozen=True):
     ambiguous: Ambiguous = "earlier"
 
 
-_NO_SESSION = SessionZone(None)
+class ColumnDefaults(msgspec.Struct, frozen=True, kw_only=True):
+    """How it is known what older rows have in a new column."""
+
+    session: SessionZone = SessionZone(None)
+    local: bool = False
+    """The schema came from SQL, so a TIMESTAMP default is local time of ``session`` (Simple: UTC)."""
+    literal: bool = False
+    """It came from the schemas of rows, so a TEXT or BLOB may have any default; see ``mysql.default_value``."""
+    computed: Collection[str] = ()
+    """The source's names of new columns whose values in old rows its server made."""
+
+
+_PLAIN = ColumnDefaults()
 
 
 class Evolution(msgspec.Struct, frozen=True):
@@ -59,19 +71,13 @@ def evolution(
     types: TypeMap,
     *,
     old: Sequence[LakeColumn] = (),
-    session: SessionZone = _NO_SESSION,
-    local_defaults: bool = False,
-    literal_defaults: bool = False,
-    computed: Collection[str] = (),
+    defaults: ColumnDefaults = _PLAIN,
 ) -> Evolution:
     """Compare the live columns of a table (name to the sink's type, in the table's order) with the wanted ones.
 
     ``renames``: names in the target, old to new. ``types``: the sink's. ``old``: the table's columns before, whose
     source types decide the conversion; a live column that is not among them, or has another type there, is converted by
     its type in the target alone.
-    ``local_defaults``: the schema came from SQL, so a TIMESTAMP default is local time of ``session`` (Simple: UTC).
-    ``literal_defaults``: it came from the schemas of rows, so a TEXT or BLOB may have any default; see
-    ``mysql.default_value``. ``computed``: the source's names of new columns whose values in old rows its server made.
 
     Raises: UsageError when such a default is needed for old rows and no zone is set.
     """
@@ -102,10 +108,10 @@ def evolution(
         kind, source = live[origin], before.get(origin)
         if kind != column.type.name and types.promotes(kind, column.type.name):
             promote.append(column)
-        elif (changed := _conversion(types, kind, source, column, session)) is not None:
+        elif (changed := _conversion(types, kind, source, column, defaults.session)) is not None:
             rewrites.append(Rewrite(column, changed))
-    unknown = {column.name for column in add if _is_unknown(column, literal_defaults, computed)}
-    found = (_fill(column, session, local_defaults, literal_defaults) for column in add if column.name not in unknown)
+    unknown = {column.name for column in add if _is_unknown(column, defaults)}
+    found = (_fill(column, defaults) for column in add if column.name not in unknown)
     fills = tuple(fill for fill in found if fill is not None)
     order = _order(live, wanted, dict(rename), drop)
     return Evolution(
@@ -148,15 +154,15 @@ def set_aside(rewrite: Rewrite, evolved: Evolution, aside: str) -> ColumnChanges
     return ColumnChanges(rename=((name, aside),), add=(rewrite.column,), order=order)
 
 
-def _fill(column: LakeColumn, session: SessionZone, local_defaults: bool, literal_defaults: bool) -> Fill | None:
+def _fill(column: LakeColumn, defaults: ColumnDefaults) -> Fill | None:
     if column.mask is not None and column.mask.how != "hash":
         return Fill(column, None) if column.mask.how == "constant" else None  # whatever the source has in it
-    value = default_value(column.column, literal=literal_defaults)
+    value = default_value(column.column, literal=defaults.literal)
     if value is NO_CONSTANT:
         return Fill(column, None, moment=True) if _is_moment(column) else None
     if value is None:
         return None
-    return Fill(column, local_default(column, value, session) if local_defaults else value)
+    return Fill(column, local_default(column, value, defaults.session) if defaults.local else value)
 
 
 def _is_moment(column: LakeColumn) -> bool:
@@ -165,13 +171,13 @@ def _is_moment(column: LakeColumn) -> bool:
     return column.type.arrow in {"date", "local", "instant"} and is_moment(default)
 
 
-def _is_unknown(column: LakeColumn, literal_defaults: bool, computed: Collection[str]) -> bool:
+def _is_unknown(column: LakeColumn, defaults: ColumnDefaults) -> bool:
     """Whether only the source can tell what older rows have in a new column."""
     if column.mask is not None and column.mask.how != "hash":
         return False
-    if column.column.stored or column.source in computed:
+    if column.column.stored or column.source in defaults.computed:
         return True
-    return default_value(column.column, literal=literal_defaults) is NO_CONSTANT and not _is_moment(column)
+    return default_value(column.column, literal=defaults.literal) is NO_CONSTANT and not _is_moment(column)
 
 
 def _unknown_default(column: LakeColumn) -> str:

@@ -12,7 +12,7 @@ from ticdc_spark.ddl import change_tables
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.mysql import handle_key
-from ticdc_spark.replicate.plan.evolution import Evolution, SessionZone, evolution
+from ticdc_spark.replicate.plan.evolution import ColumnDefaults, Evolution, SessionZone, evolution
 from ticdc_spark.replicate.plan.evolve import (
     Action,
     Alter,
@@ -155,5 +155,5 @@ def _evolved(job: Job, act: Alter, before: Table, types: TypeMap) -> Evolution:
         {held[one]: held[other] for one, other in renames.items() if one in held and other in held},
         types,
         old=old,
-        session=SessionZone(job.ddl_zone, job.ambiguous_timestamp),
+        defaults=ColumnDefaults(session=SessionZone(job.ddl_zone, job.ambiguous_timestamp)),
     )

@@ -14,6 +14,7 @@ from ticdc_spark.config.job import Job, native_of
 from ticdc_spark.errors import UsageError
 from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.replicate.first_messages import detected
+from ticdc_spark.replicate.resources import Resources, RunEnd
 from ticdc_spark.replicate.scanning import opening_of
 from ticdc_spark.replicate.schemas.registered import registered
 from ticdc_spark.replicate.state.store import JobStore, ProgressStore
@@ -64,16 +65,17 @@ def open_steps(
     log.info("tables: comparing them with the state")
     return Steps(
         job,
-        source,
-        sink,
-        SparkTopicRows(spark, source, opening_of(job, protocol, None, registry)),
-        letters,
-        store,
-        protocol=protocol,
-        registry=registry,
-        bounded=bounded,
-        until_ts=until_ts,
-        reader=None if job.snapshot is None else open_reader(job.snapshot),
+        Resources(
+            source=source,
+            sink=sink,
+            rows=SparkTopicRows(spark, source, opening_of(job, protocol, None, registry)),
+            letters=letters,
+            store=store,
+            registry=registry,
+            reader=None if job.snapshot is None else open_reader(job.snapshot),
+        ),
+        protocol,
+        RunEnd(bounded=bounded, until_ts=until_ts),
     )
 
 

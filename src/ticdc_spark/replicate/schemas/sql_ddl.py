@@ -4,6 +4,7 @@ A message that carries the schemas (Simple) is left as it is, and the fold goes 
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import msgspec
@@ -33,29 +34,42 @@ from ticdc_spark.replicate.state.table import TableState
 IsParking: TypeAlias = Callable[[TableName], bool]
 
 
+@dataclass(frozen=True, kw_only=True)
+class SchemaRules:
+    """What of a job decides which schemas its DDLs have."""
+
+    sanitised: bool = False
+    """Rows call tables and columns otherwise than DDL does where that has other characters (Avro)."""
+    is_included: Callable[[str, str], bool] = lambda _schema, _name: True
+    """Whether the job replicates a name."""
+    is_skipped: Callable[[SchemaChange], bool] = lambda _change: False
+    """Whether a DDL is left out."""
+    unread: Mapping[TableName, int] = field(default_factory=dict)
+    """Tables that may lack a DDL up to a commit_ts."""
+    may_come: Callable[[TableName, int], bool] = lambda _name, _ts: False
+    """Whether DDLs of a table up to a commit_ts may not have been read yet."""
+    has_partitions: bool = True
+    """Whether the partitions of tables are followed. Without watermarks they tell nothing exactly."""
+    zone: str | None = None
+    """The time zone of the sessions that run DDLs."""
+    is_parking: IsParking = lambda _name: False
+    """Whether a table that is dropped or emptied can come back."""
+
+
+PLAIN_RULES = SchemaRules()
+
+
 def with_schemas(
     ddls: Sequence[QueuedDdl],
     states: Mapping[TableName, TableState],
     known: Sequence[KnownSchema],
-    *,
-    sanitised: bool = False,
-    is_included: Callable[[str, str], bool] = lambda _schema, _name: True,
-    is_skipped: Callable[[SchemaChange], bool] = lambda _change: False,
-    unread: Mapping[TableName, int] | None = None,
-    may_come: Callable[[TableName, int], bool] = lambda _name, _ts: False,
-    has_partitions: bool = True,
-    zone: str | None = None,
-    is_parking: IsParking = lambda _name: False,
+    rules: SchemaRules = PLAIN_RULES,
 ) -> list[QueuedDdl]:
     """Fill in the schemas of DDLs, in the order in which they are applied.
 
-    One whose table is not known, or whose SQL is not understood, stays without schemas, and is refused later on. So is,
-    with ``sanitised``, one that names what rows call otherwise (Avro). ``is_included``: whether the job replicates a
-    name. ``is_skipped``: whether a DDL is left out. Where a table may lack one, what takes its columns over is
-    ``UNCERTAIN``. So is what is made like another table while DDLs of that one up to its commit_ts ``may_come``.
-    ``has_partitions``: whether the partitions of tables are followed. Without watermarks they tell nothing exactly.
-    ``zone``: the time zone of the sessions that run DDLs. ``is_parking``: whether a table that is dropped, or else
-    emptied, can come back.
+    One whose table is not known, or whose SQL is not understood, stays without schemas, and is refused later on. So is
+    one that names what rows call otherwise. Where a table may lack a DDL, what takes its columns over is ``UNCERTAIN``.
+    So is what is made like another table while DDLs of that one may come.
     """
     files: dict[TableName, Table] = {
         (schema.schema, schema.name): schema.table for schema in known if schema.key == ANY_VERSION
@@ -67,20 +81,20 @@ def with_schemas(
         if state.table is not None and not state.is_gone
     }
     unsure = {name for name, state in states.items() if state.has_unsure_columns}
-    parked = ParkedTables(states, is_parking)
+    parked = ParkedTables(states, rules.is_parking)
     filled = []
     for ddl in ddls:
         change = ddl.change
         model = model_of(change)
         before, after = tables_before_and_after(change)
         sources = before if model is None else {*before, model}
-        doubted = {name for name in sources if name in unsure or not is_included(*name)}
+        doubted = {name for name in sources if name in unsure or not rules.is_included(*name)}
         if model is not None and model in states and states[model].ddl_ts > change.commit_ts:
             doubted.add(model)  # It has been through a later DDL.
-        if model is not None and may_come(model, change.commit_ts):
+        if model is not None and rules.may_come(model, change.commit_ts):
             doubted.add(model)
         like = None if model in doubted else model
-        change = parked.follow(change, None if is_skipped(change) else tables)
+        change = parked.follow(change, None if rules.is_skipped(change) else tables)
         if is_restored(change):
             assert change.table is not None, "it comes back"
             tables = {**tables, (change.table.schema, change.table.name): change.table}
@@ -90,26 +104,26 @@ def with_schemas(
             if taken in doubted or (taken in files and tables.get(taken) is files[taken]):
                 change = msgspec.structs.replace(change, kind=UNCERTAIN)
             (change, after_it), known_before = _filled(change, tables), tables
-            change, tables = with_partitions(change, known_before, like, from_sql=True, zone=zone), after_it
+            change, tables = with_partitions(change, known_before, like, from_sql=True, zone=rules.zone), after_it
             if change.table is not None:
                 tables = {**tables, (change.table.schema, change.table.name): change.table}
         else:
             change = msgspec.structs.replace(change, table=with_generated(change, tables))
-            change = with_partitions(change, tables, like, from_sql=False, zone=zone)
+            change = with_partitions(change, tables, like, from_sql=False, zone=rules.zone)
             if change.pre_table is not None:
                 tables.pop((change.pre_table.schema, change.pre_table.name), None)
             assert change.table is not None, "it has one"
             tables[change.table.schema, change.table.name] = change.table
         unsure -= before
-        if doubted or change.kind == UNCERTAIN or is_skipped(change):
+        if doubted or change.kind == UNCERTAIN or rules.is_skipped(change):
             unsure |= after
         else:
             unsure -= after
-        lacking = {name for name in after if (unread or {}).get(name, 0) >= change.commit_ts}
+        lacking = {name for name in after if rules.unread.get(name, 0) >= change.commit_ts}
         unsure |= lacking
-        untold = after if is_skipped(change) or not has_partitions else lacking
+        untold = after if rules.is_skipped(change) or not rules.has_partitions else lacking
         tables |= {name: without_partitions(tables[name]) for name in untold if name in tables}
-        if sanitised and _names(change) != {sanitized(name) for name in _names(change)}:
+        if rules.sanitised and _names(change) != {sanitized(name) for name in _names(change)}:
             change = msgspec.structs.replace(change, kind=NAMED_OTHERWISE)
         filled.append(msgspec.structs.replace(ddl, change=change))
     return filled

@@ -22,7 +22,7 @@ from ticdc_spark.mysql import default_value, handle_key
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.commits import renames_in_target
 from ticdc_spark.replicate.apply.rows import vanished
-from ticdc_spark.replicate.plan.evolution import Evolution, evolution
+from ticdc_spark.replicate.plan.evolution import ColumnDefaults, Evolution, evolution
 from ticdc_spark.replicate.plan.offsets import known_offsets
 from ticdc_spark.replicate.plan.pending import bounded
 from ticdc_spark.replicate.plan.spelling import scan_names
@@ -282,9 +282,11 @@ def _evolved(batch: Batch, one: Altered, before: tuple[LakeColumn, ...], after: 
         renames_in_target(one.alter, before, after),
         batch.sink.types,
         old=before,
-        session=batch.session_zone,
-        local_defaults=batch.local_defaults(inferred=False),
-        computed=one.alter.computed,
+        defaults=ColumnDefaults(
+            session=batch.session_zone,
+            local=batch.local_defaults(inferred=False),
+            computed=one.alter.computed,
+        ),
     )
 
 

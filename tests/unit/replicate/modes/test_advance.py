@@ -6,6 +6,7 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
+from tests.support.scanned import scanned
 from ticdc_spark.model import Column, ColumnType, Offsets, SchemaChange, Table
 from ticdc_spark.replicate.modes.base import Advanced, Rules
 from ticdc_spark.replicate.modes.commit import committed
@@ -71,7 +72,7 @@ def fold(progress: Progress, *controls: ControlEvent, ends: Offsets | None = Non
     read = ends or {("t", 0): 10}
     latest_offsets = more.pop("latest_offsets", read)
     rules = more.pop("rules", LIVE)
-    return advance(progress, controls, read, latest_offsets, rules, **more)
+    return advance(progress, scanned(controls, read, latest_offsets), rules, **more)
 
 
 def commit(advanced: Advanced) -> Progress:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.support.scanned import scanned
 from ticdc_spark.errors import DecisionNeeded, UsageError
 from ticdc_spark.model import SchemaChange, Table
 from ticdc_spark.replicate.modes.arrival import (
@@ -54,7 +55,7 @@ def rows(first: int, last: int) -> ControlEvent:
 def step(progress: Progress, controls: list[ControlEvent], ends: dict[int, int], latest_offsets: dict[int, int]) -> Any:
     places = ({("a", partition): end for partition, end in offsets.items()} for offsets in (ends, latest_offsets))
     named = frozenset({("s", "t")})
-    return advance_arrived(progress, controls, *places, RULES, named_after=lambda _: named)
+    return advance_arrived(progress, scanned(controls, *places), RULES, named_after=lambda _: named)
 
 
 def test_nothing_but_a_ddl_bounds_a_batch() -> None:
@@ -161,7 +162,7 @@ def test_a_schema_block_gives_a_table_without_ddl() -> None:
     block = SchemaBlockRead(**place(), **about, held=table)  # type: ignore[arg-type]
     rows = counted(RowCounts(rows=1, min_ts=60, max_ts=60, first=0, end=1), "#b")
     ends = {("a", 0): 5}
-    waiting = advance_arrived(EMPTY, [rows], ends, ends, RULES)
+    waiting = advance_arrived(EMPTY, scanned([rows], ends, ends), RULES)
     assert waiting.resolved == 59 and [one.schema_key for one in waiting.missing] == ["#b"]
-    reported = advance_arrived(EMPTY, [rows, block], ends, ends, RULES)
+    reported = advance_arrived(EMPTY, scanned([rows, block], ends, ends), RULES)
     assert reported.resolved == EVERYTHING and not reported.missing

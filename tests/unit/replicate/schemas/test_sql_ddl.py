@@ -6,7 +6,7 @@ import pytest
 
 from ticdc_spark.model import SchemaChange
 from ticdc_spark.replicate.plan.evolve import Refused, action
-from ticdc_spark.replicate.schemas.sql_ddl import with_schemas
+from ticdc_spark.replicate.schemas.sql_ddl import SchemaRules, with_schemas
 from ticdc_spark.replicate.state.progress import QueuedDdl
 
 
@@ -26,7 +26,7 @@ from ticdc_spark.replicate.state.progress import QueuedDdl
 def test_names_that_avro_does_not_allow(query: str, schema: str, named_otherwise: bool) -> None:
     change = SchemaChange(commit_ts=5, query=query, kind="3", schema=schema, name="")
     queued = QueuedDdl(change=change, topic="a", partition=0, offset=0)
-    (found,) = with_schemas([queued], {}, [], sanitised=True)
+    (found,) = with_schemas([queued], {}, [], SchemaRules(sanitised=True))
     refused = action(found.change)
     assert (isinstance(refused, Refused) and "Avro" in refused.why) == named_otherwise
     (plain,) = with_schemas([queued], {}, [])

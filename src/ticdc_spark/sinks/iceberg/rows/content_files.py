@@ -1,7 +1,7 @@
 """Files of a table for Iceberg's Java API, from what their writer had in its hands: no file is read again."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -11,44 +11,44 @@ from ticdc_spark.sinks.iceberg.files.manifests import LiveFile
 from ticdc_spark.sinks.iceberg.files.partitions import NO_PARTITION, to_partition
 
 
+class NewFile(NamedTuple):
+    """A Parquet file that was written."""
+
+    spec_id: int
+    partition: str
+    path: str
+    size: int
+    """Bytes."""
+    footer: bytes
+
+
 def data_file(catalog: IcebergCatalog, loaded: Any, files: DataFiles, file: WrittenFile) -> Any:
     """A new data file. Raises: Py4JError"""
     builder = catalog.iceberg.DataFiles.builder(loaded.specs().get(files.spec_id))
-    path = f"{files.location}/{file.name}"
     config = catalog.iceberg.MetricsConfig.forTable(loaded)
-    return _described(catalog, loaded, builder, files.spec_id, file.partition, path, file.size, file.footer, config)
+    new = NewFile(files.spec_id, file.partition, f"{files.location}/{file.name}", file.size, file.footer)
+    return _described(catalog, loaded, new, builder, config)
 
 
-def position_deletes(
-    catalog: IcebergCatalog, loaded: Any, spec_id: int, partition: str, path: str, size: int, footer: bytes
-) -> Any:
+def position_deletes(catalog: IcebergCatalog, loaded: Any, file: NewFile) -> Any:
     """A new file of position deletes. Raises: Py4JError"""
-    builder = catalog.iceberg.FileMetadata.deleteFileBuilder(loaded.specs().get(spec_id)).ofPositionDeletes()
-    config = catalog.iceberg.MetricsConfig.forPositionDelete(loaded)
-    return _described(catalog, loaded, builder, spec_id, partition, path, size, footer, config)
+    builder = catalog.iceberg.FileMetadata.deleteFileBuilder(loaded.specs().get(file.spec_id)).ofPositionDeletes()
+    return _described(catalog, loaded, file, builder, catalog.iceberg.MetricsConfig.forPositionDelete(loaded))
 
 
-def _described(
-    catalog: IcebergCatalog,
-    loaded: Any,
-    builder: Any,
-    spec_id: int,
-    partition: str,
-    path: str,
-    size: int,
-    footer: bytes,
-    config: Any,
-) -> Any:
+def _described(catalog: IcebergCatalog, loaded: Any, file: NewFile, builder: Any, config: Any) -> Any:
     iceberg = catalog.iceberg
     parquet = iceberg.shaded.org.apache.parquet
     converter = parquet.format.converter.ParquetMetadataConverter
     # Without these options it has no limit for the size of a footer, and refuses every one.
     options = parquet.ParquetReadOptions.builder(parquet.conf.PlainParquetConfiguration()).build()
-    read = converter(options).readParquetMetadata(catalog.java.io.ByteArrayInputStream(footer), converter.NO_FILTER)
+    footer = catalog.java.io.ByteArrayInputStream(file.footer)
+    read = converter(options).readParquetMetadata(footer, converter.NO_FILTER)
     metrics = iceberg.parquet.ParquetUtil.footerMetrics(read, catalog.java.util.stream.Stream.empty(), config)
-    named = builder.withPath(path).withFormat("parquet").withFileSizeInBytes(size).withMetrics(metrics)
-    if partition != NO_PARTITION:
-        named = named.withPartition(_parsed(catalog, loaded, spec_id, partition, {"content": "data"}).partition())
+    named = builder.withPath(file.path).withFormat("parquet").withFileSizeInBytes(file.size).withMetrics(metrics)
+    if file.partition != NO_PARTITION:
+        parsed = _parsed(catalog, loaded, file.spec_id, file.partition, {"content": "data"})
+        named = named.withPartition(parsed.partition())
     return named.build()
 
 

@@ -12,7 +12,7 @@ from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog
 from ticdc_spark.sinks.iceberg.files.manifests import LiveFile
 from ticdc_spark.sinks.iceberg.files.partitions import NO_PARTITION, to_partition
 from ticdc_spark.sinks.iceberg.files.vectors import write_puffin
-from ticdc_spark.sinks.iceberg.rows.content_files import delete_file, position_deletes
+from ticdc_spark.sinks.iceberg.rows.content_files import NewFile, delete_file, position_deletes
 from ticdc_spark.sinks.iceberg.rows.target import Target
 from ticdc_spark.spark.storage import name_of, write_parquet
 from ticdc_spark.spark.tasks import files_at
@@ -59,7 +59,7 @@ def _write_positions(catalog: IcebergCatalog, loaded: Any, to: Target, old: Plac
         with files_at(name_of(to.files.storage, place)):
             size, footer = write_parquet(to.files.storage, place, _in_order(positions), compression=to.files.codec)
         written.append(path)
-        added.append(position_deletes(catalog, loaded, spec_id, partition, path, size, footer))
+        added.append(position_deletes(catalog, loaded, NewFile(spec_id, partition, path, size, footer)))
     return Deletes(added=tuple(added), locations=tuple(written))
 
 
