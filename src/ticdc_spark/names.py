@@ -16,7 +16,8 @@ RESERVED = frozenset(
 )
 """Iceberg's metadata columns; compared without case."""
 _UNSAFE = re.compile(r"[./\\%\x00-\x1f\x7f]|^ | $|_(?=x[0-9a-f]+_)|^_(?=[0-9])")
-_ASIDE = re.compile(r"(.+)(_dropped_[0-9]+(?:_again)*)", re.DOTALL)
+_ASIDE = re.compile(r"(.+)(_dropped_[0-9]{13,}(?:_again)*)", re.DOTALL)
+"""A commit_ts, or what stands for it, has so many digits: a source has tables like ``orders_dropped_2024``, too."""
 _ESCAPED = re.compile(r"_x([0-9a-f]+)_")
 
 

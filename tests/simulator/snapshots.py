@@ -16,13 +16,12 @@ import pyarrow as pa
 from tests.simulator.database import Database, Live, Name, State
 from tests.simulator.letters import folded
 from tests.simulator.seams import TableView
-from ticdc_spark.capture.snapshot.base import TooOld, Wanted, Wave, same_columns
+from ticdc_spark.capture.snapshot.base import TooOld, Wanted, Wave, has_wanted
 from ticdc_spark.capture.snapshot.typed import typed
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Table
 from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.spark.tasks import MOVED, ArrowTask, Counter, SourceMoved
-from ticdc_spark.spark.types import lake_columns
 
 _KEPT_MS = 60
 """What is older is garbage-collected."""
@@ -67,7 +66,7 @@ class DatabaseView:
         live = self.state(wanted.at).get(folded(wanted.name))
         if live is None:
             raise SourceMoved("the table is gone")
-        if not same_columns(wanted.columns, lake_columns(live.table, live.keys, wanted.lake)):
+        if not has_wanted(live.table, wanted):
             raise SourceMoved("it has other columns, or another key")
         if self.fixed is None and wanted.at is None and self.is_another(wanted):
             raise SourceMoved("another table has its name now")

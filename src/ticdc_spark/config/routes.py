@@ -32,14 +32,12 @@ class Routes:
         return bool(self.rules)
 
     def rule(self, table: TableName) -> Route | None:
-        """The first rule that takes a table."""
+        """The first rule that takes a table. None takes what has no name."""
+        if not table[1]:
+            return None
         if table not in self._found:
             self._found[table] = next((rule for takes, rule in self._compiled if takes(*table)), None)
         return self._found[table]
-
-    def rule_of(self, table: Table) -> Route | None:
-        """The rule of a table, also of one that was set aside."""
-        return self.rule((table.schema, aside_of(table.name)[0]))
 
     def target(self, table: TableName) -> TableName:
         """A table's name in the target. One that was set aside stays beside the table that it was."""

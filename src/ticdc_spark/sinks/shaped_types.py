@@ -12,7 +12,7 @@ from ticdc_spark.sinks.type_map import ColumnConversion, NameRule, TypeMap
 from ticdc_spark.spark.masks import constant_of
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType, Mask, arrow_type
 
-_HASH = ColumnType(name="char", length=64, charset="ascii", collate="ascii_bin")
+HASHES = ColumnType(name="char", length=64, charset="ascii", collate="ascii_bin")
 """What holds a hash."""
 
 
@@ -25,7 +25,7 @@ class ShapedTypes:
 
     def columns(self, table: Table, key: tuple[str, ...], options: LakeOptions) -> tuple[LakeColumn, ...]:
         found = self._types.columns(table, key, options)
-        shape = shape_of(self._routes.rule_of(table), table)
+        shape = shape_of(self._routes.rule((table.schema, table.name)), table)
         if not shape:
             return found
         stop_if_wrong(shape, table)
@@ -74,7 +74,7 @@ class ShapedTypes:
 
     def _text(self, name: str, table: Table, options: LakeOptions) -> LakeType:
         """The type in which the target has hashes."""
-        alone = msgspec.structs.replace(table, columns=(Column(name=name, type=_HASH),), indexes=(), partitioning=None)
+        alone = msgspec.structs.replace(table, columns=(Column(name=name, type=HASHES),), indexes=(), partitioning=None)
         return self._types.columns(alone, (), options)[0].type
 
 

@@ -89,6 +89,11 @@ class LakeColumn(msgspec.Struct, frozen=True, kw_only=True):
         return self if self.mask is None else msgspec.structs.replace(self, type=self.mask.type, mask=None)
 
 
+def without_values(column: LakeColumn) -> LakeColumn:
+    """A column that has NULL in every row that is written."""
+    return msgspec.structs.replace(column, mask=Mask(how="null", type=column.type))
+
+
 _INT = LakeType("int", "int32")
 _LONG = LakeType("bigint", "int64")
 _STRING = LakeType("string", "string")

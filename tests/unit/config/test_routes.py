@@ -28,9 +28,12 @@ def test_each_part_of_a_name_may_come_from_the_other() -> None:
 
 def test_a_table_that_was_set_aside_stays_beside_the_one_that_it_was() -> None:
     routes = compiled((Route(tables=("shop.orders",), target_schema="lake", target_table="sales"),))
-    assert routes.target(("shop", "orders_dropped_17")) == ("lake", "sales_dropped_17")
-    assert routes.target(("shop", "orders_dropped_17_again_again")) == ("lake", "sales_dropped_17_again_again")
-    assert routes.target(("shop", "items_dropped_17")) == ("shop", "items_dropped_17")
+    assert routes.target(("shop", "orders_dropped_463267588472832000")) == ("lake", "sales_dropped_463267588472832000")
+    assert routes.target(("shop", "orders_dropped_463267588472832000_again_again")) == (
+        "lake",
+        "sales_dropped_463267588472832000_again_again",
+    )
+    assert routes.target(("shop", "items_dropped_463267588472832000")) == ("shop", "items_dropped_463267588472832000")
 
 
 @pytest.mark.parametrize(

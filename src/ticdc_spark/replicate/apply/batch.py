@@ -25,7 +25,7 @@ from ticdc_spark.replicate.state.table import TableState, for_stamp
 from ticdc_spark.sinks.base import Sink, Stamp
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.decode.versions import ReadPlan
-from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType
+from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType, without_values
 
 T = TypeVar("T")
 COMMIT_TS = "_ticdc_commit_ts"
@@ -151,8 +151,9 @@ class Batch:
     def kept_columns(self, state: TableState) -> tuple[LakeColumn, ...]:
         """The lake's columns that the source dropped."""
         kept = tuple(one.column for one in state.kept_columns)
-        table = Table(schema=state.schema, name=state.name, columns=kept)
-        return self.sink.types.columns(table, (), self.lake) if kept else ()
+        # Their names and types are the target's, so no rule is for them.
+        table = Table(schema="", name="", columns=kept)
+        return tuple(map(without_values, self.sink.types.columns(table, (), self.lake))) if kept else ()
 
     def commit_ts_of(self, state: TableState) -> int:
         """The highest commit_ts that a table has applied; in arrival mode a DDL leaves its batch's ordinal there."""

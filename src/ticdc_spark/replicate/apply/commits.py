@@ -17,6 +17,7 @@ from ticdc_spark.replicate.state.table import KeptColumn, TableState
 from ticdc_spark.sinks import base as sink_base
 from ticdc_spark.sinks.base import ColumnChanges, Stamp
 from ticdc_spark.sinks.mark import Mark
+from ticdc_spark.sinks.shaped_types import HASHES
 from ticdc_spark.spark.types import LakeColumn
 
 
@@ -66,8 +67,8 @@ def commits_of(
     commits = []
     changes, kept = plan.changes, state.kept_columns
     if plan.changes.drop and batch.job.ddl.of(act.old).drop_column == "keep":
-        new = {column.name: column.column for column in old}
-        kept += tuple(_kept(new[column], at) for column in plan.changes.drop if column in new)
+        new = {column.name: column for column in old}
+        kept += tuple(_kept(sink, new[column], at) for column in plan.changes.drop if column in new)
         changes = msgspec.structs.replace(changes, drop=tuple(one for one in plan.changes.drop if one not in new))
     changes, kept = _make_room(work, changes, kept, state)
     if changes:
@@ -89,9 +90,9 @@ def commits_of(
     return Commits(commits or stamped, "; ".join((*plan.inexact, *stays)), kept)
 
 
-def _kept(column: Column, ts: int) -> KeptColumn:
-    plain = Column(name=column.name, type=column.type)
-    return KeptColumn(column=plain, dropped=ts)
+def _kept(sink: sink_base.Sink, column: LakeColumn, ts: int) -> KeptColumn:
+    kind = HASHES if column.mask is not None and column.mask.how == "hash" else column.column.type
+    return KeptColumn(column=Column(name=sink.names.source(column.name), type=kind), dropped=ts)
 
 
 def _make_room(
