@@ -93,19 +93,22 @@ def _run(run_state: "_RunState", opened: Callable[[Job], Steps | None]) -> Summa
     begun = progress = steps.progress
     before = {(table.schema, table.name): table.snapshot_id for table in begun.tables}
     log.info("first batch: number %d", begun.batch + 1)
-    goes_on = True
+    goes_on, in_batch = True, steps.in_batch
     try:
         while goes_on and not run_state.stop.is_set():
             try:
-                if steps is not None and (changed := run_state.running.changed()) is not None:
+                if not in_batch and (changed := run_state.running.changed()) is not None:
                     _close(steps)
                     steps = None
                     steps = run_state.running.take_over(changed, opened)
                     run_state.upkeep = UpkeepScheduler(run_state.job)
+                    retries.retry_for = run_state.job.retry_for
+                    run_state.targets = None  # Its topics may be others.
                 steps = opened(run_state.job) if steps is None else steps
                 if steps is None:
                     break
                 goes_on = run_state.turn(steps)
+                in_batch = False
                 progress = steps.progress
                 retries.worked()
                 if run_state.finished and steps.sink.capabilities.upkeep:
@@ -117,6 +120,7 @@ def _run(run_state: "_RunState", opened: Callable[[Job], Steps | None]) -> Summa
                 if pause is None:
                     raise
                 run_state.heartbeat.trouble(fault)
+                in_batch = in_batch if steps is None else steps.in_batch
                 _close(steps)
                 steps = None
                 run_state.stop.wait(pause)

@@ -105,6 +105,8 @@ class Steps:
         self.from_topic = TopicReads(job, self.source, self.sink, self.rows, self._batch)
         self._first = True
         """Nothing was done in this run yet."""
+        self.in_batch = is_interrupted(self.progress, self.store)
+        """Whether tables may have something of a batch that is not done."""
         self.seconds: dict[str, float] = {}
         """Seconds by phase, for the whole run."""
 
@@ -156,6 +158,7 @@ class Steps:
             source=notes,
             start_offsets=starts_of_new(self.progress, starts, end_offsets),
         )
+        self.in_batch = True
         self.store.save_plan(plan)
         failpoints.point("advance")
         beat("apply", number)
@@ -168,7 +171,7 @@ class Steps:
         with Timer(self.seconds, "commit"):
             self._commit(number, decided, result, notes)
         failpoints.point("progress")
-        self._first = False
+        self.in_batch = self._first = False
         stop_if_needed(self.job, self.progress, decided, self.clock())
         left = sum(max(0, end - end_offsets.get(place, 0)) for place, end in (targets or latest_offsets).items())
         return BatchReport(

@@ -1,6 +1,7 @@
 """The job of a run follows its file: a changed one is taken over between two batches."""
 
 import logging
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -12,16 +13,22 @@ from ticdc_spark.errors import UsageError
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 _Signature = tuple[int, int, int]
+SETTLED = 1.0
+"""Seconds for which a file must not change before it is read: a part of it may be a valid file, without its rules."""
 
 
 class RunningJob:
     """The job as it runs, which follows its file."""
 
-    def __init__(self, job: Job, load: Callable[[Path], Job] = load_job) -> None:
+    def __init__(
+        self, job: Job, load: Callable[[Path], Job] = load_job, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self.job = job
         """As it is now."""
-        self._load = load
+        self._load, self._clock = load, clock
         self._seen = _signature(job.file)
+        self._met = (self._seen, 0.0)
+        """The file as it was looked at last, and since when it is so."""
 
     def changed(self) -> Job | None:
         """The job as its file has it now, once for each change that a running job can take over.
@@ -31,6 +38,11 @@ class RunningJob:
         signature = _signature(self.job.file)
         if signature is None or signature == self._seen:
             return None  # An editor may be just about to put the new one in its place.
+        now = self._clock()
+        if signature != self._met[0]:
+            self._met = (signature, now)
+        if now - self._met[1] < SETTLED:
+            return None  # It may be half written.
         self._seen = signature
         try:
             found = self._load(self.job.file)

@@ -22,7 +22,7 @@ class RetryPolicy:
 
     def __init__(self, retry_for: float, clock: Callable[[], float] = time.monotonic) -> None:
         """``retry_for``: seconds from the first of several faults in a row; 0: every fault ends the job."""
-        self._retry_for = retry_for
+        self.retry_for = retry_for
         self._clock = clock
         self._worked = False
         self._since: float | None = None
@@ -40,7 +40,7 @@ class RetryPolicy:
             return None
         now = self._clock()
         self._since = now if self._since is None else self._since
-        left = self._since + self._retry_for - now
+        left = self._since + self.retry_for - now
         if left <= 0:
             return None
         pause, self._pause = min(self._pause, left), min(2 * self._pause, LONGEST_PAUSE)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from pathlib import Path
 
 import pytest
@@ -32,32 +33,54 @@ def file(tmp_path: Path) -> Path:
     return made
 
 
-def test_a_change_is_found_once(file: Path) -> None:
-    running = RunningJob(load_job(file))
+def running_job(file: Path) -> RunningJob:
+    """Two seconds pass between two looks."""
+    return RunningJob(load_job(file), clock=count(0, 2.0).__next__)
+
+
+def changed(running: RunningJob) -> Job | None:
+    """What is found once a file does not change any more."""
     assert running.changed() is None
-    file.write_text(JOB.replace('"shop.a"', '"shop.a", "shop.b"').replace('["cdc"]', '["cdc", "more"]'))
+    return running.changed()
+
+
+def test_a_file_that_is_being_written_is_read_once_it_is_whole(file: Path) -> None:
+    """A part of it is a valid job, without the rules."""
+    whole = JOB + '[[route]]\ntables = ["shop.*"]\ndrop-columns = ["secret"]\n'
+    running = running_job(file)
+    for size in (len(JOB), len(JOB) + 35, len(whole)):
+        file.write_text("#\n" + whole[:size])
+        assert running.changed() is None
     found = running.changed()
+    assert found is not None and found.routes
+
+
+def test_a_change_is_found_once(file: Path) -> None:
+    running = running_job(file)
+    assert changed(running) is None
+    file.write_text(JOB.replace('"shop.a"', '"shop.a", "shop.b"').replace('["cdc"]', '["cdc", "more"]'))
+    found = changed(running)
     assert found is not None
     assert found.tables == ("shop.a", "shop.b")
     assert running.take_over(found, lambda job: job.tables) == found.tables
-    assert (running.job, running.changed()) == (found, None)
+    assert (running.job, changed(running)) == (found, None)
 
 
 def test_a_file_that_says_the_same_is_no_change(file: Path) -> None:
-    running = RunningJob(load_job(file))
+    running = running_job(file)
     file.write_text("# a comment\n" + JOB)
-    assert running.changed() is None
+    assert changed(running) is None
 
 
 def test_a_file_with_a_mistake_leaves_the_job_as_it_is(file: Path, caplog: pytest.LogCaptureFixture) -> None:
     job = load_job(file)
-    running = RunningJob(job)
+    running = running_job(file)
     file.write_text(JOB.replace("tables =", "tabels ="))
-    assert running.changed() is None
+    assert changed(running) is None
     assert "tabels" in caplog.text
     assert "the job goes on as before" in caplog.text
     file.write_text(JOB.replace('"shop.a"', '"shop.b"'))
-    found = running.changed()
+    found = changed(running)
     assert found is not None
     assert running.job == job  # until it is opened
 
@@ -73,27 +96,27 @@ def test_a_file_with_a_mistake_leaves_the_job_as_it_is(file: Path, caplog: pytes
 def test_what_cannot_change_while_the_job_runs_is_named(
     file: Path, caplog: pytest.LogCaptureFixture, old: str, new: str, named: str
 ) -> None:
-    running = RunningJob(load_job(file))
+    running = running_job(file)
     file.write_text(JOB.replace(old, new))
-    assert running.changed() is None
+    assert changed(running) is None
     assert f"{named} cannot change while the job runs" in caplog.text
 
 
 def test_a_file_that_is_gone_for_a_moment_is_read_once_it_is_there(file: Path) -> None:
-    running = RunningJob(load_job(file))
+    running = running_job(file)
     file.unlink()
-    assert running.changed() is None
+    assert changed(running) is None
     file.write_text(JOB.replace('"shop.a"', '"shop.b"'))
-    assert running.changed() is not None
+    assert changed(running) is not None
 
 
 def test_a_file_that_does_not_fit_what_the_job_has_done_is_given_up(
     file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     job = load_job(file)
-    running = RunningJob(job)
+    running = running_job(file)
     file.write_text(JOB.replace('"shop.a"', '"shop.b"'))
-    found = running.changed()
+    found = changed(running)
     assert found is not None
 
     def opened(_job: Job) -> str:
@@ -105,9 +128,9 @@ def test_a_file_that_does_not_fit_what_the_job_has_done_is_given_up(
 
 
 def test_a_change_is_not_lost_to_an_outage(file: Path) -> None:
-    running = RunningJob(load_job(file))
+    running = running_job(file)
     file.write_text(JOB.replace('"shop.a"', '"shop.b"'))
-    found = running.changed()
+    found = changed(running)
     assert found is not None
 
     def opened(_job: Job) -> str:
