@@ -12,7 +12,7 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.ddl.known_names import NO_NAMES, Names
 from ticdc_spark.errors import DecisionNeeded, UsageError
 from ticdc_spark.model import Column, ColumnType, Offsets, Table, TableName
-from ticdc_spark.mysql import SOFT_DELETE_TIME, handle_key
+from ticdc_spark.mysql import HIDDEN_NAMES, SOFT_DELETE_TIME, handle_key
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.replicate.apply.look import look_at, stop_if_ahead, way_back
@@ -86,10 +86,11 @@ class Batch:
         return RowScan(table=name, ranges=ranges, above=above, upto=upto, names=self.names)
 
     def read_plan(
-        self, tables: Mapping[str, Table], columns: Sequence[LakeColumn], *, inferred: bool = False
+        self, table: Table, versions: Mapping[str, Table], columns: Sequence[LakeColumn], *, inferred: bool = False
     ) -> ReadPlan:
         """How the rows of these versions of a table (by schema key) are read into columns.
 
+        ``table``: as it is now, with TiDB's hidden columns, of which a rule may leave some out of ``columns``.
         ``inferred``: the table came from the schemas of rows.
         """
         options = ReadOptions(
@@ -101,11 +102,12 @@ class Batch:
         )
         return ReadPlan(
             protocol=self.protocol,
-            tables=dict(tables),
+            tables=dict(versions),
             columns=tuple(columns),
+            hidden=frozenset(column.name for column in table.columns) & HIDDEN_NAMES,
             options=options,
             lake=self.lake,
-            schemas=None if self.registry is None else self.registry.texts(tuple(tables)),
+            schemas=None if self.registry is None else self.registry.texts(tuple(versions)),
             deleted_by=SOFT_DELETE_TIME if self.job.soft_deletes == "delete" else "",
             upstream=self.job.source.upstream,
         )

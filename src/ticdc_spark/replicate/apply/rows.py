@@ -154,7 +154,7 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
     partitioned = None if late else partitions_to_check(state, columns)
     changes = TypedChanges(
         raw=batch.rows.raw(msgspec.structs.replace(scan, ids=partitioned is not None)),
-        plan=batch.read_plan(group.versions, columns),
+        plan=batch.read_plan(state.table, group.versions, columns),
         new_keys=is_new,
         inserts=sum(rows.inserts for rows in waiting),
         others=sum(rows.rows - rows.inserts for rows in waiting),

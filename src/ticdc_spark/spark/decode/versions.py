@@ -39,6 +39,8 @@ class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
     """
     columns: tuple[LakeColumn, ...]
     """The lake's columns to fill, keys marked."""
+    hidden: frozenset[str] = frozenset()
+    """TiDB's hidden columns that rows have, also those that the lake does not have."""
     options: ReadOptions
     lake: LakeOptions
     strict: bool = False
@@ -61,7 +63,7 @@ class Version:
     """A compiled reader of one version of the table."""
 
     def __init__(self, plan: ReadPlan, key: str, lookup: Lookup | None) -> None:
-        self.table = with_hidden_columns(plan.tables[key], {column.source for column in plan.columns})
+        self.table = with_hidden_columns(plan.tables[key], plan.hidden)
         self.lookup = lookup
         self.verify = verifier(self.table) if plan.options.verify_checksum else None
         self._plan = plan

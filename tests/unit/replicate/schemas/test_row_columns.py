@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.changefeed import SCHEMA
 from tests.support.shop import Shop, after_every_death
+from ticdc_spark.config.job import Route
 from ticdc_spark.model import RowChange
 from ticdc_spark.mysql import HIDDEN_NAMES, with_hidden_columns
 from ticdc_spark.protocols.base import Encoded, ReadOptions
@@ -243,6 +244,25 @@ def test_a_soft_deleted_row_is_gone_until_it_is_recovered(protocol: str, rows: i
     send_soft(shop, "update", False, id="1", v="c")
     assert kept() == [(1, "c"), (2, "b")]
     assert shop.condition("t") == "clean"
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize("dropped", [("_tidb*",), ("*", "!id", "!v")])
+def test_a_soft_deleted_row_is_gone_where_a_rule_leaves_out_the_column_that_says_so(
+    protocol: str, dropped: tuple[str, ...]
+) -> None:
+    shop = shop_with("v VARCHAR(9)", protocol, routes=(Route(tables=("*.*",), drop_columns=dropped),))
+    send_soft(shop, "insert", False, id="1", v="a")
+    send_soft(shop, "insert", False, id="2", v="b")
+    send_soft(shop, "update", True, id="1", v="a")
+    shop.watermark()
+    shop.run()
+    assert (shop.columns("t"), shop.rows("t")) == (("id", "v"), [(2, "b")])
+    send_soft(shop, "update", False, id="1", v="c")
+    send_soft(shop, "update", True, id="2", v="b")
+    shop.watermark()
+    shop.run(again=True)
+    assert (shop.columns("t"), shop.rows("t"), shop.condition("t")) == (("id", "v"), [(1, "c")], "clean")
 
 
 def test_a_hidden_drop_of_a_column_marks_the_table_where_messages_carry_schemas() -> None:
