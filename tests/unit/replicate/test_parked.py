@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.simulator.faults import Fault
 from tests.support.changefeed import SCHEMA
 from tests.support.shop import Shop, after_every_death
 from tests.unit.replicate.test_policies import partition_ddl
@@ -367,3 +368,35 @@ def test_names_of_parked_tables_fit_into_mysql_and_differ() -> None:
     long = "n" * 64
     names = {parked_name(("s", name), at)[1] for name in ("t", long, long[:-1]) for at in (ts, ts - 1)}
     assert len(names) == 6 and max(map(len, names)) <= 64
+
+
+@pytest.mark.parametrize("now", [{"keep_dropped": 0.0}, {"keep_dropped": 0.0, "drop_table": "keep"}])
+@pytest.mark.parametrize("query", ["DROP TABLE t", "TRUNCATE TABLE t"])
+def test_what_was_being_parked_comes_to_its_end_though_nothing_is_parked_any_more(
+    query: str, now: dict[str, Any]
+) -> None:
+    is_drop = query.startswith("DROP")
+    for kind in ("die_before", "die_after"):
+        for at in range(30):
+            shop = shop_of()
+            shop.watermark()
+            shop.run()
+            shop.stop()
+            lose(shop, query)
+            shop.watermark()
+            if not shop.dies_at(Fault(at=at, kind=kind)):
+                assert at > 5
+                break
+            shop.configure(**now)
+            for _ in range(2):
+                shop.watermark()
+                shop.run(again=True)
+            assert parked(shop) == [], (kind, at)
+            known = {name for _, name in shop.lab.view().tables}
+            assert known == {"t"}, (kind, at)
+            rows = shop.rows("t")
+            if is_drop:
+                condition = "dropped" if rows is None else "kept"
+                assert shop.condition("t") == condition, (kind, at)
+            else:
+                assert (rows, shop.condition("t")) == ([], "clean"), (kind, at)

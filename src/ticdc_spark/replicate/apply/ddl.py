@@ -266,7 +266,7 @@ def _create(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: b
 
 def _drop(work: TimelineWork, name: TableName, mark: Mark, ts: int, *, comes_back: bool = True) -> None:
     """``comes_back``: whether it may. A table of a database that is dropped does not."""
-    if comes_back and work.batch.job.ddl.of(name).drop_table == "apply" and park_dropped(work, name, mark, ts):
+    if comes_back and park_dropped(work, name, mark, ts):
         return
     state = work.state(name) or TableState(schema=name[0], name=name[1])
     now = work.mark(name)
@@ -317,8 +317,7 @@ def _enter(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
 def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: bool) -> None:
     name = (table.schema, table.name)
     keeps_rows = work.batch.job.ddl.of(name).truncate_table == "keep"
-    if not keeps_rows:
-        park_emptied(work, name, mark, ts)
+    park_emptied(work, name, mark, ts)
     state = work.state(name)
     now = work.mark(name)
     if now >= mark:

@@ -1,6 +1,7 @@
 """Park a table that the source drops or empties, so that RECOVER TABLE and FLASHBACK TABLE can bring it back.
 
-A table that is dropped is renamed. Of one that is emptied the rows are copied, since it goes on under its name.
+A table that is dropped is renamed. Of one that is emptied the rows are copied, since it goes on under its name. What
+was begun before a restart comes to its end, whatever the job file says now.
 """
 
 import logging
@@ -10,7 +11,7 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.apply.rename import rename
+from ticdc_spark.replicate.apply.rename import is_begun, rename
 from ticdc_spark.replicate.plan.parked import parked_name, parks
 from ticdc_spark.replicate.state.table import TableState, doubt_load, drop, keep
 from ticdc_spark.sinks.mark import NO_MARK, Mark
@@ -20,9 +21,9 @@ log = logging.getLogger(__name__)
 
 def park_dropped(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> bool:
     """Park a table that is dropped at ``ts``. Returns: whether it is parked, now or before a restart"""
-    if not _is_parking(work, name):
-        return False
     parked = parked_name(name, ts)
+    if not _is_parking(work, name) and not is_begun(work, name, parked, mark):
+        return False
     there = work.mark(parked) != NO_MARK
     state = work.state(name)
     if work.mark(name) > mark:
@@ -43,10 +44,10 @@ def park_dropped(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> bo
 
 def park_emptied(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
     """Park the rows of a table that a TRUNCATE at ``ts`` empties."""
-    if not _is_parking(work, name):
-        return
     parked, state = parked_name(name, ts), work.state(name)
     there = work.mark(parked)
+    if not _is_parking(work, name) and there == NO_MARK:
+        return
     if state is None or state.table is None or state.is_gone or not NO_MARK < work.mark(name) < mark:
         return
     was = (*state.was, name)

@@ -207,7 +207,9 @@ class TopicReads:
         tables, valid = _versions(history)
         return TypedChanges(
             raw=batch.rows.raw(batch.waiting(name, rows, history.start, base)),
-            plan=msgspec.structs.replace(batch.read_plan(table, tables, batch.columns(table)), valid=valid, expects="all"),
+            plan=msgspec.structs.replace(
+                batch.read_plan(table, tables, batch.columns(table)), valid=valid, expects="all"
+            ),
             inserts=inserts,
             others=count - inserts,
             share=1.0,
