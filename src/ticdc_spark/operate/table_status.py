@@ -126,10 +126,12 @@ def _refused(table: TableStatus, why: str) -> TableStatus:
 
 
 _UNVERIFIED = {
-    "create": "rows came late, or were applied again, so that it is no longer known to equal the source",
+    "create": "rows came late, were applied again, or stayed at a TRUNCATE (truncate-table), so that it is no longer "
+    "known to equal the source",
     "bootstrap": "the job did not see it created, or its topics lost their first messages: older rows may be missing",
     "adopted": "the lake had it before this job",
-    "snapshot": "rows came late since its full read, so that it is no longer known to equal the source",
+    "snapshot": "rows came late since its full read, or stayed at a TRUNCATE (truncate-table), so that it is no longer "
+    "known to equal the source",
 }
 """What makes a table unverified, by its origin."""
 _UNCERTAIN = "its columns are those of `[schema] file`, or of a table that may lack a DDL, and may not be the source's"

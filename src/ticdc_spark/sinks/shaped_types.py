@@ -119,5 +119,6 @@ def _stop_if_no_value(value: str, column: LakeColumn, table: Table) -> None:
     except (ValueError, NotImplementedError, pa.ArrowException) as error:
         raise UsageError(
             f"`{table.schema}`.`{table.name}`: [[route]] mask-columns: {value!r} is no value of column "
-            f'`{column.source}`, which is {column.column.type.name} ({column.type.name} in the target); use "{NULL}"'
+            f'`{column.source}`, which is {column.column.type.name} ({column.type.name} in the target); use "{NULL}". '
+            "Where the column is in the target with this mask already, leave the table out with `tables` under [job]"
         ) from error
