@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 from tests.integration.postgres_jobs import clear, job_of, write_job
 from tests.integration.test_mysql_commands import EVENTS, command
 from tests.spark.lake import replicate
+from tests.spark.test_routes import MASKED, MASKS, SALT, masked_events
 from tests.support.local_server import free_port
 from tests.support.postgres_server import PostgresServer
 
@@ -46,6 +47,13 @@ def test_commands_tell_of_a_job(spark: SparkSession, tmp_path: Path, postgres: P
     status = msgspec.json.decode(command("status", "--json", str(file))[1])
     assert (status["job"], status["resolved_ts"], status["rejected"]) == (tmp_path.name, 29, 1)
     assert [(one["schema"], one["table"]) for one in status["tables"]] == [("s", "t")]
+
+
+def test_the_target_has_masks_in_place_of_values(spark: SparkSession, tmp_path: Path, postgres: PostgresServer) -> None:
+    file = job_of(tmp_path, postgres, masked_events(), f'batch-rows = 5\nmask-salt = "{SALT}"')
+    file.write_text(file.read_text() + MASKS)
+    replicate(file)
+    assert sorted(postgres.execute("SELECT id, email, n, c, b FROM s.t")) == sorted(MASKED)
 
 
 def test_the_page_reads_the_commit_ts_together_with_the_tables(

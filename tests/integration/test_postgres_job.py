@@ -19,7 +19,7 @@ from tests.contract.member import Member, insert, row, source, update
 from tests.integration.postgres_jobs import clear, compare_with, write_job
 from tests.integration.postgres_member import postgres_member, read_table
 from tests.integration.test_sigkill import replicate
-from tests.spark.deaths import END, FIRST, SECOND, STEPS, Death, once_at, run_with_deaths
+from tests.spark.deaths import END, FIRST, GATHERED, SECOND, STEPS, Death, once_at, run_with_deaths
 from tests.spark.lake import make_topic, wild
 from tests.spark.simple_topic import topic
 from tests.support.postgres_server import PostgresServer
@@ -30,7 +30,20 @@ from ticdc_spark.sinks.postgres.sink import PostgresSink
 from ticdc_spark.sinks.state import StateRow
 from ticdc_spark.spark import tasks
 
-POINTS = {"write", "ddl", "intent", "fill", "stamp", "create", "transaction", "committed", *STEPS}
+POINTS = {
+    "write",
+    "ddl",
+    "intent",
+    "fill",
+    "stamp",
+    "create",
+    "take",
+    "swap",
+    "transaction",
+    "committed",
+    *STEPS,
+    *GATHERED,
+}
 """What a job passes: of a batch nothing is there before its end."""
 COLUMNS = ColumnChanges(rename=(("w", "text"),), add=(INTEGER,), promote=(LONG,))
 ACTS: dict[str, Callable[[Member, Stamp], None]] = {
