@@ -10,14 +10,16 @@ from pathlib import Path
 
 import msgspec
 import psycopg
+import pytest
 from pyspark.sql import SparkSession
 
 from tests.integration.postgres_jobs import clear, job_of, write_job
-from tests.integration.test_mysql_commands import EVENTS, command
+from tests.integration.test_mysql_commands import EVENTS, arrival_topic, command
 from tests.spark.lake import replicate
 from tests.spark.test_routes import MASKED, MASKS, SALT, masked_events
 from tests.support.local_server import free_port
 from tests.support.postgres_server import PostgresServer
+from ticdc_spark.spark import tasks
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "postgres-target.md"
 
@@ -73,6 +75,19 @@ def test_the_page_reads_the_commit_ts_together_with_the_tables(
     with psycopg.connect(postgres.uri, autocommit=True) as connection:
         cursors = [connection.execute(one) for one in statements if one]  # type: ignore[arg-type]
     assert [cursor.fetchone() for cursor in cursors[1:3]] == [(29,), (1,)]
+
+
+def test_in_arrival_mode_older_changes_do_not_win(
+    spark: SparkSession, tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "SMALL_ROWS", 0)
+    clear(postgres)
+    arrival_topic(tmp_path)
+    file = write_job(tmp_path, postgres, 'mode = "arrival"\nbatch-rows = 3')
+    file.write_text(file.read_text().replace('"simple"', '"canal-json"'))
+    replicate(file)
+    assert sorted(postgres.execute("SELECT id, v FROM s.t")) == [(1, 2), (4, 4), (5, 5)]
+    assert postgres.execute("SELECT min(_ticdc_commit_ts) > 0 FROM s.t") == [(True,)]
 
 
 def test_status_imports_no_spark(tmp_path: Path, postgres: PostgresServer) -> None:

@@ -60,14 +60,13 @@ def _left(postgres: PostgresServer) -> list[Any]:
     return [name for (name,) in ours if name.startswith(("stage_", "load_"))]
 
 
-@pytest.mark.parametrize("kind", KINDS)
 def test_changes_that_tasks_stage_are_those_of_one_run_of_each(
-    spark: SparkSession, tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, kind: ColumnType
+    spark: SparkSession, tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tasks, "SMALL_ROWS", 0)
     monkeypatch.setattr(staging, "_TASK_BYTES", 1000)  # several tasks share the keys
     monkeypatch.setattr(rows, "stage", staged_twice)
-    of = _table(kind)
+    of = _table(INT)
     events: list[Change] = [
         ddl("CREATE", 10, "CREATE TABLE t (id INT PRIMARY KEY)", of),
         *(insert(of, 20, id=str(at), v="1") for at in range(300)),
