@@ -24,7 +24,7 @@ from tests.spark.lake import make_topic, wild
 from tests.spark.simple_topic import topic
 from tests.support.postgres_server import PostgresServer
 from ticdc_spark import failpoints
-from ticdc_spark.errors import SinkFault
+from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.sinks.base import ColumnChanges, Stamp
 from ticdc_spark.sinks.postgres.sink import PostgresSink
 from ticdc_spark.sinks.state import StateRow
@@ -211,6 +211,24 @@ def test_a_unique_key_of_somebody_else_is_never_overwritten(postgres: PostgresSe
     with pytest.raises(Exception, match=r"duplicate key value .*\(v\)=\(1\) already exists"):
         member.apply([insert(member.of, 40, id="3", v="1", w="")], 40, above=30)
     assert member.rows() == [row(1, v=2), row(2, v=1)]
+
+
+def test_a_name_that_the_server_would_cut_off_is_no_table(postgres: PostgresServer) -> None:
+    """With the first 63 bytes of its name it would be another table."""
+    member = postgres_member(postgres, None)
+    name, long = (member.schema, "t" * 63), (member.schema, "t" * 64)
+    member.sink.create(name, member.columns, member.stamp(10))
+    assert member.sink.find(name) is not None
+    assert member.sink.find(long) is None
+    for act in (
+        lambda: member.sink.create(long, member.columns, member.stamp(10)),
+        lambda: member.sink.drop(long),
+        lambda: member.sink.rename(name, long),
+        lambda: member.sink.create_database("s" * 64),
+    ):
+        with pytest.raises(DecisionNeeded, match="has 64 bytes, and PostgreSQL's names have 63 at most"):
+            act()
+    assert member.sink.find(name) is not None
 
 
 def _check_end(postgres: PostgresServer) -> None:

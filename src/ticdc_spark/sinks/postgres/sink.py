@@ -20,7 +20,7 @@ from ticdc_spark.sinks.postgres.loads import PostgresLoads
 from ticdc_spark.sinks.postgres.rows import PostgresRows
 from ticdc_spark.sinks.postgres.state import PostgresState
 from ticdc_spark.sinks.postgres.tables import PostgresTables, put_stamp, sql_name
-from ticdc_spark.sinks.postgres.types import PostgresNames, PostgresTypes, refused_name
+from ticdc_spark.sinks.postgres.types import PostgresNames, PostgresTypes, why_no_name
 from ticdc_spark.sinks.state import StateStore
 from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.spark.tasks import ReadParts
@@ -70,6 +70,8 @@ class PostgresSink:
     # ---- tables
 
     def find(self, table: TableName) -> TableFound | None:
+        if why_no_name(self._prefix + table[0]) or why_no_name(table[1]):
+            return None
         return self.tables.find(self._here(table))
 
     def list_tables(self, job: str) -> list[TableName]:
@@ -208,7 +210,10 @@ class PostgresSink:
                 f"table {shown(table)} would be copied into the schema `{schema}`, which is not for copies: leave it "
                 "out with `tables` under [job], or set `schema-prefix` under [sink]"
             )
-        for name, what in ((schema, f"schema `{schema}`"), (table[1], f"table {shown(table)}")):
-            if (refused := refused_name(name, what)) is not None:
-                raise refused
+        for name, what in ((schema, "schema"), (table[1], "table")):
+            if why := why_no_name(name):
+                raise DecisionNeeded(
+                    f"table {shown((schema, table[1]))}: the name of its {what} {why}. Give it another one with "
+                    f"`target-{what}` under [[route]], or leave it out with `tables` under [job]"
+                )
         return schema, table[1]

@@ -16,7 +16,7 @@ from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import ColumnChanges, Stamp, TableFound
 from ticdc_spark.sinks.postgres.client import OURS, Client, shown
-from ticdc_spark.sinks.postgres.types import definition, is_indexable, type_name
+from ticdc_spark.sinks.postgres.types import definition, is_indexable, stop_if_no_column, type_name
 from ticdc_spark.sinks.postgres.work import Work
 from ticdc_spark.sinks.staged import digest
 from ticdc_spark.spark.types import LakeColumn
@@ -172,6 +172,8 @@ class PostgresTables:
         wanted = [name.casefold() for name in [*kept.values(), *(column.name for column in changes.add)]]
         if len(set(wanted)) < len(wanted):
             raise SinkFault(f"the columns of {shown(table)} cannot be changed: two have one name")
+        for name in renames.values():
+            stop_if_no_column(name)
         primary, _ = self.unique_keys(table)
         if primary is not None and set(primary[1]) & set(changes.drop):
             self._drop_key(cursor, table, primary, ())

@@ -49,27 +49,29 @@ class PostgresNames:
         return held
 
 
-def refused_name(name: str, what: str) -> DecisionNeeded | None:
-    """Why PostgreSQL cannot have a name; ``None``: it can."""
-    if len(name.encode()) > _LONGEST:
-        why = f"has {len(name.encode())} bytes, and PostgreSQL's names have {_LONGEST} at most"
-    elif name in _SYSTEM and what.startswith("column"):
+def why_no_name(name: str) -> str:
+    """Why PostgreSQL cannot have a name; ``""``: it can."""
+    size = len(name.encode())
+    return f"has {size} bytes, and PostgreSQL's names have {_LONGEST} at most" if size > _LONGEST else ""
+
+
+def stop_if_no_column(name: str) -> None:
+    """Raises: DecisionNeeded where no column can have a name"""
+    why = why_no_name(name)
+    if name in _SYSTEM:
         why = "is that of a column which PostgreSQL gives every table"
-    else:
-        return None
-    return DecisionNeeded(f"{what}: its name {why}: rename it at the source, or leave the table out with `tables`")
+    if why:
+        raise DecisionNeeded(
+            f"column `{name}`: its name {why}. Give it another one with `rename-columns` under [[route]], or at the "
+            "source, or leave the table out with `tables` under [job]"
+        )
 
 
 class PostgresTypes:
     """See ``sinks.type_map.TypeMap``. Types are named as ``format_type`` of the server names them."""
 
     def columns(self, table: Table, key: tuple[str, ...], options: LakeOptions) -> tuple[LakeColumn, ...]:
-        """Raises: also DecisionNeeded for a name that is no column's here"""
         found = lake_columns(table, key, options)
-        for column in found:
-            where = f"column `{column.source}` of `{table.schema}`.`{table.name}`"
-            if (refused := refused_name(column.source, where)) is not None:
-                raise refused
         return tuple(msgspec.structs.replace(one, name=one.source, type=_own(one)) for one in found)
 
     def promotes(self, old: str, new: str) -> bool:
@@ -122,7 +124,8 @@ def type_name(column: LakeColumn) -> str:
 
 
 def definition(column: LakeColumn, *, key: bool = True) -> str:
-    """A column as CREATE and ALTER have it: all but the key may be NULL."""
+    """A column as CREATE and ALTER have it: all but the key may be NULL. Raises: DecisionNeeded for its name"""
+    stop_if_no_column(column.name)
     return f"{quoted(column.name)} {type_name(column)}{' NOT NULL' if key and column.key else ''}"
 
 

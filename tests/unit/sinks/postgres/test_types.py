@@ -8,7 +8,7 @@ import pytest
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Column, ColumnType, Table
 from ticdc_spark.mysql import parse_type
-from ticdc_spark.sinks.postgres.types import PostgresTypes, is_indexable
+from ticdc_spark.sinks.postgres.types import PostgresTypes, definition, is_indexable
 from ticdc_spark.spark.types import NUL, LakeColumn, LakeOptions, to_arrow
 
 TYPES = PostgresTypes()
@@ -67,10 +67,14 @@ def test_a_tinyint_1_may_be_a_boolean() -> None:
     ],
 )
 def test_a_name_that_would_be_another_one_is_refused(name: str, why: str) -> None:
-    with pytest.raises(DecisionNeeded, match=rf"column `{name}` of `s`\.`t`: its name {why}"):
-        column("int", name)
-    assert column("int", "XMIN").name == "XMIN"
-    assert column("int", "n" * 63).name == "n" * 63
+    with pytest.raises(DecisionNeeded, match=rf"column `{name}`: its name {why}"):
+        definition(column("int", name))
+
+
+def test_other_names_are_taken_as_they_are() -> None:
+    assert definition(column("int", "XMIN"), key=False) == '"XMIN" integer'
+    assert definition(column("int", 'a"b'), key=False) == '"a""b" integer'
+    assert definition(column("int", "n" * 63)) == f'"{"n" * 63}" integer NOT NULL'
 
 
 PROMOTED = [
