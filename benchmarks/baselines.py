@@ -62,7 +62,8 @@ def typed_columns(old: Column, new: Column, columns: Sequence[LakeColumn]) -> li
     return [(sf.coalesce(typed(new, c), typed(old, c)) if c.key else typed(new, c)).alias(c.name) for c in columns]
 
 
-def _newest(changes: DataFrame, columns: Sequence[LakeColumn]) -> DataFrame:
+def newest(changes: DataFrame, columns: Sequence[LakeColumn]) -> DataFrame:
+    """The newest change of each key."""
     keys = [quote(column.name) for column in columns if column.key]
     window = Window.partitionBy(*keys).orderBy(sf.col("ts").desc())
     return changes.withColumn("n", sf.row_number().over(window)).where("n = 1").drop("n", "ts")
@@ -90,7 +91,7 @@ def naive(source: Source, sink: IcebergSink, tables: Sequence[Table], bounds: Bo
             mine = read.where((sf.col("m.table") == table.name) & sf.col("m.type").isin(*_ROWS))
             cells = typed_columns(sf.col("m.old"), sf.col("m.data"), columns)
             changes = mine.select("m.type", sf.col("m.commitTs").alias("ts"), *cells)
-            _merge(sink, table, _newest(changes, columns), columns)
+            _merge(sink, table, newest(changes, columns), columns)
 
 
 def tuned(source: Source, sink: IcebergSink, tables: Sequence[Table], bounds: Bounds) -> None:
@@ -108,7 +109,7 @@ def tuned(source: Source, sink: IcebergSink, tables: Sequence[Table], bounds: Bo
         def one(table: Table, opened: DataFrame = opened) -> None:
             columns = columns_of(table)
             changes = images_typed(opened.where(sf.col("table") == table.name), table, columns)
-            _merge(sink, table, _newest(changes, columns), columns)
+            _merge(sink, table, newest(changes, columns), columns)
 
         opened.count()
         try:

@@ -36,10 +36,11 @@ class ColumnsContract:
         member.sink.change_columns(member.name, changes, member.stamp(30))
         renamed = msgspec.structs.replace(member.columns[2], name="text")
         now = member.kinds(INTEGER, renamed, LONG, member.columns[0])
-        assert list(member.sink.columns(member.name).items()) == now
-        assert [list(one.items()) for one in member.rows()] == [
-            [("x", None), ("text", str(key)), ("v", key), ("id", key)] for key in (1, 2)
-        ]
+        assert dict(now) == member.sink.columns(member.name)
+        assert member.rows() == [{"x": None, "text": str(key), "v": key, "id": key} for key in (1, 2)]
+        if member.sink.capabilities.column_order:
+            names = [name for name, _ in now]
+            assert [*member.sink.columns(member.name)] == [*member.rows()[0]] == names
         found = member.found()
         assert found.stamp is not None
         assert (found.stamp.mark, found.changed_by, found.rolled_back) == ((30, 2), "", False)

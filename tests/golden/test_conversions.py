@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.support.vectors import cases, needs_vectors
 from ticdc_spark.model import Column, RowChange, Value
 from ticdc_spark.mysql import format_type
-from ticdc_spark.sinks.iceberg.conversions import conversion
+from ticdc_spark.sinks.conversions import conversion
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_type
 
 pytestmark = needs_vectors

@@ -12,6 +12,7 @@ from tests.integration.binlog_stream import OPTIONS
 from tests.support.apicurio_registry import Registry
 from tests.support.kafka_broker import Broker
 from tests.support.mariadb_server import Server, running
+from tests.support.postgres_server import PostgresServer, running_postgres
 from tests.support.s3_server import S3Server
 from tests.support.secure_broker import SecureBroker
 from tests.support.spark_session import allow_open_sockets, shared_session
@@ -100,6 +101,13 @@ def registry(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Registry]:
 def target(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     """A MariaDB that jobs write to, which tests share. Only the jobs die, never the server."""
     with running(tmp_path_factory.mktemp("target"), "--innodb-flush-log-at-trx-commit=0") as started:
+        yield started
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    """A PostgreSQL that jobs write to, which tests share. Only the jobs die, never the server."""
+    with running_postgres() as started:
         yield started
 
 

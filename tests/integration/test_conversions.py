@@ -18,8 +18,8 @@ from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Value
 from ticdc_spark.mysql import fsp
-from ticdc_spark.sinks.iceberg.conversions import Conversion
-from ticdc_spark.sinks.iceberg.conversions.route import family
+from ticdc_spark.sinks.conversions import Conversion
+from ticdc_spark.sinks.conversions.route import family
 
 
 @pytest.fixture(scope="module")

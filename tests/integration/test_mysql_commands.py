@@ -130,11 +130,8 @@ def test_a_server_that_is_down_is_named(tmp_path: Path, target: Server) -> None:
         assert "secret" not in text
 
 
-@pytest.mark.parametrize("small", [0, 20_000])
-def test_in_arrival_mode_older_changes_do_not_win(
-    spark: SparkSession, tmp_path: Path, target: Server, monkeypatch: pytest.MonkeyPatch, small: int
-) -> None:
-    monkeypatch.setattr(tasks, "SMALL_ROWS", small)
+def arrival_topic(folder: Path) -> None:
+    """Write the topic of a job in arrival mode: older changes come behind newer ones."""
     canal = encoder(CanalJsonConfig(enable_tidb_extension=True))
     one, two, three = ({"id": str(key), "v": "1"} for key in (1, 2, 3))
     parts: tuple[list[RowChange | SchemaChange], ...] = (
@@ -160,7 +157,15 @@ def test_in_arrival_mode_older_changes_do_not_win(
             for at, message in enumerate(sent)
             if message is not None
         ]
-        write_json(tmp_path / "topic" / f"{partition}.jsonl", lines)
+        write_json(folder / "topic" / f"{partition}.jsonl", lines)
+
+
+@pytest.mark.parametrize("small", [0, 20_000])
+def test_in_arrival_mode_older_changes_do_not_win(
+    spark: SparkSession, tmp_path: Path, target: Server, monkeypatch: pytest.MonkeyPatch, small: int
+) -> None:
+    monkeypatch.setattr(tasks, "SMALL_ROWS", small)
+    arrival_topic(tmp_path)
     target.execute("DROP DATABASE IF EXISTS s", "DROP DATABASE IF EXISTS _ticdc_spark")
     file = write_job(tmp_path, target, 'mode = "arrival"\nbatch-rows = 3')
     file.write_text(file.read_text().replace('"simple"', '"canal-json"'))

@@ -26,6 +26,7 @@ from ticdc_spark.config.load import load_job
 from ticdc_spark.model import Bootstrap, Change, Column, ColumnType, Table, Watermark
 from ticdc_spark.mysql import parse_type
 from ticdc_spark.replicate import loop
+from ticdc_spark.sinks import staging
 from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mysql import rows
@@ -72,7 +73,7 @@ def test_changes_that_tasks_stage_are_those_of_one_run_of_each(
     spark: SparkSession, tmp_path: Path, target: Server, monkeypatch: pytest.MonkeyPatch, kind: ColumnType
 ) -> None:
     monkeypatch.setattr(tasks, "SMALL_ROWS", 0)
-    monkeypatch.setattr(rows, "_TASK_BYTES", 1000)  # several tasks share the keys
+    monkeypatch.setattr(staging, "_TASK_BYTES", 1000)  # several tasks share the keys
     monkeypatch.setattr(rows, "stage", staged_twice)
     of = _table(kind)
     events: list[Change] = [

@@ -1,23 +1,21 @@
 """The sink in memory: the contract of ``sinks.base`` in plain Python, for simulation and for tests of a job."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-import msgspec
 import pyarrow as pa
 
+from tests.memory_sink.changes import newest_of, read_changes
 from tests.memory_sink.conditions import met_by
 from tests.memory_sink.convert import convert_values
 from tests.memory_sink.lake import Field, Lake, LakeRow, MemoryTable
 from tests.memory_sink.loads import MemoryLoads
-from tests.memory_sink.newest import deletes, merged, newest
-from tests.memory_sink.raw import RawInMemory, RawRow
-from tests.memory_sink.reading import TypedRow, read_raw
+from tests.memory_sink.newest import merged
+from tests.memory_sink.reading import TypedRow
 from tests.memory_sink.state import MemoryState
-from ticdc_spark.changes.raw import RawChanges
-from ticdc_spark.changes.typed import Deletes, TypedChanges
+from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.config.layout import PLAIN, Layout
-from ticdc_spark.errors import DecisionNeeded, MessageError, SinkFault
+from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import (
     ColumnChanges,
@@ -32,8 +30,6 @@ from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.iceberg.types import IcebergNames, IcebergTypes
 from ticdc_spark.sinks.state import StateStore
 from ticdc_spark.sinks.type_map import ColumnConversion
-from ticdc_spark.spark.decode.rows import read_rows
-from ticdc_spark.spark.tasks import UnreadableRows, chain
 from ticdc_spark.spark.types import LakeColumn, arrow_type, to_arrow
 
 EVERYTHING = Capabilities()
@@ -202,7 +198,7 @@ class MemorySink(MemoryLoads):
         if changes.ordered_by is not None:
             self._upsert_ordered(table, changes, stamp)
             return
-        typed = self._read(changes)
+        typed = read_changes(changes)
         columns = changes.columns
         keys = [at for at, column in enumerate(columns) if column.key]
         names = [column.name for column in columns]
@@ -235,13 +231,7 @@ class MemorySink(MemoryLoads):
     def _upsert_ordered(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
         self.capabilities.need("ordered_upsert", f"changes of {table} come in no order")
         *columns, time = changes.columns
-        typed = self._read(changes)
-        keys = [column.name for column in columns if column.key]
-        places = [at for at, column in enumerate(columns) if column.key]
-        net = newest(typed, places)
-        if changes.deletes is not None:
-            gone = deletes(_deleted(changes.deletes), places)
-            net = {key: row for key, row in net.items() if row.ts >= gone.get(key, 0)}
+        keys, net = [column.name for column in columns if column.key], newest_of(changes)
 
         def commit() -> None:
             held = self.lake.table(table)
@@ -283,21 +273,6 @@ class MemorySink(MemoryLoads):
         arrays = [pa.array([row.get(one.id) for row in rows], arrow_type(one.type)) for one in fields]
         yield pa.record_batch(arrays, list(columns))
 
-    def _read(self, changes: TypedChanges) -> list[TypedRow]:
-        """The readable rows. ``changes.write`` would give the same: this is quicker where they are few."""
-        plan, zeros, count = changes.begin()
-        rows = _rows_of(changes.raw)
-        try:
-            read = read_raw(plan, rows)
-        except MessageError as error:
-            raise UnreadableRows(str(error)) from error
-        if plan.partitioned is not None:  # Once more as the tasks do it, for what they say of partitions.
-            changes.raw.run(chain(read_rows(plan, None, changes.collector), _nothing))
-        zeros.add(read.zero_dates)
-        count.add(len(rows))
-        changes.stop_if_fewer(len(rows))
-        return read.typed
-
     def _ids(self, table: MemoryTable, columns: Sequence[LakeColumn]) -> dict[str, int]:
         ids = {column.name: column.id for column in table.fields}
         missing = [column.name for column in columns if column.name not in ids]
@@ -317,26 +292,8 @@ class MemorySink(MemoryLoads):
         self.lake.durable(what, fenced)
 
 
-def _rows_of(raw: RawChanges) -> list[RawRow]:
-    assert isinstance(raw, RawInMemory), "rows are in memory, too"
-    return raw.rows()
-
-
-def _deleted(deletes: Deletes) -> list[TypedRow]:
-    rows, plan = _rows_of(deletes.raw), deletes.plan
-    if plan.schemas is None:  # keys are read by the table as it is now, whatever rows were made of
-        rows = [msgspec.structs.replace(row, schema_key=next(iter(plan.tables))) for row in rows]
-    return [row for row in read_raw(plan, rows).typed if row.op == "d"]
-
-
 def _forget(lake: Lake, table: TableName) -> None:
     lake.tables.pop(table, None)
-
-
-def _nothing(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for _ in batches:
-        pass
-    yield pa.record_batch([pa.array([], pa.binary())], ["none"])
 
 
 def _plain(table: TableName) -> str:

@@ -17,8 +17,8 @@ from pyspark.sql import SparkSession
 from tests.support.conversion_cases import VALUES, ZONE, column, converted, every_conversion
 from ticdc_spark.errors import MessageError
 from ticdc_spark.mysql import Ambiguous, canonical_float
-from ticdc_spark.sinks.iceberg.conversions import conversion
-from ticdc_spark.sinks.iceberg.conversions.steps import render
+from ticdc_spark.sinks.conversions import conversion
+from ticdc_spark.sinks.conversions.steps import render
 from ticdc_spark.spark.types import LakeOptions, to_arrow
 
 RUNS: list[tuple[str, Ambiguous, str]] = [

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, Value
 from ticdc_spark.mysql import Ambiguous, parse_type
-from ticdc_spark.sinks.iceberg.conversions import Conversion, conversion
+from ticdc_spark.sinks.conversions import Conversion, conversion
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_type
 
 ZONE = "America/New_York"

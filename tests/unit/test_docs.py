@@ -9,7 +9,16 @@ import pytest
 
 from tests.unit.config.test_job_file import JOB, KAFKA, SINK, load
 from ticdc_spark.config.ddl import DdlKeys
-from ticdc_spark.config.job import FilesSource, IcebergConfig, JobKeys, KafkaSource, MysqlConfig, Route, SchemaFiles
+from ticdc_spark.config.job import (
+    FilesSource,
+    IcebergConfig,
+    JobKeys,
+    KafkaSource,
+    MysqlConfig,
+    PostgresConfig,
+    Route,
+    SchemaFiles,
+)
 from ticdc_spark.config.toml import Section
 from ticdc_spark.spark.session.session import coordinates
 
@@ -22,6 +31,7 @@ _BESIDE = {
     KafkaSource: {"kind", "kafka.…", "schema-registry.…"},
     IcebergConfig: {"kind", "catalog.…"},
     MysqlConfig: {"kind"},
+    PostgresConfig: {"kind"},
 }
 
 
@@ -42,6 +52,7 @@ DOCUMENTED: list[tuple[type[Section], dict[str, str]]] = [
     (Route, rows("[route]")),
     (IcebergConfig, rows("sink", "iceberg")),
     (MysqlConfig, rows("sink", "mysql")),
+    (PostgresConfig, rows("sink", "postgres")),
 ]
 
 

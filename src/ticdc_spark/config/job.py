@@ -28,6 +28,7 @@ from ticdc_spark.config.values import (
     Patterns,
     Places,
     Positive,
+    PostgresUrl,
     ProtocolName,
     RegistryUrl,
     Servers,
@@ -114,7 +115,15 @@ class MysqlConfig(Section, frozen=True, kw_only=True, tag="mysql", tag_field="ki
     """Put before the name of each database."""
 
 
-SinkConfig: TypeAlias = IcebergConfig | MysqlConfig
+class PostgresConfig(Section, frozen=True, kw_only=True, tag="postgres", tag_field="kind"):
+    """Tables of a PostgreSQL database."""
+
+    uri: PostgresUrl
+    schema_prefix: Text = ""
+    """Put before the name of each schema, which is that of the source's database."""
+
+
+SinkConfig: TypeAlias = IcebergConfig | MysqlConfig | PostgresConfig
 
 
 class SchemaFiles(Section, frozen=True, kw_only=True):

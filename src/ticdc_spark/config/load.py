@@ -16,6 +16,7 @@ from ticdc_spark.config.job import (
     JobKeys,
     KafkaSource,
     MysqlConfig,
+    PostgresConfig,
     Route,
     SchemaFiles,
     SinkConfig,
@@ -57,8 +58,10 @@ def load_job(path: Path | str) -> Job:
     upkeep = UpkeepKeys(**job_file.read_section(sections["upkeep"], UpkeepKeys, "upkeep", mistakes, hint))
     spark = _spark(sections["spark"], mistakes)
     check_spark(spark, mistakes)
-    if isinstance(sink, MysqlConfig) and any(rule.partition_by or rule.sort_by or rule.properties for rule in routes):
-        mistakes.add("[[route]]", 'partition-by, sort-by and properties are of a lake; found [sink] kind = "mysql"')
+    is_lake = sink is None or isinstance(sink, IcebergConfig)
+    if not is_lake and any(rule.partition_by or rule.sort_by or rule.properties for rule in routes):
+        found = sections["sink"]["kind"]
+        mistakes.add("[[route]]", f'partition-by, sort-by and properties are of a lake; found [sink] kind = "{found}"')
     if any(how == "hash" for rule in routes for _, how in rule.mask_columns) and "mask_salt" not in keys:
         mistakes.add("[job] mask-salt", 'missing; "hash" under [[route]] needs a secret, such as "${env:MASK_SALT}"')
     if ddl is not None and ddl.parks and routes:
@@ -197,13 +200,15 @@ def _suits_protocol(keys: Mapping[str, Any], mistakes: Mistakes) -> None:
 
 
 def _sink(raw: Mapping[str, Any], mistakes: Mistakes) -> SinkConfig | None:
-    kind = _kind(raw, {"iceberg": IcebergConfig, "mysql": MysqlConfig}, "sink", mistakes)
+    databases: dict[str, type[MysqlConfig | PostgresConfig]] = {"mysql": MysqlConfig, "postgres": PostgresConfig}
+    kinds: dict[str, type[Section]] = {"iceberg": IcebergConfig, **databases}
+    kind = _kind(raw, kinds, "sink", mistakes)
     if kind is None:
         return None
-    if kind is MysqlConfig:
+    if (database := databases.get(raw["kind"])) is not None:
         before, own = mistakes.count, {key: value for key, value in raw.items() if key != "kind"}
-        read = job_file.read_section(own, MysqlConfig, "sink", mistakes, hint, more_known=("kind",))
-        return None if mistakes.count > before else MysqlConfig(**read)
+        read = job_file.read_section(own, database, "sink", mistakes, hint, more_known=("kind",))
+        return None if mistakes.count > before else database(**read)
     plain, options = _split({key: value for key, value in raw.items() if key != "kind"}, "catalog", "sink", mistakes)
     properties = plain.pop("table-properties", {})
     before = mistakes.count

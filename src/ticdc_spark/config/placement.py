@@ -12,6 +12,7 @@ from ticdc_spark.config.job import (
     JobKeys,
     KafkaSource,
     MysqlConfig,
+    PostgresConfig,
     Route,
     SchemaFiles,
     SnapshotKeys,
@@ -67,8 +68,10 @@ def _keys() -> dict[str, list[str]]:
     for place, kind in sections.items():
         for key in _own(kind):
             places.setdefault(key, []).append(place)
-    for key in _own(MysqlConfig):
-        places.setdefault(key, []).append('[sink] with kind = "mysql"')
+    databases: dict[str, type[Section]] = {"mysql": MysqlConfig, "postgres": PostgresConfig}
+    for name, config in databases.items():
+        for key in _own(config):
+            places.setdefault(key, []).append(f'[sink] with kind = "{name}"')
     files, kafka = _own(FilesSource), _own(KafkaSource)
     for key in {**files, **kafka}:
         only = "" if key in files and key in kafka else f' with kind = "{"files" if key in files else "kafka"}"'

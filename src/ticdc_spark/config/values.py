@@ -140,6 +140,13 @@ def _upstream(value: object) -> str:
     raise ValueError
 
 
+def _postgres(value: object) -> str:
+    text = _text(value)
+    if re.match(r"postgres(ql)?://[^/?#]+/[^/?#]+(\?[^#]*)?$", text):
+        return text
+    raise ValueError
+
+
 def _skips(value: object) -> tuple[SkipDdl, ...]:
     if not isinstance(value, list):
         raise ValueError
@@ -205,6 +212,9 @@ RegistryUrl: TypeAlias = Annotated[
 ]
 UpstreamUrl: TypeAlias = Annotated[
     str, Reads(_upstream, 'a URL such as "mysql://user:password@host:4000"', secret=True)
+]
+PostgresUrl: TypeAlias = Annotated[
+    str, Reads(_postgres, 'a URL such as "postgresql://user:password@host:5432/database"', secret=True)
 ]
 ProtocolName: TypeAlias = Annotated[str, Reads(_protocol, "the name of a protocol")]
 Writer: TypeAlias = Annotated[WriterName, _choice("[job] writer", ("python", "spark"), {"tasks": "python"})]

@@ -32,6 +32,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """``Tables.create`` with a layout: partitions, an order of rows, properties."""
     sees_others: bool = True
     """``TableFound`` says what other writers did to rows, and whether a table was set back."""
+    column_order: bool = True
+    """``ColumnChanges.order``. ``False``: columns stay where they are, and new ones come last."""
     parallel_writers: bool = True
     """Several tasks write one upsert side by side. ``False``: the sink asks ``TypedChanges.write`` for one task."""
 

@@ -12,6 +12,7 @@ from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.dead_letters import DeadLetters
 from ticdc_spark.sinks.iceberg import kind as iceberg
 from ticdc_spark.sinks.mysql import kind as mysql
+from ticdc_spark.sinks.postgres import kind as postgres
 from ticdc_spark.sinks.routed import routed
 from ticdc_spark.sinks.type_map import TypeMap
 from ticdc_spark.spark.session.session import Part
@@ -52,7 +53,7 @@ class SinkKind(Protocol):
         """A table as of a snapshot, see ``Tables.snapshot_id``. Raises: SinkFault when that is gone"""
 
 
-SINKS: dict[str, SinkKind] = {"iceberg": iceberg.KIND, "mysql": mysql.KIND}
+SINKS: dict[str, SinkKind] = {"iceberg": iceberg.KIND, "mysql": mysql.KIND, "postgres": postgres.KIND}
 
 
 def sink_kind(job: Job) -> SinkKind:

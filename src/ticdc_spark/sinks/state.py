@@ -42,6 +42,13 @@ class StoredState(msgspec.Struct, frozen=True, kw_only=True):
 NOTHING = StoredState(version=None)
 
 
+def changed_rows(rows: Sequence[StateRow], known: Sequence[StateRow] | None) -> list[tuple[int, StateRow]]:
+    """The rows of a part that a commit must write, by their places. ``known``: those that are there; ``None``: that is
+    not known."""
+    old = known or ()
+    return [(at, row) for at, row in enumerate(rows) if at >= len(old) or old[at] != row]
+
+
 class StateMoved(Exception):
     """A commit was refused, since the state is not at the expected version any more. Nothing of it was written."""
 

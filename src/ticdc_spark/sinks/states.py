@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ticdc_spark.config.job import MysqlConfig, SinkConfig
+from ticdc_spark.config.job import MysqlConfig, PostgresConfig, SinkConfig
 from ticdc_spark.errors import SinkFault, UsageError
 from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
@@ -27,6 +27,12 @@ def open_state(sink: SinkConfig, job: str, spark: Mapping[str, str]) -> StateSto
         from ticdc_spark.sinks.mysql.state import MysqlState
 
         return MysqlState(Client(connection_options(sink.uri)), job)
+    if isinstance(sink, PostgresConfig):
+        from ticdc_spark.clients.postgres import connection_options as options_of
+        from ticdc_spark.sinks.postgres.client import Client as PostgresClient
+        from ticdc_spark.sinks.postgres.state import PostgresState
+
+        return PostgresState(PostgresClient(options_of(sink.uri)), job)
     from ticdc_spark.sinks.iceberg.python_catalog import check_catalog, open_catalog
     from ticdc_spark.sinks.iceberg.state import IcebergState
     from ticdc_spark.spark.storage import local_folder
@@ -50,8 +56,8 @@ def open_tables(
 
     Raises: SinkFault, UsageError
     """
-    if isinstance(sink, MysqlConfig):
-        raise UsageError("the tables of a MySQL sink are read by SQL: at every commit all of them are at one commitTs")
+    if isinstance(sink, MysqlConfig | PostgresConfig):
+        raise UsageError("the tables of a database are read by SQL: at every commit all of them are at one commitTs")
     from ticdc_spark.sinks.iceberg.python_catalog import open_catalog, reason
 
     catalog = open_catalog(sink.catalog, sink.warehouse, sink.catalog_options, spark, create=False)

@@ -25,6 +25,7 @@ Bad: TypeAlias = dict[int, str]
 Typed: TypeAlias = tuple[pa.Array, Bad, int]
 """An array, the rows that could not be read with their reason, and how many dates became NULL."""
 
+NUL = "has the character U+0000, which no text of the target can hold"
 HIDDEN_PREFIX = "_V$_"
 """TiDB's hidden columns of expression indexes; they carry no data of the table."""
 
@@ -41,6 +42,8 @@ class LakeType(msgspec.Struct, frozen=True):
     scale: int = 0
     own: str = ""
     """The sink's own name of the type; ``""``: Spark's."""
+    refuses_nul: bool = False
+    """Whether the sink's text cannot hold the character U+0000."""
 
     @property
     def name(self) -> str:
@@ -228,7 +231,10 @@ def _to_arrow(column: LakeColumn, options: LakeOptions) -> Callable[[Cells], Typ
     def fast(cells: Cells) -> pa.Array:
         cells = cells if prepare is None else [None if cell is None else prepare(cell) for cell in cells]  # type: ignore[misc]
         if column.type.arrow in {"string", "binary", "floats"}:
-            return pa.array(cells, kind)
+            array = pa.array(cells, kind)
+            if column.type.refuses_nul and pc.any(pc.match_substring(array, "\0"), min_count=0).as_py():
+                raise ValueError(NUL)
+            return array
         array = pa.array(cells, pa.string())
         if column.type.arrow == "instant":
             array = array.cast(pa.timestamp("us"))  # canonical text is UTC and names no zone
@@ -251,7 +257,7 @@ def _to_arrow(column: LakeColumn, options: LakeOptions) -> Callable[[Cells], Typ
                 if zero_is_null and isinstance(cell, str) and _is_impossible_date(cell):
                     nulled += 1
                 else:
-                    bad[index] = f"column `{column.source}`: {cell!r:.200} is no {column.column.type.name}"
+                    bad[index] = f"column `{column.source}`: {cell!r:.200} {_why(cell, column)}"
         return fast(kept), bad, nulled
 
     def convert(cells: Cells) -> Typed:
@@ -261,6 +267,13 @@ def _to_arrow(column: LakeColumn, options: LakeOptions) -> Callable[[Cells], Typ
             return slow(cells)
 
     return convert
+
+
+def _why(cell: Value, column: LakeColumn) -> str:
+    """Why a value cannot be read."""
+    if column.type.refuses_nul and isinstance(cell, str) and "\0" in cell:
+        return NUL
+    return f"is no {column.column.type.name}"
 
 
 def _preparation(source: ColumnType, lake: LakeType) -> Callable[[str | bytes], object] | None:

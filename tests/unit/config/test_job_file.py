@@ -14,6 +14,7 @@ from ticdc_spark.config.job import (
     JobKeys,
     KafkaSource,
     MysqlConfig,
+    PostgresConfig,
     Route,
     SchemaFiles,
 )
@@ -88,13 +89,27 @@ def test_a_mysql_sink(folder: Path) -> None:
         (MYSQL | {"uri": '"db:3306"'}, "[sink] uri: found 'db:3306'; allowed: a URL such as \"mysql://"),
         (MYSQL | {"warehouse": '"lake"'}, "[sink]: unknown key `warehouse`"),
         (MYSQL | {"database-prefx": '"a"'}, "did you mean `database-prefix`?"),
-        (MYSQL | {"kind": '"mysq"'}, '[sink] kind: found \'mysq\'; allowed: "iceberg", "mysql"'),
+        (MYSQL | {"kind": '"mysq"'}, '[sink] kind: found \'mysq\'; allowed: "iceberg", "mysql", "postgres"'),
     ],
 )
 def test_a_wrong_mysql_sink_is_refused(folder: Path, keys: dict[str, str], text: str) -> None:
     found = refused(folder, sink=keys)
     assert text in found
     assert "job:secret" not in found
+
+
+POSTGRES = {"kind": '"postgres"', "uri": '"postgresql://job:secret@db:5433/copies?sslmode=require"'}
+
+
+def test_a_postgres_sink(folder: Path) -> None:
+    found = load(folder, sink=POSTGRES | {"schema-prefix": '"copy_"'}).sink
+    uri = "postgresql://job:secret@db:5433/copies?sslmode=require"
+    assert found == PostgresConfig(uri=uri, schema_prefix="copy_")
+    text = refused(folder, sink=POSTGRES | {"uri": '"postgresql://job:secret@db"'})
+    assert "[sink] uri: found" in text
+    assert 'allowed: a URL such as "postgresql://user:' in text
+    assert "job:secret" not in text
+    assert '[sink] with kind = "mysql"' in refused(folder, sink=POSTGRES | {"database-prefix": '"a"'})
 
 
 def test_paths_are_relative_to_the_file_not_to_where_it_runs(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:

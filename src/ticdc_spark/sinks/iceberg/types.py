@@ -5,7 +5,7 @@ import msgspec
 from ticdc_spark.model import Table
 from ticdc_spark.mysql import Ambiguous
 from ticdc_spark.names import escape, unescape
-from ticdc_spark.sinks.iceberg.conversions import conversion
+from ticdc_spark.sinks.conversions import conversion
 from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType, lake_columns
 

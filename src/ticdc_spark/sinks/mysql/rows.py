@@ -18,17 +18,14 @@ from ticdc_spark.sinks.base import Condition, Fill, Stamp, unconverted
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mysql.client import OURS, shown
 from ticdc_spark.sinks.mysql.pending import Change, Statement
-from ticdc_spark.sinks.mysql.staging import EXTRA, Staged, literals, stage, text_literal
-from ticdc_spark.sinks.mysql.tables import MysqlTables, digest, gathered, new_token, sql_name
+from ticdc_spark.sinks.mysql.staging import EXTRA, literals, stage, text_literal
+from ticdc_spark.sinks.mysql.tables import MysqlTables, gathered, new_token, sql_name
 from ticdc_spark.sinks.mysql.types import definition
+from ticdc_spark.sinks.staged import Staged, digest
+from ticdc_spark.sinks.staging import stage_parts, tasks_for
 from ticdc_spark.sinks.type_map import ColumnConversion
-from ticdc_spark.spark.faults import spark_faults
-from ticdc_spark.spark.tasks import MOVED, ReadParts, SourceMoved, UnreadableRows, chain, first_cells, numbered
+from ticdc_spark.spark.tasks import ReadParts, chain
 from ticdc_spark.spark.types import LakeColumn, to_arrow
-
-_TASK_BYTES = 32 << 20
-"""Bytes of messages that are worth a task of their own."""
-_MOST_TASKS = 16
 
 
 class MysqlRows:
@@ -38,7 +35,7 @@ class MysqlRows:
         """``spark``: whose tasks read whole tables; ``None``: this process does. ``job``: whose rows they are."""
         self._tables, self._client, self._spark = tables, tables.client, spark
         self._job = job
-        self._stages = f"stage_{digest(('', job))[:16]}_"
+        self._stages = f"stage_{digest('', job)[:16]}_"
 
     def remove_stages(self) -> None:
         """Remove what processes of this job that died have staged."""
@@ -67,7 +64,7 @@ class MysqlRows:
         change = Change(table, (), stamp, (place,))
         try:
             done = changes.write(
-                stage(self._client.options, place, [*names, OP, TIES, ALWAYS]), tasks=_tasks_for(changes)
+                stage(self._client.options, place, [*names, OP, TIES, ALWAYS]), tasks=tasks_for(changes)
             )
         except BaseException:
             self._tables.discard([change])
@@ -178,7 +175,8 @@ class MysqlRows:
     ) -> LoadNote:
         place, names = self._new_stage(columns), [column.name for column in columns]
         try:
-            staged, zeros = self._gather(place, names, read, parts)
+            what = stage(self._client.options, place, names)
+            staged, zeros = stage_parts(self._spark, read, parts, what, place)
             return self._take(table, columns, staged, note(staged.rows, zeros))
         finally:
             self._client.run(f"DROP TABLE IF EXISTS {place}")
@@ -187,7 +185,7 @@ class MysqlRows:
         place, names = self._new_stage(changes.columns), [column.name for column in changes.columns]
         try:
             what = chain(rows_left(names), stage(self._client.options, place, names))
-            staged = Staged(place).with_answers(changes.write(what, tasks=_tasks_for(changes)))
+            staged = Staged(place).with_answers(changes.write(what, tasks=tasks_for(changes)))
             return self._take(table, changes.columns, staged, note(staged.rows, changes.counts.zero_dates))
         finally:
             self._client.run(f"DROP TABLE IF EXISTS {place}")
@@ -226,44 +224,12 @@ class MysqlRows:
             failpoints.point("gather")
         return note
 
-    def _gather(self, place: str, names: Sequence[str], read: ReadParts, parts: int) -> tuple[Staged, int]:
-        """Stage the rows of all parts; gives also how many dates became NULL."""
-        what = stage(self._client.options, place, [*names])
-        if self._spark is None:
-            counted = _Counted()
-            try:
-                done = [bytes(one) for one in first_cells(chain(read(counted), what)([numbered(range(parts))]))]
-            except MessageError as error:
-                if str(error).startswith(MOVED):
-                    raise SourceMoved(str(error).removeprefix(f"{MOVED}: ")) from error
-                raise UnreadableRows(str(error)) from error
-            return Staged(place).with_answers(done), counted.value
-        with spark_faults(f"rows cannot be gathered in {place}"):
-            zeros = self._spark.sparkContext.accumulator(0)
-            numbers = self._spark.range(0, parts, 1, parts)
-            rows = numbers.mapInArrow(chain(read(zeros), what), "rows binary").collect()
-            return Staged(place).with_answers(bytes(row[0]) for row in rows), zeros.value
-
     def finish_load(self, table: TableName, stamp: Stamp) -> None:
         token = self._tables.comment(gathered(table))
         if token is None:
             raise SinkFault(f"what was gathered for {shown(table)} is gone: read it again")
         self._tables.swap(table, sql_name(gathered(table)), token, stamp)
         self._client.run(f"DELETE FROM `{OURS}`.`loads` WHERE `db` = %s AND `name` = %s", *table)
-
-
-def _tasks_for(changes: TypedChanges) -> int:
-    if changes.size is None or changes.raw.is_here or not changes.can_spread:
-        return 1
-    return max(1, min(_MOST_TASKS, changes.size // _TASK_BYTES))
-
-
-class _Counted:
-    def __init__(self) -> None:
-        self.value = 0
-
-    def add(self, number: int, /) -> None:
-        self.value += number
 
 
 def _where_sql(where: Sequence[Sequence[Condition]]) -> str:

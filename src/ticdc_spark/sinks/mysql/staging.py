@@ -11,14 +11,13 @@ from ticdc_spark.changes.columns import ALWAYS, OP, TIES
 from ticdc_spark.clients.mysql import quoted
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.sinks.mysql.client import connect, faults
+from ticdc_spark.sinks.staged import ATTEMPT, answer
 from ticdc_spark.spark.tasks import ArrowTask
 
 _BYTES = 1 << 20
 """Of one INSERT of several rows: below any server's max_allowed_packet."""
 _ROWS = 2_000
 _NULL = "NULL"
-ATTEMPT = "_ticdc_attempt"
-"""Which run of a task has staged a row."""
 EXTRA = (
     f"`{OP}` char(1) NULL",
     f"`{TIES}` tinyint(1) NULL",
@@ -26,31 +25,6 @@ EXTRA = (
     f"`{ATTEMPT}` bigint NOT NULL",
 )
 """Columns of a staging table beside those of the changes."""
-
-
-class Staged(msgspec.Struct, frozen=True):
-    """What tasks have staged. Spark may run a task more than once, and its answer is that of one run: only the rows of
-    such runs count."""
-
-    place: str
-    """The table, for SQL."""
-    done: tuple[tuple[int, int], ...] = ()
-    """Of each run that counts: its number in the column ``ATTEMPT``, and its rows."""
-
-    def with_answers(self, answers: Iterable[bytes]) -> "Staged":
-        """The same with what the tasks have answered."""
-        done = [tuple(map(int, one.split())) for one in answers]
-        return Staged(self.place, tuple((attempt, rows) for attempt, rows in done))
-
-    @property
-    def rows(self) -> int:
-        """How many there are."""
-        return sum(rows for _, rows in self.done)
-
-    @property
-    def counts(self) -> str:
-        """Whether a row counts, for SQL."""
-        return f"`{ATTEMPT}` IN ({', '.join(str(attempt) for attempt, _ in self.done)})"
 
 
 def stage(options: Mapping[str, Any], place: str, names: Sequence[str]) -> ArrowTask:
@@ -78,7 +52,7 @@ def stage(options: Mapping[str, Any], place: str, names: Sequence[str]) -> Arrow
             if connection is not None:
                 connection.close()
         if rows:
-            yield pa.record_batch([pa.array([b"%d %d" % (attempt, rows)], pa.binary())], ["rows"])
+            yield answer(attempt, rows)
 
     return run
 

@@ -10,7 +10,7 @@ from ticdc_spark import failpoints
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.sinks.mysql.client import NOT_THERE, OURS, Client, code_of
 from ticdc_spark.sinks.mysql.pending import Change, Pending, bring_in
-from ticdc_spark.sinks.state import NOTHING, Parts, StateMoved, StateRow, StoredState
+from ticdc_spark.sinks.state import NOTHING, Parts, StateMoved, StateRow, StoredState, changed_rows
 
 _COLUMNS = "`kind`, `db`, `name`, `resolved_ts`, `snapshot_id`, `condition`, `value`"
 _VERSION = f"SELECT `version`, `resolved_ts`, `parts` FROM `{OURS}`.`states` WHERE `job` = %s"
@@ -119,14 +119,12 @@ class MysqlState:
             f"DELETE FROM `{OURS}`.`state_rows` WHERE `job` = %s AND `part` = %s AND `seq` >= %s",
             (self.job, part, last),
         )
-        old = known or ()
         values = [
             (
                 *(self.job, part, at, row.kind, row.schema, row.table),
                 *(row.resolved_ts, row.snapshot_id, row.condition, row.value),
             )
-            for at, row in enumerate(rows)
-            if at >= len(old) or old[at] != row
+            for at, row in changed_rows(rows, known)
         ]
         if values:
             marks = ", ".join(["%s"] * 10)

@@ -9,7 +9,6 @@ a lock: who looks waits until the server has ended the statement of a process th
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cached_property
-from hashlib import blake2b
 from typing import Any, Literal
 from uuid import uuid4
 
@@ -23,6 +22,7 @@ from ticdc_spark.sinks.base import ColumnChanges, Stamp, TableFound
 from ticdc_spark.sinks.mysql.client import OURS, Client, shown
 from ticdc_spark.sinks.mysql.pending import Change, Pending, bring_in, put_stamp
 from ticdc_spark.sinks.mysql.types import MysqlTypes, definition, is_indexable, type_of
+from ticdc_spark.sinks.staged import digest
 from ticdc_spark.spark.types import LakeColumn
 
 _WAIT = 60
@@ -214,7 +214,7 @@ class MysqlTables:
     def swap(self, table: TableName, place: str, token: str, stamp: Stamp) -> None:
         """Put another table, whose comment is the token, in place of one."""
         self.flush(table)
-        old = f"`{OURS}`.`old_{digest(table)}`"
+        old = f"`{OURS}`.`old_{digest(*table)}`"
         swapped = f"RENAME TABLE {sql_name(table)} TO {old}, {place} TO {sql_name(table)}"
         self.ddl("alter", table, stamp, token, [f"DROP TABLE IF EXISTS {old}", swapped])
         self.client.run(f"DROP TABLE IF EXISTS {old}")
@@ -274,7 +274,7 @@ class MysqlTables:
     def locked(self, table: TableName) -> Iterator[Any]:
         """A cursor whose connection has the lock of a table's DDL; its end, whatever it is, frees the lock."""
         with self.client.connection() as connection, connection.cursor() as cursor:
-            name = f"ticdc:{digest(table)}"
+            name = f"ticdc:{digest(*table)}"
             cursor.execute("SELECT GET_LOCK(%s, %s)", (name, _WAIT))
             if cursor.fetchone()[0] != 1:
                 raise SinkFault(f"a DDL of {shown(table)} that another process began still runs after {_WAIT} seconds")
@@ -323,17 +323,12 @@ def sql_name(table: TableName) -> str:
 
 def gathered(table: TableName) -> TableName:
     """Where a full read gathers the rows of a table."""
-    return OURS, f"load_{digest(table)}"
+    return OURS, f"load_{digest(*table)}"
 
 
 def new_token() -> str:
     """A comment that no table has."""
     return f"ticdc-spark {uuid4().hex}"
-
-
-def digest(table: TableName) -> str:
-    """A short name for a table."""
-    return blake2b("\0".join(table).encode(), digest_size=16).hexdigest()
 
 
 def _text(value: str | bytes) -> str:

@@ -30,7 +30,14 @@ _DRIVER_ONLY = (
     "ticdc_spark.changefeed",
     "ticdc_spark.sinks.iceberg.state",  # by PyIceberg, which tasks do not have
 )
-_LAZY = ("confluent_kafka", "pymysql", "ticdc_spark.clients.registry", "ticdc_spark.clients.mysql")
+_LAZY = (
+    "confluent_kafka",
+    "psycopg",
+    "pymysql",
+    "ticdc_spark.clients.registry",
+    "ticdc_spark.clients.mysql",
+    "ticdc_spark.clients.postgres",
+)
 """What tasks import only when they need it."""
 
 

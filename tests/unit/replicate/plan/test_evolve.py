@@ -9,7 +9,7 @@ from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Column, ColumnType, SchemaChange, Table
 from ticdc_spark.replicate.plan.evolution import ColumnDefaults, Evolution, SessionZone, evolution, set_aside
 from ticdc_spark.replicate.plan.evolve import Alter, Refused, action
-from ticdc_spark.sinks.iceberg.conversions import NO_ZONE
+from ticdc_spark.sinks.conversions import NO_ZONE
 from ticdc_spark.sinks.iceberg.types import IcebergTypes
 from ticdc_spark.spark.types import LakeOptions, lake_columns
 

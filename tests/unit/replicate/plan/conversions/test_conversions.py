@@ -10,7 +10,7 @@ from tests.support.conversion_cases import VALUES, column, converted, every_conv
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Value
 from ticdc_spark.mysql import Ambiguous
-from ticdc_spark.sinks.iceberg.conversions import Conversion, conversion
+from ticdc_spark.sinks.conversions import Conversion, conversion
 from ticdc_spark.spark.types import LakeOptions, to_arrow
 
 NEW_YORK = "America/New_York"

@@ -6,7 +6,7 @@ from functools import partial
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType
 from ticdc_spark.mysql import enum_index, enum_name, set_mask, set_names
-from ticdc_spark.sinks.iceberg.conversions.steps import (
+from ticdc_spark.sinks.conversions.steps import (
     KEEP,
     Cell,
     Step,

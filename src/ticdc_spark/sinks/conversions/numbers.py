@@ -12,7 +12,7 @@ from functools import partial
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType
 from ticdc_spark.mysql import canonical_decimal, canonical_float, integer_range
-from ticdc_spark.sinks.iceberg.conversions.steps import (
+from ticdc_spark.sinks.conversions.steps import (
     KEEP,
     Cell,
     Step,

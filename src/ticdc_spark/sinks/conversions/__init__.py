@@ -10,8 +10,8 @@ import msgspec
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType, Value
 from ticdc_spark.mysql import Ambiguous
-from ticdc_spark.sinks.iceberg.conversions.route import NO_ZONE, Side, family, route
-from ticdc_spark.sinks.iceberg.conversions.steps import Cell, Step, literal, render
+from ticdc_spark.sinks.conversions.route import NO_ZONE, Side, family, route
+from ticdc_spark.sinks.conversions.steps import Cell, Step, literal, render
 from ticdc_spark.spark.types import LakeColumn, LakeType
 
 _CALENDAR = ("date", "datetime", "timestamp")

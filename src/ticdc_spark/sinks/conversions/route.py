@@ -4,8 +4,8 @@ from typing import Literal, TypeAlias
 
 from ticdc_spark.model import ColumnType
 from ticdc_spark.mysql import INTEGER_BITS, Ambiguous, fsp, is_bytes, is_text
-from ticdc_spark.sinks.iceberg.conversions import numbers, texts, times
-from ticdc_spark.sinks.iceberg.conversions.steps import KEEP, Step, approximate, unknown
+from ticdc_spark.sinks.conversions import numbers, texts, times
+from ticdc_spark.sinks.conversions.steps import KEEP, Step, approximate, unknown
 from ticdc_spark.spark.types import LakeType
 
 Family: TypeAlias = Literal[

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 from ticdc_spark.errors import MessageError
 from ticdc_spark.mysql import Ambiguous, canonical_datetime, local_timestamp, time_zone, utc_timestamp
-from ticdc_spark.sinks.iceberg.conversions.steps import Cell, Step, cast, literal, matches, text_of
+from ticdc_spark.sinks.conversions.steps import Cell, Step, cast, literal, matches, text_of
 
 _EPOCH = datetime.fromisoformat("1970-01-01")
 _MICRO = timedelta(microseconds=1)

@@ -1,0 +1,157 @@
+"""Connections to the database of a PostgreSQL sink, and its errors as errors of this package."""
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from ticdc_spark.clients.postgres import connect, driver
+from ticdc_spark.errors import DecisionNeeded, SinkFault
+from ticdc_spark.model import TableName
+
+OURS = "_ticdc_spark"
+"""The schema with what the jobs remember."""
+NOT_THERE = ("3F000", "42P01")
+"""A schema or a table is not there."""
+_OF_A_PERSON = ("0A000", "2BP01", "54000")
+"""What only a person can change: what the server cannot do, what depends on a table or column, what is too large."""
+_LOCK = 0x7469636463
+"""Of who makes our own tables."""
+_TABLES = (
+    f"CREATE SCHEMA IF NOT EXISTS {OURS}",
+    f"""CREATE TABLE IF NOT EXISTS {OURS}.marks (
+      db text NOT NULL, name text NOT NULL, token text NOT NULL, number bigint NOT NULL, job text NOT NULL,
+      commit_ts bigint NOT NULL, step bigint NOT NULL, applied_before bigint NOT NULL, job_applied bigint NOT NULL,
+      about text NOT NULL, PRIMARY KEY (db, name))""",
+    f"""CREATE TABLE IF NOT EXISTS {OURS}.loads (
+      db text NOT NULL, name text NOT NULL, note text NOT NULL, PRIMARY KEY (db, name))""",
+    f"""CREATE TABLE IF NOT EXISTS {OURS}.states (
+      job text NOT NULL PRIMARY KEY, version text NOT NULL, resolved_ts bigint NOT NULL, parts text NOT NULL)""",
+    f"""CREATE TABLE IF NOT EXISTS {OURS}.state_rows (
+      job text NOT NULL, part text NOT NULL, seq bigint NOT NULL, kind text NOT NULL, db text, name text,
+      resolved_ts bigint, snapshot_id bigint, condition text, value text NOT NULL, PRIMARY KEY (job, part, seq))""",
+    f"CREATE TABLE IF NOT EXISTS {OURS}.heartbeats (job text NOT NULL PRIMARY KEY, beat bytea)",
+    f"""CREATE TABLE IF NOT EXISTS {OURS}.dead_letters (
+      job text NOT NULL, batch bigint NOT NULL, stage text NOT NULL, topic text NOT NULL, partition bigint NOT NULL,
+      "offset" bigint NOT NULL, seq bigint NOT NULL, reason text NOT NULL, key bytea, value bytea,
+      at timestamptz NOT NULL)""",
+    f"CREATE INDEX IF NOT EXISTS dead_letters_of_jobs ON {OURS}.dead_letters (job, batch, stage)",
+)
+
+
+class Client:
+    """A database, by connections that threads borrow. Raises: SinkFault; DecisionNeeded where a value does not fit"""
+
+    def __init__(self, options: Mapping[str, Any]) -> None:
+        """``options``: as ``clients.postgres.connection_options`` gives them."""
+        self.options = dict(options)
+        self.where = f"{options['host']}:{options['port']}/{options['dbname']}"
+        self._free: list[Any] = []
+        self._lock = threading.Lock()
+        self._prepared = False
+
+    @contextmanager
+    def connection(self) -> Iterator[Any]:
+        """A connection that commits each statement. After an error it is closed, and its locks are free."""
+        with self._lock:
+            found = self._free.pop() if self._free else None
+        with faults(self.where):
+            connection = found if found is not None and answers(found) else connect(self.options)
+        done = False
+        try:
+            with faults(self.where):
+                yield connection
+            done = True
+        finally:
+            if done:
+                with self._lock:
+                    self._free.append(connection)
+            else:
+                connection.close()
+
+    @contextmanager
+    def transaction(self) -> Iterator[Any]:
+        """A cursor in a transaction, which is committed unless there is an error."""
+        with self.connection() as connection, connection.cursor() as cursor:
+            cursor.execute("BEGIN")
+            yield cursor
+            cursor.execute("COMMIT")
+
+    def run(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """One statement by itself, and its rows."""
+        with self.connection() as connection, connection.cursor() as cursor:
+            cursor.execute(sql, values or None)
+            return [] if cursor.description is None else [*cursor.fetchall()]
+
+    def ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
+        """Rows of our own tables; none where these are not there yet."""
+        try:
+            return self.run(sql, *values)
+        except SinkFault as fault:
+            if code_of(fault) in NOT_THERE:
+                return []
+            raise
+
+    def prepare(self) -> None:
+        """Make our own tables, if they are not there. Raises: DecisionNeeded where the database cannot hold all text"""
+        if self._prepared:
+            return
+        ((encoding,),) = self.run("SELECT current_setting('server_encoding')")
+        if encoding != "UTF8":
+            raise DecisionNeeded(
+                f"{self.where}: the encoding of the database is {encoding}, which cannot hold every text: make one "
+                "with ENCODING 'UTF8', and name it with `uri` under [sink]"
+            )
+        if not self.run("SELECT FROM pg_tables WHERE schemaname = $1 AND tablename = 'dead_letters'", OURS):
+            with self.transaction() as cursor:
+                cursor.execute("SELECT pg_advisory_xact_lock($1)", (_LOCK,))
+                for statement in _TABLES:
+                    cursor.execute(statement)
+        self._prepared = True
+
+    def close(self) -> None:
+        """Close the connections that nobody uses."""
+        with self._lock:
+            free, self._free = self._free, []
+        for one in free:
+            one.close()
+
+
+def answers(connection: Any) -> bool:
+    """Whether a connection that was idle is still one."""
+    try:
+        connection.execute("SELECT 1")
+    except driver().Error:
+        connection.close()
+        return False
+    return True
+
+
+@contextmanager
+def faults(what: str) -> Iterator[None]:
+    """Turn errors of psycopg into ours. Raises: DecisionNeeded where a value does not fit, else SinkFault"""
+    postgres = driver()
+    try:
+        yield
+    except postgres.Error as error:
+        is_value = isinstance(error, postgres.DataError | postgres.IntegrityError)
+        kind = DecisionNeeded if is_value or error.sqlstate in _OF_A_PERSON else SinkFault
+        raise kind(f"{what}: {_text(error)}") from error
+
+
+def code_of(error: BaseException) -> str:
+    """The server's code of an error that ``faults`` has raised; ``""``: it has none."""
+    return str(getattr(error.__cause__, "sqlstate", None) or "")
+
+
+def _text(error: Any) -> str:
+    said = error.diag
+    if not said.message_primary:
+        return " ".join(str(error).split())
+    context = [] if not said.context else said.context.splitlines()[:1]
+    return "; ".join(part for part in (said.message_primary, said.message_detail, *context) if part)
+
+
+def shown(table: TableName) -> str:
+    """A table in messages."""
+    return f"`{table[0]}`.`{table[1]}`"

@@ -1,0 +1,189 @@
+"""Rows into the tables of a PostgreSQL sink: staged by tasks, taken by the transaction of the batch."""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import uuid4
+
+from pyspark.sql import SparkSession
+
+from ticdc_spark import failpoints
+from ticdc_spark.changes.columns import ALWAYS, OP, TIES
+from ticdc_spark.changes.typed import TypedChanges
+from ticdc_spark.clients.postgres import quoted
+from ticdc_spark.errors import DecisionNeeded, SinkFault
+from ticdc_spark.model import TableName, Value
+from ticdc_spark.sinks.base import Condition, Fill, Stamp
+from ticdc_spark.sinks.postgres.client import OURS, shown
+from ticdc_spark.sinks.postgres.staging import EXTRA, stage, texts
+from ticdc_spark.sinks.postgres.tables import PostgresTables, put_stamp, sql_name
+from ticdc_spark.sinks.postgres.types import definition, type_name
+from ticdc_spark.sinks.staged import Staged, digest
+from ticdc_spark.sinks.staging import tasks_for
+from ticdc_spark.spark.types import LakeColumn, LakeOptions, to_arrow
+
+_MANY = 10_000
+"""Rows from which on the planner should know how many there are."""
+
+
+class PostgresRows:
+    """Net changes, and rows that go."""
+
+    def __init__(self, tables: PostgresTables, spark: SparkSession | None) -> None:
+        """``spark``: whose tasks read whole tables; ``None``: this process does."""
+        self.tables, self.client, self.spark = tables, tables.client, spark
+        self._stages = f"stage_{digest('', tables.job or '')[:16]}_"
+
+    def remove_stages(self) -> None:
+        """Remove what processes of this job that died have staged."""
+        listed = "SELECT tablename FROM pg_tables WHERE schemaname = $1 AND starts_with(tablename, $2)"
+        for (name,) in self.client.run(listed, OURS, self._stages):
+            self.discard(f"{OURS}.{quoted(name)}")
+
+    def new_stage(self, definitions: Sequence[str]) -> str:
+        """A new table for rows on their way, for SQL. A crash of the server empties it."""
+        self.client.prepare()
+        place = f"{OURS}.{self._stages}{uuid4().hex[:16]}"
+        self.client.run(f"CREATE UNLOGGED TABLE {place} ({', '.join(definitions)}) WITH (autovacuum_enabled = false)")
+        return place
+
+    def stage_of(self, columns: Sequence[LakeColumn]) -> str:
+        """The same for columns, none of which is a key."""
+        return self.new_stage([*(definition(column, key=False) for column in columns), *EXTRA])
+
+    def discard(self, place: str) -> None:
+        """Drop a table in which rows were staged, unless that is done."""
+        self.client.run(f"DROP TABLE IF EXISTS {place}")
+
+    def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
+        """See ``sinks.base.Changes.upsert``."""
+        columns, have = changes.columns, self.tables.columns(table)
+        for column in columns:
+            if column.name not in have:
+                raise SinkFault(f"{shown(table)} has no column {quoted(column.name)}")
+        place = self.stage_of(columns)
+        names = [column.name for column in columns]
+        try:
+            what = stage(self.client.options, place, [*names, OP, TIES, ALWAYS])
+            staged = Staged(place).with_answers(changes.write(what, tasks=tasks_for(changes)))
+            failpoints.point("write")
+            with self.tables.step() as cursor:
+                if staged.rows:
+                    self._merge(cursor, table, staged, changes)
+                put_stamp(cursor, table, stamp)
+                cursor.execute(f"DROP TABLE {place}")
+        except BaseException:
+            self.discard(place)
+            raise
+
+    def _merge(self, cursor: Any, table: TableName, staged: Staged, changes: TypedChanges) -> None:
+        look_at(cursor, staged)
+        has_key, is_only = self.tables.with_key(cursor, table, changes.columns)
+        target, place, counts = sql_name(table), staged.place, f"s.{staged.counts}"
+        keys = [quoted(column.name) for column in changes.columns if column.key]
+        names = [quoted(column.name) for column in changes.columns]
+        on = " AND ".join(f"t.{name} = s.{name}" for name in keys)
+        if changes.ordered_by is not None:
+            new, old = (f"{side}.{quoted(changes.ordered_by.name)}" for side in "st")
+            ties = f"s.{TIES} AND {new} = COALESCE({old}, 0)"
+            wins = f"{new} > COALESCE({old}, 0) OR ({ties}) OR COALESCE(s.{ALWAYS}, false)"
+            cursor.execute(f"DELETE FROM {place} s USING {target} t WHERE {on} AND NOT ({wins})")
+        # Rows that exchange the values of another unique key would meet halfway, were they updated one by one.
+        updates = has_key and is_only
+        gone = f"{counts} AND s.{OP} = 'd'" if updates else counts
+        cursor.execute(f"DELETE FROM {target} t USING {place} s WHERE {on} AND {gone}")
+        listed = ", ".join(names)
+        insert = f"INSERT INTO {target} ({listed}) SELECT {listed} FROM {place} s WHERE {counts} AND s.{OP} <> 'd'"
+        cursor.execute(insert + (on_conflict(keys, names) if updates else ""))
+
+    def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
+        met, values = where_sql(where)
+        with self.tables.step() as cursor:
+            cursor.execute(f"DELETE FROM {sql_name(table)} WHERE {met}", values)
+            put_stamp(cursor, table, stamp)
+
+    def take_rows(self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp) -> None:
+        """See ``sinks.base.Changes``."""
+        names = [quoted(column.name) for column in columns]
+        keys, listed = [quoted(column.name) for column in columns if column.key], ", ".join(names)
+        on = " AND ".join(f"t.{name} = s.{name}" for name in keys)
+        with self.tables.step() as cursor:
+            cursor.execute(f"DELETE FROM {sql_name(table)} t USING {sql_name(source)} s WHERE {on}")
+            cursor.execute(f"INSERT INTO {sql_name(table)} ({listed}) SELECT {listed} FROM {sql_name(source)}")
+            put_stamp(cursor, table, stamp)
+
+    def fill(self, table: TableName, column: LakeColumn, fill: Fill, stamp: Stamp) -> None:
+        try:
+            value = text_of(column, fill.lake, fill.value)
+        except ValueError as error:
+            raise DecisionNeeded(f"the default of the new column `{column.source}` cannot be read: {error}") from error
+        with self.tables.step() as cursor:
+            sql = f"UPDATE {sql_name(table)} SET {quoted(column.name)} = $1::{type_name(column)}"
+            cursor.execute(sql, (value,))
+            put_stamp(cursor, table, stamp)
+
+    def truncate(self, table: TableName, stamp: Stamp) -> None:
+        """Rows go one by one: after TRUNCATE, a reader whose snapshot is older would find none."""
+        with self.tables.step() as cursor:
+            cursor.execute(f"DELETE FROM {sql_name(table)}")
+            cursor.execute(f"DELETE FROM {OURS}.loads WHERE db = $1 AND name = $2", table)
+            put_stamp(cursor, table, stamp)
+
+
+def look_at(cursor: Any, staged: Staged) -> None:
+    """Make sure that what was staged is there. Raises: SinkFault"""
+    cursor.execute(f"SELECT count(*) FROM {staged.place} WHERE {staged.counts}")
+    ((rows,),) = cursor.fetchall()
+    if rows != staged.rows:
+        raise SinkFault(f"{staged.place} has {rows} rows of {staged.rows}: the server lost them when it ended")
+    if rows >= _MANY:
+        cursor.execute(f"ANALYZE {staged.place}")
+
+
+def on_conflict(keys: Sequence[str], names: Sequence[str]) -> str:
+    """How an INSERT goes on where a row has the key. Names are quoted."""
+    update = ", ".join(f"{name} = EXCLUDED.{name}" for name in names if name not in keys)
+    return f" ON CONFLICT ({', '.join(keys)}) DO " + (f"UPDATE SET {update}" if update else "NOTHING")
+
+
+def text_of(column: LakeColumn, options: LakeOptions, value: Value) -> str | None:
+    """A canonical value as text for the server. Raises: ValueError"""
+    array, bad, _ = to_arrow(column, options)([value])
+    if bad:
+        raise ValueError(bad[0])
+    found: str | None = texts(array)[0].as_py()
+    return found
+
+
+def where_sql(where: Sequence[Sequence[Condition]]) -> tuple[str, list[str] | None]:
+    """Whether a row meets every condition of one of ``where``, for SQL, and the values that it names."""
+    values: list[str] = []
+    some = (" AND ".join(_test_of(one, values) for one in tests) or "TRUE" for tests in where)
+    return " OR ".join(f"({met})" for met in some) or "FALSE", values or None
+
+
+def _test_of(condition: Condition, values: list[str]) -> str:
+    """A condition for SQL; the values that it names are added."""
+    column = condition.column
+    kind = type_name(column)
+    name = quoted(column.name)
+    compared = f'{name} COLLATE "C"' if kind == "text" else name
+    listed = f"rtrim({name}, ' ')" if condition.rtrim else name
+
+    def place(value: Value) -> str:
+        try:
+            values.append(text_of(column, condition.lake, value) or "")
+        except ValueError as error:
+            raise SinkFault(str(error)) from error
+        return f"${len(values)}::{kind}"
+
+    tests = [] if condition.at_least is None else [f"{compared} >= {place(condition.at_least)}"]
+    tests += [] if condition.below is None else [f"{compared} < {place(condition.below)}"]
+    if condition.any_of is not None:
+        some = ", ".join(map(place, condition.any_of))
+        tests.append(f"{listed} IN ({some})" if some else "FALSE")
+    if condition.none_of:
+        tests.append(f"{listed} NOT IN ({', '.join(map(place, condition.none_of))})")
+    if condition.remainder is not None:
+        tests.append("abs({}::numeric % {}) = {}".format(name, *condition.remainder))
+    met = " AND ".join(tests) or f"{name} IS NOT NULL"
+    return f"({met} OR {name} IS NULL)" if condition.or_null else f"({met})"

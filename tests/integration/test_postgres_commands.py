@@ -1,0 +1,124 @@
+"""The commands of a job whose target is a PostgreSQL: all but ``replicate`` do without Spark."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import msgspec
+import psycopg
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.integration.postgres_jobs import clear, job_of, write_job
+from tests.integration.test_mysql_commands import EVENTS, arrival_topic, command
+from tests.spark.lake import replicate
+from tests.spark.test_routes import MASKED, MASKS, SALT, masked_events
+from tests.support.local_server import free_port
+from tests.support.postgres_server import PostgresServer
+from ticdc_spark.spark import tasks
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "postgres-target.md"
+
+
+def _job(folder: Path, postgres: PostgresServer) -> Path:
+    """A job with an empty topic."""
+    (folder / "topic").mkdir()
+    return write_job(folder, postgres)
+
+
+def test_commands_tell_of_a_job(spark: SparkSession, tmp_path: Path, postgres: PostgresServer) -> None:
+    file = job_of(tmp_path, postgres, EVENTS, 'on-reject = "continue"', 'schema-prefix = "copy_"')
+    code, text = command("check", "--quick", str(file))
+    assert code == 0, text
+    assert f"127.0.0.1:{postgres.port}/copies, PostgreSQL 18.6" in text
+    assert f"_ticdc_spark at 127.0.0.1:{postgres.port}/copies will be created" in text
+    assert command("dead-letters", str(file)) == (0, "0 dead letters\n")
+    replicate(file)
+    assert postgres.execute("SELECT * FROM copy_s.t") == [(1, 1)]
+    assert not postgres.execute("SELECT FROM pg_namespace WHERE nspname = 's'")
+    code, text = command("check", "--quick", str(file))
+    assert (code, "will be created" in text) == (0, False), text
+    code, text = command("dead-letters", "--json", str(file))
+    letter = msgspec.json.decode(text)
+    assert (code, letter["topic"], letter["offset"]) == (0, "topic", 2)
+    assert "'no number' is no int" in letter["reason"]
+    status = msgspec.json.decode(command("status", "--json", str(file))[1])
+    assert (status["job"], status["resolved_ts"], status["rejected"]) == (tmp_path.name, 29, 1)
+    assert [(one["schema"], one["table"]) for one in status["tables"]] == [("s", "t")]
+
+
+def test_the_target_has_masks_in_place_of_values(spark: SparkSession, tmp_path: Path, postgres: PostgresServer) -> None:
+    file = job_of(tmp_path, postgres, masked_events(), f'batch-rows = 5\nmask-salt = "{SALT}"')
+    file.write_text(file.read_text() + MASKS)
+    replicate(file)
+    assert sorted(postgres.execute("SELECT id, email, n, c, b FROM s.t")) == sorted(MASKED)
+
+
+def test_the_page_reads_the_commit_ts_together_with_the_tables(
+    spark: SparkSession, tmp_path: Path, postgres: PostgresServer
+) -> None:
+    """As it is written, with another name of the job and of a table."""
+    text = PAGE.read_text(encoding="utf-8")
+    ((section,), (sql,)) = (re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL) for kind in ("toml", "sql"))
+    (tmp_path / "password").write_text("unused\n")
+    file = job_of(tmp_path, postgres, EVENTS, 'on-reject = "continue"')
+    own = section.replace("user:", "postgres:").replace("@db:5432/", f"@127.0.0.1:{postgres.port}/")
+    before, _, _ = file.read_text().partition("[sink]")
+    file.write_text(before + own)
+    replicate(file)
+    renamed = sql.replace("'shop'", f"'{tmp_path.name}'").replace("shop.orders", "s.t")
+    statements = [one.strip() for one in renamed.split(";")]
+    with psycopg.connect(postgres.uri, autocommit=True) as connection:
+        cursors = [connection.execute(one) for one in statements if one]  # type: ignore[arg-type]
+    assert [cursor.fetchone() for cursor in cursors[1:3]] == [(29,), (1,)]
+
+
+def test_in_arrival_mode_older_changes_do_not_win(
+    spark: SparkSession, tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tasks, "SMALL_ROWS", 0)
+    clear(postgres)
+    arrival_topic(tmp_path)
+    file = write_job(tmp_path, postgres, 'mode = "arrival"\nbatch-rows = 3')
+    file.write_text(file.read_text().replace('"simple"', '"canal-json"'))
+    replicate(file)
+    assert sorted(postgres.execute("SELECT id, v FROM s.t")) == [(1, 2), (4, 4), (5, 5)]
+    assert postgres.execute("SELECT min(_ticdc_commit_ts) > 0 FROM s.t") == [(True,)]
+
+
+def test_status_imports_no_spark(tmp_path: Path, postgres: PostgresServer) -> None:
+    file = _job(tmp_path, postgres)
+    code = (
+        "import sys; from click.testing import CliRunner; from ticdc_spark.cli import main; "
+        f"CliRunner().invoke(main, ['status', {str(file)!r}]); "
+        "print([name for name in ('pyspark', 'pyarrow', 'pyiceberg', 'pandas') if name in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=os.environ)
+    assert done.stdout.strip() == "[]"
+
+
+def test_a_database_that_is_down_is_named(tmp_path: Path, postgres: PostgresServer) -> None:
+    port = free_port()
+    file = _job(tmp_path, postgres)
+    own = f"postgres@127.0.0.1:{postgres.port}"
+    file.write_text(file.read_text().replace(own, f"postgres:secret@127.0.0.1:{port}"))
+    for words in (("status",), ("check", "--quick"), ("dead-letters",)):
+        code, text = command(*words, str(file))
+        assert code == 1, (words, text)
+        assert f"127.0.0.1:{port}" in text
+        assert "secret" not in text
+
+
+def test_a_database_that_cannot_hold_every_text_is_refused(tmp_path: Path, postgres: PostgresServer) -> None:
+    clear(postgres)
+    made = "CREATE DATABASE latin ENCODING 'LATIN1' TEMPLATE template0 LOCALE 'C'"
+    postgres.execute("DROP DATABASE IF EXISTS latin", made)
+    (tmp_path / "topic").mkdir()
+    file = write_job(tmp_path, postgres)
+    file.write_text(file.read_text().replace("/copies", "/latin"))
+    code, text = command("replicate", "--once", str(file))
+    assert (code, "the encoding of the database is LATIN1" in " ".join(text.split())) == (4, True), text
