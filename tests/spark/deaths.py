@@ -125,7 +125,7 @@ PARTITIONED = (
         P,
     ),
     create(Q, 10),
-    *(insert(P, 20 + at, id=str(at), v=str(at)) for at in (1, 5, 11)),
+    *(insert(P, 20 + at // 2, id=str(at), v=str(at)) for at in (1, 5, 11)),
     *(insert(Q, 20 + at, id=str(at), v=str(-at)) for at in (2, 5)),
 )
 FIRST: tuple[Change, ...] = (
