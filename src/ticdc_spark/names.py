@@ -8,6 +8,7 @@ point); a literal ``_xHH_`` in a name is escaped at its first underscore, so tha
 
 import re
 from collections.abc import Iterable
+from hashlib import blake2b
 
 from ticdc_spark.errors import UsageError
 
@@ -59,3 +60,10 @@ def aside_of(name: str) -> tuple[str, str]:
     """The name that a table had which was set aside, and what its name has more; ``""``: it was not."""
     found = _ASIDE.fullmatch(name)
     return (name, "") if found is None else (found[1], found[2])
+
+
+def shortened(name: str, longest: int) -> str:
+    """A name of at most so many characters; the end of a longer one is a hash of it."""
+    if len(name) <= longest:
+        return name
+    return f"{name[: longest - 9]}_{blake2b(name.encode(), digest_size=4).hexdigest()}"

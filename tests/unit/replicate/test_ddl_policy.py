@@ -279,3 +279,16 @@ def test_a_full_read_leaves_a_dropped_column_without_values() -> None:
     assert shop.columns("t") == ("id", "v", "w")
     assert [row[1] for row in shop.rows("t") or ()] == [None] * 12
     assert shop.condition("t") == "clean"
+
+
+def test_a_dropped_column_with_a_long_name_makes_room_under_a_name_that_mysql_holds() -> None:
+    name = "n" * 64
+    shop = Shop(drop_column="keep")
+    shop.sql(f"CREATE TABLE t (id INT PRIMARY KEY, {name} INT)")
+    shop.insert("t", id="1", **{name: "7"})
+    shop.sql(f"ALTER TABLE t DROP COLUMN {name}")
+    shop.sql(f"ALTER TABLE t ADD COLUMN {name} INT")
+    shop.watermark()
+    shop.run()
+    assert shop.rows("t") == [(1, 7, None)]
+    assert max(map(len, shop.columns("t"))) == 64

@@ -8,6 +8,7 @@ import msgspec
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Column, Table, TableName
 from ticdc_spark.mysql import fsp, time_zone, tso_physical_ms
+from ticdc_spark.names import shortened
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import OLD_VALUES, stop_if_new_column_is_gone, stop_if_old_values_are_gone
 from ticdc_spark.replicate.plan.evolution import ColumnDefaults, Evolution, Fill, Rewrite, evolution
@@ -19,6 +20,9 @@ from ticdc_spark.sinks.base import ColumnChanges, Stamp
 from ticdc_spark.sinks.mark import Mark
 from ticdc_spark.sinks.shaped_types import HASHES
 from ticdc_spark.spark.types import LakeColumn
+
+_LONGEST = 36
+"""Of the part of a name that is set aside which has the column's own name: MySQL's names have 64 characters at most."""
 
 
 class Commits(msgspec.Struct, frozen=True):
@@ -114,7 +118,8 @@ def _make_room(
 
 
 def _aside(one: KeptColumn) -> Column:
-    return msgspec.structs.replace(one.column, name=f"{one.column.name}_dropped_{one.dropped}")
+    name = shortened(one.column.name, _LONGEST)
+    return msgspec.structs.replace(one.column, name=f"{name}_dropped_{one.dropped}")
 
 
 def renames_in_target(act: Alter, old: Iterable[LakeColumn], wanted: Iterable[LakeColumn]) -> dict[str, str]:

@@ -4,11 +4,11 @@ A parked table is one that is kept, and whose last former name is that of the so
 """
 
 from collections.abc import Iterable
-from hashlib import blake2b
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso_physical_ms
+from ticdc_spark.names import shortened
 from ticdc_spark.replicate.state.table import TableState
 
 _PREFIX = "_ticdc_dropped_"
@@ -18,9 +18,7 @@ _LONGEST = 29
 
 def parked_name(name: TableName, ts: int) -> TableName:
     """Where a table is parked by a DDL at a commit_ts."""
-    own = name[1]
-    if len(own) > _LONGEST:
-        own = f"{own[:20]}_{blake2b(own.encode(), digest_size=4).hexdigest()}"
+    own = shortened(name[1], _LONGEST)
     return name[0], f"{_PREFIX}{ts}_{own}"
 
 

@@ -30,7 +30,7 @@ def test_a_bare_python_runs_this_package_by_the_archives(cache: Path, tmp_path: 
     assert not found & {"pyspark", "pytest", "pyiceberg"}, "Spark brings its own; what tasks do not need stays here"
     code = (
         f"import sys; sys.path[:0] = {[str(folder) for folder in folders]!r}\n"
-        "import cramjam, confluent_kafka, fastavro, fsspec, msgspec, numpy, pandas, pyarrow.parquet, pymysql\n"
+        "import cramjam, confluent_kafka, fastavro, fsspec, msgspec, numpy, pandas, psycopg, pyarrow.parquet, pymysql\n"
         "import ticdc_spark.protocols.simple.decode\n"
         f"assert all(each.__file__.startswith({str(tmp_path)!r}) for each in (ticdc_spark, pyarrow, pymysql))\n"
     )
