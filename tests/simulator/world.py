@@ -172,6 +172,9 @@ class World:
         )
         for uid, why in self.removed.items():
             self.weaken({uid}, why)
+        # Nor that a topic was there which is gone by now.
+        gone = {uid for topic in self.gone_topics for uid, sent in self.ticdc.sent.items() if topic in sent.topics}
+        self.excuses.unknowable.update(filter(self.is_renamed, gone))
 
     # ---- the job
 
