@@ -204,7 +204,7 @@ def test_a_topic_that_refuses_stops_and_nothing_is_stored_as_sent(
     assert contents(f"kafka://{broker.servers}/{topic_name}", 0)[-1] == contents(source, 0)[-1]
 
 
-@pytest.mark.parametrize("protocol", ["avro", "debezium-avro"])
+@pytest.mark.parametrize("protocol", ["avro", pytest.param("debezium-avro", marks=pytest.mark.slow)])
 def test_protocols_with_a_registry(
     broker: Broker, schema_registry: Registry, topic_name: str, tmp_path: Path, protocol: str
 ) -> None:

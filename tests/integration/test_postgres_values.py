@@ -86,7 +86,7 @@ NAMES = [f"c{at}" for at in range(len(CASES))]
 COLUMNS = tuple(Column(name=name, type=kind_of(kind)) for name, (kind, _, _) in zip(NAMES, CASES, strict=True))
 
 
-@pytest.mark.parametrize("small", [0, 20_000])
+@pytest.mark.parametrize("small", [pytest.param(0, marks=pytest.mark.slow), 20_000])
 def test_a_value_of_every_type_is_what_sql_makes_it(
     spark: SparkSession, tmp_path: Path, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch, small: int
 ) -> None:

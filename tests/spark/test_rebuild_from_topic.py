@@ -42,7 +42,14 @@ def conditions(job_file: Path) -> set[str]:
     return {table["condition"] for table in found["tables"]}
 
 
-@pytest.mark.parametrize(("writer", "small"), [("python", 20_000), ("python", 0), ("spark", 0)])
+@pytest.mark.parametrize(
+    ("writer", "small"),
+    [
+        pytest.param("python", 20_000, marks=pytest.mark.slow),
+        ("python", 0),
+        pytest.param("spark", 0, marks=pytest.mark.slow),
+    ],
+)
 def test_tables_that_somebody_emptied_equal_the_source_again(
     spark: SparkSession, folder: Path, writer: str, small: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

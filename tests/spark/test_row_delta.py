@@ -305,7 +305,7 @@ FLOATS = ("double", "float")
 @pytest.mark.parametrize(
     ("composite", "tasks"),
     [
-        pytest.param(False, 1, id="alone"),
+        pytest.param(False, 1, id="alone", marks=pytest.mark.slow),
         pytest.param(True, 1, id="with an integer", marks=pytest.mark.slow),
         pytest.param(False, 3, id="spread over tasks"),
         pytest.param(True, 3, id="with an integer, spread over tasks", marks=pytest.mark.slow),
