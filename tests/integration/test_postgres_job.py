@@ -245,7 +245,7 @@ def _check_end(postgres: PostgresServer) -> None:
 
 @pytest.mark.parametrize("times", [0, 1])
 def test_a_job_that_dies_between_steps_ends_in_the_same_tables(
-    postgres: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
+    postgres: PostgresServer, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     clear(postgres)
     topic(tmp_path, (*FIRST, *SECOND))
