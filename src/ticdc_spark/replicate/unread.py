@@ -145,10 +145,10 @@ def mark_unread(
     for note in progress.unread:
         name = (note.schema, note.name)
         of_dump = from_dump and note.why == LEFT_OUT
+        # A table that comes with its CREATE TABLE lacks nothing once the note is only kept for a dump.
+        kept_for_dump = of_dump and note.until < progress.applied
         for one in holders(name, ddls):
             state = marked.get(one)
-            # One that comes with its CREATE TABLE when the note is only kept for a dump lacks nothing.
-            kept_for_dump = of_dump and note.until < progress.applied
             if state is not None and _may_lack(state, note) and not (kept_for_dump and _was_created(state)):
                 marked[one] = _unread(state, note)
         state = marked.get(name)

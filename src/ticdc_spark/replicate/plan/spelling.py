@@ -82,7 +82,7 @@ def spell(progress: Progress, controls: Sequence[ControlEvent], scanned_by: Name
     if not unknown and not any(isinstance(event, _NAMING) for event in controls):
         return Spelled(progress, list(controls), scanned_by)
     read = [event.change for event in controls if isinstance(event, DdlRead)]
-    changes = _spelled_ddls(progress, read, scanned_by, _rows_alone(progress, met, scanned_by))
+    changes = _spelled_ddls(progress, read, scanned_by, _names_by_rows(progress, met, scanned_by))
     queue = tuple(_queued(ddl, changes[identity(ddl.change)]) for ddl in progress.ddls)
     rows = KnownNames(scanned_by)
     for change in changes.values():
@@ -171,7 +171,7 @@ def _note(known: KnownNames, change: SchemaChange) -> None:
             known.note(full)
 
 
-def _rows_alone(progress: Progress, met: Sequence[RowsRead], scanned_by: Names) -> dict[TableName, int]:
+def _names_by_rows(progress: Progress, met: Sequence[RowsRead], scanned_by: Names) -> dict[TableName, int]:
     """The names by which nothing but rows is known, each with the commit_ts of its first row."""
     first: dict[TableName, int] = {}
     live = set(scanned_by.live)
@@ -183,11 +183,11 @@ def _rows_alone(progress: Progress, met: Sequence[RowsRead], scanned_by: Names) 
 
 
 def _spelled_ddls(
-    progress: Progress, read: Sequence[SchemaChange], scanned_by: Names, rows_alone: Mapping[TableName, int]
+    progress: Progress, read: Sequence[SchemaChange], scanned_by: Names, names_by_rows: Mapping[TableName, int]
 ) -> dict[_Identity, SchemaChange]:
     """The DDLs of the queue and of a batch."""
     found = {identity(ddl.change): ddl.change for ddl in progress.ddls}
-    if not read and not rows_alone:
+    if not read and not names_by_rows:
         return found
     queued = set(found)
     for change in read:
@@ -202,7 +202,7 @@ def _spelled_ddls(
     for ts in sorted(groups):
         moment = [_Named(found[key], is_raw=key not in queued) for key in groups[ts]]
         past = ts <= progress.applied
-        _spell_moment(known, moment, [name for name, first in rows_alone.items() if first <= ts], past=past)
+        _spell_moment(known, moment, [name for name, first in names_by_rows.items() if first <= ts], past=past)
         for key, named in zip(groups[ts], moment, strict=True):
             found[key] = named.spelled(known)
         for key in groups[ts]:
