@@ -4,8 +4,8 @@ The rows lie in named parts. A commit replaces some parts whole, and the others 
 happens or nothing. Readers of other engines find the rows too: ``docs/state-table.md`` describes the columns.
 """
 
-from collections.abc import Mapping, Sequence
-from typing import Protocol, TypeAlias
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol, TypeAlias
 
 import msgspec
 
@@ -40,6 +40,16 @@ class StoredState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 NOTHING = StoredState(version=None)
+
+
+def read_parts(names: str, cells: Iterable[tuple[Any, ...]]) -> Parts:
+    """The parts of a state in a database. ``names``: of all parts, as JSON. ``cells``: part, kind, schema, table,
+    resolved_ts, snapshot_id, condition and value of each row, in order."""
+    parts: dict[str, list[StateRow]] = {name: [] for name in msgspec.json.decode(names)}
+    fields = ("kind", "schema", "table", "resolved_ts", "snapshot_id", "condition", "value")
+    for part, *row in cells:
+        parts[part].append(StateRow(**dict(zip(fields, row, strict=True))))
+    return parts
 
 
 def changed_rows(rows: Sequence[StateRow], known: Sequence[StateRow] | None) -> list[tuple[int, StateRow]]:

@@ -10,7 +10,7 @@ from ticdc_spark import failpoints
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.sinks.mysql.client import NOT_THERE, OURS, Client, code_of
 from ticdc_spark.sinks.mysql.pending import Change, Pending, bring_in
-from ticdc_spark.sinks.state import NOTHING, Parts, StateMoved, StateRow, StoredState, changed_rows
+from ticdc_spark.sinks.state import NOTHING, Parts, StateMoved, StateRow, StoredState, changed_rows, read_parts
 
 _COLUMNS = "`kind`, `db`, `name`, `resolved_ts`, `snapshot_id`, `condition`, `value`"
 _VERSION = f"SELECT `version`, `resolved_ts`, `parts` FROM `{OURS}`.`states` WHERE `job` = %s"
@@ -40,23 +40,11 @@ class MysqlState:
                 cursor.execute(_VERSION, (self.job,))
                 found = cursor.fetchone()
                 if found is not None and found[0] and found[0] != self._read.version:
-                    parts: dict[str, list[StateRow]] = {name: [] for name in msgspec.json.decode(found[2])}
                     cursor.execute(
                         f"SELECT `part`, {_COLUMNS} FROM `{OURS}`.`state_rows` WHERE `job` = %s ORDER BY `part`, `seq`",
                         (self.job,),
                     )
-                    for part, kind, schema, table, resolved_ts, snapshot_id, condition, value in cursor.fetchall():
-                        row = StateRow(
-                            kind=kind,
-                            schema=schema,
-                            table=table,
-                            resolved_ts=resolved_ts,
-                            snapshot_id=snapshot_id,
-                            condition=condition,
-                            value=value,
-                        )
-                        parts[part].append(row)
-                    self._read = StoredState(version=found[0], parts=parts)
+                    self._read = StoredState(version=found[0], parts=read_parts(found[2], cursor.fetchall()))
                 connection.commit()
                 return self._read if found is not None and found[0] else NOTHING
         except SinkFault as fault:

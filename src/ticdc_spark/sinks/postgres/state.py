@@ -10,7 +10,7 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.sinks.postgres.client import NOT_THERE, OURS, Client, code_of
-from ticdc_spark.sinks.state import NOTHING, Parts, StateMoved, StateRow, StoredState, changed_rows
+from ticdc_spark.sinks.state import NOTHING, Parts, StateMoved, StateRow, StoredState, changed_rows, read_parts
 
 if TYPE_CHECKING:
     from ticdc_spark.sinks.postgres.work import Work
@@ -42,29 +42,16 @@ class PostgresState:
                 cursor.execute(_VERSION, (self.job,))
                 found = cursor.fetchone()
                 if found is not None and found[0] and found[0] != self._read.version:
-                    self._read = StoredState(version=found[0], parts=self._parts(cursor, found[2]))
+                    cursor.execute(
+                        f"SELECT part, {_COLUMNS} FROM {OURS}.state_rows WHERE job = $1 ORDER BY part, seq", (self.job,)
+                    )
+                    self._read = StoredState(version=found[0], parts=read_parts(found[2], cursor.fetchall()))
                 cursor.execute("COMMIT")
                 return self._read if found is not None and found[0] else NOTHING
         except SinkFault as fault:
             if code_of(fault) in NOT_THERE:
                 return NOTHING
             raise
-
-    def _parts(self, cursor: Any, names: str) -> Parts:
-        parts: dict[str, list[StateRow]] = {name: [] for name in msgspec.json.decode(names)}
-        cursor.execute(f"SELECT part, {_COLUMNS} FROM {OURS}.state_rows WHERE job = $1 ORDER BY part, seq", (self.job,))
-        for part, kind, schema, table, resolved_ts, snapshot_id, condition, value in cursor.fetchall():
-            row = StateRow(
-                kind=kind,
-                schema=schema,
-                table=table,
-                resolved_ts=resolved_ts,
-                snapshot_id=snapshot_id,
-                condition=condition,
-                value=value,
-            )
-            parts[part].append(row)
-        return parts
 
     def as_of(self, resolved_ts: int) -> StoredState:
         found = self.client.ask(_VERSION, self.job)
