@@ -1,6 +1,5 @@
 """Connections to the server of a MySQL sink, and its errors as errors of this package."""
 
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from ticdc_spark.clients.mysql import driver, opened
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import TableName
+from ticdc_spark.sinks.connections import Connections
 
 OURS = "_ticdc_spark"
 """The database with what the jobs remember."""
@@ -54,33 +54,14 @@ class Client:
         """``options``: as ``clients.mysql.connection_options`` gives them."""
         self.options = dict(options)
         self.where = f"{options['host']}:{options['port']}"
-        self._free: list[Any] = []
-        self._lock = threading.Lock()
+        self._connections = Connections(lambda: connect(self.options), answers, lambda one: one._force_close())
         self._prepared = False
 
     @contextmanager
     def connection(self) -> Iterator[Any]:
         """A connection that commits each statement. After an error it is closed, and its locks are free."""
-        with self._lock:
-            found = self._free.pop() if self._free else None
-        with faults(self.where):
-            if found is not None:
-                try:
-                    found.ping(reconnect=False)  # it may have waited too long for the server
-                except driver().Error:
-                    found = None
-            connection = found or connect(self.options)
-        done = False
-        try:
-            with faults(self.where):
-                yield connection
-            done = True
-        finally:
-            if done:
-                with self._lock:
-                    self._free.append(connection)
-            else:
-                connection._force_close()
+        with faults(self.where), self._connections.borrow() as connection:
+            yield connection
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
@@ -114,10 +95,16 @@ class Client:
 
     def close(self) -> None:
         """Close the connections that nobody uses."""
-        with self._lock:
-            free, self._free = self._free, []
-        for one in free:
-            one._force_close()
+        self._connections.close()
+
+
+def answers(connection: Any) -> bool:
+    """Whether a connection that was idle is still one: it may have waited too long for the server."""
+    try:
+        connection.ping(reconnect=False)
+    except driver().Error:
+        return False
+    return True
 
 
 def connect(options: Mapping[str, Any]) -> Any:

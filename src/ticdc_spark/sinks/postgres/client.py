@@ -1,6 +1,5 @@
 """Connections to the database of a PostgreSQL sink, and its errors as errors of this package."""
 
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
@@ -8,6 +7,7 @@ from typing import Any
 from ticdc_spark.clients.postgres import connect, driver
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import TableName
+from ticdc_spark.sinks.connections import Connections
 
 OURS = "_ticdc_spark"
 """The schema with what the jobs remember."""
@@ -46,28 +46,14 @@ class Client:
         """``options``: as ``clients.postgres.connection_options`` gives them."""
         self.options = dict(options)
         self.where = f"{options['host']}:{options['port']}/{options['dbname']}"
-        self._free: list[Any] = []
-        self._lock = threading.Lock()
+        self._connections = Connections(lambda: connect(self.options), answers, lambda one: one.close())
         self._prepared = False
 
     @contextmanager
     def connection(self) -> Iterator[Any]:
         """A connection that commits each statement. After an error it is closed, and its locks are free."""
-        with self._lock:
-            found = self._free.pop() if self._free else None
-        with faults(self.where):
-            connection = found if found is not None and answers(found) else connect(self.options)
-        done = False
-        try:
-            with faults(self.where):
-                yield connection
-            done = True
-        finally:
-            if done:
-                with self._lock:
-                    self._free.append(connection)
-            else:
-                connection.close()
+        with faults(self.where), self._connections.borrow() as connection:
+            yield connection
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
@@ -111,10 +97,7 @@ class Client:
 
     def close(self) -> None:
         """Close the connections that nobody uses."""
-        with self._lock:
-            free, self._free = self._free, []
-        for one in free:
-            one.close()
+        self._connections.close()
 
 
 def answers(connection: Any) -> bool:
@@ -122,7 +105,6 @@ def answers(connection: Any) -> bool:
     try:
         connection.execute("SELECT 1")
     except driver().Error:
-        connection.close()
         return False
     return True
 

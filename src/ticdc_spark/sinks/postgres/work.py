@@ -111,6 +111,8 @@ class Work:
             raise SinkFault(f"{self._client.where}: the transaction of the batch was lost; it is done again")
         if self._connection is not None and (self._begun or answers(self._connection)):
             return self._connection
+        if self._connection is not None:
+            self._connection.close()
         self._connection = connect(self._client.options, self._name)
         return self._connection
 
