@@ -268,9 +268,9 @@ STEPS = (
     ),
     one(
         "rows that go on in another table are not written when their own table is dropped",
-        "timelines:_doomed",
-        "return _has_gone_on(work, name)",
-        "return True",
+        "_has_gone_on",
+        "work.mark(name) == NO_MARK",
+        "True",
         found_by="test_both_tables_are_right_wherever_the_job_was_killed",
     ),
     one(

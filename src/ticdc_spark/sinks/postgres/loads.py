@@ -13,7 +13,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Condition, Stamp
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.postgres.client import shown
-from ticdc_spark.sinks.postgres.rows import PostgresRows, look_at, on_conflict, where_sql
+from ticdc_spark.sinks.postgres.rows import PostgresRows, analyze, on_conflict, where_sql
 from ticdc_spark.sinks.postgres.staging import stage
 from ticdc_spark.sinks.postgres.tables import gathered, note_of, put_note, put_stamp, sql_name
 from ticdc_spark.sinks.staged import Staged
@@ -87,7 +87,7 @@ class PostgresLoads:
         other, names = gathered(table), [quoted(column.name) for column in columns]
         with self._tables.step(now=True) as cursor:
             if staged.rows:
-                look_at(cursor, staged)
+                analyze(cursor, staged)
                 has_key, _ = self._tables.with_key(cursor, other, columns)
                 listed, keys = ", ".join(names), [quoted(column.name) for column in columns if column.key]
                 taken = f"SELECT {listed} FROM {staged.place} WHERE {staged.counts}"

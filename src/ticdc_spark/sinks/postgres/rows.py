@@ -76,7 +76,7 @@ class PostgresRows:
             raise
 
     def _merge(self, cursor: Any, table: TableName, staged: Staged, changes: TypedChanges) -> None:
-        look_at(cursor, staged)
+        analyze(cursor, staged)
         has_key, is_only = self.tables.with_key(cursor, table, changes.columns)
         target, place, counts = sql_name(table), staged.place, f"s.{staged.counts}"
         keys = [quoted(column.name) for column in changes.columns if column.key]
@@ -129,7 +129,7 @@ class PostgresRows:
             put_stamp(cursor, table, stamp)
 
 
-def look_at(cursor: Any, staged: Staged) -> None:
+def analyze(cursor: Any, staged: Staged) -> None:
     """Make sure that what was staged is there. Raises: SinkFault"""
     cursor.execute(f"SELECT count(*) FROM {staged.place} WHERE {staged.counts}")
     ((rows,),) = cursor.fetchall()
