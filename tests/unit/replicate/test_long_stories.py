@@ -293,3 +293,18 @@ def test_a_drop_that_was_done_before_the_tables_were_to_stay_does_not_stop_the_j
     shop.configure(drop_table="keep")
     shop.run()
     assert shop.condition("t") == "dropped"
+
+
+@pytest.mark.parametrize("known", [False, True])
+def test_a_column_that_was_dropped_by_hand_while_a_batch_was_interrupted_marks_its_table(known: bool) -> None:
+    """The batch passes over what it has done, and so over the rows that lost the column."""
+    shop = table() if known else Shop()
+    if not known:
+        shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
+    shop.insert("t", id="9", v="x")
+    shop.watermark()
+    shop.dies("apply rows", after=True)
+    shop.lab.lake.drop_column((SCHEMA, "t"), "v")
+    shop.run()
+    assert shop.condition("t") == "diverged"
+    assert "dropped or renamed columns in the lake: `v`" in shop.status("t").detail

@@ -1,7 +1,7 @@
 """Whether a table still has the columns of its stamp, or columns that lack values, and what becomes of it then."""
 
 import logging
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import TypeVar
 
@@ -12,16 +12,15 @@ from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import HIDDEN_NAMES, with_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
+from ticdc_spark.replicate.apply.look import OLD_VALUES, missing_columns, why_gone
 from ticdc_spark.replicate.apply.rejects import HiddenColumns
 from ticdc_spark.replicate.state.table import TableState, diverge
-from ticdc_spark.sinks.base import ColumnChanges, Sink
+from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.spark.decode.versions import ExpectedColumns
-from ticdc_spark.spark.types import LakeColumn, LakeOptions
+from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-OLD_VALUES = "_ticdc_old"
-"""Column that holds the old values while a type change converts them."""
 
 
 def lose_hidden_values(state: TableState, before: Table | None) -> TableState:
@@ -57,10 +56,10 @@ def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> None:
             f"`{name[0]}`.`{name[1]}` has a column `{OLD_VALUES}`, with the old values of a type change, and does not "
             "say that it is in one: it was rolled back meanwhile. Roll it forward again, or restore it from a backup"
         )
-    gone = _missing(work.batch.sink, state, work.batch.columns(state.table))
+    gone = missing_columns(work.batch.sink, state, work.batch.columns(state.table))
     if not gone:
         return
-    why = _why(gone)
+    why = why_gone(gone)
     work.put(diverge(state, state.applied, why, columns=True))
     work.settle()
     types = ", ".join(f"{column.name} {column.type.spark}" for column in gone)
@@ -134,21 +133,3 @@ def stop_if_new_column_is_gone(work: TimelineWork, name: TableName, column: Lake
             f"dropped or renamed it. Rename it back, or add it again (ALTER TABLE … ADD COLUMNS ({column.name} "
             f"{column.type.spark})): the job goes on with its values"
         )
-
-
-def columns_gone(sink: Sink, state: TableState) -> str:
-    """One sentence about columns that somebody else dropped or renamed; ``""``: none. Raises: SinkFault"""
-    if state.table is None:
-        return ""
-    gone = _missing(sink, state, sink.types.columns(state.table, (), LakeOptions()))
-    return _why(gone) if gone else ""
-
-
-def _missing(sink: Sink, state: TableState, columns: Sequence[LakeColumn]) -> list[LakeColumn]:
-    have = {column.casefold() for column in sink.columns((state.schema, state.name))}
-    return [column for column in columns if column.name.casefold() not in have]
-
-
-def _why(gone: Sequence[LakeColumn]) -> str:
-    columns = ", ".join(f"`{column.name}`" for column in gone)
-    return f"somebody else dropped or renamed columns in the lake: {columns}"

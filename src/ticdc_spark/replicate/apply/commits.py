@@ -10,7 +10,8 @@ from ticdc_spark.model import Column, Table, TableName
 from ticdc_spark.mysql import fsp, time_zone, tso_physical_ms
 from ticdc_spark.names import shortened
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.apply.columns import OLD_VALUES, stop_if_new_column_is_gone, stop_if_old_values_are_gone
+from ticdc_spark.replicate.apply.columns import stop_if_new_column_is_gone, stop_if_old_values_are_gone
+from ticdc_spark.replicate.apply.look import OLD_VALUES
 from ticdc_spark.replicate.plan.evolution import ColumnDefaults, Evolution, Fill, Rewrite, evolution
 from ticdc_spark.replicate.plan.evolution import set_aside as set_column_aside
 from ticdc_spark.replicate.plan.evolve import Alter

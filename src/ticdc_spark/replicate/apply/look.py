@@ -6,6 +6,7 @@ behind, is of another time than the state: the job stops.
 """
 
 import logging
+from collections.abc import Sequence
 from contextlib import closing
 
 import msgspec
@@ -20,8 +21,11 @@ from ticdc_spark.replicate.state.store import read_state
 from ticdc_spark.replicate.state.table import TableState, adopt, diverge, take_promise
 from ticdc_spark.sinks.base import Sink, Stamp, TableFound
 from ticdc_spark.sinks.mark import NO_MARK, Mark
+from ticdc_spark.spark.types import LakeColumn, LakeOptions
 
 log = logging.getLogger(__name__)
+OLD_VALUES = "_ticdc_old"
+"""Column that holds the old values while a type change converts them."""
 
 
 class Looked(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,8 +71,33 @@ def look_at(
         # A batch that was interrupted had made it, and the job has done without since: `tables` left it out, say.
         why = f"the job went on without it after {stamp.mark[0]}: what changed meanwhile may be missing"
         state = _diverged(state, stamp.mark[0], why)
+    is_ahead = promise is None or stamp.mark > promise.mark
+    if is_ahead and not arrival and not state.has_diverged:
+        # A batch that was interrupted has brought it here, and passes over what it did; so nothing else looks.
+        gone = columns_gone(sink, state)
+        state = diverge(state, stamp.mark[0], gone, columns=True) if gone else state
     behind = _behind(f"`{name[0]}`.`{name[1]}`" if arrival else _where(name, stamp), stamp, found, promise)
     return Looked(state=state, stamp=stamp, behind=behind, furthest=found.furthest, snapshot=found.snapshot)
+
+
+def columns_gone(sink: Sink, state: TableState) -> str:
+    """One sentence about columns that somebody else dropped or renamed; ``""``: none. Raises: SinkFault"""
+    if state.table is None:
+        return ""
+    gone = missing_columns(sink, state, sink.types.columns(state.table, (), LakeOptions()))
+    return why_gone(gone) if gone and OLD_VALUES not in sink.columns((state.schema, state.name)) else ""
+
+
+def missing_columns(sink: Sink, state: TableState, columns: Sequence[LakeColumn]) -> list[LakeColumn]:
+    """Those of ``columns`` that a table of the lake does not have. Raises: SinkFault"""
+    have = {column.casefold() for column in sink.columns((state.schema, state.name))}
+    return [column for column in columns if column.name.casefold() not in have]
+
+
+def why_gone(gone: Sequence[LakeColumn]) -> str:
+    """One sentence about columns that are not there any more."""
+    columns = ", ".join(f"`{column.name}`" for column in gone)
+    return f"somebody else dropped or renamed columns in the lake: {columns}"
 
 
 def rebuild_line(job: Job, name: TableName) -> str:

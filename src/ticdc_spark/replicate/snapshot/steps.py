@@ -9,7 +9,8 @@ from ticdc_spark.capture.snapshot.base import same_columns
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import keep_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.apply.columns import OLD_VALUES, lose_hidden_values
+from ticdc_spark.replicate.apply.columns import lose_hidden_values
+from ticdc_spark.replicate.apply.look import OLD_VALUES
 from ticdc_spark.replicate.apply.rename import set_aside
 from ticdc_spark.replicate.state.conditions import Loading
 from ticdc_spark.replicate.state.progress import Progress
