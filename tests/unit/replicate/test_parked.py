@@ -400,3 +400,14 @@ def test_what_was_being_parked_comes_to_its_end_though_nothing_is_parked_any_mor
                 assert shop.condition("t") == condition, (kind, at)
             else:
                 assert (rows, shop.condition("t")) == ([], "clean"), (kind, at)
+
+
+def test_a_table_that_was_dropped_by_hand_before_it_was_parked_comes_back_as_diverged() -> None:
+    shop = shop_of()
+    shop.watermark()
+    shop.run()
+    shop.lab.lake.drop((SCHEMA, "t"))
+    bring_back(shop, lose(shop), "RECOVER TABLE t")
+    shop.watermark()
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == ([], "diverged")

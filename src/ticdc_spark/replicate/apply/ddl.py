@@ -158,7 +158,7 @@ def _apply_to_tables(
 def _restore(work: TimelineWork, act: Alter, mark: Mark, ts: int, pre_table: Table | None) -> None:
     name = (act.table.schema, act.table.name)
     was = work.state(act.old)
-    is_lost = was is not None and was.is_kept and work.mark(act.old) == NO_MARK and work.mark(name) < mark
+    is_lost = (was is None or was.is_gone) and work.mark(act.old) == NO_MARK and work.mark(name) < mark
     alter(work, act, mark, ts, pre_table)
     state = work.state(name)
     if is_lost and state is not None:
