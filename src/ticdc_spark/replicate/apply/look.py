@@ -16,6 +16,7 @@ from ticdc_spark.config.routes import compiled, shown
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso_time
+from ticdc_spark.replicate.plan.timeline import DDL_STEPS
 from ticdc_spark.replicate.state.owner import beat_of, describe, lives
 from ticdc_spark.replicate.state.store import read_state
 from ticdc_spark.replicate.state.table import TableState, adopt, diverge, take_promise
@@ -72,7 +73,8 @@ def look_at(
         why = f"the job went on without it after {stamp.mark[0]}: what changed meanwhile may be missing"
         state = _diverged(state, stamp.mark[0], why)
     is_ahead = promise is None or stamp.mark > promise.mark
-    if is_ahead and not arrival and not state.has_diverged:
+    in_ddl = stamp.mark[1] >= DDL_STEPS and state.ddl_ts < stamp.mark[0]  # its columns are not yet what the stamp says
+    if is_ahead and not (in_ddl or arrival or state.has_diverged):
         # A batch that was interrupted has brought it here, and passes over what it did; so nothing else looks.
         gone = columns_gone(sink, state)
         state = diverge(state, stamp.mark[0], gone, columns=True) if gone else state
