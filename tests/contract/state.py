@@ -111,7 +111,7 @@ class StateContract:
                 TableState(schema="s", name="b", condition=Quarantined(why="a 'bad' row")),
             ),
         )
-        plan = Plan(generation=1, batch=4, end_offsets=(("t", 0, 9),))
+        plan = Plan(batch=4, end_offsets=(("t", 0, 9),), resolved=9)
         store.save(progress)
         store.save_plan(plan)
         for request in (Rebuild(tables=(T,)), Clear(tables=(T,))):
@@ -124,7 +124,7 @@ class StateContract:
 
     def test_a_plan_is_over_once_its_batch_is_committed(self, opened: Callable[[], StateStore]) -> None:
         store = taken(opened())
-        store.save_plan(Plan(generation=1, batch=4, end_offsets=()))
+        store.save_plan(Plan(batch=4, end_offsets=(), resolved=9))
         store.save(Progress(job="job", batch=3))
         assert store.load_plan() is not None, "a full read, or a request, is saved while the batch is under way"
         store.save(Progress(job="job", batch=4))
@@ -141,7 +141,7 @@ class StateContract:
             first.load,
             first.requests,
             lambda: first.save(Progress(job="job", batch=2)),
-            lambda: first.save_plan(Plan(generation=1, batch=2, end_offsets=())),
+            lambda: first.save_plan(Plan(batch=2, end_offsets=(), resolved=9)),
             lambda: first.set_jvm(1),
         ):
             with pytest.raises(LeaseHeld, match=r"was taken by job 'job', pid \d+ on host .*epoch 2"):
@@ -156,7 +156,7 @@ class StateContract:
         progress = Progress(job="job", tables=(TableState(schema="shop", name="t", condition=Quarantined(why="x")),))
         store.save(progress)
         ask(opened(), Rebuild(tables=(T,), at=7))
-        store.save_plan(Plan(generation=1, batch=1, end_offsets=()))
+        store.save_plan(Plan(batch=1, end_offsets=(), resolved=9))
         ask(opened(), Resume(tables=(T,)))
         store.check()
         assert store.requests() == (Rebuild(tables=(T,), at=7), Resume(tables=(T,)))

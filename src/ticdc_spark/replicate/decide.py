@@ -93,9 +93,9 @@ class Decider:
         self._is_included = table_filter(job.tables)
 
     def decide(
-        self, progress: Progress, mode: ModeName | None, scanned: ScannedBatch, plan: Plan, now: float
+        self, progress: Progress, mode: ModeName | None, scanned: ScannedBatch, plan: Plan | None, now: float
     ) -> Decided:
-        """Fold what a batch read into the progress.
+        """Fold what a batch read into the progress. ``plan``: of a try of it that was interrupted.
 
         Raises: RejectedMessage, LateRow, DecisionNeeded, EnvironmentFault, SinkFault, SourceFault, RegistryFault
         """
@@ -104,7 +104,7 @@ class Decider:
             bounded=self.end.bounded,
             until_ts=self.end.until_ts,
             now=now,
-            floor=plan.resolved or 0,
+            floor=0 if plan is None else plan.resolved,
         )
         controls, skipped = skipped_of(scanned.controls)
         filtered = msgspec.structs.replace(scanned, controls=leave_out(controls, self.job.tables))
@@ -116,7 +116,7 @@ class Decider:
         judged = with_left_out(judged, self.job.tables, names_left_out(controls, self.job.tables))
         advanced = msgspec.structs.replace(advanced, progress=judged)
         # Tables may be there already as the policy of the first try had it.
-        on_reject = plan.on_reject or self.job.on_reject
+        on_reject = (plan.on_reject if plan is not None else "") or self.job.on_reject
         databases = of_databases(progress)
         noted = with_topics_of_tables(advanced.progress, controls)
         noted = msgspec.structs.replace(noted, left_out=left_out_places(progress, skipped))
@@ -128,8 +128,8 @@ class Decider:
             advanced = self._decode_rejects(scanned.number, advanced, databases, now, on_reject)
         if advanced.late:
             advanced = add_late_rows(self.job, self.letters.rows, scanned, progress, advanced)
-        resolved = max(advanced.resolved, plan.resolved or 0)
-        if mode == "arrival" and plan.resolved is not None:
+        resolved = max(advanced.resolved, rules.floor)
+        if mode == "arrival" and plan is not None:
             resolved = plan.resolved
         due = self._due(advanced.progress, resolved, mode)
         found = self._first_stop(advanced.progress, due)

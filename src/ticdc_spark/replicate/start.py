@@ -16,7 +16,6 @@ from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.look import Looked, columns_gone, look_at, stop_if_ahead, way_back
 from ticdc_spark.replicate.apply.park import forget
 from ticdc_spark.replicate.apply.rows import vanished
-from ticdc_spark.replicate.modes.arrival import batch_ordinal
 from ticdc_spark.replicate.plan.parked import is_parked
 from ticdc_spark.replicate.plan.reach import partitions_at
 from ticdc_spark.replicate.plan.routes import is_in_target, stop_if_changed, with_routes
@@ -102,29 +101,23 @@ def look_at_wanted(job: Job, sink: Sink, progress: Progress, store: ProgressStor
 
 def is_interrupted(progress: Progress, store: ProgressStore) -> bool:
     """Whether tables may have something of a batch that was not finished."""
-    return _is_decided(_under_way(progress, store))
+    return _under_way(progress, store) is not None
 
 
 def furthest(progress: Progress, plan: Plan | None) -> int:
     """How far the marks of tables can be. ``plan``: that of the batch under way; ``None``: there is none."""
     if _is_arrival(progress, plan):
-        return batch_ordinal(progress.generation, progress.batch + _is_decided(plan))
-    return max(progress.applied, 0 if plan is None else plan.resolved or 0)
+        return progress.batch if plan is None else plan.batch
+    return max(progress.applied, 0 if plan is None else plan.resolved)
 
 
 def _is_arrival(progress: Progress, plan: Plan | None) -> bool:
     return "arrival" in (progress.mode, "" if plan is None else plan.mode)
 
 
-def _is_decided(plan: Plan | None) -> bool:
-    """Whether tables may have something of a batch."""
-    return plan is not None and plan.resolved is not None
-
-
 def _under_way(progress: Progress, store: ProgressStore) -> Plan | None:
     plan = store.load_plan()
-    is_next = plan is not None and (plan.generation, plan.batch) == (progress.generation, progress.batch + 1)
-    return plan if is_next else None
+    return plan if plan is not None and plan.batch == progress.batch + 1 else None
 
 
 def _stop_if_there_are_tables(job: Job, sink: Sink) -> None:
@@ -160,10 +153,10 @@ def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], 
         stop_if_ahead(job, name, looked.stamp, table, upto)
         if name in asked and (looked.stamp is None or looked.behind):
             worse[name] = _to_be_read(sink, table, looked)
-        elif looked.stamp is None and is_parked(name) and not _is_decided(plan):
+        elif looked.stamp is None and is_parked(name) and plan is None:
             worse[name] = forget(table)  # Somebody has removed it: it cannot come back.
         elif looked.stamp is None:
-            if not _is_decided(plan):
+            if plan is None:
                 raise DecisionNeeded(vanished(job, name, arrival=arrival))
         elif looked.behind:
             raise DecisionNeeded(f"{looked.behind}. {way_back(job, name, arrival=arrival)}")

@@ -18,7 +18,6 @@ from ticdc_spark.replicate.apply.timelines import TimelineResult, apply, settle
 from ticdc_spark.replicate.decide import Decided, Decider, touch_new
 from ticdc_spark.replicate.first_messages import refuse_other
 from ticdc_spark.replicate.letters import Letters
-from ticdc_spark.replicate.modes.arrival import batch_ordinal
 from ticdc_spark.replicate.modes.base import ScannedBatch
 from ticdc_spark.replicate.modes.choose import MODES, of_job
 from ticdc_spark.replicate.modes.commit import DROPPED_KEPT_MS, counted_off
@@ -32,6 +31,7 @@ from ticdc_spark.replicate.plan.offsets import (
     lagging,
     may_advance,
     of_plan,
+    reach_of,
     starts_of_new,
 )
 from ticdc_spark.replicate.plan.parked import expired, is_parked
@@ -117,11 +117,16 @@ class Steps:
         beat("source", number)
         looked_at = self.clock()
         left_out = check_source(self.source, self.progress, self.job.source)
-        plan, fresh = self._plan(number, targets, left_out)
-        end_offsets = {(topic, partition): end for topic, partition, end in plan.end_offsets}
+        interrupted = self._interrupted(number, left_out)
+        reach = (
+            choose_offsets(self.job, self.source, self.progress, targets)
+            if interrupted is None
+            else reach_of(interrupted)
+        )
+        end_offsets = reach.end_offsets
         starts = first_offsets(self.source, self.progress, end_offsets)
         messages = sum(max(0, end - starts.get(place, end)) for place, end in end_offsets.items())
-        if fresh and not messages and not self._may_advance():
+        if interrupted is None and not messages and not self._may_advance():
             self._first = False
             return BatchReport(progress=self.progress, left=0, looked_at=looked_at)
         beat("scan", number)
@@ -138,7 +143,9 @@ class Steps:
                 controls=spelled.controls,
                 end_offsets=end_offsets,
                 # A partition that came after the plan would hold tables that the batch under way has made already.
-                latest_offsets=latest_offsets if fresh else of_plan(latest_offsets, self.progress, end_offsets),
+                latest_offsets=latest_offsets
+                if interrupted is None
+                else of_plan(latest_offsets, self.progress, end_offsets),
                 new_topics=frozenset(topic for topic, _ in end_offsets)
                 - {partition.topic for partition in self.progress.partitions},
                 names=spelled.scan_names,
@@ -147,11 +154,13 @@ class Steps:
             begun = without_removed(begun, self.source.beginning_offsets())
             for topic in sorted(left_out):
                 log.warning("topic %s is not read any more: `topics` leaves it out, or its tables are dropped", topic)
-            decided = self.decider.decide(begun, self.mode, scanned, plan, self.clock())
-        stop_if_left_out_before(decided, plan)
+            decided = self.decider.decide(begun, self.mode, scanned, interrupted, self.clock())
+        stop_if_left_out_before(decided, interrupted)
         self.mode = decided.mode
-        plan = msgspec.structs.replace(
-            plan,
+        plan = Plan(
+            batch=number,
+            end_offsets=tuple(sorted((topic, partition, end) for (topic, partition), end in end_offsets.items())),
+            full=reach.full,
             resolved=decided.resolved,
             mode=self.mode or "",
             on_reject=decided.on_reject,
@@ -178,7 +187,7 @@ class Steps:
             progress=self.progress,
             messages=messages,
             left=left,
-            full=plan.full,
+            full=reach.full,
             looked_at=looked_at,
             changes=result.rows,
             seconds=time.monotonic() - began,
@@ -233,7 +242,6 @@ class Steps:
             sink=self.sink,
             rows=self.rows,
             letters=self.letters,
-            generation=progress.generation,
             batch=progress.batch,
             protocol=self.protocol,
             registry=self.registry,
@@ -247,16 +255,18 @@ class Steps:
         """In a run to an end: partitions that must be read further; ``None``: the run is over."""
         return lagging(self.source, self.progress, targets)
 
-    def _plan(self, number: int, targets: Offsets | None, left_out: Collection[str]) -> tuple[Plan, bool]:
-        """The batch's end offsets: as fixed before a restart, or chosen now."""
-        old = self.store.load_plan()
-        same = old is not None and (old.generation, old.batch) == (self.progress.generation, number)
-        if old is not None and same and old.resolved is not None:
-            self.mode = old.mode or self.mode
-            old = without_left_out(self.source, old, self.job.source, left_out)
-            check_plan(self.source, old)
-            return old, False  # Tables may be there already; before that point nothing was written.
-        return choose_offsets(self.job, self.source, self.progress, number, targets), True
+    def _interrupted(self, number: int, left_out: Collection[str]) -> Plan | None:
+        """The plan of this batch, if a try of it was interrupted: tables may have something of it.
+
+        Raises: SourceChanged, SourceFault
+        """
+        plan = self.store.load_plan()
+        if plan is None or plan.batch != number:
+            return None
+        self.mode = plan.mode or self.mode
+        plan = without_left_out(self.source, plan, self.job.source, left_out)
+        check_plan(self.source, plan)
+        return plan
 
     @property
     def _reads_dump(self) -> bool:
@@ -288,11 +298,9 @@ class Steps:
             sink=self.sink,
             rows=self.rows,
             letters=self.letters,
-            generation=progress.generation,
             batch=number,
             protocol=self.protocol,
             arrival=decided.mode == "arrival",
-            batch_ordinal=batch_ordinal(progress.generation, number),
             registry=self.registry,
             pending=progress.pending,
             schemas=_schemas(progress, decided.ddls),

@@ -7,13 +7,13 @@ from ticdc_spark.replicate.decide import Decided
 from ticdc_spark.replicate.state.progress import Plan, Progress
 
 
-def stop_if_left_out_before(decided: Decided, plan: Plan) -> None:
+def stop_if_left_out_before(decided: Decided, plan: Plan | None) -> None:
     """Stop a batch that goes less far than a try of it that was interrupted: that one left a DDL out which stops this
-    one, so tables have passed it. ``plan``: as that try left it.
+    one, so tables have passed it. ``plan``: of that try.
 
     Raises: UnsupportedDdl
     """
-    if decided.refused is not None and decided.resolved < (plan.resolved or 0):
+    if plan is not None and decided.refused is not None and decided.resolved < plan.resolved:
         now = "the job file let the job pass it when this batch was begun, and has to until the batch is done"
         raise UnsupportedDdl(_refusal(decided, now))
 

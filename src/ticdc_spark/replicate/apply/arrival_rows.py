@@ -64,11 +64,11 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
         return
     if work.mark(name) < mark:
         group = _Group(step=step, mark=mark, waiting=waiting, followed=followed)
-        merge_with_hidden_columns(work, state, batch.batch_ordinal, lambda now: _merge(work, now, group))
+        merge_with_hidden_columns(work, state, batch.batch, lambda now: _merge(work, now, group))
         failpoints.point("merge")
         state = work.state(name) or state
     newest = max(min(rows.max_ts, step.upto) for rows in waiting)
-    applied = max(batch.commit_ts_of(state), newest)
+    applied = max(state.applied, newest)
     work.put(msgspec.structs.replace(unverify(state), applied=applied, schema_keys=followed))
     work.count(name, step.upto, None)
 
@@ -97,7 +97,7 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> None:
     scan = msgspec.structs.replace(batch.waiting(name, waiting, above, step.upto), keys=keys)
     hidden = PROTOCOLS[batch.protocol].traits.hidden_deletes
     every = None
-    if not hidden and scan.above < batch.commit_ts_of(state):
+    if not hidden and scan.above < state.applied:
         every = batch.read_plan(target, _every_version(batch, name, target), data, inferred=inferred)
     changes = TypedChanges(
         raw=batch.rows.raw(scan),
@@ -113,7 +113,7 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> None:
         expecting = msgspec.structs.replace(plan, expects=expected_columns(now))
         readable = replace(changes, plan=expecting, leave_out_unreadable=leave_out)
         after = msgspec.structs.replace(unverify(now), schema_keys=group.followed)
-        work.commit(after, group.mark, batch.batch_ordinal, lambda stamp: batch.sink.upsert(name, readable, stamp))
+        work.commit(after, group.mark, batch.batch, lambda stamp: batch.sink.upsert(name, readable, stamp))
         return readable.counts
 
     apply_readable(work, state, changes, scan.above + 1, commit)

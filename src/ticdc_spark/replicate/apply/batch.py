@@ -44,20 +44,18 @@ class Batch:
     sink: Sink
     rows: TopicRows
     letters: Letters
-    generation: int
     batch: int
+    """Its number. In arrival mode marks have it in place of a commit_ts."""
     protocol: str
     pending: tuple[PendingRows, ...]
     schemas: Mapping[tuple[str, str, str], Table]
     now: float
     arrival: bool = False
-    batch_ordinal: int = 0
-    """In arrival mode: what marks have in place of a commit_ts; higher from batch to batch."""
     registry: Registered | None = None
     job_applied: int = 0
     """What all tables had applied before this batch."""
     furthest: int = 2**63 - 1
-    """The highest commit_ts, or ordinal, of a mark that this batch makes, or an interrupted try of it has made."""
+    """The highest first half of a mark that this batch makes, or that an interrupted try of it has made."""
     unread: frozenset[TableName] = frozenset()
     """Tables that may lack a message, and are marked after the batch: one that cannot be read, or is in no topic."""
     read: Offsets = field(default_factory=dict)
@@ -156,10 +154,6 @@ class Batch:
         # Their names and types are the target's, so no rule is for them.
         table = Table(schema="", name="", columns=kept)
         return tuple(map(without_values, self.sink.types.columns(table, (), self.lake))) if kept else ()
-
-    def commit_ts_of(self, state: TableState) -> int:
-        """The highest commit_ts that a table has applied; in arrival mode a DDL leaves its batch's ordinal there."""
-        return 0 if self.arrival and state.applied == self.batch_ordinal else state.applied
 
     def stamp(self, state: TableState, mark: Mark, applied_before: int) -> Stamp:
         """A stamp of this job: ``mark``, and what the table is then."""

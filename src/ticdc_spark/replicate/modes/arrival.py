@@ -5,7 +5,7 @@ partition was read to the end that it had once the DDL was seen: TiCDC sends a D
 they are all there. What has a higher commit_ts waits with it. What is older than an applied DDL of its table and comes
 later was sent before: a replay; of its very commit_ts, if its SQL is the same.
 
-Each batch has an **ordinal**, made of generation and number, which only rises and stands for the commit_ts in marks.
+The number of the batch stands for the commit_ts in marks: it only rises.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -41,11 +41,6 @@ from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, MessageRejec
 
 EVERYTHING = 2**63 - 1
 """The bound of a batch that no DDL holds."""
-
-
-def batch_ordinal(generation: int, batch: int) -> int:
-    """What stands for the commit_ts in the marks of a batch."""
-    return (generation << 40) | batch
 
 
 def advance_arrived(
@@ -173,7 +168,7 @@ def replay_below_last_ddl(progress: Progress) -> dict[TableName, int]:
 
 
 def assign_marks(lines: Iterable[Sequence[Step]], at: int) -> list[list[Step]]:
-    """Give the steps of timelines marks with the batch ordinal ``at``, in the order of each line."""
+    """Give the steps of timelines marks with ``at``, the number of the batch, in the order of each line."""
     found = []
     for line in lines:
         steps: list[Step] = []
@@ -209,17 +204,14 @@ def committed_arrived(
                 queries = tuple(dict.fromkeys((*same, _digest(change.query))))
                 last_ddls[name] = msgspec.structs.replace(last, commit_ts=change.commit_ts, queries=queries)
     last_ddl_ts = {name: last.commit_ts for name, last in last_ddls.items()}
-    at = batch_ordinal(progress.generation, batch)
     before = {(table.schema, table.name): table.applied for table in progress.tables}
     newest = max([progress.newest, progress.applied, *last_ddl_ts.values()])
     done = committed(progress, batch, states, bound, now, left, newest=newest)
     tables = []
     for table in done.tables:
         name = (table.schema, table.name)
-        applied = 0 if states[name].applied == at else states[name].applied
-        tables.append(
-            msgspec.structs.replace(table, applied=max(applied, before.get(name, 0), last_ddl_ts.get(name, 0)))
-        )
+        applied = max(states[name].applied, before.get(name, 0), last_ddl_ts.get(name, 0))
+        tables.append(msgspec.structs.replace(table, applied=applied))
     read = [min(rows.max_ts, bound) for rows in progress.pending if rows.min_ts <= bound]
     return msgspec.structs.replace(
         done,
@@ -246,8 +238,7 @@ class ArrivalMode:
         resolved: int,
         bounds: Bounds,
     ) -> list[list[Step]]:
-        at = batch_ordinal(progress.generation, progress.batch + 1)
-        return assign_marks(timelines(states, pending, ddls, resolved, bounds), at)
+        return assign_marks(timelines(states, pending, ddls, resolved, bounds), progress.batch + 1)
 
     def apply_rows(self, work: TimelineWork, step: Rows) -> None:
         apply_arrived(work, step)

@@ -1,5 +1,7 @@
 """Which offsets a batch reads, and whether there is anything to do without a message. No Spark."""
 
+import msgspec
+
 from ticdc_spark.config.job import Job
 from ticdc_spark.model import Offsets
 from ticdc_spark.replicate.state.progress import Plan, Progress
@@ -35,15 +37,27 @@ def of_plan(latest_offsets: Offsets, progress: Progress, end_offsets: Offsets) -
     return {place: end for place, end in latest_offsets.items() if place in end_offsets or place in known}
 
 
-def choose_offsets(job: Job, source: Source, progress: Progress, number: int, targets: Offsets | None) -> Plan:
-    """The plan of a batch: up to ``targets`` or to where the topics end now, cut to the size of a batch."""
+class Reach(msgspec.Struct, frozen=True):
+    """How far a batch reads."""
+
+    end_offsets: Offsets
+    """Exclusive."""
+    full: bool
+    """More was there than one batch takes."""
+
+
+def reach_of(plan: Plan) -> Reach:
+    """How far a batch read whose try was interrupted."""
+    return Reach({(topic, partition): end for topic, partition, end in plan.end_offsets}, plan.full)
+
+
+def choose_offsets(job: Job, source: Source, progress: Progress, targets: Offsets | None) -> Reach:
+    """How far a new batch reads: to ``targets`` or to where the topics end now, cut to the size of a batch."""
     end_offsets = source.end_offsets() if targets is None else targets
     starts = first_offsets(source, progress, end_offsets)
     end_offsets = _not_far_ahead(progress, end_offsets, WAITING_BATCHES * job.batch_rows)
     cut = source.cap(starts, end_offsets, job.batch_rows, job.batch_bytes)
-    fixed = tuple(sorted((topic, partition, end) for (topic, partition), end in cut.items()))
-    full = any(cut[place] < end for place, end in end_offsets.items())
-    return Plan(generation=progress.generation, batch=number, end_offsets=fixed, full=full)
+    return Reach(cut, any(cut[place] < end for place, end in end_offsets.items()))
 
 
 def _not_far_ahead(progress: Progress, end_offsets: Offsets, most: int) -> Offsets:

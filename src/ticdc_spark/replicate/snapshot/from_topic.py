@@ -112,7 +112,7 @@ class TopicReads:
         except _REFUSALS as error:
             self._refuse(progress, work, name, _why(error), save)
             return True
-        token = f"{progress.generation}.{progress.batch}.{base}.{work.mark(name)[1]}"
+        token = f"{progress.batch}.{base}.{work.mark(name)[1]}"
         log.info("`%s`.`%s`: it is read from its topics, from %d to %d", *name, history.start, base)
         state = msgspec.structs.replace(state, ddl_ts=max(state.ddl_ts, history.last_ddl))
         # Given up, one that was not in the lake has no rows.

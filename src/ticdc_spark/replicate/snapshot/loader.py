@@ -129,7 +129,7 @@ class Loader:
                 self._gone.add((name, 0 if state is None else state.ddl_ts))
             elif found is not None:
                 table, identity, exact = found
-                token = f"{progress.generation}.{progress.batch}.{base}.{work.mark(name)[1]}"
+                token = f"{progress.batch}.{base}.{work.mark(name)[1]}"
                 # What could not be read was left out for tables that were known then, and this one may not have been.
                 lacks = progress.rejected > 0 and self.reader.fixed is not None
                 load = Loading(base=base, token=token, exact=exact, identity=identity)

@@ -149,7 +149,6 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     refused, unless it has the same fields."""
 
     job: str
-    generation: int = 1
     batch: int = 0
     """The last one committed."""
     applied: int = 0
@@ -203,23 +202,22 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """The batch under way."""
+    """The batch under way, as it is saved before anything is written to a table."""
 
-    generation: int
     batch: int
     end_offsets: tuple[tuple[str, int, int], ...]
     """(topic, partition, exclusive end offset)."""
     start_offsets: tuple[tuple[str, int, int], ...] = ()
-    """Once decided: (topic, partition, offset) where partitions begin that the progress does not know yet."""
-    resolved: int | None = None
-    """Once decided: a restart does not go below it, since tables may already be there."""
+    """(topic, partition, offset) where partitions begin that the progress does not know yet."""
+    resolved: int
+    """A restart does not go below it, since tables may already be there."""
     mode: ModeName | Literal[""] = ""
     full: bool = False
     """More was there than one batch takes."""
     source: tuple[SourceNote, ...] = ()
-    """Once decided: what must still be so of the topics when the batch is read again."""
+    """What must still be so of the topics when the batch is read again."""
     on_reject: OnReject | Literal[""] = ""
-    """Once decided: the policy that messages met which cannot be read; ``""``: there are none."""
+    """The policy that messages met which cannot be read; ``""``: there are none."""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):

@@ -101,7 +101,7 @@ class JobStore:
     def save(self, progress: Progress, taken: Sequence[Request] = ()) -> None:
         def change(state: JobState) -> JobState:
             plan = state.plan
-            is_over = plan is not None and (plan.generation, plan.batch) <= (progress.generation, progress.batch)
+            is_over = plan is not None and plan.batch <= progress.batch
             left = tuple(request for request in state.requests if request not in taken)
             return msgspec.structs.replace(state, progress=progress, plan=None if is_over else plan, requests=left)
 

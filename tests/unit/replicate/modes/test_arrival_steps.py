@@ -13,7 +13,6 @@ from ticdc_spark.replicate.modes.arrival import (
     EVERYTHING,
     advance_arrived,
     assign_marks,
-    batch_ordinal,
     committed_arrived,
     replay_below_last_ddl,
 )
@@ -79,7 +78,7 @@ def test_or_until_a_partition_was_read_to_the_end_that_it_had() -> None:
 
 def test_what_precedes_an_applied_ddl_is_a_replay() -> None:
     read = step(EMPTY, [copy(0), rows(10, 90)], {0: 5}, {0: 5})
-    states = {("s", "t"): TableState(schema="s", name="t", applied=batch_ordinal(1, 1))}
+    states = {("s", "t"): TableState(schema="s", name="t", applied=0)}
     done = committed_arrived(read.progress, 1, states, read.resolved, read.progress.ddls, 0.0)
     assert (done.applied, done.tables[0].applied, done.pending, done.ddls) == (90, 50, (), ())
     assert replay_below_last_ddl(done)["s", "t"] == 49
@@ -87,16 +86,15 @@ def test_what_precedes_an_applied_ddl_is_a_replay() -> None:
     assert (again.progress.ddls, again.progress.replays) == ((), 1)
 
 
-def test_marks_rise_within_a_batch_from_batch_to_batch_and_when_the_state_was_lost() -> None:
+def test_marks_rise_within_a_batch() -> None:
     read = step(EMPTY, [copy(0), rows(10, 90)], {0: 5}, {0: 5}).progress
-    lines = assign_marks(timelines({}, read.pending, read.ddls, EVERYTHING), batch_ordinal(1, 7))
+    lines = assign_marks(timelines({}, read.pending, read.ddls, EVERYTHING), 7)
     steps = [one for line in lines for one in line]
     of_table = [one for one in steps if isinstance(one, Rows)]
     assert [(one.above, one.upto) for one in of_table][-1][1] == EVERYTHING
     marks = [one.mark for line in lines for one in line]
-    assert all(mark is not None and mark[0] == batch_ordinal(1, 7) for mark in marks)
+    assert all(mark is not None and mark[0] == 7 for mark in marks)
     assert [mark for line in lines for mark in sorted(one.mark for one in line)] == marks
-    assert batch_ordinal(1, 7) < batch_ordinal(1, 8) < batch_ordinal(2, 1)
     assert any(isinstance(one, Ddl) for one in steps)
 
 
