@@ -98,7 +98,7 @@ class NewestContract:
         of = member.of
         arrive(member, [insert(of, EXACT, **source(1)), insert(of, EXACT, **source(2))], 1)
         hidden = [delete(of, 0, **source(1)), insert(of, EXACT + 5, id="1", v="5", w=None), delete(of, 0, **source(2))]
-        controls = member.land(hidden, arrival=True)
+        controls = member.land(hidden, has_watermarks=False)
         net = member.net(controls, 2**62, above=-1, stamp=member.stamp(3))
         member.upsert(net.having(ordered_by=TIME))
         assert now(member) == [(1, 5, EXACT + 5)]

@@ -72,7 +72,7 @@ MARKS = (
     Mutation(
         "a table that is gone is made anew",
         (
-            Edit("start:_look", "if not _is_decided(plan):", "if False:"),
+            Edit("start:_look", "if plan is None:", "if False:"),
             Edit("rows:_prepare_table", "if state.table is not None and not state.is_gone:", "if False:"),
         ),
         ("drop_lake_table",),
@@ -99,12 +99,12 @@ STEPS = (
     ),
     one(
         "the topics of a batch that was decided are not compared after a death",
-        "Steps._plan",
-        "check_plan(self.source, old)",
+        "Steps._interrupted",
+        "check_plan(self.source, plan)",
         "pass",
         found_by="test_a_topic_created_again_after_a_death_within_the_first_batch_stops_the_job",
     ),
-    one("a batch is planned anew after a death", "Steps._plan", "old.resolved is not None", "False", "fault"),
+    one("a batch is planned anew after a death", "Steps._interrupted", "plan.batch != number", "True", "fault"),
     one(
         "the progress is saved before the batch is applied",
         "Steps.batch",
@@ -114,7 +114,7 @@ STEPS = (
     one(
         "a resolved ts that a batch had before a death is not kept",
         "Decider.decide",
-        "max(advanced.resolved, plan.resolved or 0)",
+        "max(advanced.resolved, rules.floor)",
         "advanced.resolved",
         "die_after",
         "more_partitions",
@@ -161,7 +161,7 @@ STEPS = (
     one(
         "a batch goes less far after a death than tables have gone",
         "stops:stop_if_left_out_before",
-        "decided.resolved < (plan.resolved or 0)",
+        "decided.resolved < plan.resolved",
         "False",
         found_by="test_a_batch_that_goes_less_far_after_a_death_is_of_no_older_state",
     ),

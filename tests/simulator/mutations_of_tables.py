@@ -22,7 +22,7 @@ TIME = (
     one(
         "a batch goes on after a death by another policy of unreadable messages",
         "Decider.decide",
-        "plan.on_reject or self.job.on_reject",
+        "(plan.on_reject if plan is not None else '') or self.job.on_reject",
         "self.job.on_reject",
         found_by="test_a_batch_goes_on_after_a_death_by_the_policy_that_it_was_begun_with",
     ),
@@ -64,7 +64,7 @@ TIME = (
     one(
         "an unreadable message is forgotten before the table that it may be of is made",
         "mark_unread",
-        "(waits and not arrival)",
+        "(waits and resolves)",
         "False",
         found_by="test_an_unreadable_message_marks_a_table_that_is_made_only_once_its_topic_goes_on",
     ),

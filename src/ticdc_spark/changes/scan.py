@@ -51,7 +51,7 @@ class ScanPlan(msgspec.Struct, frozen=True, kw_only=True):
     """``topic NUL partition`` to the highest watermark read before."""
     bases: dict[str, int] = {}
     """``schema NUL table`` to the commit_ts as of which a table was read in full: every row up to it is a replay."""
-    arrival: bool = False
+    has_watermarks: bool = True
     """Without watermarks: a row at or below ``table_replay_below``, its table's last DDL, is a replay; others count."""
     names: Names = Names()
     """The names of tables that are known, which rows count under in place of the same in another case."""
@@ -209,13 +209,13 @@ class Scanner:
 
 def replay_below_of(plan: ScanPlan, schema: str, table: str) -> int:
     """The commit_ts at or below which a row of a table was applied before, or is late."""
-    return plan.table_replay_below.get(table_id_key(schema, table), -1 if plan.arrival else 0)
+    return plan.table_replay_below.get(table_id_key(schema, table), 0 if plan.has_watermarks else -1)
 
 
 def passed_of(plan: ScanPlan, topic: str, partition: int, schema: str, table: str) -> int:
     """The commit_ts below which everything of a table was there before this batch: its partition had passed it, or a
     full read of the table has it."""
-    passed = _HIGHEST if plan.arrival else plan.watermarks.get(partition_key(topic, partition), 0)
+    passed = plan.watermarks.get(partition_key(topic, partition), 0) if plan.has_watermarks else _HIGHEST
     return max(passed, plan.bases.get(table_id_key(schema, table), -1) + 1)
 
 

@@ -14,13 +14,13 @@ from ticdc_spark.model import SchemaChange, TableName
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.rejects import log_rejects, ways_out
 from ticdc_spark.replicate.letters import Letters
-from ticdc_spark.replicate.modes.arrival import advance_arrived
-from ticdc_spark.replicate.modes.base import Advanced, Rules, ScannedBatch
-from ticdc_spark.replicate.modes.choose import as_read, hides, refuse_hidden, without_ddl
+from ticdc_spark.replicate.modes.base import Advanced, Rules, ScannedBatch, SchemaWaits
+from ticdc_spark.replicate.modes.choose import MODES, as_read, hides, refuse_hidden
 from ticdc_spark.replicate.modes.filters import at_the_filter, judge_left_out, leave_out, names_left_out, skip_to_known
 from ticdc_spark.replicate.modes.late_rows import add_late_rows
+from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.modes.waiting import held_by_schemas
-from ticdc_spark.replicate.modes.watermark import advance, due
+from ticdc_spark.replicate.modes.watermark import due
 from ticdc_spark.replicate.plan.catch_up import bounds_of_late
 from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, is_of_partitions
 from ticdc_spark.replicate.plan.names import tables_of
@@ -29,7 +29,6 @@ from ticdc_spark.replicate.plan.policy import Stop, first_stop, is_skipped
 from ticdc_spark.replicate.plan.routes import stop_at_rules, with_hidden_partitions
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.resources import Resources, RunEnd
-from ticdc_spark.replicate.schemas.history import without_blocks
 from ticdc_spark.replicate.schemas.sql_ddl import SchemaRules, named_after, with_schemas
 from ticdc_spark.replicate.schemas.upstream import add_upstream_schemas
 from ticdc_spark.replicate.skips import STAGE, left_out_places, mark, skipped_of
@@ -37,7 +36,7 @@ from ticdc_spark.replicate.state.notes import UnreadNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl
 from ticdc_spark.replicate.state.table import TableState, diverge, quarantine
 from ticdc_spark.replicate.unread import names_in, of_databases, with_left_out, with_topics_of_tables
-from ticdc_spark.spark.decode.control import MessageSkipped, WatermarkRead, reject_of
+from ticdc_spark.spark.decode.control import MessageSkipped, reject_of
 
 log = logging.getLogger(__name__)
 _ANY_TIME = 2**63 - 1
@@ -56,7 +55,7 @@ def _may_come(progress: Progress) -> Callable[[TableName, int], bool]:
 def _read_upto(progress: Progress) -> int | None:
     """The commit_ts up to which every partition was read, but for those that are passed over as idle; ``None`` where
     there are no watermarks."""
-    if progress.mode == "arrival" or not any(state.watermark for state in progress.partitions):
+    if not is_resolving(progress.mode) or not any(state.watermark for state in progress.partitions):
         return None
     return min((state.watermark for state in progress.partitions if not state.idle), default=None)
 
@@ -129,14 +128,14 @@ class Decider:
         if advanced.late:
             advanced = add_late_rows(self.job, self.letters.rows, scanned, progress, advanced)
         resolved = max(advanced.resolved, rules.floor)
-        if mode == "arrival" and plan is not None:
+        if plan is not None and not is_resolving(mode):
             resolved = plan.resolved
         due = self._due(advanced.progress, resolved, mode)
         found = self._first_stop(advanced.progress, due)
         refused = None if found is None else found[0]
         if refused is not None:
             resolved = min(resolved, refused.change.commit_ts - 1)
-            if mode != "arrival":
+            if is_resolving(mode):
                 # What a DDL beyond it leaves behind is not there.
                 resolved, _ = held_by_schemas(advanced.progress, resolved, self._left_out, self._named_after)
                 resolved = max(resolved, progress.applied)
@@ -163,14 +162,15 @@ class Decider:
 
     def settle(self, mode: ModeName | None) -> ModeName | None:
         """Log what was decided. Raises: UsageError where the run has an option that the mode does not support."""
-        if mode == "arrival":
+        if not is_resolving(mode):
             log.warning(
-                "mode arrival: %s without watermarks; tables follow the messages, and equal the source at no known "
+                "mode %s: %s without watermarks; tables follow the messages, and equal the source at no known "
                 "commitTs while changes come",
+                mode,
                 self.protocol,
             )
             if self.end.until_ts is not None:
-                raise UsageError("--until-ts needs watermarks, and this job is in mode arrival: there are none")
+                raise UsageError(f"--until-ts needs watermarks, and this job is in mode {mode}: there are none")
         return mode
 
     def _advance(
@@ -179,28 +179,21 @@ class Decider:
         controls, end_offsets, latest_offsets = scanned.controls, scanned.end_offsets, scanned.latest_offsets
         waited = rules.now - (progress.hold.since or rules.now) >= self.job.idle_partition_timeout
         at_end = self.end.bounded and all(end_offsets.get(place, 0) >= end for place, end in latest_offsets.items())
-        rest = (rules, self._left_out, self._named_after)
-        refuse_hidden(controls, mode)
-        begun = self._add_registered(progress, scanned, mode)
-        if mode is None:
-            shown = as_read(
-                advance(begun, scanned, *rest).progress, at_end=at_end, waited=waited, hidden=hides(controls)
-            )
-            mode = self.settle(shown)
-            begun = self._add_registered(progress, scanned, mode)
-        if mode == "watermark":
-            begun, controls = without_blocks(begun, controls)
-        read = msgspec.structs.replace(scanned, controls=controls)
-        if mode != "arrival":
-            return mode, self._fold_with_upstream(begun, lambda progress: advance(progress, read, *rest))
-        if any(isinstance(event, WatermarkRead) for event in controls) and not hides(controls):
-            log.warning("there are watermarks: a new job would run in mode watermark, which is exact")
         registered = None if self.registry is None else self.registry.tables(controls, scanned.names)
-        begun, controls = without_ddl(progress, controls, self.protocol)
+        waits = SchemaWaits(self._left_out, self._named_after, registered)
+        refuse_hidden(controls, mode)
+        begun = progress
+        if mode is None:
+            open_yet = MODES["watermark"].advance(self._add_registered(progress, scanned, None), scanned, rules, waits)
+            shown = as_read(open_yet.progress, at_end=at_end, waited=waited, hidden=hides(controls))
+            mode = self.settle(shown)
+        acting = MODES[mode or "watermark"]
+        if acting.resolves:
+            begun = self._add_registered(progress, scanned, mode)
+        if mode is not None:
+            begun, controls = acting.understood(begun, controls, self.protocol)
         read = msgspec.structs.replace(scanned, controls=controls)
-        return mode, self._fold_with_upstream(
-            begun, lambda progress: advance_arrived(progress, read, *rest, registered=registered)
-        )
+        return mode, self._fold_with_upstream(begun, lambda progress: acting.advance(progress, read, rules, waits))
 
     def _fold_with_upstream(self, begun: Progress, fold: Callable[[Progress], Advanced]) -> Advanced:
         """Fold once, and again with the schemas that were missing and that the upstream has."""
@@ -229,9 +222,9 @@ class Decider:
                 is_skipped=lambda change: is_skipped(self.job, change) and not is_of_partitions(change),
                 unread={(note.schema, note.name): note.until for note in progress.unread},
                 may_come=_may_come(progress),
-                has_partitions=mode != "arrival",
+                has_partitions=is_resolving(mode),
                 zone=self.job.ddl_zone,
-                is_parking=lambda name: mode != "arrival" and parks(self.job, name),
+                is_parking=lambda name: is_resolving(mode) and parks(self.job, name),
             ),
         )
         return at_the_filter(with_hidden_partitions(self.job, filled), self.job.tables)

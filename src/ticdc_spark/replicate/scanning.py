@@ -11,7 +11,8 @@ from ticdc_spark.changes.topic import TopicRows
 from ticdc_spark.config.job import Job, native_of
 from ticdc_spark.config.values import ModeName
 from ticdc_spark.protocols import PROTOCOLS
-from ticdc_spark.replicate.modes.choose import MODES
+from ticdc_spark.replicate.modes.choose import acting_mode
+from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.plan.pending import range_of
 from ticdc_spark.replicate.plan.spelling import Spelled, keeps_names, scan_names, spell
 from ticdc_spark.replicate.schemas.registered import Registered
@@ -36,13 +37,13 @@ def scan_plan(
     job: Job, protocol: str, mode: ModeName | None, progress: Progress, registry: Registered | None
 ) -> ScanPlan:
     """The plan of a batch. While the mode is not known, rows that hide their commit_ts are rows all the same."""
-    acting: ModeName = mode or ("arrival" if PROTOCOLS[protocol].traits.hidden_deletes else "watermark")
+    acting = acting_mode(mode, protocol)
     # Without DDL nothing tells two tables apart but the names that their rows have.
-    exact = PROTOCOLS[protocol].traits.schema_blocks and mode == "arrival"
+    exact = PROTOCOLS[protocol].traits.schema_blocks and not is_resolving(mode)
     return ScanPlan(
         opening=opening_of(job, protocol, mode, registry),
         table_replay_below={
-            table_id_key(*name): commit_ts for name, commit_ts in MODES[acting].replay_below(progress).items()
+            table_id_key(*name): commit_ts for name, commit_ts in acting.replay_below(progress).items()
         },
         watermarks=_read_before(progress),
         bases={
@@ -50,7 +51,7 @@ def scan_plan(
             for table in progress.tables
             if table.origin == "snapshot" and not table.is_gone
         },
-        arrival=acting == "arrival",
+        has_watermarks=acting.resolves,
         names=scan_names(progress, exact=exact),
     )
 

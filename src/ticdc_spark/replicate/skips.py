@@ -8,6 +8,7 @@ import msgspec
 from ticdc_spark.config.job import Job
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.rejects import LOGGED
+from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.plan.offsets import known_offsets
 from ticdc_spark.replicate.state.notes import SkippedRow, UnreadNote
 from ticdc_spark.replicate.state.progress import Progress, QueuedDdl
@@ -40,7 +41,7 @@ def mark(progress: Progress, skipped: Sequence[MessageSkipped], databases: Colle
     A message is noted for later if its table is not known yet, or if a DDL that waits makes it another table: a
     TRUNCATE before the message takes no mark away. ``databases``: topics whose messages may be of any table.
     """
-    becoming = {} if progress.mode == "arrival" else last_of(progress)
+    becoming = last_of(progress) if is_resolving(progress.mode) else {}
     notes: dict[TableName, UnreadNote] = {}
     tables = {(table.schema, table.name): table for table in progress.tables}
     waiting = list(progress.skipped)
@@ -76,7 +77,7 @@ def mark_new(
     waiting: Sequence[SkippedRow],
     ddls: Sequence[QueuedDdl],
     *,
-    arrival: bool,
+    resolves: bool,
 ) -> tuple[dict[TableName, TableState], tuple[SkippedRow, ...]]:
     """Mark tables that have come since, with a batch itself or after it; returns what still waits for its table.
 
@@ -91,7 +92,7 @@ def mark_new(
     for row in waiting:
         name = (row.schema, row.name)
         state = marked.get(name)
-        behind = state is not None and not arrival and state.applied < row.commit_ts
+        behind = state is not None and resolves and state.applied < row.commit_ts
         if state is None or behind or (state.table is None and not state.is_gone):
             left.append(row)
         for one in holders(name, ddls, row.commit_ts):

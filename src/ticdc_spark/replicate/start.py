@@ -16,6 +16,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.look import Looked, columns_gone, look_at, stop_if_ahead, way_back
 from ticdc_spark.replicate.apply.park import forget
 from ticdc_spark.replicate.apply.rows import vanished
+from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.plan.parked import is_parked
 from ticdc_spark.replicate.plan.reach import partitions_at
 from ticdc_spark.replicate.plan.routes import is_in_target, stop_if_changed, with_routes
@@ -106,13 +107,13 @@ def is_interrupted(progress: Progress, store: ProgressStore) -> bool:
 
 def furthest(progress: Progress, plan: Plan | None) -> int:
     """How far the marks of tables can be. ``plan``: that of the batch under way; ``None``: there is none."""
-    if _is_arrival(progress, plan):
+    if not _resolves(progress, plan):
         return progress.batch if plan is None else plan.batch
     return max(progress.applied, 0 if plan is None else plan.resolved)
 
 
-def _is_arrival(progress: Progress, plan: Plan | None) -> bool:
-    return "arrival" in (progress.mode, "" if plan is None else plan.mode)
+def _resolves(progress: Progress, plan: Plan | None) -> bool:
+    return is_resolving(progress.mode) and (plan is None or is_resolving(plan.mode))
 
 
 def _under_way(progress: Progress, store: ProgressStore) -> Plan | None:
@@ -139,11 +140,11 @@ def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], 
     Returns: the progress with what the tables show.
     """
     tables = [table for table in some if table.mark != NO_MARK and not table.is_dropped]
-    arrival, upto = _is_arrival(progress, plan), furthest(progress, plan)
+    exact, upto = _resolves(progress, plan), furthest(progress, plan)
 
     def look(table: TableState) -> tuple[Looked, str]:
-        looked = look_at(sink, job, (table.schema, table.name), table, arrival=arrival)
-        as_left = looked.stamp is not None and looked.stamp.mark == table.mark and not arrival
+        looked = look_at(sink, job, (table.schema, table.name), table, resolves=exact)
+        as_left = looked.stamp is not None and looked.stamp.mark == table.mark and exact
         return looked, columns_gone(sink, table) if as_left and not table.has_diverged else ""
 
     asked = {(one.schema, one.name) for one in progress.wanted if one.asked}
@@ -157,15 +158,15 @@ def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], 
             worse[name] = forget(table)  # Somebody has removed it: it cannot come back.
         elif looked.stamp is None:
             if plan is None:
-                raise DecisionNeeded(vanished(job, name, arrival=arrival))
+                raise DecisionNeeded(vanished(job, name, resolves=exact))
         elif looked.behind:
-            raise DecisionNeeded(f"{looked.behind}. {way_back(job, name, arrival=arrival)}")
+            raise DecisionNeeded(f"{looked.behind}. {way_back(job, name, resolves=exact)}")
         elif looked.state is not None and looked.state.has_diverged and not table.has_diverged:
             worse[name] = _marked_as(table, looked.state)
         if gone:
             log.warning("`%s`.`%s`: %s", *name, gone)
             worse[name] = diverge(worse.get(name, table), table.applied, gone, columns=True)
-    worse |= {} if arrival else _come_back(job, sink, progress)
+    worse |= _come_back(job, sink, progress) if exact else {}
     known = tuple(worse.get((table.schema, table.name), table) for table in progress.tables)
     return msgspec.structs.replace(progress, tables=known)
 

@@ -21,6 +21,7 @@ from ticdc_spark.replicate.letters import Letters
 from ticdc_spark.replicate.modes.base import ScannedBatch
 from ticdc_spark.replicate.modes.choose import MODES, of_job
 from ticdc_spark.replicate.modes.commit import DROPPED_KEPT_MS, counted_off
+from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.plan.catch_up import bounds_behind, with_dropped
 from ticdc_spark.replicate.plan.gone_topics import without_topics
 from ticdc_spark.replicate.plan.holds import bounds_of
@@ -96,8 +97,10 @@ class Steps:
             learn_waiting(self.rows, self.registry, self.progress)
         self.loader: Loader | None = None
         if resources.reader is not None and job.snapshot is not None:
-            if self.mode == "arrival":
-                raise UsageError(f"{job.file}: [snapshot] needs watermarks, and this job is in mode arrival: none come")
+            if not is_resolving(self.mode):
+                raise UsageError(
+                    f"{job.file}: [snapshot] needs watermarks, and this job is in mode {self.mode}: none come"
+                )
             self.loader = Loader(job, job.snapshot, self.sink, resources.reader, self._batch)
         elif loads := [one for one in self.progress.tables if one.load is not None and not one.load.began]:
             names = ", ".join(f"{table.schema}.{table.name}" for table in loads)
@@ -289,7 +292,7 @@ class Steps:
     def _apply(self, number: int, decided: Decided, names: Names, furthest: int) -> TimelineResult:
         progress = decided.advanced.progress
         states: dict[TableName, TableState] = {(table.schema, table.name): table for table in progress.tables}
-        mode = MODES[decided.mode or "watermark"]
+        mode, exact = MODES[decided.mode or "watermark"], is_resolving(decided.mode)
         refused = () if decided.refused is None else (decided.refused,)
         bounds, held = bounds_of(states, decided.ddls, bounds_behind(progress), refused)
         ddls = _without(decided.ddls, held)
@@ -300,12 +303,12 @@ class Steps:
             letters=self.letters,
             batch=number,
             protocol=self.protocol,
-            arrival=decided.mode == "arrival",
+            resolves=exact,
             registry=self.registry,
             pending=progress.pending,
             schemas=_schemas(progress, decided.ddls),
             now=self.clock(),
-            job_applied=0 if decided.mode == "arrival" else self.progress.applied,
+            job_applied=self.progress.applied if exact else 0,
             furthest=furthest,
             topics=topics_of(progress),
             read=known_offsets(progress),
@@ -317,10 +320,8 @@ class Steps:
         states = with_settled(result.states, decided.resolved, bounds)
         states = touch_new(with_topics(states, progress), decided)
         ddls = _without(ddls, result.left)
-        states, _ = mark_unread(
-            states, progress, decided.resolved, ddls, arrival=batch.arrival, from_dump=self._reads_dump
-        )
-        states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped, ddls, arrival=batch.arrival)
+        states, _ = mark_unread(states, progress, decided.resolved, ddls, resolves=exact, from_dump=self._reads_dump)
+        states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped, ddls, resolves=exact)
         states = without_beginning(self.progress, states, progress.partitions)
         before = {(table.schema, table.name): table for table in self.progress.tables}
         changed = [name for name, state in states.items() if _is_judged(before.get(name), state)]
@@ -340,16 +341,14 @@ class Steps:
             if state is not None and not state.is_gone:
                 states[name] = msgspec.structs.replace(state, snapshot_id=self.sink.snapshot_id(name))
         before = decided.advanced.progress
-        arrival = decided.mode == "arrival"
+        exact = is_resolving(decided.mode)
         ddls = _without(decided.ddls, result.left)
-        states, unread = mark_unread(
-            states, before, decided.resolved, ddls, arrival=arrival, from_dump=self._reads_dump
-        )
+        states, unread = mark_unread(states, before, decided.resolved, ddls, resolves=exact, from_dump=self._reads_dump)
         oldest = tso_physical_ms(decided.resolved) - DROPPED_KEPT_MS
         counted = msgspec.structs.replace(
             before,
             mode=self.mode or "",
-            skipped=mark_new(states, (), (), before.skipped, ddls, arrival=arrival)[1],
+            skipped=mark_new(states, (), (), before.skipped, ddls, resolves=exact)[1],
             unread=unread,
             dropped_databases=with_dropped(before.dropped_databases, ddls, oldest),
             databases=databases_after(before.databases, ddls),

@@ -132,7 +132,7 @@ def mark_unread(
     resolved: int,
     ddls: Sequence[QueuedDdl],
     *,
-    arrival: bool,
+    resolves: bool,
     from_dump: bool = False,
 ) -> tuple[dict[TableName, TableState], tuple[UnreadNote, ...]]:
     """Mark the tables that may lack an unreadable message; returns the notes that are still needed.
@@ -154,9 +154,9 @@ def mark_unread(
         state = marked.get(name)
         there = state is not None and state.table is not None and not state.is_gone
         stands = state is not None and state.is_quarantined
-        behind = not arrival and state is not None and (there or stands) and state.applied < note.until
+        behind = resolves and state is not None and (there or stands) and state.applied < note.until
         waits = waiting.get(name, note.until + 1) <= note.until
-        if resolved < note.until or behind or (waits and not arrival) or (of_dump and not there):
+        if resolved < note.until or behind or (waits and resolves) or (of_dump and not there):
             # One that stands still has been quarantined for it; what it becomes once it is resumed is only marked.
             left.append(msgspec.structs.replace(note, quarantine=note.quarantine and not stands))
     return marked, tuple(_together(left))

@@ -133,7 +133,7 @@ def test_rows_without_commit_ts_are_counted(arrival: bool) -> None:
     ids = Registry()
     to = avro.encoder(avro.AvroConfig(enable_tidb_extension=True, time_zone="UTC"), ids)
     sent = list(to.rows([change("insert", ROW), change("delete", ROW)]))
-    plan = ScanPlan(opening=Opening(protocol="avro", schemas=dict(ids.schemas)), arrival=arrival)
+    plan = ScanPlan(opening=Opening(protocol="avro", schemas=dict(ids.schemas)), has_watermarks=not arrival)
     for messages, hidden in ((sent, True), (sent[:1], False)):
         places = [Message(topic="t", partition=0, offset=at, key=m.key, value=m.value) for at, m in enumerate(messages)]
         reported = [event.summary for event in rows_of(scanned(plan, [places]))]

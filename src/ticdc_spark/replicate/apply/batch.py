@@ -29,7 +29,8 @@ from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType, without_v
 
 T = TypeVar("T")
 COMMIT_TS = "_ticdc_commit_ts"
-"""In arrival mode: the lake's column with the commit_ts of each row's last change; 0 where the protocol hides it."""
+"""Where there is no resolved ts: the lake's column with the commit_ts of each row's last change; 0 where the protocol
+hides it."""
 _LONG = LakeType("bigint", "int64")
 _COMMIT_TS = LakeColumn(
     source=COMMIT_TS, name=COMMIT_TS, type=_LONG, column=Column(name=COMMIT_TS, type=ColumnType(name="bigint"))
@@ -45,12 +46,13 @@ class Batch:
     rows: TopicRows
     letters: Letters
     batch: int
-    """Its number. In arrival mode marks have it in place of a commit_ts."""
+    """Its number."""
     protocol: str
     pending: tuple[PendingRows, ...]
     schemas: Mapping[tuple[str, str, str], Table]
     now: float
-    arrival: bool = False
+    resolves: bool = True
+    """See ``modes.traits``."""
     registry: Registered | None = None
     job_applied: int = 0
     """What all tables had applied before this batch."""
@@ -139,14 +141,14 @@ class Batch:
                 )
                 raise UsageError(message)
         columns = self.sink.types.columns(table, handle_key(table), self.lake)
-        return (*columns, _COMMIT_TS) if self.arrival else columns
+        return columns if self.resolves else (*columns, _COMMIT_TS)
 
     def columns_of(self, state: TableState) -> tuple[LakeColumn, ...]:
         """The lake's columns that every row of a table is written to: also those that the source dropped. Raises: as
         ``columns``"""
         assert state.table is not None, "the table was created"
         columns, kept = self.columns(state.table), self.kept_columns(state)
-        return (*columns[:-1], *kept, columns[-1]) if self.arrival else (*columns, *kept)
+        return (*columns, *kept) if self.resolves else (*columns[:-1], *kept, columns[-1])
 
     def kept_columns(self, state: TableState) -> tuple[LakeColumn, ...]:
         """The lake's columns that the source dropped."""
@@ -262,9 +264,9 @@ class TimelineWork:
     def _look_at(self, table: TableName) -> None:
         batch = self.batch
         promise = self.promised.get(table)
-        looked = look_at(batch.sink, batch.job, table, promise, arrival=batch.arrival, job_applied=batch.job_applied)
+        looked = look_at(batch.sink, batch.job, table, promise, resolves=batch.resolves, job_applied=batch.job_applied)
         if looked.behind:
-            raise DecisionNeeded(f"{looked.behind}. {way_back(batch.job, table, arrival=batch.arrival)}")
+            raise DecisionNeeded(f"{looked.behind}. {way_back(batch.job, table, resolves=batch.resolves)}")
         stop_if_ahead(batch.job, table, looked.stamp, promise, batch.furthest)
         self.stamps[table] = looked.stamp
         self.known[table] = looked.state

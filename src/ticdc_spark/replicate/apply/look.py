@@ -45,10 +45,10 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def look_at(
-    sink: Sink, job: Job, name: TableName, promise: TableState | None, *, arrival: bool = False, job_applied: int = 0
+    sink: Sink, job: Job, name: TableName, promise: TableState | None, *, resolves: bool = True, job_applied: int = 0
 ) -> Looked:
-    """Read one table's stamp. ``arrival``: marks hold ordinals of batches, and no commit_ts. ``job_applied``: what all
-    tables had applied; 0: not known.
+    """Read one table's stamp. ``resolves``: see ``modes.traits``. ``job_applied``: what all tables had applied; 0: not
+    known.
 
     Raises: DecisionNeeded when it is not this job's and ``adopt`` is not set; SinkFault
     """
@@ -63,7 +63,7 @@ def look_at(
         held = msgspec.json.decode(stamp.about.encode(), type=TableState)
         _stop_if_another(job, name, held)
     state = _merged(name, held, stamp, promise)
-    if arrival:
+    if not resolves:
         state = msgspec.structs.replace(state, applied=0 if promise is None else promise.applied)
     if found.changed_by:
         why = f"another writer changed its rows ({found.changed_by}) after {stamp.mark[0]}"
@@ -74,11 +74,11 @@ def look_at(
         state = _diverged(state, stamp.mark[0], why)
     is_ahead = promise is None or stamp.mark > promise.mark
     in_ddl = stamp.mark[1] >= DDL_STEPS and state.ddl_ts < stamp.mark[0]  # its columns are not yet what the stamp says
-    if is_ahead and not (in_ddl or arrival or state.has_diverged):
+    if is_ahead and resolves and not (in_ddl or state.has_diverged):
         # A batch that was interrupted has brought it here, and passes over what it did; so nothing else looks.
         gone = columns_gone(sink, state)
         state = diverge(state, stamp.mark[0], gone, columns=True) if gone else state
-    behind = _behind(f"`{name[0]}`.`{name[1]}`" if arrival else _where(name, stamp), stamp, found, promise)
+    behind = _behind(_where(name, stamp) if resolves else f"`{name[0]}`.`{name[1]}`", stamp, found, promise)
     return Looked(state=state, stamp=stamp, behind=behind, furthest=found.furthest, snapshot=found.snapshot)
 
 
@@ -107,12 +107,12 @@ def rebuild_line(job: Job, name: TableName) -> str:
     return f"`ticdc-spark rebuild {job.file.name} {name[0]}.{name[1]}`"
 
 
-def way_back(job: Job, name: TableName, *, arrival: bool) -> str:
+def way_back(job: Job, name: TableName, *, resolves: bool) -> str:
     """What there is to do about a table that is not as far as the job had brought it, or is gone."""
     again = f"{rebuild_line(job, name)} reads it again from the source, or from its topics with `--from topic`"
     drop = "Or drop all tables of the job and the table of its state: the job begins from scratch"
     return (
-        f"Restore the table as the job left it. {drop if arrival else f'Or let the job read it: {again}'}. If you "
+        f"Restore the table as the job left it. {f'Or let the job read it: {again}' if resolves else drop}. If you "
         "restored the lake, restore all of it, the namespace `_ticdc_spark` too, from one backup"
     )
 

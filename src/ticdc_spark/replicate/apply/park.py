@@ -64,7 +64,7 @@ def park_emptied(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> No
 
 
 def _is_parking(work: TimelineWork, name: TableName) -> bool:
-    return parks(work.batch.job, name) and not work.batch.arrival
+    return parks(work.batch.job, name) and work.batch.resolves
 
 
 def forget(state: TableState) -> TableState:

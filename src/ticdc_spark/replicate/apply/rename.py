@@ -28,7 +28,7 @@ def rename(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: i
     """
     at, step = mark
     before, taken = work.state(old), work.state(new)
-    if work.batch.arrival and before is not None and before.ddl_ts > ts:
+    if not work.batch.resolves and before is not None and before.ddl_ts > ts:
         # A later table has the old name: the DDL by which it took it was read first, or this one was done before.
         if work.mark(new) < mark:
             log.warning("`%s`.`%s` is another table by now; what was renamed at %d is not here", *old, ts)

@@ -291,7 +291,7 @@ def _prepare_table(
     mark = work.mark(name)
     if mark == NO_MARK:
         if state.table is not None and not state.is_gone:
-            raise DecisionNeeded(vanished(batch.job, name, arrival=batch.arrival))
+            raise DecisionNeeded(vanished(batch.job, name, resolves=batch.resolves))
         # A file may be of another time than the rows.
         from_file = newest is batch.schemas.get((*name, ANY_VERSION))
         new = create_by_rows(state, newest, above, certain=not from_file)
@@ -341,9 +341,9 @@ def _has_other_columns(table: Table, newest: Table) -> bool:
     return bool(_new_columns(table, newest) or _columns_lacking(table, newest))
 
 
-def vanished(job: Job, name: TableName, *, arrival: bool = False) -> str:
+def vanished(job: Job, name: TableName, *, resolves: bool = True) -> str:
     """One sentence about a table that was there, and what there is to do."""
     return (
         f"`{name[0]}`.`{name[1]}` was created by this job, but it is not in the lake any more. "
-        f"{way_back(job, name, arrival=arrival)}. Or leave it out with `tables` under [job]"
+        f"{way_back(job, name, resolves=resolves)}. Or leave it out with `tables` under [job]"
     )

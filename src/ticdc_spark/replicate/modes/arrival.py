@@ -8,7 +8,8 @@ later was sent before: a replay; of its very commit_ts, if its SQL is the same.
 The number of the batch stands for the commit_ts in marks: it only rises.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import logging
+from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import ClassVar
 
@@ -16,9 +17,10 @@ import msgspec
 
 from ticdc_spark.config.values import ModeName
 from ticdc_spark.model import Offsets, SchemaChange, TableName
-from ticdc_spark.replicate.apply.arrival_rows import apply_arrived
+from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.modes.base import Advanced, Rules, ScannedBatch
+from ticdc_spark.replicate.modes.arrival_rows import apply_arrived
+from ticdc_spark.replicate.modes.base import Advanced, Rules, ScannedBatch, SchemaWaits
 from ticdc_spark.replicate.modes.commit import committed
 from ticdc_spark.replicate.modes.waiting import describe_missing
 from ticdc_spark.replicate.modes.watermark import read_partitions, seen_tables, waiting_rows
@@ -29,7 +31,6 @@ from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl, Rows, Step, iden
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, bound_of_schemas, is_block, known_schemas
 from ticdc_spark.replicate.state.progress import (
     Hold,
-    KnownSchema,
     LastDdl,
     PartitionState,
     PendingRows,
@@ -37,8 +38,16 @@ from ticdc_spark.replicate.state.progress import (
     QueuedDdl,
 )
 from ticdc_spark.replicate.state.table import TableState
-from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, MessageRejected, reject_of
+from ticdc_spark.spark.decode.control import (
+    ControlEvent,
+    DdlRead,
+    MessageRejected,
+    RowsRead,
+    WatermarkRead,
+    reject_of,
+)
 
+log = logging.getLogger(__name__)
 EVERYTHING = 2**63 - 1
 """The bound of a batch that no DDL holds."""
 
@@ -47,16 +56,9 @@ def advance_arrived(
     progress: Progress,
     scanned: ScannedBatch,
     rules: Rules,
-    left_out: Callable[[str, str], bool] = lambda _schema, _table: False,
-    named_after: Callable[[Sequence[QueuedDdl]], frozenset[TableName]] = lambda _ddls: frozenset(),
-    *,
-    registered: Sequence[KnownSchema] | None = None,
+    waits: SchemaWaits,
 ) -> Advanced:
-    """Fold the control events of one batch into the progress; ``resolved`` is the commit_ts up to which it is applied.
-
-    ``registered``: the tables of a registry's schemas, where rows name schemas; ``None`` where tables follow DDLs.
-    The others are those of ``advance``.
-    """
+    """Fold the control events of one batch into the progress; ``resolved``: the commit_ts up to which it is applied."""
     end_offsets, latest_offsets = scanned.end_offsets, scanned.latest_offsets
     ordered = sorted(scanned.controls, key=lambda event: (event.topic, event.partition, event.offset, event.seq))
     read, _ = read_partitions(progress, ordered, end_offsets, latest_offsets, rules)
@@ -64,11 +66,11 @@ def advance_arrived(
     pending, replays, late = waiting_rows(progress, ordered)
     tables = seen_tables(progress.tables, ordered)
     schemas = {(known.schema, known.name, known.key): known for known in known_schemas(progress, ordered)}
-    for known in registered or ():
+    for known in waits.registered or ():
         schemas.setdefault((known.schema, known.name, known.key), known)
     bound, hold = _bound(ddls, progress, rules)
     missing: tuple[PendingRows, ...] = ()
-    if registered is None:
+    if waits.registered is None:
         named = {
             (known.schema, known.name)
             for known in schemas.values()
@@ -78,9 +80,9 @@ def advance_arrived(
 
         def is_known(rows: PendingRows, bound: int) -> bool:
             name = (rows.schema, rows.name)
-            if name in named or left_out(*name):
+            if name in named or waits.left_out(*name):
                 return True
-            return name in named_after([ddl for ddl in ddls if ddl.change.commit_ts <= bound])
+            return name in waits.named_after([ddl for ddl in ddls if ddl.change.commit_ts <= bound])
 
         bound, missing = bound_of_schemas(pending, bound, is_known)
     if missing:
@@ -221,10 +223,34 @@ def committed_arrived(
     )
 
 
+def _without_ddl(
+    progress: Progress, controls: Sequence[ControlEvent], protocol: str
+) -> tuple[Progress, Sequence[ControlEvent]]:
+    if not PROTOCOLS[protocol].traits.hidden_deletes:
+        return progress, controls
+    left = [event for event in controls if not isinstance(event, DdlRead)]
+    if progress.ddls or len(left) < len(controls):
+        log.warning("DDL is left out: deletes of %s have no commitTs, so their order is not known", protocol)
+    return msgspec.structs.replace(progress, ddls=()), left
+
+
 class ArrivalMode:
     """A batch is applied when it has been read."""
 
     name: ClassVar[ModeName] = "arrival"
+    resolves: ClassVar[bool] = False
+
+    def understood(
+        self, progress: Progress, controls: Sequence[ControlEvent], protocol: str
+    ) -> tuple[Progress, Sequence[ControlEvent]]:
+        """See ``Mode``: DDL where deletes hide their commit_ts, as it is not known which of them it follows."""
+        hides = any(event.summary.hidden for event in controls if isinstance(event, RowsRead))
+        if any(isinstance(event, WatermarkRead) for event in controls) and not hides:
+            log.warning("there are watermarks: a new job would run in mode watermark, which is exact")
+        return _without_ddl(progress, controls, protocol)
+
+    def advance(self, progress: Progress, scanned: ScannedBatch, rules: Rules, waits: SchemaWaits) -> Advanced:
+        return advance_arrived(progress, scanned, rules, waits)
 
     def replay_below(self, progress: Progress) -> dict[TableName, int]:
         return replay_below_last_ddl(progress)

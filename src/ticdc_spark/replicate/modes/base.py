@@ -4,7 +4,8 @@
 without watermarks, a batch is applied when it has been read. A job has one mode for its whole life.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar, Protocol
 
 import msgspec
@@ -15,7 +16,7 @@ from ticdc_spark.model import Offsets, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.timeline import Rows, Step
-from ticdc_spark.replicate.state.progress import PendingRows, Progress, QueuedDdl
+from ticdc_spark.replicate.state.progress import KnownSchema, PendingRows, Progress, QueuedDdl
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.spark.decode.control import ControlEvent, Reject
 
@@ -58,10 +59,32 @@ class Advanced(msgspec.Struct, frozen=True, kw_only=True):
     """Rows that wait for a schema and hold the resolved ts."""
 
 
+@dataclass(frozen=True, slots=True)
+class SchemaWaits:
+    """Which rows wait for a schema."""
+
+    left_out: Callable[[str, str], bool] = lambda _schema, _table: False
+    """Tables whose rows do not, though theirs is not known."""
+    named_after: Callable[[Sequence[QueuedDdl]], frozenset[TableName]] = lambda _ddls: frozenset()
+    """The tables that queued DDLs leave behind, for rows that name no schema."""
+    registered: Sequence[KnownSchema] | None = None
+    """The tables of a registry's schemas, where rows name schemas; ``None``: tables follow DDL."""
+
+
 class Mode(Protocol):
     """What differs between the modes."""
 
     name: ClassVar[ModeName]
+    resolves: ClassVar[bool]
+    """See ``modes.traits``."""
+
+    def understood(
+        self, progress: Progress, controls: Sequence[ControlEvent], protocol: str
+    ) -> tuple[Progress, Sequence[ControlEvent]]:
+        """The progress and the events of a batch without what has no meaning in this mode."""
+
+    def advance(self, progress: Progress, scanned: ScannedBatch, rules: Rules, waits: SchemaWaits) -> Advanced:
+        """Fold the control events of one batch into the progress. Pure."""
 
     def replay_below(self, progress: Progress) -> dict[TableName, int]:
         """The commit_ts up to which rows of a table may be replays."""

@@ -8,8 +8,6 @@ is applied when it has been read (arrival). A job is one or the other for its wh
 import logging
 from collections.abc import Sequence
 
-import msgspec
-
 from ticdc_spark.config.values import ModeName
 from ticdc_spark.errors import DecisionNeeded, UsageError
 from ticdc_spark.protocols import PROTOCOLS
@@ -17,7 +15,7 @@ from ticdc_spark.replicate.modes.arrival import ArrivalMode
 from ticdc_spark.replicate.modes.base import Mode
 from ticdc_spark.replicate.modes.watermark import WatermarkMode
 from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, RowsRead
+from ticdc_spark.spark.decode.control import ControlEvent, RowsRead
 
 log = logging.getLogger(__name__)
 MODES: dict[ModeName, Mode] = {mode.name: mode for mode in (WatermarkMode(), ArrivalMode())}
@@ -64,16 +62,9 @@ def refuse_hidden(controls: Sequence[ControlEvent], mode: ModeName | None) -> No
         )
 
 
-def without_ddl(
-    progress: Progress, controls: Sequence[ControlEvent], protocol: str
-) -> tuple[Progress, Sequence[ControlEvent]]:
-    """In arrival mode: no DDL where deletes hide their commit_ts, as it is not known which of them it follows."""
-    if not PROTOCOLS[protocol].traits.hidden_deletes:
-        return progress, controls
-    left = [event for event in controls if not isinstance(event, DdlRead)]
-    if progress.ddls or len(left) < len(controls):
-        log.warning("DDL is left out: deletes of %s have no commitTs, so their order is not known", protocol)
-    return msgspec.structs.replace(progress, ddls=()), left
+def acting_mode(mode: ModeName | None, protocol: str) -> Mode:
+    """How rows are scanned. While the mode is not known, rows that hide their commit_ts are rows all the same."""
+    return MODES[mode or ("arrival" if PROTOCOLS[protocol].traits.hidden_deletes else "watermark")]
 
 
 def as_read(progress: Progress, *, at_end: bool, waited: bool, hidden: bool = False) -> ModeName | None:

@@ -4,7 +4,7 @@ resolved = min over partitions of the watermark, minus 1: a watermark W only gua
 W was sent, and it often equals the commit_ts of a DDL that is still to come.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 import msgspec
@@ -13,7 +13,7 @@ from ticdc_spark.config.values import ModeName
 from ticdc_spark.model import Offsets, SchemaChange, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.rows import apply_rows
-from ticdc_spark.replicate.modes.base import Advanced, Rules, ScannedBatch
+from ticdc_spark.replicate.modes.base import Advanced, Rules, ScannedBatch, SchemaWaits
 from ticdc_spark.replicate.modes.commit import committed
 from ticdc_spark.replicate.modes.waiting import describe_missing, held_by_schemas
 from ticdc_spark.replicate.plan.catch_up import catching_up, with_drops
@@ -23,7 +23,7 @@ from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.plan.reach import by_place, reached, with_end_of_gone
 from ticdc_spark.replicate.plan.timeline import Rows, Step, identity, timelines
-from ticdc_spark.replicate.schemas.history import known_schemas
+from ticdc_spark.replicate.schemas.history import known_schemas, without_blocks
 from ticdc_spark.replicate.state.progress import Hold, PartitionState, PendingRows, Progress, QueuedDdl
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.spark.decode.control import (
@@ -42,14 +42,9 @@ def advance(
     progress: Progress,
     scanned: ScannedBatch,
     rules: Rules,
-    left_out: Callable[[str, str], bool] = lambda _schema, _table: False,
-    named_after: Callable[[Sequence[QueuedDdl]], frozenset[tuple[str, str]]] = lambda _ddls: frozenset(),
+    waits: SchemaWaits,
 ) -> Advanced:
-    """Fold the control events of one batch into the progress.
-
-    ``left_out``: tables whose rows do not wait for a schema that is not known. ``named_after``: tables that queued
-    DDLs leave behind, for rows that name no schema.
-    """
+    """Fold the control events of one batch into the progress."""
     end_offsets, latest_offsets = scanned.end_offsets, scanned.latest_offsets
     ordered = sorted(scanned.controls, key=lambda event: (event.topic, event.partition, event.offset, event.seq))
     read, regressions = read_partitions(progress, ordered, end_offsets, latest_offsets, rules)
@@ -63,9 +58,9 @@ def advance(
         resolved = min(resolved, rules.until_ts)
     begun = msgspec.structs.replace(progress, schemas=schemas, ddls=ddls, pending=pending, tables=tables)
     passed_before = resolved < progress.applied
-    resolved, missing = held_by_schemas(begun, resolved, left_out, named_after)
+    resolved, missing = held_by_schemas(begun, resolved, waits.left_out, waits.named_after)
     # A table that catches up waits for schemas by itself, also below what the others are bounded by now.
-    waits = held_by_schemas(begun, progress.applied, left_out, named_after)[1] if passed_before else missing
+    now = held_by_schemas(begun, progress.applied, waits.left_out, waits.named_after)[1] if passed_before else missing
     if missing:
         first = min(missing, key=lambda rows: rows.min_ts)
         hold = Hold(kind="schema", what=describe_missing(first), since=progress.schema_wait_since or rules.now)
@@ -74,7 +69,7 @@ def advance(
     advanced = msgspec.structs.replace(
         begun,
         partitions=partitions,
-        catching_up=catching_up(progress, ordered, partitions, furthest, waits, ended=ended),
+        catching_up=catching_up(progress, ordered, partitions, furthest, now, ended=ended),
         hold=hold,
         schema_wait_since=(progress.schema_wait_since or rules.now) if missing else 0.0,
         replays=progress.replays + replays,
@@ -243,6 +238,16 @@ class WatermarkMode:
     """Up to the lowest watermark, every table equals the source."""
 
     name: ClassVar[ModeName] = "watermark"
+    resolves: ClassVar[bool] = True
+
+    def understood(
+        self, progress: Progress, controls: Sequence[ControlEvent], protocol: str
+    ) -> tuple[Progress, Sequence[ControlEvent]]:
+        """See ``Mode``: schema blocks, as DDL says which schema is valid."""
+        return without_blocks(progress, controls)
+
+    def advance(self, progress: Progress, scanned: ScannedBatch, rules: Rules, waits: SchemaWaits) -> Advanced:
+        return advance(progress, scanned, rules, waits)
 
     def replay_below(self, progress: Progress) -> dict[TableName, int]:
         return {(table.schema, table.name): table.applied for table in progress.tables}

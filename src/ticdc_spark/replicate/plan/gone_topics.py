@@ -5,6 +5,7 @@ from collections.abc import Collection
 import msgspec
 
 from ticdc_spark.model import TableName
+from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.plan.evolve import DropDatabase, action
 from ticdc_spark.replicate.plan.names import tables_before_and_after
 from ticdc_spark.replicate.plan.order import in_order
@@ -43,7 +44,7 @@ def without_topics(progress: Progress, topics: Collection[str]) -> Progress:
             needs = tuple((one.topic, one.partition, one.watermark) for one in parts)
             stay.setdefault((rows.schema, rows.name), needs)
     for name, needs in stay.items():
-        if progress.mode != "arrival":
+        if is_resolving(progress.mode):
             catching_up.setdefault(name, CatchUp(schema=name[0], name=name[1], needs=needs))
     return msgspec.structs.replace(
         progress,

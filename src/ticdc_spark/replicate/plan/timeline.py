@@ -28,9 +28,9 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
     table: TableName
     upto: int
     above: int = -1
-    """In arrival mode: rows of this commit_ts and before went with an earlier step of the batch."""
+    """Where there is no resolved ts: rows of this commit_ts and before went with an earlier step of the batch."""
     mark: Mark | None = None
-    """In arrival mode: what the commit carries."""
+    """Where there is no resolved ts: what the commit carries."""
 
 
 class Ddl(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class Ddl(msgspec.Struct, frozen=True, kw_only=True):
     action: Action
     step: int
     at: int | None = None
-    """In arrival mode: what stands for the commit_ts in marks."""
+    """Where there is no resolved ts: the number of the batch, which marks have instead."""
 
     @property
     def mark(self) -> Mark:

@@ -22,6 +22,7 @@ from ticdc_spark.mysql import default_value, handle_key
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.commits import renames_in_target
 from ticdc_spark.replicate.apply.rows import vanished
+from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.plan.evolution import ColumnDefaults, Evolution, evolution
 from ticdc_spark.replicate.plan.offsets import known_offsets
 from ticdc_spark.replicate.plan.pending import bounded
@@ -90,10 +91,9 @@ class TopicReads:
     def _begin(self, progress: Progress, wanted: WantedLoad, save: Save) -> bool:
         """Returns: whether something was done; else the table is to wait."""
         name, base = (wanted.schema, wanted.name), progress.applied
-        if progress.mode == "arrival" or not self.sink.capabilities.full_reads:
-            lacks = (
-                "watermarks, and the job is in mode arrival" if progress.mode == "arrival" else "another kind of sink"
-            )
+        if not (is_resolving(progress.mode) and self.sink.capabilities.full_reads):
+            blind = f"watermarks, and the job is in mode {progress.mode}"
+            lacks = "another kind of sink" if is_resolving(progress.mode) else blind
             save(_with_refused(progress, name, f"that needs {lacks}"))
             return True
         work = self._work(progress)

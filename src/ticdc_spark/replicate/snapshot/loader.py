@@ -18,6 +18,7 @@ from ticdc_spark.mysql import HIDDEN_NAMES, handle_key, tso_physical_ms
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.modes.commit import DROPPED_KEPT_MS
+from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.plan.routes import stop_at_rules
 from ticdc_spark.replicate.plan.spelling import by_source
 from ticdc_spark.replicate.snapshot.steps import as_known, begin, bring_in, give_up, states_of, with_states
@@ -72,7 +73,7 @@ class Loader:
         before = progress
         progress = self._want(progress)
         wanted = [one for one in progress.wanted if not one.from_topic]
-        if wanted and progress.mode != "arrival" and (progress.mode or not _may_be_arrival(progress)):
+        if wanted and is_resolving(progress.mode) and (progress.mode or progress.applied):
             stop_at_rules(self.job, progress)
             progress = self._begin(progress)
         loading = [table for table in progress.tables if table.load is not None and not table.load.began]
@@ -93,7 +94,7 @@ class Loader:
 
     def with_partial(self, progress: Progress) -> Progress:
         """Want tables that began in the middle; of a dump, only those that were there then."""
-        if self.reader.fixed or progress.mode == "arrival":
+        if self.reader.fixed or not is_resolving(progress.mode):
             return progress
         return with_partial_tables(progress, self._gone, self.wants)
 
@@ -328,7 +329,3 @@ def _may_be_dropped(progress: Progress, state: TableState | None, at: int) -> bo
     if state is None:
         return tso_physical_ms(progress.applied) - tso_physical_ms(at) >= DROPPED_KEPT_MS
     return state.is_gone and state.ddl_ts > at
-
-
-def _may_be_arrival(progress: Progress) -> bool:
-    return not progress.applied

@@ -152,8 +152,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     batch: int = 0
     """The last one committed."""
     applied: int = 0
-    """All tables together equal the source at this commit_ts. In arrival mode: the highest commit_ts that was applied,
-    and no more."""
+    """All tables together equal the source at this commit_ts. Where no batch has a resolved ts, it is only the highest
+    commit_ts that was applied."""
     mode: ModeName | Literal[""] = ""
     """See ``modes.base``; empty until it is known."""
     protocol: str = ""

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from tests.support.scanned import scanned
 from ticdc_spark.model import Column, ColumnType, Offsets, SchemaChange, Table
-from ticdc_spark.replicate.modes.base import Advanced, Rules
+from ticdc_spark.replicate.modes.base import Advanced, Rules, SchemaWaits
 from ticdc_spark.replicate.modes.commit import committed
 from ticdc_spark.replicate.modes.watermark import advance, due
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, KEPT_VERSIONS, forget_schemas, without_blocks
@@ -72,7 +72,7 @@ def fold(progress: Progress, *controls: ControlEvent, ends: Offsets | None = Non
     read = ends or {("t", 0): 10}
     latest_offsets = more.pop("latest_offsets", read)
     rules = more.pop("rules", LIVE)
-    return advance(progress, scanned(controls, read, latest_offsets), rules, **more)
+    return advance(progress, scanned(controls, read, latest_offsets), rules, SchemaWaits(**more))
 
 
 def commit(advanced: Advanced) -> Progress:

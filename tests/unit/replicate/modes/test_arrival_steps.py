@@ -11,13 +11,14 @@ from ticdc_spark.errors import DecisionNeeded, UsageError
 from ticdc_spark.model import SchemaChange, Table
 from ticdc_spark.replicate.modes.arrival import (
     EVERYTHING,
+    ArrivalMode,
     advance_arrived,
     assign_marks,
     committed_arrived,
     replay_below_last_ddl,
 )
-from ticdc_spark.replicate.modes.base import Rules
-from ticdc_spark.replicate.modes.choose import as_read, hides, of_job, refuse_hidden, without_ddl
+from ticdc_spark.replicate.modes.base import Rules, SchemaWaits
+from ticdc_spark.replicate.modes.choose import as_read, hides, of_job, refuse_hidden
 from ticdc_spark.replicate.plan.timeline import Ddl, Rows, timelines
 from ticdc_spark.replicate.state.progress import PartitionState, PendingRows, Progress, QueuedDdl
 from ticdc_spark.replicate.state.table import TableState
@@ -54,7 +55,7 @@ def rows(first: int, last: int) -> ControlEvent:
 def step(progress: Progress, controls: list[ControlEvent], ends: dict[int, int], latest_offsets: dict[int, int]) -> Any:
     places = ({("a", partition): end for partition, end in offsets.items()} for offsets in (ends, latest_offsets))
     named = frozenset({("s", "t")})
-    return advance_arrived(progress, scanned(controls, *places), RULES, named_after=lambda _: named)
+    return advance_arrived(progress, scanned(controls, *places), RULES, SchemaWaits(named_after=lambda _: named))
 
 
 def test_nothing_but_a_ddl_bounds_a_batch() -> None:
@@ -138,10 +139,10 @@ def test_the_mode_by_messages() -> None:
 
 def test_deletes_without_commit_ts_leave_no_place_for_ddl(caplog: pytest.LogCaptureFixture) -> None:
     controls = [copy(0), WatermarkRead(**place(0, 9), commit_ts=60)]
-    assert without_ddl(EMPTY, controls, "debezium") == (EMPTY, controls)
+    assert ArrivalMode().understood(EMPTY, controls, "debezium") == (EMPTY, controls)
     assert not caplog.records
     queued = QueuedDdl(change=CREATE, topic="a", partition=0, offset=3)
-    assert without_ddl(msgspec.structs.replace(EMPTY, ddls=(queued,)), controls, "avro") == (EMPTY, controls[1:])
+    assert ArrivalMode().understood(msgspec.structs.replace(EMPTY, ddls=(queued,)), controls, "avro") == (EMPTY, controls[1:])
     assert "DDL is left out" in caplog.text
 
 
@@ -154,13 +155,13 @@ def test_rows_without_commit_ts_have_no_place_among_watermarks(hidden: bool, mod
         refuse_hidden(summaries, mode)
 
 
-def test_a_schema_block_gives_a_table_without_ddl() -> None:
+def test_a_schema_block_gives_a_table_ArrivalMode().understood() -> None:
     table = Table(schema="s", name="t", columns=(), version=60)
     about = {"schema": "s", "table": "t", "schema_key": "#b", "commit_ts": 60}
     block = SchemaBlockRead(**place(), **about, held=table)  # type: ignore[arg-type]
     rows = counted(RowCounts(rows=1, min_ts=60, max_ts=60, first=0, end=1), "#b")
     ends = {("a", 0): 5}
-    waiting = advance_arrived(EMPTY, scanned([rows], ends, ends), RULES)
+    waiting = advance_arrived(EMPTY, scanned([rows], ends, ends), RULES, SchemaWaits())
     assert waiting.resolved == 59 and [one.schema_key for one in waiting.missing] == ["#b"]
-    reported = advance_arrived(EMPTY, scanned([rows, block], ends, ends), RULES)
+    reported = advance_arrived(EMPTY, scanned([rows, block], ends, ends), RULES, SchemaWaits())
     assert reported.resolved == EVERYTHING and not reported.missing

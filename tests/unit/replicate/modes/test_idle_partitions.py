@@ -1,7 +1,7 @@
 """When a partition without newer watermarks no longer holds the others back."""
 
 from tests.support.scanned import scanned
-from ticdc_spark.replicate.modes.base import Advanced, Rules
+from ticdc_spark.replicate.modes.base import Advanced, Rules, SchemaWaits
 from ticdc_spark.replicate.modes.watermark import advance
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.spark.decode.control import ControlEvent, WatermarkRead
@@ -17,7 +17,7 @@ def _step(progress: Progress, now: float, *controls: ControlEvent, behind: int =
     """One batch that reads to the end, but for ``behind`` messages of partition 1."""
     latest_offsets = ENDS | {("t", 1): 5 + behind}
     rules = Rules(idle_timeout=60.0, bounded=False, now=now)
-    return advance(progress, scanned(controls, ENDS, latest_offsets), rules)
+    return advance(progress, scanned(controls, ENDS, latest_offsets), rules, SchemaWaits())
 
 
 def test_a_long_batch_makes_no_partition_idle() -> None:
@@ -46,14 +46,14 @@ def test_a_message_of_a_partition_begins_the_time_anew() -> None:
     progress = _step(progress, 1.0, _watermark(20, 0)).progress
     rules = Rules(idle_timeout=60.0, bounded=False, now=70.0)
     more = ENDS | {("t", 1): 6}
-    awake = advance(progress, scanned([_watermark(30, 0)], more, more), rules)
+    awake = advance(progress, scanned([_watermark(30, 0)], more, more), rules, SchemaWaits())
     assert awake.resolved == 9 and [one.idle for one in awake.progress.partitions] == [False, False]
     # But only once: others may write there for ever, and without watermarks.
     progress = awake.progress
     for number in range(1, 5):
         more = ENDS | {("t", 1): 6 + number}
         rules = Rules(idle_timeout=60.0, bounded=False, now=70.0 + 29 * number)
-        again = advance(progress, scanned([_watermark(30 + number, 0)], more, more), rules)
+        again = advance(progress, scanned([_watermark(30 + number, 0)], more, more), rules, SchemaWaits())
         progress = again.progress
         assert again.resolved == (9 if number < 3 else 29 + number)
 

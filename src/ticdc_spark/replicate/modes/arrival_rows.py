@@ -155,7 +155,7 @@ def _prepared(
 ) -> TableState:
     """Create the table, or give it the columns that it lacks, with marks before that of the rows."""
     if work.mark(name) == NO_MARK and state.table is not None and not state.is_gone:
-        raise DecisionNeeded(vanished(work.batch.job, name))
+        raise DecisionNeeded(vanished(work.batch.job, name, resolves=False))
     if state.table == target:
         return forget_kept_columns(work, state)
     if state.table is not None:
