@@ -142,7 +142,8 @@ def test_deletes_without_commit_ts_leave_no_place_for_ddl(caplog: pytest.LogCapt
     assert ArrivalMode().understood(EMPTY, controls, "debezium") == (EMPTY, controls)
     assert not caplog.records
     queued = QueuedDdl(change=CREATE, topic="a", partition=0, offset=3)
-    assert ArrivalMode().understood(msgspec.structs.replace(EMPTY, ddls=(queued,)), controls, "avro") == (EMPTY, controls[1:])
+    waiting = msgspec.structs.replace(EMPTY, ddls=(queued,))
+    assert ArrivalMode().understood(waiting, controls, "avro") == (EMPTY, controls[1:])
     assert "DDL is left out" in caplog.text
 
 
@@ -155,7 +156,7 @@ def test_rows_without_commit_ts_have_no_place_among_watermarks(hidden: bool, mod
         refuse_hidden(summaries, mode)
 
 
-def test_a_schema_block_gives_a_table_ArrivalMode().understood() -> None:
+def test_a_schema_block_gives_a_table_without_ddl() -> None:
     table = Table(schema="s", name="t", columns=(), version=60)
     about = {"schema": "s", "table": "t", "schema_key": "#b", "commit_ts": 60}
     block = SchemaBlockRead(**place(), **about, held=table)  # type: ignore[arg-type]
