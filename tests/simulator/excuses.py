@@ -23,6 +23,9 @@ class Excuses:
     """Tables that may be marked in a calm story: what happened to them cannot be done exactly."""
     unsettled: set[Uid] = field(default_factory=set)
     """Tables that need not be right before the job has read everything."""
+    rival_deletes: bool = False
+    """Another writer deletes rows between two steps of a commit, also of a table that is still to come: the job sees it
+    at its next look."""
     foreign: set[Name] = field(default_factory=set)
     """Tables of the lake that a person made."""
     refused_ddl: bool = False

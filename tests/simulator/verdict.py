@@ -101,14 +101,16 @@ def _judge(
     world: World, view: JobView, name: Name, live: Live, table: LakeTable | None, *, final: bool
 ) -> Finding | None:
     uid, seen = live.uid, view.tables.get(name)
-    if not final and (uid in world.excuses.unsettled or _is_ahead(world, table, view) or _is_read(world, view, live)):
+    excuses = world.excuses
+    if not final and (excuses.rival_deletes or uid in excuses.unsettled):
+        return None
+    if not final and (_is_ahead(world, table, view) or _is_read(world, view, live)):
         return None
     if _is_behind(world, view, live, final=final):
         return None
     if _is_marked(world, view, live):
         found = _judge_keys(world, live, table, seen.condition if seen else "")
         return found or _judge_mark(world, uid, name, seen)
-    excuses = world.excuses
     excused = bool(excuses.disturbances) or uid in excuses.may_mark or uid in excuses.weak
     quiet = seen is not None and "no message of it" in seen.detail
     if final and not excused and seen is not None and seen.condition == "unverified" and not quiet:
