@@ -122,6 +122,7 @@ def rival(world: World, move: Move, rand: Random) -> None:
 def rival_writer(world: World, move: Move, rand: Random) -> None:
     """The next commits to a table meet another writer's DELETE."""
     world.excuses.lake_touched = True
+    world.excuses.unsettled.update(world.uids())
     world.excuses.rival_deletes = True
     world.left_alone.clear()
     _arm(world, rand, "delete", move)
