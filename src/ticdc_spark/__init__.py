@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from ticdc_spark.protocols.encoder_options import target_encoder as encoder
     from ticdc_spark.replicate.loop import run
     from ticdc_spark.replicate.report import BatchReport, Summary
+    from ticdc_spark.replicate.run.watch import Watcher
     from ticdc_spark.sinks.iceberg.lake import list_tables, open_lake, read_table
     from ticdc_spark.spark.decode.topic import read_topic
     from ticdc_spark.streams.detect import detect
@@ -137,6 +138,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "BatchReport",
         "Summary",
     ),
+    "ticdc_spark.replicate.run.watch": ("Watcher",),
     "ticdc_spark.sinks.iceberg.lake": (
         "list_tables",
         "open_lake",

@@ -27,6 +27,7 @@ from ticdc_spark.errors import DecisionNeeded, EnvironmentFault, SourceFault
 from ticdc_spark.operate.status import job_status
 from ticdc_spark.replicate import loop
 from ticdc_spark.replicate.report import BatchReport, Summary
+from ticdc_spark.replicate.run.watch import Watcher
 
 JOB = """
 [job]
@@ -179,7 +180,7 @@ def test_a_running_job_reads_a_table_again_with_what_the_changefeed_left_out(
         return found == {"orders", "small"} and not progress.wanted
 
     with ThreadPoolExecutor(1) as pool:
-        run_ = pool.submit(lambda: loop.run(load_job(job), on_progress=reports.put, stop=stop))
+        run_ = pool.submit(lambda: loop.run(load_job(job), watchers=[Watcher(committed=reports.put)], stop=stop))
         try:
             turn(read)
             server.execute(f"INSERT INTO {live.schema}.small VALUES (777777, 'hidden')")

@@ -31,6 +31,7 @@ from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.operate.status import job_status
 from ticdc_spark.replicate import loop
 from ticdc_spark.replicate.report import BatchReport
+from ticdc_spark.replicate.run.watch import Watcher
 from ticdc_spark.replicate.state.progress import Progress
 
 CREATE = "CREATE TABLE {} (id BIGINT PRIMARY KEY, v VARCHAR(9), secret INT)"
@@ -115,7 +116,7 @@ def test_a_database_that_changes_is_loaded_as_of_one_commit_and_followed(
         raise AssertionError(f"it does not come so far: {job_status(load_identity(job))}")
 
     with ThreadPoolExecutor(1) as pool:
-        running_job = pool.submit(lambda: loop.run(load_job(job), on_progress=reports.put, stop=stop))
+        running_job = pool.submit(lambda: loop.run(load_job(job), watchers=[Watcher(committed=reports.put)], stop=stop))
         try:
             # As of the base, a table is clean with the commit that brings it in: nothing has to settle.
             follow(lambda now: all(one.is_clean and one.origin == "snapshot" for one in now.tables) and not now.wanted)

@@ -25,6 +25,7 @@ from ticdc_spark.protocols.canal_json.encode import encoder as canal_json
 from ticdc_spark.protocols.simple.decode import DECODER
 from ticdc_spark.protocols.simple.encode import encoder
 from ticdc_spark.replicate.report import BatchReport
+from ticdc_spark.replicate.run.watch import Watcher
 
 T = table(10, Column(name="v", type=INT, nullable=False), name="t")
 OTHER = table(11, Column(name="v", type=INT), name="other")
@@ -214,7 +215,7 @@ def test_at_each_commit_all_tables_equal_the_source_and_no_row_is_lost(spark: Sp
         assert not wrong(spark, folder, truth_of(SHOP, progress.applied))
         seen.append(progress.applied)
 
-    replicate(job, on_progress=look)
+    replicate(job, watchers=[Watcher(committed=look)])
     assert len(set(seen)) > 3
 
 

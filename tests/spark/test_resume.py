@@ -23,6 +23,7 @@ from ticdc_spark.operate.requests import resume
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.replicate import loop
 from ticdc_spark.replicate.report import BatchReport
+from ticdc_spark.replicate.run.watch import Watcher
 
 V = Column(name="v", type=ColumnType(name="varchar", length=9, charset="utf8mb4", collate="utf8mb4_bin"))
 W = Column(name="w", type=V.type)
@@ -97,7 +98,7 @@ def running(job: Path) -> Iterator[Callable[[Callable[[BatchReport], bool]], Bat
         raise AssertionError("no turn is as wanted")
 
     with ThreadPoolExecutor(1) as pool:
-        run = pool.submit(lambda: loop.run(load_job(job), on_progress=reports.put, stop=stop))
+        run = pool.submit(lambda: loop.run(load_job(job), watchers=[Watcher(committed=reports.put)], stop=stop))
         try:
             yield turn
         finally:

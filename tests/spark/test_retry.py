@@ -15,6 +15,7 @@ from ticdc_spark.config.load import load_job
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.replicate import loop
 from ticdc_spark.replicate.report import BatchReport
+from ticdc_spark.replicate.run.watch import Watcher
 from ticdc_spark.replicate.state.progress import Status
 
 
@@ -31,7 +32,7 @@ class Running:
 
     def _run(self) -> None:
         try:
-            loop.run(self.job, stop=self._stop, on_progress=self._count)
+            loop.run(self.job, stop=self._stop, watchers=[Watcher(committed=self._count)])
         except SinkFault as error:
             self.error = error
 

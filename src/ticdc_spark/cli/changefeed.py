@@ -113,7 +113,7 @@ def command(
     with redacted_children(), ExitStack() as stack:
         reads = stack.enter_context(_table_reads(changefeed))
         backlog = stack.enter_context(_backlog(changefeed, capture))
-        show = stack.enter_context(_shown(changefeed.id))
+        show = stack.enter_context(_watched(changefeed))
         report = stoppable(
             lambda: run(changefeed, capture, folder, source=kind, stop=stop, show=show, reads=reads, backlog=backlog),
             stop,
@@ -166,6 +166,27 @@ def _present(changefeed: Changefeed) -> Iterator[PresentTables | None]:
 
     with closing(ServerTables(changefeed.source)) as present:
         yield present
+
+
+@contextmanager
+def _watched(changefeed: Changefeed) -> Iterator[Show]:
+    """Give reports to the terminal or the log, and to metrics if the file wants them. Raises: UsageError"""
+    from ticdc_spark.operate.metrics.changefeed import ChangefeedMetrics
+    from ticdc_spark.operate.metrics.server import served
+
+    with _shown(changefeed.id) as show:
+        if changefeed.metrics is None:
+            yield show
+            return
+        metrics = ChangefeedMetrics(changefeed.id)
+        with served(changefeed.metrics, metrics, f"{changefeed.file}: [ticdc-spark] metrics") as (host, port):
+            log.info("metrics: http://%s:%d/metrics", host, port)
+
+            def both(report: Report) -> None:
+                show(report)
+                metrics(report)
+
+            yield both
 
 
 @contextmanager

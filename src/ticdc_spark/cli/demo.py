@@ -24,6 +24,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.names import unescape
 from ticdc_spark.replicate.report import Summary
+from ticdc_spark.replicate.run.watch import Watcher
 
 RECORDED = Path(__file__).parent / "recorded_shop"
 """``topic``: the messages; ``tables``: what the tables hold after them. ``scripts/demo_topic.py`` writes both."""
@@ -102,7 +103,7 @@ def replicate(job_file: Path) -> Summary:
     from ticdc_spark.replicate import loop
 
     with shown(job.name) as show_batch:
-        return loop.run(job, once=True, on_progress=show_batch)
+        return loop.run(job, once=True, watchers=[Watcher(committed=show_batch)])
 
 
 def compare(job_file: Path, wanted: Tables) -> dict[TableName, bool]:

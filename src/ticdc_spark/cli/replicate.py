@@ -2,6 +2,8 @@
 
 import logging
 import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import click
@@ -11,10 +13,14 @@ from ticdc_spark.cli.output.progress import shown
 from ticdc_spark.cli.output.text import noun
 from ticdc_spark.cli.signals import stoppable
 from ticdc_spark.config.durations import duration
+from ticdc_spark.config.job import Job
 from ticdc_spark.config.load import load_job
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.mysql import tso_time
+from ticdc_spark.operate.metrics.replicate import ReplicateMetrics
+from ticdc_spark.operate.metrics.server import served
 from ticdc_spark.replicate.report import NOT_ALL_APPLIED, Summary
+from ticdc_spark.replicate.run.watch import Watcher
 
 log = logging.getLogger(__name__)
 
@@ -39,12 +45,25 @@ def command(job_file: Path, once: bool, until_ts: int | None) -> None:
     from ticdc_spark.replicate import loop
 
     stop = threading.Event()
-    with redacted_children(), shown(job.name) as show:
-        summary = stoppable(lambda: loop.run(job, once=once, until_ts=until_ts, on_progress=show, stop=stop), stop)
+    with redacted_children(), watching(job) as watchers:
+        summary = stoppable(lambda: loop.run(job, once=once, until_ts=until_ts, watchers=watchers, stop=stop), stop)
     if summary.held:
         log.warning("%s", last_line(summary))
         click.get_current_context().exit(NOT_ALL_APPLIED)
     log.info("%s", last_line(summary))
+
+
+@contextmanager
+def watching(job: Job) -> Iterator[list[Watcher]]:
+    """What watches a run: the terminal or the log, and metrics if the job file wants them. Raises: UsageError"""
+    with ExitStack() as stack:
+        watchers = [Watcher(committed=stack.enter_context(shown(job.name)))]
+        if job.metrics.listen is not None:
+            metrics = ReplicateMetrics(job)
+            host, port = stack.enter_context(served(job.metrics.listen, metrics, f"{job.file}: [metrics] listen"))
+            log.info("metrics: http://%s:%d/metrics", host, port)
+            watchers.append(metrics.watcher)
+        yield watchers
 
 
 def last_line(summary: Summary) -> str:

@@ -21,8 +21,10 @@ from ticdc_spark.config.values import (
     Folder,
     Identifier,
     Label,
+    Listen,
     Mode,
     Name,
+    NotNegative,
     OnReject,
     Paths,
     Patterns,
@@ -163,6 +165,15 @@ class UpkeepKeys(Section, frozen=True, kw_only=True):
     """How long one snapshot an hour is kept."""
 
 
+class MetricsKeys(Section, frozen=True, kw_only=True):
+    """Where a running job serves its metrics and its health."""
+
+    listen: Listen | None = None
+    """``None``: nowhere."""
+    table_series: NotNegative = 200
+    """So many tables have series of their own; the others are summed up in one."""
+
+
 class Route(Section, frozen=True, kw_only=True):
     """One ``[[route]]``: what becomes of some tables in the target. The first one that takes a table decides."""
 
@@ -239,6 +250,7 @@ class Job(JobKeys, frozen=True, kw_only=True):
     schema: SchemaFiles = SchemaFiles()
     ddl: DdlPolicy = DdlPolicy()
     upkeep: UpkeepKeys = UpkeepKeys()
+    metrics: MetricsKeys = MetricsKeys()
     routes: tuple[Route, ...] = ()
     snapshot: SnapshotKeys | None = None
     """``None``: tables that are new to the job begin with what the messages have."""

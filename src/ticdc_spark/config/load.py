@@ -15,6 +15,7 @@ from ticdc_spark.config.job import (
     Job,
     JobKeys,
     KafkaSource,
+    MetricsKeys,
     MysqlConfig,
     PostgresConfig,
     Route,
@@ -41,7 +42,7 @@ def load_job(path: Path | str) -> Job:
     file = Path(os.path.abspath(path))
     raw = job_file.read_toml(file)
     mistakes = Mistakes(file)
-    known = ("job", "source", "snapshot", "schema", "route", "sink", "ddl", "upkeep", "spark")
+    known = ("job", "source", "snapshot", "schema", "route", "sink", "ddl", "upkeep", "metrics", "spark")
     for title in raw:
         if title not in known:
             where = hint(title, "", known) or "; allowed: " + ", ".join(f"[{name}]" for name in known)
@@ -56,6 +57,7 @@ def load_job(path: Path | str) -> Job:
     snapshot = _snapshot(sections["snapshot"], source, mistakes) if "snapshot" in raw else None
     routes = _routes(raw.get("route", []), mistakes)
     upkeep = UpkeepKeys(**job_file.read_section(sections["upkeep"], UpkeepKeys, "upkeep", mistakes, hint))
+    metrics = MetricsKeys(**job_file.read_section(sections["metrics"], MetricsKeys, "metrics", mistakes, hint))
     spark = _spark(sections["spark"], mistakes)
     check_spark(spark, mistakes)
     is_lake = sink is None or isinstance(sink, IcebergConfig)
@@ -75,6 +77,7 @@ def load_job(path: Path | str) -> Job:
     assert source is not None and sink is not None and ddl is not None, "a section that could not be read is a mistake"
     files = SchemaFiles(**schema)
     more: dict[str, Any] = {"schema": files, "upkeep": upkeep, "snapshot": snapshot, "routes": routes, "spark": spark}
+    more |= {"metrics": metrics}
     return Job(**keys, file=file, source=source, sink=sink, ddl=ddl, **more)
 
 

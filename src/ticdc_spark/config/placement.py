@@ -11,6 +11,7 @@ from ticdc_spark.config.job import (
     IcebergConfig,
     JobKeys,
     KafkaSource,
+    MetricsKeys,
     MysqlConfig,
     PostgresConfig,
     Route,
@@ -63,6 +64,7 @@ def _keys() -> dict[str, list[str]]:
         "[snapshot]": SnapshotKeys,
         "[ddl]": DdlKeys,
         "[upkeep]": UpkeepKeys,
+        "[metrics]": MetricsKeys,
         "[[route]]": Route,
     }
     for place, kind in sections.items():

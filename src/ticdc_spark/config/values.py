@@ -19,6 +19,7 @@ ModeName: TypeAlias = Literal["watermark", "arrival"]
 OnReject: TypeAlias = Literal["stop", "quarantine", "continue"]
 WriterName: TypeAlias = Literal["python", "spark"]
 Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+NotNegative: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 
 
 class SkipDdl(msgspec.Struct, frozen=True):
@@ -101,6 +102,20 @@ def _servers(value: object) -> str:
     if all(re.fullmatch(r"(\[[^\]]+\]|[^:\s/]+):\d{1,5}", server) for server in servers):
         return ",".join(servers)
     raise ValueError
+
+
+class Address(msgspec.Struct, frozen=True):
+    """Where a server listens."""
+
+    host: str
+    port: int
+
+
+def _address(value: object) -> Address:
+    host, colon, port = _text(value).rpartition(":")
+    if not (colon and re.fullmatch(r"[0-9]{1,5}", port) and int(port) < 65536):
+        raise ValueError
+    return Address(host.strip("[]") or "127.0.0.1", int(port))
 
 
 def _pattern(value: object) -> str:
@@ -205,6 +220,9 @@ Patterns: TypeAlias = Annotated[
 Topics: TypeAlias = Annotated[tuple[str, ...], Reads(_texts, "a list of topic names")]
 Paths: TypeAlias = Annotated[tuple[Path, ...], Reads(_paths, "a path or a list of paths")]
 Servers: TypeAlias = Annotated[str, Reads(_servers, '"host:port", several with commas or as a list')]
+Listen: TypeAlias = Annotated[
+    Address, Reads(_address, '"host:port" such as "127.0.0.1:9464", or ":9464" for this host')
+]
 TopicPattern: TypeAlias = Annotated[str, Reads(_pattern, "a regular expression")]
 RegistryUrl: TypeAlias = Annotated[
     str,

@@ -3,9 +3,11 @@
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
+
+import msgspec
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import EnvironmentFault, os_reason
@@ -20,6 +22,7 @@ from ticdc_spark.replicate.run.pace import Pace
 from ticdc_spark.replicate.run.preflight import stop_at_fault
 from ticdc_spark.replicate.run.retry import RetryPolicy
 from ticdc_spark.replicate.run.upkeep import UpkeepScheduler
+from ticdc_spark.replicate.run.watch import Watcher, together
 from ticdc_spark.replicate.state.owner import this_process
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.store import acquire
@@ -35,7 +38,7 @@ def run(
     *,
     once: bool = False,
     until_ts: int | None = None,
-    on_progress: Callable[[BatchReport], None] = lambda _: None,
+    watchers: Sequence[Watcher] = (),
     stop: threading.Event | None = None,
 ) -> Summary:
     """Replicate until stopped, or (``once``) up to where the topics end now, or until all tables are at ``until_ts``.
@@ -60,9 +63,9 @@ def run(
                 running,
                 heartbeat,
                 UpkeepScheduler(job),
+                together((heartbeat.watcher, *watchers)),
                 once=once,
                 until_ts=until_ts,
-                on_progress=on_progress,
                 stop=stop,
             )
             summary = _run(run_state, opened)
@@ -114,12 +117,12 @@ def _run(run_state: "_RunState", opened: Callable[[Job], Steps | None]) -> Summa
                 if run_state.finished and steps.sink.capabilities.upkeep:
                     written = {(table.schema, table.name): table.snapshot_id for table in progress.tables}
                     touched = [name for name, snapshot in written.items() if snapshot != before.get(name)]
-                    run_state.upkeep.finish(steps.sink, progress, touched)
+                    run_state.upkeep.finish(steps.sink, progress, touched, run_state.watcher)
             except EnvironmentFault as fault:
                 pause = None if jvm_is_gone() else retries.pause_after(fault)
                 if pause is None:
                     raise
-                run_state.heartbeat.trouble(fault)
+                run_state.watcher.trouble(fault)
                 in_batch = in_batch if steps is None else steps.in_batch
                 _close(steps)
                 steps = None
@@ -151,9 +154,9 @@ class _RunState:
     running: RunningJob
     heartbeat: Heartbeat
     upkeep: UpkeepScheduler
+    watcher: Watcher
     once: bool
     until_ts: int | None
-    on_progress: Callable[[BatchReport], None]
     stop: threading.Event
     batches: int = 0
     finished: bool = False
@@ -177,14 +180,14 @@ class _RunState:
         if began - self.requests_looked_for >= self.heartbeat.store.pause:
             self.requests_looked_for = began
             steps.take_requests()
-        loads = steps.load(self.heartbeat.beat)
-        report = steps.batch(self.targets, self.heartbeat.beat)
+        loads = steps.load(self.watcher.phase)
+        report = steps.batch(self.targets, self.watcher.phase)
         self.batches += report.messages > 0
         self.pace.add(report.messages, report.seconds)
-        self.heartbeat.note(report, self.pace.rate)
-        self.on_progress(report)
+        report = msgspec.structs.replace(report, rate=self.pace.rate)
+        self.watcher.committed(report)
         if steps.sink.capabilities.upkeep:
-            self.upkeep.turn(steps.sink, report.progress, lambda: self.heartbeat.beat("upkeep", report.progress.batch))
+            self.upkeep.turn(steps.sink, report.progress, self.watcher)
         if self.until_ts is not None and report.progress.applied >= self.until_ts:
             self.finished = True
         elif self.targets is not None:
@@ -215,5 +218,5 @@ class _RunState:
         if report.messages and self.until_ts is None and not report.full:
             pause = max(pause, began + self.job.commit_interval - time.monotonic())
         if pause > 0:
-            self.heartbeat.beat("waiting", report.progress.batch)
+            self.watcher.phase("waiting", report.progress.batch)
             self.stop.wait(pause)

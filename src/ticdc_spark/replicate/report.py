@@ -26,6 +26,10 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
     changes: int = 0
     """Row changes that the batch applied."""
     seconds: float = 0.0
+    phases: dict[str, float] = {}
+    """Seconds of this batch, by phase."""
+    rate: float | None = None
+    """Messages a second over the last batches; ``None``: not known yet."""
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):

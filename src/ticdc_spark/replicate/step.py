@@ -115,7 +115,7 @@ class Steps:
 
     def batch(self, targets: Offsets | None, beat: Callable[[str, int], None]) -> BatchReport:
         """Do one batch up to ``targets`` (or to where the topics end now) and commit it."""
-        began = time.monotonic()
+        began, before = time.monotonic(), dict(self.seconds)
         number = self.progress.batch + 1
         beat("source", number)
         looked_at = self.clock()
@@ -194,6 +194,7 @@ class Steps:
             looked_at=looked_at,
             changes=result.rows,
             seconds=time.monotonic() - began,
+            phases={phase: spent - before.get(phase, 0.0) for phase, spent in self.seconds.items()},
         )
 
     def _without_expired(self, progress: Progress) -> Progress:

@@ -20,6 +20,7 @@ from ticdc_spark.replicate.run import retry
 from ticdc_spark.replicate.run.heartbeat import Heartbeat
 from ticdc_spark.replicate.run.job_file import RunningJob
 from ticdc_spark.replicate.run.upkeep import UpkeepScheduler
+from ticdc_spark.replicate.run.watch import UNWATCHED
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.step import Steps
 
@@ -47,16 +48,15 @@ class Run:
         self.servers: list[str] = []
         self.stop = threading.Event()
         self.before_batch: Callable[[int], object] = lambda _number: None
-        beat = lambda *_: None  # noqa: E731
-        heartbeat = SimpleNamespace(beat=beat, note=beat, trouble=beat, store=SimpleNamespace(pause=1e9))
+        heartbeat = SimpleNamespace(store=SimpleNamespace(pause=1e9))
         seconds = iter(range(0, 10_000, 2))
         self.state = loop._RunState(
             RunningJob(self.job, clock=lambda: float(next(seconds))),
             cast(Heartbeat, heartbeat),
             UpkeepScheduler(self.job),
+            UNWATCHED,
             once=once,
             until_ts=None,
-            on_progress=beat,
             stop=self.stop,
         )
 

@@ -13,7 +13,7 @@ from ticdc_spark.changefeed.config.kinds import (
     timestamps,
     words,
 )
-from ticdc_spark.config.values import Zone
+from ticdc_spark.config.values import Listen, Zone
 
 
 def _key(name: str, section: str, kind: Kind, default: object, meaning: str) -> Key:
@@ -84,6 +84,13 @@ OUR_KEYS = (
         "never",
         "`initial`: a new changefeed begins with the rows that its tables have ([tables that exist already]"
         "(changefeed.md#tables-that-exist-already)).",
+    ),
+    _key(
+        "metrics",
+        OURS,
+        annotated(Listen),
+        None,
+        "Host and port where metrics and health are served ([metrics](metrics.md)). Default: nowhere.",
     ),
     _key("snapshot-parallelism", OURS, integer(1, 1024), 4, "Ranges of keys that are read side by side."),
     _key("snapshot-chunk-rows", OURS, integer(1, 10**9), 50_000, "Rows of a range, about."),

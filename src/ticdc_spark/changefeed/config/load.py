@@ -134,6 +134,7 @@ def _changefeed(given: Given, path: Path | None, uri: SinkUri) -> Changefeed | N
         start_ts=start,
         target_ts=target,
         snapshot=snapshot,
+        metrics=given.get(f"{OURS}.metrics"),
         backlog=given.get(f"{OURS}.spark-backlog") or None,
         warnings=tuple(map(redact, given.all_warnings())),
         **parts,

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from ticdc_spark.config.secrets import SECRET, redact
+from ticdc_spark.config.values import Address
 
 Compression: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 DEFAULT_PARTITIONS = 3
@@ -165,6 +166,8 @@ class Changefeed(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: SnapshotSettings
     backlog: int | None = None
     """From how many messages on that a stream is behind Spark's tasks send them; ``None``: never."""
+    metrics: Address | None = None
+    """Where metrics and health are served; ``None``: nowhere."""
     warnings: tuple[str, ...] = ()
     """Keys that are accepted and have no meaning here, and the like: one sentence each."""
 

@@ -11,6 +11,7 @@ import msgspec
 
 from ticdc_spark.errors import DecisionNeeded, EnvironmentFault, SinkFault, TicdcSparkError
 from ticdc_spark.replicate.report import BatchReport
+from ticdc_spark.replicate.run.watch import Watcher
 from ticdc_spark.replicate.state.owner import load_status
 from ticdc_spark.replicate.state.progress import Status
 from ticdc_spark.sinks.state import StateStore
@@ -83,6 +84,11 @@ class Heartbeat:
         self._write()
         self._thread.start()
 
+    @property
+    def watcher(self) -> Watcher:
+        """What is told of the run."""
+        return Watcher(phase=self.beat, committed=self.note, trouble=self.trouble)
+
     def beat(self, phase: str, batch: int) -> None:
         """Note what the job is doing. It is written once in the store's ``pause``; on a disk a wait, the phase that
         lasts, at once."""
@@ -94,12 +100,12 @@ class Heartbeat:
         if waits or before.state != "normal" or time.time() - before.at >= self.store.pause:
             self._write()
 
-    def note(self, report: BatchReport, rate: float | None) -> None:
-        """Note how far the source is read; it is stored with the next beat. ``rate``: messages a second."""
+    def note(self, report: BatchReport) -> None:
+        """Note how far the source is read; it is stored with the next beat."""
         # What came while the batch ran is for the next one, and no backlog.
         read, left = (self.status.read_at, report.left) if report.full else (report.looked_at, 0)
         with self._lock:
-            self.status = msgspec.structs.replace(self.status, read_at=read, left=left, rate=rate)
+            self.status = msgspec.structs.replace(self.status, read_at=read, left=left, rate=report.rate)
 
     def trouble(self, fault: EnvironmentFault) -> None:
         """Note what keeps the job from going on for now; it tries again."""

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from ticdc_spark.config.job import Job, UpkeepKeys
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
+from ticdc_spark.replicate.run.watch import UNWATCHED, Maintained, Watcher
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.base import Upkeep, UpkeepPolicy
@@ -27,8 +28,8 @@ class UpkeepScheduler:
         self._looked: dict[TableName, tuple[float, int | None]] = {}
         """When a table was looked at, and the snapshot that the job had left it with then."""
 
-    def turn(self, sink: Upkeep, progress: Progress, beat: Callable[[], None] = lambda: None) -> bool:
-        """Look after the table that waits longest, if one is due; whether one was. ``beat``: called before."""
+    def turn(self, sink: Upkeep, progress: Progress, watcher: Watcher = UNWATCHED) -> bool:
+        """Look after the table that waits longest, if one is due; whether one was."""
         now = self._clock()
         if not self._keys.enabled or self._spent > SHARE * (now - self._began):
             return False
@@ -41,28 +42,34 @@ class UpkeepScheduler:
                 due.append((looked, name))
         if not due:
             return False
-        beat()
-        self._look_after(sink, min(due)[1], tables)
+        watcher.phase("upkeep", progress.batch)
+        self._look_after(sink, min(due)[1], tables, watcher)
         return True
 
-    def finish(self, sink: Upkeep, progress: Progress, touched: Iterable[TableName]) -> None:
+    def finish(
+        self, sink: Upkeep, progress: Progress, touched: Iterable[TableName], watcher: Watcher = UNWATCHED
+    ) -> None:
         """At the end of a run to an end, which may be too short for any interval: look after what it wrote."""
         tables = _living(progress)
         for name in touched if self._keys.enabled else ():
             if name in tables:
-                self._look_after(sink, name, tables)
+                self._look_after(sink, name, tables, watcher)
 
-    def _look_after(self, sink: Upkeep, name: TableName, tables: Mapping[TableName, TableState]) -> None:
-        began = self._clock()
+    def _look_after(
+        self, sink: Upkeep, name: TableName, tables: Mapping[TableName, TableState], watcher: Watcher
+    ) -> None:
+        began, done, why = self._clock(), [], ""
         try:
             done = sink.look_after(name, policy_of(self._keys), began)
         except SinkFault as fault:
             # Another writer was faster, for one. A catalog that is away ends the next batch, not its upkeep.
             log.warning("%s; tried again in %.0f seconds", fault, self._keys.interval)
+            why = str(fault)
         else:
             if done:
                 log.info("upkeep of %s.%s: %s", *name, "; ".join(done))
         now = self._clock()
+        watcher.maintained(Maintained(table=name, seconds=now - began, done=tuple(done), fault=why))
         self._spent += now - began
         self._looked[name] = (now, tables[name].snapshot_id)
 

@@ -86,6 +86,7 @@ DISPATCH = {f"{DISPATCHERS}.matcher": ["a.b"]}
 CLAIM = {f"{LARGE}.large-message-handle-option": "claim-check", f"{LARGE}.claim-check-storage-uri": "store"}
 # A value that is not the default, where the kind does not suggest one; and what it needs beside it.
 VALUES: dict[str, Any] = {
+    f"{OURS}.metrics": "127.0.0.1:9465",
     "sink-uri": None,
     f"{OURS}.sink-uri": None,
     "sink.protocol": "canal-json",

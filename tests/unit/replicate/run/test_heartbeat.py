@@ -188,12 +188,12 @@ def test_how_far_the_source_is_read_is_stored_with_the_next_beat(state: MemorySt
     progress = Progress(job="shop")
     with Heartbeat(state) as heart:
         heart.start()
-        heart.note(BatchReport(progress=progress, left=0, looked_at=50.0), None)
-        heart.note(BatchReport(progress=progress, messages=10, left=7, full=True, looked_at=60.0), 5.0)
+        heart.note(BatchReport(progress=progress, left=0, looked_at=50.0))
+        heart.note(BatchReport(progress=progress, messages=10, left=7, full=True, looked_at=60.0, rate=5.0))
         heart.beat("waiting", 7)
         found = status(state)
         assert (found.read_at, found.left, found.rate) == (50.0, 7, 5.0), "at 60 something was left to read"
-        heart.note(BatchReport(progress=progress, messages=7, left=3, looked_at=70.0), 5.0)
+        heart.note(BatchReport(progress=progress, messages=7, left=3, looked_at=70.0, rate=5.0))
         heart.end("stopped")
     found = status(state)
     assert (found.read_at, found.left) == (70.0, 0), "what came meanwhile is no backlog"

@@ -1,0 +1,1 @@
+"""Metrics of a running job for Prometheus, and whether it is well."""

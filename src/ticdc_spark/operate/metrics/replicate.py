@@ -1,0 +1,162 @@
+"""The metrics of ``replicate``. Names and labels are in ``docs/metrics.md``.
+
+Most are the progress of the job as it was committed last, so they go on where they were after a restart. Lags are
+computed when they are asked for, and so they grow while a job is stuck.
+"""
+
+import threading
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping
+from importlib.metadata import version
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+
+from ticdc_spark.config.job import Job
+from ticdc_spark.errors import EnvironmentFault
+from ticdc_spark.mysql import tso_physical_ms, tso_time
+from ticdc_spark.operate.lag import slowest_partition
+from ticdc_spark.replicate.report import BatchReport
+from ticdc_spark.replicate.run.retry import CONNECTIONS
+from ticdc_spark.replicate.run.watch import Maintained, Watcher
+from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.table import condition_of
+
+PREFIX = "ticdc_spark_replicate_"
+CONDITIONS = ("clean", "unverified", "snapshot", "diverged", "quarantined", "skipped", "dropped", "kept")
+HOLDS = ("partition", "schema", "ddl", "reject")
+PHASES = ("scan", "advance", "apply", "commit", "snapshot")
+OTHERS = ("", "")
+"""The labels of the tables that have no series of their own."""
+
+
+class ReplicateMetrics:
+    """What a run has told so far. Threads may collect it at any time."""
+
+    def __init__(self, job: Job, clock: Callable[[], float] = time.time) -> None:
+        self._job, self._clock = job, clock
+        self._most = job.metrics.table_series
+        self._lock = threading.Lock()
+        self._report: BatchReport | None = None
+        self._phase = "starting"
+        self._fault = ""
+        self._counts: Counter[str] = Counter()
+        self._seconds: defaultdict[str, float] = defaultdict(float)
+        self._retries: Counter[str] = Counter()
+        self._maintained: Counter[str] = Counter()
+
+    @property
+    def watcher(self) -> Watcher:
+        """What is told of the run."""
+        return Watcher(phase=self._begin, committed=self._commit, trouble=self._trouble, maintained=self._maintain)
+
+    def not_ready(self) -> str:
+        """Why the job does not do its work; ``""``: it does."""
+        with self._lock:
+            if self._fault:
+                return self._fault
+            return "" if self._report is not None else f"no batch is done yet: {self._phase}"
+
+    def _begin(self, phase: str, _batch: int) -> None:
+        with self._lock:
+            self._phase = phase
+
+    def _commit(self, report: BatchReport) -> None:
+        with self._lock:
+            self._report, self._fault = report, ""
+            self._counts["messages"] += report.messages
+            self._counts["batches"] += report.messages > 0
+            for phase, seconds in report.phases.items():
+                self._seconds[phase] += seconds
+
+    def _trouble(self, fault: EnvironmentFault) -> None:
+        with self._lock:
+            self._fault = str(fault)
+            self._retries[type(fault).__name__] += 1
+
+    def _maintain(self, upkeep: Maintained) -> None:
+        with self._lock:
+            self._maintained["failed" if upkeep.fault else "done" if upkeep.done else "nothing"] += 1
+            self._seconds["maintenance"] += upkeep.seconds
+
+    def collect(self) -> Iterator[Metric]:
+        """The metrics as they are now, for a registry of ``prometheus_client``."""
+        with self._lock:
+            found = [*self._of_run(), *([] if self._report is None else self._of_job(self._report))]
+        yield from found
+
+    def _of_run(self) -> Iterator[Metric]:
+        mode = "" if self._report is None else self._report.progress.mode
+        about = {"version": version("ticdc-spark"), "job": self._job.name, "mode": mode}
+        yield InfoMetricFamily(f"{PREFIX}job", "The job.", value=about)
+        yield _gauge("up", "1 while the job can do its work, 0 while a connection fails.", not self._fault)
+        yield _counter("messages", "Messages that this process has read.", self._counts["messages"])
+        yield _counter("batches", "Batches with messages that this process has committed.", self._counts["batches"])
+        spent = {phase: self._seconds[phase] for phase in (*PHASES, "maintenance")}
+        yield _counters("phase_seconds", "Seconds that this process spent, by phase.", "phase", spent)
+        retries = {fault.__name__: self._retries[fault.__name__] for fault in CONNECTIONS}
+        yield _counters("retries", "Faults of connections after which the job tried again.", "fault", retries)
+        looked = {result: self._maintained[result] for result in ("done", "nothing", "failed")}
+        yield _counters("maintenance", "Looks after the files of a table, by result.", "result", looked)
+
+    def _of_job(self, report: BatchReport) -> Iterator[Metric]:
+        progress, slowest = report.progress, slowest_partition(report.progress)
+        received = 0 if slowest is None else slowest.watermark
+        known = {"committed": progress.applied, "received": received}
+        behind = {of: tso_time.lag(ts, self._clock()) for of, ts in known.items() if ts}
+        if progress.applied:
+            at = tso_physical_ms(progress.applied) / 1000
+            yield _gauge("resolved_timestamp_seconds", "All tables equal the source at this time.", at)
+        if behind:
+            yield _gauges("lag_seconds", "Behind now: what is committed, what is received.", "of", behind)
+        yield _gauge("last_commit_timestamp_seconds", "When the progress was saved last.", progress.committed_at)
+        if report.left is not None:
+            yield _gauge("unread_messages", "Messages that are there and not read yet.", report.left)
+        yield _counter("changes", "Row changes applied.", progress.rows)
+        yield _counter("ddls", "DDL applied.", progress.ddls_applied)
+        yield _counter("replays", "Changes that came again and were excluded.", progress.replays)
+        yield _counter("late_rows", "Rows at or below what their table had applied, and no replays.", progress.late)
+        yield _counter("dead_letters", "Messages and rows that cannot be read.", progress.rejected)
+        yield _counter("zero_dates", "Zero or impossible dates that became NULL.", progress.zero_dates)
+        waiting = sum(rows.waiting for rows in progress.pending)
+        yield _gauge("waiting_changes", "Row changes that are read and not applied yet.", waiting)
+        yield _gauge("waiting_ddls", "DDL that is read and not applied yet.", len(progress.ddls))
+        held = {kind: float(progress.hold.kind == kind) for kind in HOLDS}
+        yield _gauges("held", "1 for what keeps the resolved ts from rising.", "by", held)
+        yield from self._of_tables(progress)
+
+    def _of_tables(self, progress: Progress) -> Iterator[Metric]:
+        counts = Counter(condition_of(table) for table in progress.tables)
+        states = {condition: counts[condition] for condition in CONDITIONS}
+        yield _gauges("tables", "Tables by state.", "state", states)
+        rows: Counter[tuple[str, str]] = Counter()
+        live = sorted((table.schema, table.name, table.rows) for table in progress.tables if not table.is_gone)
+        for at, (schema, name, applied) in enumerate(live):
+            rows[(schema, name) if at < self._most else OTHERS] += applied
+        changes = CounterMetricFamily(f"{PREFIX}table_changes", "Row changes applied.", labels=["schema", "table"])
+        for labels, applied in rows.items():
+            changes.add_metric(list(labels), applied)
+        yield changes
+
+
+def _gauge(name: str, what: str, value: float) -> Metric:
+    return GaugeMetricFamily(f"{PREFIX}{name}", what, value=float(value))
+
+
+def _counter(name: str, what: str, value: float) -> Metric:
+    return CounterMetricFamily(f"{PREFIX}{name}", what, value=float(value))
+
+
+def _gauges(name: str, what: str, label: str, values: Mapping[str, float | None]) -> Metric:
+    family = GaugeMetricFamily(f"{PREFIX}{name}", what, labels=[label])
+    for value, number in values.items():
+        if number is not None:
+            family.add_metric([value], number)
+    return family
+
+
+def _counters(name: str, what: str, label: str, values: Mapping[str, float]) -> Metric:
+    family = CounterMetricFamily(f"{PREFIX}{name}", what, labels=[label])
+    for value, number in values.items():
+        family.add_metric([value], number)
+    return family
