@@ -226,6 +226,7 @@ __all__ = [
     "UnsupportedDdl",
     "UsageError",
     "Value",
+    "Watcher",
     "Watermark",
     "WireProtocol",
     "consistent",
