@@ -9,6 +9,7 @@ import time
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from importlib.metadata import version
+from typing import get_args
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 
@@ -16,14 +17,14 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.errors import EnvironmentFault
 from ticdc_spark.mysql import tso_physical_ms, tso_time
 from ticdc_spark.operate.lag import slowest_partition
+from ticdc_spark.operate.table_status import Condition, tables_status
 from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.run.retry import CONNECTIONS
 from ticdc_spark.replicate.run.watch import Maintained, Watcher
 from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.replicate.state.table import condition_of
 
 PREFIX = "ticdc_spark_replicate_"
-CONDITIONS = ("clean", "unverified", "snapshot", "diverged", "quarantined", "skipped", "dropped", "kept")
+CONDITIONS: tuple[Condition, ...] = get_args(Condition)
 HOLDS = ("partition", "schema", "ddl", "reject")
 PHASES = ("scan", "advance", "apply", "commit", "snapshot")
 OTHERS = ("", "")
@@ -82,8 +83,10 @@ class ReplicateMetrics:
     def collect(self) -> Iterator[Metric]:
         """The metrics as they are now, for a registry of ``prometheus_client``."""
         with self._lock:
-            found = [*self._of_run(), *([] if self._report is None else self._of_job(self._report))]
-        yield from found
+            report, of_run = self._report, [*self._of_run()]
+        yield from of_run
+        if report is not None:
+            yield from self._of_job(report)
 
     def _of_run(self) -> Iterator[Metric]:
         mode = "" if self._report is None else self._report.progress.mode
@@ -126,7 +129,7 @@ class ReplicateMetrics:
         yield from self._of_tables(progress)
 
     def _of_tables(self, progress: Progress) -> Iterator[Metric]:
-        counts = Counter(condition_of(table) for table in progress.tables)
+        counts = Counter(table.condition for table in tables_status(progress))
         states = {condition: counts[condition] for condition in CONDITIONS}
         yield _gauges("tables", "Tables by state.", "state", states)
         rows: Counter[tuple[str, str]] = Counter()
