@@ -130,7 +130,7 @@ class ReplicateMetrics:
 
     def _of_tables(self, progress: Progress) -> Iterator[Metric]:
         counts = Counter(table.condition for table in tables_status(progress))
-        states = {condition: counts[condition] for condition in CONDITIONS}
+        states: dict[str, float | None] = {condition: counts[condition] for condition in CONDITIONS}
         yield _gauges("tables", "Tables by state.", "state", states)
         rows: Counter[tuple[str, str]] = Counter()
         live = sorted((table.schema, table.name, table.rows) for table in progress.tables if not table.is_gone)
