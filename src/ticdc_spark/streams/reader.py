@@ -17,8 +17,8 @@ DDL comes once for each partition and is followed once.
 from __future__ import annotations
 
 from collections import OrderedDict, deque
-from collections.abc import Collection, Iterable, Iterator
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import NamedTuple, TypeAlias
 
 import msgspec
 
@@ -44,6 +44,8 @@ from ticdc_spark.streams.detect import looks_like
 from ticdc_spark.streams.handle_keys import Lookup, complete
 from ticdc_spark.streams.sql_tables import SqlTables
 
+TableOf: TypeAlias = Callable[[Envelope], Table | None]
+"""From a row to its table; ``None``: nothing but the row itself may show it."""
 _READERS = 512
 _VERSIONS = 10_000
 
@@ -78,11 +80,13 @@ class EventReader:
         holding: Holding | None = None,
         fetch: Fetch | None = None,
         lookup: Lookup | None = None,
+        table_of: TableOf | None = None,
     ) -> None:
         """``schemas``: the decoder's, for a protocol whose rows name schemas of a registry.
 
         ``fetch`` gets rows that were too large for Kafka from where they are kept, ``lookup`` those of which only the
-        keys were sent from the upstream; without these they stay as they came.
+        keys were sent from the upstream; without these they stay as they came. ``table_of`` knows the tables of all
+        rows already: no DDL is followed then, and no row waits.
         """
         self._decoder = decoder
         self._options = options or ReadOptions()
@@ -93,6 +97,7 @@ class EventReader:
         self._protocol = protocol(decoder.name)
         self._of_row = self._protocol.row_tables(schemas)
         self._follows = not self._protocol.traits.versioned_tables
+        self._table_of = table_of
         self._fetch = fetch
 
     def read(self, message: Message) -> Iterator[Found]:
@@ -111,11 +116,13 @@ class EventReader:
             else:
                 yield found
             return
-        if isinstance(event, SchemaChange) and self._follows:
+        if isinstance(event, SchemaChange) and self._follows and self._table_of is None:
             self._current.follow(event, self._of_ddl(message))
         if isinstance(event, Rejected) and (other := looks_like(message.key, message.value, self._decoder.name)):
             event = Rejected(f"{event.reason}; this looks like {other}")
         yield Found(message, seq, event)
+        if self._table_of is not None:
+            return
         if isinstance(event, SchemaChange):
             yield from self._ddl(event)
         elif isinstance(event, Bootstrap):
@@ -201,7 +208,7 @@ class EventReader:
     def _row(self, found: Found) -> Iterator[Found]:
         envelope = found.envelope
         assert envelope is not None
-        if self._of_row is not None or not envelope.schema_key:
+        if self._table_of is not None or self._of_row is not None or not envelope.schema_key:
             yield found._replace(event=self._loose(found.message, envelope))
             return
         table = self._version(found)
@@ -238,7 +245,10 @@ class EventReader:
 
     def _loose(self, message: Message, envelope: Envelope) -> RowChange | Rejected:
         """With the table that follows from DDL, and where that does not fit, with the one that the row shows."""
-        known = self._current.tables.get((envelope.schema, envelope.table))
+        if self._table_of is not None:
+            known = self._table_of(envelope)
+        else:
+            known = self._current.tables.get((envelope.schema, envelope.table))
         if known is not None:
             change = self._rows.read(envelope, known)
             if isinstance(change, RowChange) and (envelope.partial or _fits(change, known)):
@@ -246,9 +256,12 @@ class EventReader:
         if self._of_row is None:
             if known is not None:
                 return change
-            return Rejected(
-                f"no DDL of `{envelope.schema}`.`{envelope.table}` in what was read, which would give its schema"
+            what = (
+                f"no schema of `{envelope.schema}`.`{envelope.table}`, version {envelope.schema_key}, in what was read"
             )
+            if not envelope.schema_key:
+                what = f"no DDL of `{envelope.schema}`.`{envelope.table}` in what was read, which would give its schema"
+            return Rejected(what)
         try:
             return self._rows.read(envelope, self._of_row(message.key, message.value, envelope), of_row=True)
         except MessageError as error:

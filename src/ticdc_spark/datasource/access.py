@@ -1,0 +1,124 @@
+"""Topics as the planner and the tasks read them: without Spark, and pickled to wherever they are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+import pyarrow as pa
+
+from ticdc_spark.datasource.options import ReadOptionsOfSource
+from ticdc_spark.errors import SourceFault
+from ticdc_spark.model import Offsets
+from ticdc_spark.topics import json_lines, parquet
+from ticdc_spark.topics.json_lines import Piece
+from ticdc_spark.topics.kafka_reader import TopicReader
+from ticdc_spark.topics.manifest import ends, list_recorded, spans
+
+_INTERNAL = "__"
+
+
+@dataclass(frozen=True)
+class RecordedTopic:
+    """A recorded topic."""
+
+    path: Path
+
+    def limits(self) -> tuple[Offsets, Offsets]:
+        """The first offset of each partition, and the one after its last. Raises: SourceFault"""
+        held = spans(list_recorded(self.path))
+        # Nothing is removed from a recorded topic in time: what is before its first offset never was.
+        return dict.fromkeys(held, 0), ends(held)
+
+    def batches(self, start: Offsets, end: Offsets) -> Iterator[pa.RecordBatch]:
+        """The messages [start, end) of the partitions of ``end``, each partition in order. Raises: SourceFault"""
+        wanted = {partition: (start.get(partition, 0), last) for partition, last in end.items()}
+        pieces = []
+        for file in list_recorded(self.path):
+            chunks = []
+            first = None
+            for chunk in file.chunks:
+                met = [
+                    span.first
+                    for span in chunk.spans
+                    if _overlaps((span.first, span.last), wanted.get((span.topic, span.partition)))
+                ]
+                if met:
+                    chunks.append(chunk)
+                    first = min(met) if first is None else min(first, *met)
+            if first is not None:
+                pieces.append((first, file.path, Piece(file.path, tuple(chunks), wanted)))
+        for _, path, piece in sorted(pieces, key=lambda one: one[:2]):
+            yield from parquet.read(piece) if path.endswith(".parquet") else json_lines.read([piece])
+
+
+@dataclass(frozen=True)
+class KafkaTopics:
+    """Topics of a Kafka cluster, by name or by a regular expression that the whole name must match."""
+
+    servers: str
+    options: Mapping[str, str]
+    topics: tuple[str, ...]
+    pattern: str | None
+
+    def limits(self) -> tuple[Offsets, Offsets]:
+        """As of a recorded topic. Raises: SourceFault naming a topic that is not there"""
+        with self._reader() as reader:
+            names = self.topics
+            if self.pattern is not None:
+                wanted = re.compile(self.pattern)
+                names = tuple(name for name in reader.topics() if wanted.fullmatch(name) and name[:2] != _INTERNAL)
+            partitions = reader.partitions(names)
+            return reader.places(partitions, "beginning"), reader.places(partitions, "end")
+
+    def batches(self, start: Offsets, end: Offsets) -> Iterator[pa.RecordBatch]:
+        """As of a recorded topic. Raises: SourceFault, also for offsets that are gone"""
+        first = {partition: start.get(partition, 0) for partition in end}
+        with self._reader() as reader:
+            yield from reader.tables(first, end)
+
+    def _reader(self) -> TopicReader:
+        # As Java's client has it; librdkafka's default is read_committed.
+        return TopicReader(self.servers, {"kafka.isolation.level": "read_uncommitted", **self.options})
+
+
+Access: TypeAlias = RecordedTopic | KafkaTopics
+
+
+def access(options: ReadOptionsOfSource) -> Access:
+    """The topics that the options name."""
+    if options.path is not None:
+        return RecordedTopic(options.path)
+    assert options.bootstrap_servers is not None
+    return KafkaTopics(options.bootstrap_servers, options.kafka, options.topics or (), options.topic_pattern)
+
+
+def check_range(start: Offsets, end: Offsets, limits: tuple[Offsets, Offsets]) -> None:
+    """Raises: SourceFault where messages of [start, end) are gone, or the topic is shorter than it was"""
+    beginning, ends_ = limits
+    for partition, last in end.items():
+        first = start.get(partition, 0)
+        name = f"topic {partition[0]!r}, partition {partition[1]}"
+        if first >= last:
+            if first > last:
+                raise SourceFault(f"{name}: reading begins at offset {first} and ends at {last}, which is before it")
+            continue
+        if partition not in ends_:
+            raise SourceFault(f"{name}: does not exist any more; offsets {first} to {last} are to be read")
+        if first < beginning[partition]:
+            raise SourceFault(
+                f"{name}: offset {first} is to be read, but the first one still there is {beginning[partition]}. Kafka "
+                'removed the messages between: read from startingOffsets = "earliest" with a new checkpoint'
+            )
+        if last > ends_[partition]:
+            raise SourceFault(
+                f"{name}: offsets up to {last} are to be read, but it ends at {ends_[partition]}. Was the topic "
+                "deleted and created again? Read it with a new checkpoint"
+            )
+
+
+def _overlaps(span: tuple[int, int], wanted: tuple[int, int] | None) -> bool:
+    return wanted is not None and span[0] < wanted[1] and span[1] >= wanted[0]

@@ -1,0 +1,160 @@
+"""The generic form: one row for each change of any table, with its values as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+
+from ticdc_spark.clients.claim_check import ClaimCheckStorage
+from ticdc_spark.clients.upstream import Upstream
+from ticdc_spark.config.table_filter import table_filter
+from ticdc_spark.datasource.planning import Reading
+from ticdc_spark.datasource.schemas import Schemas
+from ticdc_spark.errors import RejectedMessage
+from ticdc_spark.model import Bootstrap, Message, Rejected, RowChange, SchemaChange, Table
+from ticdc_spark.mysql import tso_physical_ms
+from ticdc_spark.protocols import decoder, protocol
+from ticdc_spark.streams.event_lines import EventLine, event_line
+from ticdc_spark.streams.reader import EventReader, Found
+
+CHANGE_TYPES: Mapping[str, str] = {
+    "insert": "insert",
+    "update": "update_postimage",
+    "delete": "delete",
+    "upsert": "upsert",
+    "ddl": "ddl",
+    "watermark": "watermark",
+    "bootstrap": "bootstrap",
+    "rejected": "unreadable",
+}
+"""``EventLine.kind`` to what the source calls it, with Spark's words for changes."""
+FIELDS: tuple[tuple[str, str, pa.DataType], ...] = (
+    ("_change_type", "string", pa.string()),
+    ("_commit_version", "bigint", pa.int64()),
+    ("_commit_timestamp", "timestamp", pa.timestamp("us", tz="UTC")),
+    ("schema", "string", pa.string()),
+    ("table", "string", pa.string()),
+    ("before", "string", pa.string()),
+    ("after", "string", pa.string()),
+    ("topic", "string", pa.string()),
+    ("partition", "int", pa.int32()),
+    ("offset", "bigint", pa.int64()),
+    ("seq", "int", pa.int32()),
+    ("table_id", "bigint", pa.int64()),
+    ("partial", "boolean", pa.bool_()),
+    ("query", "string", pa.string()),
+    ("reason", "string", pa.string()),
+)
+SCHEMA_FIELD = ("table_schema", "string", pa.string())
+"""With ``with-schemas``: a row's table, a DDL with its tables, as JSON."""
+
+
+def fields_of(reading: Reading) -> tuple[tuple[str, str, pa.DataType], ...]:
+    """The columns: name, type of Spark, type of Arrow."""
+    return (*FIELDS, SCHEMA_FIELD) if reading.options.with_schemas else FIELDS
+
+
+def generic_rows(reading: Reading, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The rows of messages. Raises: RejectedMessage, unless unreadable ones are to be rows"""
+    options = reading.options
+    schema = pa.schema([(name, kind) for name, _, kind in fields_of(reading)])
+    wanted = _wanted(reading)
+    described = _Described() if options.with_schemas else None
+    upstream = None if options.upstream is None else Upstream(options.upstream)
+    try:
+        reader = _reader(reading, upstream)
+        for batch in batches:
+            rows = []
+            for message in (Message(**row) for row in batch.to_pylist()):
+                for found in reader.read(message):
+                    line = event_line(found)
+                    if wanted(line):
+                        stop_if_rejected(reading, line)
+                        rows.append(_row(found, line, described))
+            yield pa.RecordBatch.from_pylist(rows, schema=schema)
+    finally:
+        if upstream is not None:
+            upstream.close()
+
+
+def stop_if_rejected(reading: Reading, line: EventLine) -> None:
+    """Raises: RejectedMessage for what cannot be read, where that is to stop the query"""
+    if line.kind == "rejected" and reading.options.on_reject == "stop":
+        table = f" (`{line.schema}`.`{line.table}`)" if line.table else ""
+        raise RejectedMessage(
+            f"topic {line.topic!r}, partition {line.partition}, offset {line.offset}{table} cannot be read: "
+            f'{line.reason}. option on-reject = "row" gives such messages as rows with their reason'
+        )
+
+
+def timestamp_of(commit_ts: int | None) -> int | None:
+    """The time of a commitTs in microseconds."""
+    return None if not commit_ts else tso_physical_ms(commit_ts) * 1000
+
+
+def _reader(reading: Reading, upstream: Upstream | None) -> EventReader:
+    of = decoder(reading.protocol, reading.texts, reading.opening.native)
+    stored = reading.options.claim_check_storage
+    schemas = Schemas(reading.known, versioned=protocol(reading.protocol).traits.versioned_tables)
+    return EventReader(
+        of,
+        reading.options.reading,
+        schemas=reading.texts,
+        fetch=None if stored is None else ClaimCheckStorage(stored).fetch,
+        lookup=None if upstream is None else upstream.lookup,
+        table_of=schemas.of,
+    )
+
+
+def _wanted(reading: Reading) -> Callable[[EventLine], bool]:
+    named = table_filter(reading.options.tables)
+    kinds = {"insert", "update", "delete", "upsert", "rejected", *reading.options.include}
+
+    def wanted(line: EventLine) -> bool:
+        if line.kind not in kinds:
+            return False
+        return line.schema is None or line.table is None or named(line.schema, line.table)
+
+    return wanted
+
+
+def _row(found: Found, line: EventLine, described: _Described | None) -> dict[str, Any]:
+    fields = msgspec.structs.asdict(line) | {
+        "_change_type": CHANGE_TYPES[line.kind],
+        "_commit_version": line.commit_ts,
+        "_commit_timestamp": timestamp_of(line.commit_ts),
+        "before": _json(line.before),
+        "after": _json(line.after),
+        "table_id": found.event.table_id if isinstance(found.event, RowChange) else None,
+    }
+    return fields if described is None else fields | {"table_schema": described.of(found.event)}
+
+
+class _Described:
+    """Schemas as JSON, each made once."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[Table, str]] = {}
+
+    def of(self, event: object) -> str | None:
+        """The JSON of what an event's row has in ``table_schema``."""
+        match event:
+            case RowChange(table=table) | Bootstrap(table=table):
+                kept = self._kept.get(id(table))
+                if kept is None:
+                    # with the table itself, so that its id stays its own
+                    kept = self._kept[id(table)] = table, msgspec.json.encode(table).decode()
+                return kept[1]
+            case SchemaChange():
+                return msgspec.json.encode(event).decode()
+        return None
+
+
+def _json(image: object) -> str | None:
+    return None if image is None else msgspec.json.encode(image).decode()
+
+
+__all__ = ["CHANGE_TYPES", "FIELDS", "Rejected", "fields_of", "generic_rows", "stop_if_rejected", "timestamp_of"]

@@ -1,0 +1,46 @@
+"""What one task reads, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from ticdc_spark.datasource.access import access
+from ticdc_spark.datasource.generic import generic_rows
+from ticdc_spark.datasource.planning import Range, Reading
+from ticdc_spark.datasource.typed import planned_columns, typed_rows
+
+
+class Part(InputPartition):
+    """A range of offsets, with what a task must know to read it."""
+
+    def __init__(self, one: Range, reading: Reading, columns: dict[str, str]) -> None:
+        """``columns``: those that the query was planned with, each with its type."""
+        super().__init__(None)
+        self.range = one
+        self.reading = reading
+        self.columns = columns
+
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """The rows. Raises: RejectedMessage, SourceFault"""
+        one, reading = self.range, self.reading
+        place = (one.topic, one.partition)
+        batches = access(reading.options).batches({place: one.first}, {place: one.end})
+        if reading.options.table is None:
+            rows = generic_rows(reading, batches)
+        else:
+            rows = typed_rows(reading, planned_columns(reading, self.columns), batches)
+        for batch in rows:
+            if batch.num_rows:
+                yield batch.select([*self.columns])
+
+
+def parts(reading: Reading, ranges: Sequence[Range], columns: dict[str, str]) -> list[Part]:
+    """The parts of some ranges. A task that reads one table gets what is known of that one."""
+    if reading.options.table is not None:
+        reading = msgspec.structs.replace(reading, known=reading.known.only([reading.options.table]))
+        planned_columns(reading, columns)  # UsageError before tasks run
+    return [Part(one, reading, columns) for one in ranges]

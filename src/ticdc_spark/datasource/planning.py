@@ -1,0 +1,207 @@
+"""What is planned on the driver: the protocol, the schemas that messages show, and the parts that tasks read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from itertools import chain, islice
+
+import msgspec
+
+from ticdc_spark.changes.opening import Messages, Opened, Opener, Opening, of_batch
+from ticdc_spark.clients.registry_file import open_registry
+from ticdc_spark.datasource.access import Access, access, check_range
+from ticdc_spark.datasource.options import Place, ReadOptionsOfSource
+from ticdc_spark.datasource.schemas import Known, Learning, from_ddl
+from ticdc_spark.errors import MessageError, UsageError
+from ticdc_spark.model import Bootstrap, Offsets, SchemaChange, Table, TableName
+from ticdc_spark.protocols import protocol
+from ticdc_spark.protocols.base import Schemas
+from ticdc_spark.protocols.wire_protocol import TableOfRow
+from ticdc_spark.streams.detect import detect
+from ticdc_spark.wire.confluent import head, schema_id
+
+_LOOKED_AT = 1000
+
+
+class Range(msgspec.Struct, frozen=True):
+    """Offsets [first, end) of one partition."""
+
+    topic: str
+    partition: int
+    first: int
+    end: int
+
+
+class Reading(msgspec.Struct, frozen=True, kw_only=True):
+    """What a task must know to read messages of the source."""
+
+    options: ReadOptionsOfSource
+    protocol: str
+    known: Known
+    texts: dict[int, str] | None
+    """Registered schemas by id; ``None``: the protocol has none."""
+    shown: Table | None = None
+    """Of the typed form, the newest table that rows themselves show."""
+
+    @property
+    def opening(self) -> Opening:
+        """How messages are opened."""
+        return opening_of(self.options, self.protocol, self.texts)
+
+
+def opening_of(options: ReadOptionsOfSource, name: str, texts: Schemas | None) -> Opening:
+    """How the messages of a protocol are opened; in the typed form a schema block has a key."""
+    traits = protocol(name).traits
+    return Opening(
+        protocol=name,
+        native=options.native if traits.connector_properties else {},
+        schemas=texts,  # type: ignore[arg-type]  # on the driver, what fetches them
+        block_keys=traits.schema_blocks and options.table is not None,
+        claim_check_storage=options.claim_check_storage,
+        verify_checksum=options.verify_checksum,
+    )
+
+
+class Fetched(Schemas):
+    """Registered schemas, kept as they are asked for."""
+
+    def __init__(self, registry: Schemas) -> None:
+        self._registry = registry
+        self.texts: dict[int, str] = {}
+        self._met: set[bytes | None] = set()
+
+    def __getitem__(self, number: int, /) -> str:
+        """See ``Schemas``."""
+        if number not in self.texts:
+            self.texts[number] = self._registry[number]
+        return self.texts[number]
+
+    def fetch(self, parts: Iterable[bytes | None]) -> None:
+        """Fetch what keys and values name; ids that the registry does not have are left out. Raises: RegistryFault"""
+        for found in {head(part) for part in parts} - self._met:
+            self._met.add(found)
+            if found is not None:
+                with suppress(KeyError, MessageError):
+                    self[schema_id(found)]
+
+
+def limits_of(options: ReadOptionsOfSource, topics: Access) -> tuple[Offsets, Offsets, tuple[Offsets, Offsets]]:
+    """Where a batch begins and ends by the options, and the limits of the topics. Raises: UsageError, SourceFault"""
+    limits = topics.limits()
+    start = (options.starting_offsets or Place("earliest")).of(*limits, "startingOffsets")
+    end = (options.ending_offsets or Place("latest")).of(*limits, "endingOffsets")
+    return start, end, limits
+
+
+def name_of(options: ReadOptionsOfSource, topics: Access, limits: tuple[Offsets, Offsets]) -> str:
+    """The protocol, as it is named or as the first messages show it. Raises: UsageError"""
+    if options.protocol is not None:
+        return options.protocol
+    beginning, ends = limits
+    first = {place: min(ends[place], at + _LOOKED_AT) for place, at in beginning.items()}
+    found = (
+        pair
+        for batch in topics.batches(beginning, first)
+        for pair in zip(batch.column("key").to_pylist(), batch.column("value").to_pylist(), strict=True)
+    )
+    return detect(list(islice(found, _LOOKED_AT)), "option protocol")
+
+
+def scan(options: ReadOptionsOfSource, name: str, before: Known, start: Offsets, end: Offsets) -> Reading:
+    """Learn the schemas of the messages [start, end), where ``before`` is known. Raises: SourceFault, RegistryFault"""
+    learning = Learning(before, versioned=protocol(name).traits.versioned_tables)
+    with _fetching(options, name) as fetched:
+        # large rows are not fetched only to be looked at
+        opener = Opener(msgspec.structs.replace(opening_of(options, name, fetched), claim_check_storage=None))
+        shown = _Shown(options.table, protocol(name).row_tables(fetched))
+        for messages in _messages(access(options), start, end):
+            if fetched is not None:
+                fetched.fetch(chain(messages.keys, messages.values))
+            opened = opener.open(messages)
+            for at, _, event in opened.others:
+                if isinstance(event, SchemaChange | Bootstrap):
+                    learning.add(event, _described(name, event, messages.values[at]))
+            shown.look(messages, opened)
+    return Reading(
+        options=options,
+        protocol=name,
+        known=learning.finish(),
+        texts=None if fetched is None else fetched.texts,
+        shown=shown.table,
+    )
+
+
+def plan_batch(options: ReadOptionsOfSource) -> tuple[Reading, list[Range]]:
+    """What a batch reads. Raises: UsageError, SourceFault, RegistryFault"""
+    topics = access(options)
+    start, end, limits = limits_of(options, topics)
+    check_range(start, end, limits)
+    name = name_of(options, topics, limits)
+    reading = scan(options, name, from_ddl(options.ddl, options.table), first_of(options, start, limits), end)
+    return reading, cut(start, end, options.max_records_per_partition)
+
+
+def first_of(options: ReadOptionsOfSource, start: Offsets, limits: tuple[Offsets, Offsets]) -> Offsets:
+    """Where looking for schemas begins."""
+    return limits[0] if options.schemas_from == "beginning" else start
+
+
+def cut(start: Offsets, end: Offsets, size: int) -> list[Range]:
+    """Offsets [start, end) in ranges of about equal size, none larger than ``size``."""
+    found = []
+    for place, last in sorted(end.items()):
+        first = start.get(place, 0)
+        count = -(-(last - first) // size)
+        for number in range(count):
+            low, high = (first + (last - first) * at // count for at in (number, number + 1))
+            found.append(Range(*place, low, high))
+    return found
+
+
+def _messages(topics: Access, start: Offsets, end: Offsets) -> Iterator[Messages]:
+    if any(start.get(place, 0) < last for place, last in end.items()):
+        yield from map(of_batch, topics.batches(start, end))
+
+
+def _described(name: str, event: SchemaChange | Bootstrap, value: bytes | None) -> tuple[Table, ...]:
+    try:
+        return protocol(name).tables_of_ddl(value or b"") if isinstance(event, SchemaChange) else ()
+    except MessageError:
+        return ()  # its SQL does
+
+
+class _Shown:
+    """The newest table that the rows of the typed form show."""
+
+    def __init__(self, wanted: TableName | None, of_row: TableOfRow | None) -> None:
+        self._wanted, self._of_row = wanted, of_row
+        self._met: set[str] = set()
+        self._newest = -1
+        self.table: Table | None = None
+
+    def look(self, messages: Messages, opened: Opened) -> None:
+        """Look at rows whose schema was not met before."""
+        if self._wanted is None or self._of_row is None:
+            return
+        for row, at in zip(opened.rows, opened.origin, strict=True):
+            if row.schema_key in self._met or (row.schema, row.table) != self._wanted or row.op == "delete":
+                continue
+            self._met |= {row.schema_key} - {""}
+            order = int(row.schema_key) if row.schema_key.isdigit() else row.commit_ts
+            if order > self._newest:
+                try:
+                    self.table, self._newest = self._of_row(messages.keys[at], messages.values[at], row), order
+                except MessageError:
+                    continue  # the task that reads it says so
+
+
+@contextmanager
+def _fetching(options: ReadOptionsOfSource, name: str) -> Iterator[Fetched | None]:
+    if not protocol(name).traits.registry:
+        yield None
+        return
+    if options.schema_registry is None:
+        raise UsageError(f"option schema-registry: missing; the messages of {name} name schemas of a registry")
+    with open_registry(options.schema_registry, options.schema_registry_options) as registry:
+        yield Fetched(registry)

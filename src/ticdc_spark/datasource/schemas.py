@@ -1,0 +1,182 @@
+"""The schemas by which rows are read, as the messages before and beside them show.
+
+A row may name the version of its table. Otherwise it is read by the schema that was valid at its commitTs, whichever
+partition had the DDL. Only the newest versions of a table are kept.
+"""
+
+from __future__ import annotations
+
+import base64
+import zlib
+from bisect import bisect_left
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from ticdc_spark.ddl import ddl_tables, parse_create
+from ticdc_spark.errors import MessageError, UsageError
+from ticdc_spark.model import Bootstrap, Envelope, SchemaChange, Table, TableName
+from ticdc_spark.streams.sql_tables import SqlTables
+
+_KEPT = 16
+"""Versions of a table that are kept: older rows come only as replays of an old DDL."""
+
+
+class Version(msgspec.Struct, frozen=True):
+    """A table as it is for rows above a commitTs."""
+
+    since: int
+    """Rows with a higher commit_ts; -1: all rows."""
+    table: Table | None
+    """``None``: it was dropped."""
+
+
+class Known(msgspec.Struct, frozen=True):
+    """What is known of tables after some messages."""
+
+    versions: dict[str, tuple[Version, ...]] = {}
+    """By ``schema NUL table``, ascending; of tables whose rows name their version, by when they were met."""
+    followed: dict[str, int] = {}
+    """By the same, the commitTs of the last DDL; ``schema NUL``: of the database."""
+
+    def newest(self, name: TableName) -> Table | None:
+        """The newest version of a table that there is, also of one that was dropped since."""
+        there = self.tables(name)
+        return there[-1] if there else None
+
+    def tables(self, name: TableName) -> list[Table]:
+        """The versions of a table, the newest last."""
+        return [one.table for one in self.versions.get(_key(name), ()) if one.table is not None]
+
+    @property
+    def names(self) -> list[TableName]:
+        """The tables, as ``schema.table``."""
+        found = (key.partition("\0") for key in self.versions)
+        return sorted((schema, name) for schema, _, name in found)
+
+    def only(self, wanted: Iterable[TableName]) -> Known:
+        """The same of some tables."""
+        keys = {_key(name) for name in wanted}
+        return Known({key: one for key, one in self.versions.items() if key in keys})
+
+    def pack(self) -> str:
+        """As text, which is the same for the same content."""
+        return base64.b64encode(zlib.compress(msgspec.json.encode(self, order="sorted"), 9)).decode()
+
+
+def unpack(text: str) -> Known:
+    """The inverse of ``Known.pack``. Raises: UsageError"""
+    try:
+        return msgspec.json.decode(zlib.decompress(base64.b64decode(text)), type=Known)
+    except (ValueError, zlib.error) as error:
+        raise UsageError(f"the checkpoint is not of this version of the source: {error}; begin a new one") from error
+
+
+def from_ddl(text: str | None, table: TableName | None) -> Known:
+    """The tables of CREATE statements, which are valid at any time.
+
+    ``table``: the one that is read; a statement without a schema is of its schema. Raises: UsageError
+    """
+    versions: dict[str, tuple[Version, ...]] = {}
+    for statement in (text or "").replace(";\r\n", ";\n").split(";\n"):
+        if not statement.strip():
+            continue
+        try:
+            found = parse_create(statement.strip(), table[0] if table else "", "escape")
+        except MessageError as error:
+            raise UsageError(
+                f"option ddl: {error}; allowed: CREATE TABLE statements, each ended by `;` and a new line"
+            ) from error
+        if not found.schema:
+            raise UsageError(f"option ddl: no schema for `{found.name}`; write CREATE TABLE `schema`.`{found.name}` …")
+        versions[_key((found.schema, found.name))] = (Version(-1, found),)
+    return Known(versions)
+
+
+class Learning:
+    """Learns schemas from the events of messages, which come in any order of their partitions."""
+
+    def __init__(self, known: Known, *, versioned: bool) -> None:
+        self._known = known
+        self._versioned = versioned
+        self._ddl: dict[tuple[int, str, str], tuple[SchemaChange, tuple[Table, ...]]] = {}
+        self._tables: dict[Table, None] = {}
+
+    def add(self, event: SchemaChange | Bootstrap, described: Sequence[Table] = ()) -> None:
+        """Take a DDL or the schema of a table. ``described``: tables after a DDL that only its message has."""
+        if isinstance(event, Bootstrap):
+            self._tables[event.table] = None
+        elif self._versioned:
+            self._tables |= dict.fromkeys(one for one in (event.pre_table, event.table) if one is not None)
+        else:
+            self._ddl.setdefault((event.commit_ts, event.schema, event.query), (event, tuple(described)))
+
+    def finish(self) -> Known:
+        """What is known now."""
+        versions, followed = dict(self._known.versions), dict(self._known.followed)
+        for table in self._tables:
+            key = _key((table.schema, table.name))
+            there = versions.get(key, ())
+            if all(one.table is None or one.table.version != table.version for one in there):
+                added = sorted([*there, Version(table.version or 0, table)], key=lambda one: one.since)
+                versions[key] = tuple(added[-_KEPT:])
+        self._follow(versions, followed)
+        return Known(versions, followed)
+
+    def _follow(self, versions: dict[str, tuple[Version, ...]], followed: dict[str, int]) -> None:
+        """Follow the DDLs by commitTs, where their tables have not passed them: a DDL comes in several partitions, and
+        again after a restart of TiCDC."""
+        sql, before = SqlTables(), dict(followed)
+        sql.tables = {
+            (one.table.schema, one.table.name): one.table for (*_, one) in versions.values() if one.table is not None
+        }
+        for _, (change, described) in sorted(self._ddl.items(), key=lambda one: one[0][0]):
+            names = _named(change)
+            if all(before.get(key, -1) >= change.commit_ts for key in names):
+                continue
+            were = dict(sql.tables)
+            sql.follow(change, described)
+            followed |= dict.fromkeys(names, change.commit_ts)
+            for name in {**were, **sql.tables}:
+                if were.get(name) != sql.tables.get(name):
+                    there = [one for one in versions.get(_key(name), ()) if one.since < change.commit_ts]
+                    versions[_key(name)] = (*there, Version(change.commit_ts, sql.tables.get(name)))[-_KEPT:]
+
+
+class Schemas:
+    """Finds the schema of a row; one a task."""
+
+    def __init__(self, known: Known, *, versioned: bool) -> None:
+        self._known = known
+        self._versioned = versioned
+        self._by_version: Mapping[tuple[str, str], Table] = {
+            (key, str(one.table.version)): one.table
+            for key, versions in known.versions.items()
+            for one in versions
+            if one.table is not None
+        }
+
+    def of(self, row: Envelope) -> Table | None:
+        """The table of a row; ``None``: nothing shows it."""
+        versions = self._known.versions.get(_key((row.schema, row.table)), ())
+        if self._versioned:
+            named = self._by_version.get((_key((row.schema, row.table)), row.schema_key))
+            return named or next((one.table for one in versions if one.since < 0), None)
+        if not versions:
+            return None
+        if not row.commit_ts:  # the protocol hides it
+            return versions[-1].table
+        at = bisect_left(versions, row.commit_ts, key=lambda one: one.since)
+        return versions[at - 1].table if at else None
+
+
+def _key(name: TableName) -> str:
+    return f"{name[0]}\0{name[1]}"
+
+
+def _named(change: SchemaChange) -> tuple[str, ...]:
+    try:
+        before, after = ddl_tables(change.query, change.schema)
+    except MessageError:
+        before, after = ((change.schema, change.name),), ()
+    return tuple(map(_key, {**dict.fromkeys(before), **dict.fromkeys(after)})) or (_key((change.schema, "")),)

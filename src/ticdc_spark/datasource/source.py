@@ -1,0 +1,81 @@
+"""The data source that Spark registers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.types import StructType
+
+from ticdc_spark.datasource.generic import fields_of
+from ticdc_spark.datasource.options import ReadOptionsOfSource, read_options
+from ticdc_spark.datasource.parts import Part, parts
+from ticdc_spark.datasource.planning import Reading, plan_batch
+from ticdc_spark.datasource.schemas import Known
+from ticdc_spark.datasource.stream import StreamReader
+from ticdc_spark.datasource.typed import FIELDS, columns_of
+from ticdc_spark.errors import UsageError
+from ticdc_spark.spark.sql import quote
+
+
+class TicdcDataSource(DataSource):
+    """``format("ticdc")``: register it with ``spark.dataSource.register(TicdcDataSource)``."""
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__(dict(options))
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format`` takes."""
+        return "ticdc"
+
+    def schema(self) -> str:
+        """The columns. Raises: UsageError, SourceFault"""
+        return schema_of(read_options(self.options))
+
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """The reader of a batch. Raises: UsageError"""
+        options = read_options(self.options)
+        if options.max_offsets_per_trigger is not None:
+            raise UsageError("option maxOffsetsPerTrigger: is for streams (readStream); endingOffsets ends a batch")
+        return BatchReader(options, planned(schema))
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name
+        """The reader of a stream. Raises: UsageError"""
+        options = read_options(self.options)
+        if options.ending_offsets is not None:
+            raise UsageError("option endingOffsets: is for batches (read); a stream has no end")
+        return StreamReader(options, planned(schema))
+
+
+def schema_of(options: ReadOptionsOfSource) -> str:
+    """The columns that the options ask for, as DDL of Spark. Raises: UsageError, SourceFault"""
+    if options.table is None:
+        plain = Reading(options=options, protocol="", known=Known(), texts=None)
+        return ", ".join(f"{quote(name)} {kind}" for name, kind, _ in fields_of(plain))
+    reading, _ = plan_batch(options)
+    columns = [(column.name, column.type.spark) for column in columns_of(reading)]
+    return ", ".join(f"{quote(name)} {kind}" for name, kind in [*columns, *((name, kind) for name, kind, _ in FIELDS)])
+
+
+def planned(schema: StructType) -> dict[str, str]:
+    """The columns of a query, each with its type."""
+    return {field.name: field.dataType.simpleString() for field in schema.fields}
+
+
+class BatchReader(DataSourceReader):
+    """Reads everything between two offsets of each partition."""
+
+    def __init__(self, options: ReadOptionsOfSource, columns: dict[str, str]) -> None:
+        self._options = options
+        self._columns = columns
+
+    def partitions(self) -> list[Part]:
+        """The parts. Raises: UsageError, SourceFault, RegistryFault"""
+        reading, ranges = plan_batch(self._options)
+        return parts(reading, ranges, self._columns)
+
+    def read(self, partition: Part | None) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
+        """The rows of a part. Raises: RejectedMessage, SourceFault"""
+        return iter(()) if partition is None else partition.rows()

@@ -1,0 +1,98 @@
+"""The stream: an offset is where each partition was read to, and what was known of the tables there.
+
+So a checkpoint alone tells how later rows are read, also when Kafka has removed the messages with their DDL.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from pyspark.sql.datasource import DataSourceStreamReader
+
+from ticdc_spark.datasource.access import access, check_range
+from ticdc_spark.datasource.options import Place, ReadOptionsOfSource, by_topic, from_topics
+from ticdc_spark.datasource.parts import Part, parts
+from ticdc_spark.datasource.planning import Reading, cut, first_of, name_of, scan
+from ticdc_spark.datasource.schemas import from_ddl, unpack
+from ticdc_spark.errors import SourceFault
+from ticdc_spark.model import Offsets
+
+
+class StreamReader(DataSourceStreamReader):
+    """Reads what comes, in batches that Spark asks for. One object lives as long as a query runs."""
+
+    def __init__(self, options: ReadOptionsOfSource, columns: dict[str, str]) -> None:
+        self._options = options
+        self._columns = columns
+        self._at: dict[str, Any] | None = None
+        """The offset that Spark was given, or gave, last."""
+        self._scanned: tuple[dict[str, Any], dict[str, Any], Reading] | None = None
+        """The last two offsets, and what was learnt between them."""
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's names, as below
+        """Where a new query begins. Raises: UsageError, SourceFault"""
+        topics = access(self._options)
+        limits = topics.limits()
+        start = (self._options.starting_offsets or Place("earliest")).of(*limits, "startingOffsets")
+        name = name_of(self._options, topics, limits)
+        known = from_ddl(self._options.ddl, self._options.table)
+        reading = scan(self._options, name, known, first_of(self._options, start, limits), start)
+        return _offset(name, start, reading)
+
+    def latestOffset(self) -> dict[str, Any]:  # noqa: N802
+        """Where the next batch ends. Raises: SourceFault"""
+        start = self._at if self._at is not None else self.initialOffset()
+        read = _offsets(start)
+        limits = access(self._options).limits()
+        check_range(read, {place: max(at, read.get(place, 0)) for place, at in limits[1].items()}, limits)
+        end = self._capped(read, read | limits[1])
+        if end == read:
+            self._at = start
+            return start
+        return self._scan(start, end)
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Part]:
+        """The parts of a batch. After a restart Spark asks for none first, from and to its last offset.
+
+        Raises: SourceFault
+        """
+        self._at = end
+        first, last = _offsets(start), _offsets(end)
+        if first == last:
+            return []
+        check_range(first, last, access(self._options).limits())
+        if self._scanned is None or self._scanned[:2] != (start, end):
+            self._scan(start, last)
+        assert self._scanned is not None
+        return parts(self._scanned[2], cut(first, last, self._options.max_records_per_partition), self._columns)
+
+    def read(self, partition: Part) -> Any:  # type: ignore[override]
+        """The rows of a part. Raises: RejectedMessage, SourceFault"""
+        return partition.rows()
+
+    def _scan(self, start: dict[str, Any], end: Offsets) -> dict[str, Any]:
+        reading = scan(self._options, start["protocol"], unpack(start["schemas"]), _offsets(start), end)
+        found = _offset(start["protocol"], end, reading)
+        self._scanned, self._at = (start, found, reading), found
+        return found
+
+    def _capped(self, read: Offsets, end: Offsets) -> Offsets:
+        """At most so many messages as the options allow, of each partition the same share."""
+        behind = {place: last - read.get(place, 0) for place, last in end.items()}
+        total, allowed = sum(behind.values()), self._options.max_offsets_per_trigger
+        if allowed is None or total <= allowed:
+            return end
+        share = allowed / total
+        return {place: read.get(place, 0) + math.ceil(count * share) for place, count in behind.items()}
+
+
+def _offset(name: str, at: Offsets, reading: Reading) -> dict[str, Any]:
+    return {"protocol": name, "offsets": by_topic(at), "schemas": reading.known.pack()}
+
+
+def _offsets(offset: dict[str, Any]) -> Offsets:
+    try:
+        return from_topics(offset["offsets"].items())
+    except (KeyError, AttributeError, TypeError) as error:
+        raise SourceFault(f"the checkpoint has no offset of this source: {offset!r:.200}; begin a new one") from error

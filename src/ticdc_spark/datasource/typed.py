@@ -1,0 +1,315 @@
+"""The typed form: the changes of one table, in columns of the types that a job gives them in the lake.
+
+Every image of a change becomes a row of its own: an update has one before and one after it. Images are read as a job
+reads them (``spark.decode.rows``), each as if it were an insert. Of an old image that was sent with its key only, the
+key is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ticdc_spark.changes.opening import RAW_SCHEMA, Messages, Opened, Opener, of_batch, raw_rows
+from ticdc_spark.datasource.generic import stop_if_rejected, timestamp_of
+from ticdc_spark.datasource.planning import Reading
+from ticdc_spark.datasource.schemas import Schemas
+from ticdc_spark.errors import MessageError, UsageError
+from ticdc_spark.model import Envelope, Rejected, Table
+from ticdc_spark.mysql import handle_key
+from ticdc_spark.protocols import protocol
+from ticdc_spark.spark.decode.odd_columns import odd_columns
+from ticdc_spark.spark.decode.rows import BAD, META, SEQ, BadRow, read_rows
+from ticdc_spark.spark.decode.versions import ReadPlan
+from ticdc_spark.spark.types import LakeColumn, arrow_type, lake_columns
+from ticdc_spark.streams.event_lines import EventLine
+
+FIELDS: tuple[tuple[str, str, pa.DataType], ...] = (
+    ("_change_type", "string", pa.string()),
+    ("_commit_version", "bigint", pa.int64()),
+    ("_commit_timestamp", "timestamp", pa.timestamp("us", tz="UTC")),
+    ("_topic", "string", pa.string()),
+    ("_partition", "int", pa.int32()),
+    ("_offset", "bigint", pa.int64()),
+    ("_seq", "int", pa.int32()),
+    ("_reason", "string", pa.string()),
+)
+"""The columns behind those of the table."""
+_UPDATE = ("update_preimage", "update_postimage")
+
+
+def table_of(reading: Reading) -> Table:
+    """The table that is read, in its newest version. Raises: UsageError if no message shows it"""
+    wanted = reading.options.table
+    assert wanted is not None
+    found = reading.known.newest(wanted) or reading.shown
+    if found is None:
+        known = ", ".join(".".join(name) for name in reading.known.names) or "none"
+        raise UsageError(
+            f"option table: no message shows the schema of {'.'.join(wanted)}; known: {known}. Set the option ddl to "
+            "its CREATE TABLE statement"
+        )
+    return found
+
+
+def columns_of(reading: Reading) -> tuple[LakeColumn, ...]:
+    """The table's columns. Raises: UsageError for one that is called as one of the source's own"""
+    table = table_of(reading)
+    try:
+        columns = _lake_columns(reading, table)
+    except MessageError as error:
+        raise UsageError(f"option table: {error}") from error
+    own = {name for name, _, _ in FIELDS}
+    for column in columns:
+        if column.name.lower() in own:
+            raise UsageError(
+                f"option table: column `{column.source}` of {table.schema}.{table.name} has the name of a column of "
+                "the source; read the generic form (without `table`)"
+            )
+    return columns
+
+
+def planned_columns(reading: Reading, planned: Mapping[str, str]) -> tuple[LakeColumn, ...]:
+    """The columns that a query was planned with, by name and type, whatever became of the table since.
+
+    Raises: UsageError for a column that no version of the table has with that type
+    """
+    wanted = reading.options.table
+    assert wanted is not None
+    newest = table_of(reading)
+    versions = [newest, *reversed([one for one in reading.known.tables(wanted) if one != newest])]
+    found: dict[str, LakeColumn] = {}
+    for version in versions:
+        for column in _lake_columns(reading, version):
+            if planned.get(column.name) == column.type.spark:
+                found.setdefault(column.name, column)
+    own = {name for name, _, _ in FIELDS}
+    for name, kind in planned.items():
+        if name not in own and name not in found:
+            raise UsageError(
+                f"column {name} ({kind}) of {'.'.join(wanted)}: no known version of the table has a column of this "
+                "name and type; read without a schema of your own"
+            )
+    return tuple(found[name] for name in planned if name in found)
+
+
+def _lake_columns(reading: Reading, table: Table) -> tuple[LakeColumn, ...]:
+    return lake_columns(table, handle_key(table), reading.options.lake)
+
+
+@dataclass(frozen=True)
+class _Image:
+    """One image of a row of a message."""
+
+    row: int
+    """The number of the row among those that were opened."""
+    change_type: str
+    image: bytes | None
+    is_old: bool
+
+
+def typed_rows(
+    reading: Reading, columns: tuple[LakeColumn, ...], batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """The rows of messages. Raises: RejectedMessage, unless unreadable ones are to be rows"""
+    opener, reader = Opener(reading.opening), _Reader(reading, columns)
+    for batch in batches:
+        messages = of_batch(batch)
+        opened = opener.open(messages)
+        yield from reader.rows(messages, opened)
+
+
+class _Reader:
+    """Reads the rows of the table; one a task."""
+
+    def __init__(self, reading: Reading, columns: tuple[LakeColumn, ...]) -> None:
+        self._reading = reading
+        self._columns = columns
+        self._schemas = Schemas(reading.known, versioned=protocol(reading.protocol).traits.versioned_tables)
+        self._of_row = protocol(reading.protocol).row_tables(reading.texts)
+        self._tables: dict[Table, str] = {}
+        self._by_schema_key: dict[str, str] = {}
+        self._hidden: frozenset[str] = frozenset()
+        self._schema = pa.schema(
+            [*((one.name, arrow_type(one.type)) for one in columns), *((name, kind) for name, _, kind in FIELDS)]
+        )
+
+    def rows(self, messages: Messages, opened: Opened) -> Iterator[pa.RecordBatch]:
+        """The rows of some messages, in order, and what of them cannot be opened."""
+        wanted = self._reading.options.table
+        numbers: list[int] = []
+        keys: list[str] = []
+        bad: list[tuple[int, int, Rejected, Envelope | None]] = [
+            (at, seq, event, None) for at, seq, event in opened.others if isinstance(event, Rejected)
+        ]
+        for number, (row, at) in enumerate(zip(opened.rows, opened.origin, strict=True)):
+            if (row.schema, row.table) == wanted:
+                try:
+                    keys.append(self._key(row, messages.keys[at], messages.values[at]))
+                    numbers.append(number)
+                except MessageError as error:
+                    bad.append((at, 0 if opened.seqs is None else opened.seqs[number], Rejected(str(error)), row))
+        if bad:
+            yield self._unreadable(messages, bad)
+        if numbers:
+            raw = raw_rows(messages, opened, numbers, verify=self._reading.options.verify_checksum)
+            yield self._typed(raw.set_column(5, "schema_key", pa.array(keys, pa.string())))
+
+    def _key(self, row: Envelope, key: bytes | None, value: bytes | None) -> str:
+        """The key of the schema that reads a row. Raises: MessageError"""
+        table = self._schemas.of(row)
+        if table is None and row.schema_key in self._by_schema_key:
+            return self._by_schema_key[row.schema_key]
+        if table is None and self._of_row is not None and row.schema_key:
+            table = self._of_row(key, value, row)
+            self._by_schema_key[row.schema_key] = self._key_of(table)
+        if table is None:
+            raise MessageError(
+                f"nothing shows the schema of `{row.schema}`.`{row.table}` at {row.commit_ts}; option ddl takes its "
+                "CREATE TABLE statement"
+            )
+        return self._key_of(table)
+
+    def _key_of(self, table: Table) -> str:
+        return self._tables.setdefault(table, str(len(self._tables)))
+
+    def _typed(self, raw: pa.RecordBatch) -> pa.RecordBatch:
+        images = list(_images(raw))
+        read = self._read(_inserts(raw, images))
+        reasons = _reasons(read)
+        if again := [at for at in reasons if images[at].is_old]:
+            # what was sent is the key only
+            keys = self._read(_deletes(raw, images, again))
+            kept = read.filter(pa.array([at not in {*again} for at in range(len(images))]))
+            read = pa.Table.from_batches([kept, keys]).sort_by(SEQ).combine_chunks().to_batches()[0]
+            reasons = _reasons(read)
+        return self._shaped(raw, images, read, reasons)
+
+    def _read(self, rows: pa.RecordBatch) -> pa.RecordBatch:
+        """Read images, in their order; once more where they have a hidden column that the table has not."""
+        while True:
+            plan = ReadPlan(
+                protocol=self._reading.protocol,
+                tables={key: table for table, key in self._tables.items()},
+                columns=self._columns,
+                hidden=self._hidden,
+                options=self._reading.options.reading,
+                lake=self._reading.options.lake,
+                schemas=self._reading.texts,
+                expects="nothing",
+                upstream=self._reading.options.upstream,
+            )
+            batches = list(read_rows(plan)(iter([rows])))
+            read = pa.Table.from_batches(batches).sort_by(SEQ).combine_chunks().to_batches()[0]
+            found = [odd_columns(reason) for reason in _reasons(read).values()]
+            hidden = self._hidden.union(*(one.hidden for one in found if one is not None))
+            if hidden == self._hidden:
+                return read
+            self._hidden = hidden
+
+    def _shaped(
+        self, raw: pa.RecordBatch, images: Sequence[_Image], read: pa.RecordBatch, reasons: dict[int, str]
+    ) -> pa.RecordBatch:
+        origin = raw.select(["commit_ts", "topic", "partition", "offset", "seq"]).to_pylist()
+        rows = []
+        for at, image in enumerate(images):
+            place = origin[image.row]
+            if at in reasons:
+                self._stop(place, reasons[at])
+            rows.append(_own(place, "unreadable" if at in reasons else image.change_type, reasons.get(at)))
+        own = pa.RecordBatch.from_pylist(rows, schema=pa.schema([(name, kind) for name, _, kind in FIELDS]))
+        return pa.RecordBatch.from_arrays([*read.columns[len(META) :], *own.columns], schema=self._schema)
+
+    def _unreadable(
+        self, messages: Messages, bad: Iterable[tuple[int, int, Rejected, Envelope | None]]
+    ) -> pa.RecordBatch:
+        rows = []
+        for at, seq, event, row in bad:
+            place = {
+                "topic": messages.topics[at],
+                "partition": messages.partitions[at],
+                "offset": messages.offsets[at],
+                "seq": seq,
+                "commit_ts": 0 if row is None else row.commit_ts,
+            }
+            self._stop(place, event.reason)
+            rows.append(_own(place, "unreadable", event.reason))
+        return pa.RecordBatch.from_pylist(rows, schema=self._schema)
+
+    def _stop(self, place: dict[str, Any], reason: str) -> None:
+        schema, table = self._reading.options.table or (None, None)
+        at = {name: place[name] for name in ("topic", "partition", "offset", "seq")}
+        stop_if_rejected(self._reading, EventLine(kind="rejected", schema=schema, table=table, reason=reason, **at))
+
+
+def _images(raw: pa.RecordBatch) -> Iterator[_Image]:
+    columns = (raw.column(name).to_pylist() for name in ("op", "before", "after"))
+    for row, (op, before, after) in enumerate(zip(*columns, strict=True)):
+        if op == "update":
+            if before is not None:
+                yield _Image(row, _UPDATE[0], before, True)
+            yield _Image(row, _UPDATE[1], after, False)
+        else:
+            is_old = op == "delete"
+            yield _Image(row, op, before if is_old else after, is_old)
+
+
+def _inserts(raw: pa.RecordBatch, images: Sequence[_Image]) -> pa.RecordBatch:
+    """Images as rows that insert them. Old ones are whole as far as is known, and have no checksum of their own."""
+    rows = raw.take(pa.array([image.row for image in images], pa.int64()))
+    is_old = pa.array([image.is_old for image in images], pa.bool_())
+    return _with(
+        rows,
+        seq=pa.array(range(len(images)), pa.int32()),
+        op=pa.repeat(pa.scalar("insert"), len(images)),
+        before=pa.nulls(len(images), pa.binary()),
+        after=pa.array([image.image for image in images], pa.binary()),
+        partial=pc.and_(rows.column("partial"), pc.invert(is_old)),
+        checksum=pc.if_else(is_old, pa.scalar(None, pa.int64()), rows.column("checksum")),
+        corrupted=pc.if_else(is_old, pa.scalar(None, pa.bool_()), rows.column("corrupted")),
+    )
+
+
+def _deletes(raw: pa.RecordBatch, images: Sequence[_Image], chosen: Sequence[int]) -> pa.RecordBatch:
+    """Some old images as rows that delete them, of which only the key is read."""
+    rows = raw.take(pa.array([images[at].row for at in chosen], pa.int64()))
+    return _with(
+        rows,
+        seq=pa.array(chosen, pa.int32()),
+        op=pa.repeat(pa.scalar("delete"), len(chosen)),
+        before=pa.array([images[at].image for at in chosen], pa.binary()),
+        after=pa.nulls(len(chosen), pa.binary()),
+    )
+
+
+def _with(rows: pa.RecordBatch, **columns: pa.Array) -> pa.RecordBatch:
+    arrays = [columns.get(field.name, rows.column(field.name)) for field in RAW_SCHEMA]
+    return pa.RecordBatch.from_arrays(arrays, schema=RAW_SCHEMA)
+
+
+def _reasons(read: pa.RecordBatch) -> dict[int, str]:
+    """Why rows cannot be read, by their places."""
+    bad = read.column(BAD)
+    if bad.null_count == len(bad):
+        return {}
+    texts = enumerate(bad.to_pylist())
+    return {at: msgspec.json.decode(text, type=BadRow).reason for at, text in texts if text is not None}
+
+
+def _own(place: dict[str, Any], change_type: str, reason: str | None) -> dict[str, Any]:
+    """The source's own columns of a row."""
+    return {
+        "_change_type": change_type,
+        "_commit_version": place["commit_ts"] or None,
+        "_commit_timestamp": timestamp_of(place["commit_ts"]),
+        "_topic": place["topic"],
+        "_partition": place["partition"],
+        "_offset": place["offset"],
+        "_seq": place["seq"],
+        "_reason": reason,
+    }
