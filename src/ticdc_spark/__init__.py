@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from ticdc_spark.clients.registry_file import open_registry
     from ticdc_spark.config.job import FilesSource, Job, KafkaSource
     from ticdc_spark.config.load import load_job
+    from ticdc_spark.datasource.source import TicdcDataSource
     from ticdc_spark.errors import (
         DecisionNeeded,
         EnvironmentFault,
@@ -70,6 +71,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "KafkaSource",
     ),
     "ticdc_spark.config.load": ("load_job",),
+    "ticdc_spark.datasource.source": ("TicdcDataSource",),
     "ticdc_spark.errors": (
         "DecisionNeeded",
         "EnvironmentFault",
@@ -220,6 +222,7 @@ __all__ = [
     "Table",
     "TableSnapshots",
     "Tables",
+    "TicdcDataSource",
     "TicdcSparkError",
     "Traits",
     "UnsendableChange",

@@ -102,9 +102,14 @@ def check_range(start: Offsets, end: Offsets, limits: tuple[Offsets, Offsets]) -
     for partition, last in end.items():
         first = start.get(partition, 0)
         name = f"topic {partition[0]!r}, partition {partition[1]}"
-        if first >= last:
-            if first > last:
-                raise SourceFault(f"{name}: reading begins at offset {first} and ends at {last}, which is before it")
+        if first > last:
+            raise SourceFault(f"{name}: reading begins at offset {first} and ends at {last}, which is before it")
+        if last > ends_.get(partition, last):
+            raise SourceFault(
+                f"{name}: offsets up to {last} are to be read, but it ends at {ends_[partition]}. Was the topic "
+                "deleted and created again? Read it with a new checkpoint"
+            )
+        if first == last:
             continue
         if partition not in ends_:
             raise SourceFault(f"{name}: does not exist any more; offsets {first} to {last} are to be read")
@@ -112,11 +117,6 @@ def check_range(start: Offsets, end: Offsets, limits: tuple[Offsets, Offsets]) -
             raise SourceFault(
                 f"{name}: offset {first} is to be read, but the first one still there is {beginning[partition]}. Kafka "
                 'removed the messages between: read from startingOffsets = "earliest" with a new checkpoint'
-            )
-        if last > ends_[partition]:
-            raise SourceFault(
-                f"{name}: offsets up to {last} are to be read, but it ends at {ends_[partition]}. Was the topic "
-                "deleted and created again? Read it with a new checkpoint"
             )
 
 

@@ -11,10 +11,11 @@ import pyarrow as pa
 from ticdc_spark.clients.claim_check import ClaimCheckStorage
 from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.config.table_filter import table_filter
+from ticdc_spark.datasource.options import ReadOptionsOfSource
 from ticdc_spark.datasource.planning import Reading
 from ticdc_spark.datasource.schemas import Schemas
 from ticdc_spark.errors import RejectedMessage
-from ticdc_spark.model import Bootstrap, Message, Rejected, RowChange, SchemaChange, Table
+from ticdc_spark.model import Bootstrap, Message, RowChange, SchemaChange, Table
 from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.protocols import decoder, protocol
 from ticdc_spark.streams.event_lines import EventLine, event_line
@@ -52,15 +53,15 @@ SCHEMA_FIELD = ("table_schema", "string", pa.string())
 """With ``with-schemas``: a row's table, a DDL with its tables, as JSON."""
 
 
-def fields_of(reading: Reading) -> tuple[tuple[str, str, pa.DataType], ...]:
+def fields_of(options: ReadOptionsOfSource) -> tuple[tuple[str, str, pa.DataType], ...]:
     """The columns: name, type of Spark, type of Arrow."""
-    return (*FIELDS, SCHEMA_FIELD) if reading.options.with_schemas else FIELDS
+    return (*FIELDS, SCHEMA_FIELD) if options.with_schemas else FIELDS
 
 
 def generic_rows(reading: Reading, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """The rows of messages. Raises: RejectedMessage, unless unreadable ones are to be rows"""
     options = reading.options
-    schema = pa.schema([(name, kind) for name, _, kind in fields_of(reading)])
+    schema = pa.schema([(name, kind) for name, _, kind in fields_of(options)])
     wanted = _wanted(reading)
     described = _Described() if options.with_schemas else None
     upstream = None if options.upstream is None else Upstream(options.upstream)
@@ -155,6 +156,3 @@ class _Described:
 
 def _json(image: object) -> str | None:
     return None if image is None else msgspec.json.encode(image).decode()
-
-
-__all__ = ["CHANGE_TYPES", "FIELDS", "Rejected", "fields_of", "generic_rows", "stop_if_rejected", "timestamp_of"]

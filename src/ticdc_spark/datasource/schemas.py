@@ -1,7 +1,7 @@
 """The schemas by which rows are read, as the messages before and beside them show.
 
 A row may name the version of its table. Otherwise it is read by the schema that was valid at its commitTs, whichever
-partition had the DDL. Only the newest versions of a table are kept.
+partition had the DDL.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ticdc_spark.model import Bootstrap, Envelope, SchemaChange, Table, TableNam
 from ticdc_spark.streams.sql_tables import SqlTables
 
 _KEPT = 16
-"""Versions of a table that are kept: older rows come only as replays of an old DDL."""
+"""Versions of a table that a checkpoint has: rows of older ones come only when an old DDL comes again, too."""
 
 
 class Version(msgspec.Struct, frozen=True):
@@ -60,8 +60,9 @@ class Known(msgspec.Struct, frozen=True):
         return Known({key: one for key, one in self.versions.items() if key in keys})
 
     def pack(self) -> str:
-        """As text, which is the same for the same content."""
-        return base64.b64encode(zlib.compress(msgspec.json.encode(self, order="sorted"), 9)).decode()
+        """As text, which is the same for the same content; of each table its newest versions."""
+        kept = Known({key: versions[-_KEPT:] for key, versions in self.versions.items()}, self.followed)
+        return base64.b64encode(zlib.compress(msgspec.json.encode(kept, order="sorted"), 9)).decode()
 
 
 def unpack(text: str) -> Known:
@@ -119,7 +120,7 @@ class Learning:
             there = versions.get(key, ())
             if all(one.table is None or one.table.version != table.version for one in there):
                 added = sorted([*there, Version(table.version or 0, table)], key=lambda one: one.since)
-                versions[key] = tuple(added[-_KEPT:])
+                versions[key] = tuple(added)
         self._follow(versions, followed)
         return Known(versions, followed)
 
@@ -140,7 +141,7 @@ class Learning:
             for name in {**were, **sql.tables}:
                 if were.get(name) != sql.tables.get(name):
                     there = [one for one in versions.get(_key(name), ()) if one.since < change.commit_ts]
-                    versions[_key(name)] = (*there, Version(change.commit_ts, sql.tables.get(name)))[-_KEPT:]
+                    versions[_key(name)] = (*there, Version(change.commit_ts, sql.tables.get(name)))
 
 
 class Schemas:
@@ -158,16 +159,14 @@ class Schemas:
 
     def of(self, row: Envelope) -> Table | None:
         """The table of a row; ``None``: nothing shows it."""
-        versions = self._known.versions.get(_key((row.schema, row.table)), ())
+        key = _key((row.schema, row.table))
+        versions = self._known.versions.get(key, ())
+        given = versions[0].table if versions and versions[0].since < 0 else None
         if self._versioned:
-            named = self._by_version.get((_key((row.schema, row.table)), row.schema_key))
-            return named or next((one.table for one in versions if one.since < 0), None)
-        if not versions:
-            return None
-        if not row.commit_ts:  # the protocol hides it
-            return versions[-1].table
-        at = bisect_left(versions, row.commit_ts, key=lambda one: one.since)
-        return versions[at - 1].table if at else None
+            return self._by_version.get((key, row.schema_key), given)
+        # a commitTs that the protocol hides is 0
+        at = bisect_left(versions, row.commit_ts, key=lambda one: one.since) if row.commit_ts else len(versions)
+        return (versions[at - 1].table if at else None) or given
 
 
 def _key(name: TableName) -> str:

@@ -11,8 +11,7 @@ from pyspark.sql.types import StructType
 from ticdc_spark.datasource.generic import fields_of
 from ticdc_spark.datasource.options import ReadOptionsOfSource, read_options
 from ticdc_spark.datasource.parts import Part, parts
-from ticdc_spark.datasource.planning import Reading, plan_batch
-from ticdc_spark.datasource.schemas import Known
+from ticdc_spark.datasource.planning import plan_batch
 from ticdc_spark.datasource.stream import StreamReader
 from ticdc_spark.datasource.typed import FIELDS, columns_of
 from ticdc_spark.errors import UsageError
@@ -31,8 +30,9 @@ class TicdcDataSource(DataSource):
         return "ticdc"
 
     def schema(self) -> str:
-        """The columns. Raises: UsageError, SourceFault"""
-        return schema_of(read_options(self.options))
+        """The columns, as DDL of Spark. Raises: UsageError, SourceFault, RegistryFault"""
+        columns = query_columns(read_options(self.options))
+        return ", ".join(f"{quote(name)} {kind}" for name, kind in columns.items())
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """The reader of a batch. Raises: UsageError"""
@@ -49,14 +49,12 @@ class TicdcDataSource(DataSource):
         return StreamReader(options, planned(schema))
 
 
-def schema_of(options: ReadOptionsOfSource) -> str:
-    """The columns that the options ask for, as DDL of Spark. Raises: UsageError, SourceFault"""
+def query_columns(options: ReadOptionsOfSource) -> dict[str, str]:
+    """The columns that the options ask for, each with its type. Raises: UsageError, SourceFault, RegistryFault"""
     if options.table is None:
-        plain = Reading(options=options, protocol="", known=Known(), texts=None)
-        return ", ".join(f"{quote(name)} {kind}" for name, kind, _ in fields_of(plain))
+        return {name: kind for name, kind, _ in fields_of(options)}
     reading, _ = plan_batch(options)
-    columns = [(column.name, column.type.spark) for column in columns_of(reading)]
-    return ", ".join(f"{quote(name)} {kind}" for name, kind in [*columns, *((name, kind) for name, kind, _ in FIELDS)])
+    return {column.name: column.type.spark for column in columns_of(reading)} | {name: kind for name, kind, _ in FIELDS}
 
 
 def planned(schema: StructType) -> dict[str, str]:
