@@ -75,7 +75,7 @@ LOSSLESS = [name for name in PROTOCOLS if "avro" not in name and name != "debezi
 @pytest.mark.parametrize("config", CONFIGS, ids=str)
 def test_events_survive(config: Config, target: str) -> None:
     reading = reader(protocol(config), config.zone)
-    converter = Converter(reading, target, target_encoder(target, {"time-zone": ZONE}))
+    converter = Converter(reading.tables_of, target, target_encoder(target, {"time-zone": ZONE}))
     written: list[Message] = []
     rejected: list[str] = []
     for sent in config.messages:

@@ -26,7 +26,7 @@ def written(name: str, source: str) -> tuple[list[Message], list[Message], Regis
     config, sent = case("tiflow", name).config(source), case("tiflow", name).config("avro")
     reading, registry = reader(protocol(config), config.zone), Registry()
     options = {"enable-tidb-extension": "false", "time-zone": sent.zone}
-    converter = Converter(reading, "avro", target_encoder("avro", options, registry))
+    converter = Converter(reading.tables_of, "avro", target_encoder("avro", options, registry))
     messages: list[Message] = []
     for message in config.messages:
         for found in reading.read(message.message):
@@ -54,7 +54,7 @@ def test_rows_become_the_debezium_avro_of_ticdc(source: str) -> None:
     config, sent = case("ticdc", "nokey").config(source), case("ticdc", "nokey").config("debezium-avro")
     reading, registry = reader("simple", config.zone), Registry()
     options = {"avro-bigint-unsigned-handling-mode": "string"}
-    converter = Converter(reading, "debezium-avro", target_encoder("debezium-avro", options, registry))
+    converter = Converter(reading.tables_of, "debezium-avro", target_encoder("debezium-avro", options, registry))
     written: list[Message] = []
     refused = 0
     for message in config.messages:

@@ -24,7 +24,7 @@ UNREAD = {"a_back", "a_flash", "no_key"}
 
 def converted(config: Config) -> tuple[list[Message], list[Rejected]]:
     reading = reader(protocol(config), config.zone)
-    converter = Converter(reading, "debezium", target_encoder("debezium", {}))
+    converter = Converter(reading.tables_of, "debezium", target_encoder("debezium", {}))
     messages: list[Message] = []
     rejected: list[Rejected] = []
     for sent in config.messages:

@@ -76,7 +76,7 @@ def command(
         with _all_or_nothing(folder) as hidden:
             writer = RecordWriter(hidden, kind, segment_rows, segment_bytes)
             written = 0
-            converter = Converter(start.reader, target, to)
+            converter = Converter(start.reader.tables_of, target, to)
             for message in _converted(start, converter):
                 if isinstance(message, Rejected):
                     if _NO_ZONE in message.reason:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pyarrow as pa
 
@@ -54,35 +54,49 @@ class RecordedTopic:
         for _, path, piece in sorted(pieces, key=lambda one: one[:2]):
             yield from parquet.read(piece) if path.endswith(".parquet") else json_lines.read([piece])
 
+    def close(self) -> None:
+        """Nothing stays open."""
 
-@dataclass(frozen=True)
+
 class KafkaTopics:
-    """Topics of a Kafka cluster, by name or by a regular expression that the whole name must match."""
+    """Topics of a Kafka cluster, by name or by a regular expression that the whole name must match. Its client stays
+    open, and is not pickled."""
 
-    servers: str
-    options: Mapping[str, str]
-    topics: tuple[str, ...]
-    pattern: str | None
+    def __init__(self, servers: str, options: Mapping[str, str], topics: tuple[str, ...], pattern: str | None) -> None:
+        self._servers = servers
+        # As Java's client has it; librdkafka's default is read_committed.
+        self._options = {"kafka.isolation.level": "read_uncommitted", **options}
+        self._topics = topics
+        self._pattern = None if pattern is None else re.compile(pattern)
+        self._opened: TopicReader | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_opened": None}
 
     def limits(self) -> tuple[Offsets, Offsets]:
         """As of a recorded topic. Raises: SourceFault naming a topic that is not there"""
-        with self._reader() as reader:
-            names = self.topics
-            if self.pattern is not None:
-                wanted = re.compile(self.pattern)
-                names = tuple(name for name in reader.topics() if wanted.fullmatch(name) and name[:2] != _INTERNAL)
-            partitions = reader.partitions(names)
-            return reader.places(partitions, "beginning"), reader.places(partitions, "end")
+        reader, names, pattern = self._reader(), self._topics, self._pattern
+        if pattern is not None:
+            names = tuple(name for name in reader.topics() if pattern.fullmatch(name) and name[:2] != _INTERNAL)
+        partitions = reader.partitions(names)
+        return reader.places(partitions, "beginning"), reader.places(partitions, "end")
 
     def batches(self, start: Offsets, end: Offsets) -> Iterator[pa.RecordBatch]:
         """As of a recorded topic. Raises: SourceFault, also for offsets that are gone"""
-        first = {partition: start.get(partition, 0) for partition in end}
-        with self._reader() as reader:
-            yield from reader.tables(first, end)
+        reader = self._reader()
+        yield from reader.tables({partition: start.get(partition, 0) for partition in end}, end)
+        reader.rest()
+
+    def close(self) -> None:
+        """Close the client; it is opened again when it is needed."""
+        if self._opened is not None:
+            self._opened.__exit__()
+            self._opened = None
 
     def _reader(self) -> TopicReader:
-        # As Java's client has it; librdkafka's default is read_committed.
-        return TopicReader(self.servers, {"kafka.isolation.level": "read_uncommitted", **self.options})
+        if self._opened is None:
+            self._opened = TopicReader(self._servers, self._options)
+        return self._opened
 
 
 Access: TypeAlias = RecordedTopic | KafkaTopics

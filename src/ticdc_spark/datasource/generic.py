@@ -15,10 +15,10 @@ from ticdc_spark.datasource.options import ReadOptionsOfSource
 from ticdc_spark.datasource.planning import Reading
 from ticdc_spark.datasource.schemas import Schemas
 from ticdc_spark.errors import RejectedMessage
-from ticdc_spark.model import Bootstrap, Message, RowChange, SchemaChange, Table
+from ticdc_spark.model import Bootstrap, Message, Row, RowChange, SchemaChange, Table
 from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.protocols import decoder, protocol
-from ticdc_spark.streams.event_lines import EventLine, event_line
+from ticdc_spark.streams.event_lines import Cell, EventLine, event_line
 from ticdc_spark.streams.reader import EventReader, Found
 
 CHANGE_TYPES: Mapping[str, str] = {
@@ -64,6 +64,7 @@ def generic_rows(reading: Reading, batches: Iterator[pa.RecordBatch]) -> Iterato
     schema = pa.schema([(name, kind) for name, _, kind in fields_of(options)])
     wanted = _wanted(reading)
     described = _Described() if options.with_schemas else None
+    numbers = _Numbers()
     upstream = None if options.upstream is None else Upstream(options.upstream)
     try:
         reader = _reader(reading, upstream)
@@ -74,7 +75,7 @@ def generic_rows(reading: Reading, batches: Iterator[pa.RecordBatch]) -> Iterato
                     line = event_line(found)
                     if wanted(line):
                         stop_if_rejected(reading, line)
-                        rows.append(_row(found, line, described))
+                        rows.append(_row(found, numbers.of(found, line), described))
             yield pa.RecordBatch.from_pylist(rows, schema=schema)
     finally:
         if upstream is not None:
@@ -132,6 +133,34 @@ def _row(found: Found, line: EventLine, described: _Described | None) -> dict[st
         "table_id": found.event.table_id if isinstance(found.event, RowChange) else None,
     }
     return fields if described is None else fields | {"table_schema": described.of(found.event)}
+
+
+class _Numbers:
+    """ENUM and SET as numbers where a member is ``''``, which is also the name of no member and of none at all."""
+
+    def __init__(self) -> None:
+        self._kept: dict[int, tuple[Table, tuple[str, ...]]] = {}
+
+    def of(self, found: Found, line: EventLine) -> EventLine:
+        """The line with such numbers in place of names."""
+        change = found.event
+        if not isinstance(change, RowChange):
+            return line
+        kept = self._kept.get(id(change.table))
+        if kept is None:
+            named = tuple(one.name for one in change.table.columns if "" in one.type.elements)
+            kept = self._kept[id(change.table)] = change.table, named
+        if not kept[1]:
+            return line
+        before, after = (_numbered(kept[1], *one) for one in ((line.before, change.before), (line.after, change.after)))
+        return msgspec.structs.replace(line, before=before, after=after)
+
+
+def _numbered(names: tuple[str, ...], shown: dict[str, Cell] | None, sent: Row | None) -> dict[str, Cell] | None:
+    if shown is None or sent is None:
+        return shown
+    empty = {name: sent[name] for name in names if shown.get(name) == ""}
+    return {**shown, **{name: value for name, value in empty.items() if isinstance(value, str)}}
 
 
 class _Described:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 
 import msgspec
 import pyarrow as pa
@@ -28,14 +29,15 @@ class Part(InputPartition):
         """The rows. Raises: RejectedMessage, SourceFault"""
         one, reading = self.range, self.reading
         place = (one.topic, one.partition)
-        batches = access(reading.options).batches({place: one.first}, {place: one.end})
-        if reading.options.table is None:
-            rows = generic_rows(reading, batches)
-        else:
-            rows = typed_rows(reading, planned_columns(reading, self.columns), batches)
-        for batch in rows:
-            if batch.num_rows:
-                yield batch.select([*self.columns])
+        with closing(access(reading.options)) as topics:
+            batches = topics.batches({place: one.first}, {place: one.end})
+            if reading.options.table is None:
+                rows = generic_rows(reading, batches)
+            else:
+                rows = typed_rows(reading, planned_columns(reading, self.columns), batches)
+            for batch in rows:
+                if batch.num_rows:
+                    yield batch.select([*self.columns])
 
 
 def parts(reading: Reading, ranges: Sequence[Range], columns: dict[str, str]) -> list[Part]:

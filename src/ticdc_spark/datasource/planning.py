@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from itertools import chain, islice
 
 import msgspec
@@ -39,7 +39,7 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     options: ReadOptionsOfSource
     protocol: str
     known: Known
-    texts: dict[int, str] | None
+    texts: dict[int, str] | None = None
     """Registered schemas by id; ``None``: the protocol has none."""
     shown: Table | None = None
     """Of the typed form, the newest table that rows themselves show."""
@@ -94,7 +94,7 @@ def limits_of(options: ReadOptionsOfSource, topics: Access) -> tuple[Offsets, Of
     return start, end, limits
 
 
-def name_of(options: ReadOptionsOfSource, topics: Access, limits: tuple[Offsets, Offsets]) -> str:
+def _name_of(options: ReadOptionsOfSource, topics: Access, limits: tuple[Offsets, Offsets]) -> str:
     """The protocol, as it is named or as the first messages show it. Raises: UsageError"""
     if options.protocol is not None:
         return options.protocol
@@ -108,14 +108,15 @@ def name_of(options: ReadOptionsOfSource, topics: Access, limits: tuple[Offsets,
     return detect(list(islice(found, _LOOKED_AT)), "option protocol")
 
 
-def scan(options: ReadOptionsOfSource, name: str, before: Known, start: Offsets, end: Offsets) -> Reading:
-    """Learn the schemas of the messages [start, end), where ``before`` is known. Raises: SourceFault, RegistryFault"""
-    learning = Learning(before, versioned=protocol(name).traits.versioned_tables)
+def scan(reading: Reading, topics: Access, start: Offsets, end: Offsets) -> Reading:
+    """Learn the schemas of the messages [start, end), where ``reading`` is known. Raises: SourceFault, RegistryFault"""
+    options, name = reading.options, reading.protocol
+    learning = Learning(reading.known, versioned=protocol(name).traits.versioned_tables)
     with _fetching(options, name) as fetched:
         # large rows are not fetched only to be looked at
         opener = Opener(msgspec.structs.replace(opening_of(options, name, fetched), claim_check_storage=None))
         shown = _Shown(options.table, protocol(name).row_tables(fetched))
-        for messages in _messages(access(options), start, end):
+        for messages in _messages(topics, start, end):
             if fetched is not None:
                 fetched.fetch(chain(messages.keys, messages.values))
             opened = opener.open(messages)
@@ -123,23 +124,27 @@ def scan(options: ReadOptionsOfSource, name: str, before: Known, start: Offsets,
                 if isinstance(event, SchemaChange | Bootstrap):
                     learning.add(event, _described(name, event, messages.values[at]))
             shown.look(messages, opened)
-    return Reading(
-        options=options,
-        protocol=name,
-        known=learning.finish(),
-        texts=None if fetched is None else fetched.texts,
-        shown=shown.table,
+    return msgspec.structs.replace(
+        reading, known=learning.finish(), texts=None if fetched is None else fetched.texts, shown=shown.table
     )
 
 
 def plan_batch(options: ReadOptionsOfSource) -> tuple[Reading, list[Range]]:
     """What a batch reads. Raises: UsageError, SourceFault, RegistryFault"""
-    topics = access(options)
-    start, end, limits = limits_of(options, topics)
-    check_range(start, end, limits)
-    name = name_of(options, topics, limits)
-    reading = scan(options, name, from_ddl(options.ddl, options.table), first_of(options, start, limits), end)
-    return reading, cut(start, end, options.max_records_per_partition)
+    with closing(access(options)) as topics:
+        start, end, limits = limits_of(options, topics)
+        check_range(start, end, limits)
+        reading = unread(options, topics, limits)
+        return (
+            scan(reading, topics, first_of(options, start, limits), end),
+            cut(start, end, options.max_records_per_partition),
+        )
+
+
+def unread(options: ReadOptionsOfSource, topics: Access, limits: tuple[Offsets, Offsets]) -> Reading:
+    """What is known before a message is read, but for the protocol, which the first ones show. Raises: UsageError"""
+    known = from_ddl(options.ddl, options.table)
+    return Reading(options=options, protocol=_name_of(options, topics, limits), known=known)
 
 
 def first_of(options: ReadOptionsOfSource, start: Offsets, limits: tuple[Offsets, Offsets]) -> Offsets:

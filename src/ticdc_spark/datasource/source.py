@@ -5,7 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+)
 from pyspark.sql.types import StructType
 
 from ticdc_spark.datasource.generic import fields_of
@@ -14,6 +20,7 @@ from ticdc_spark.datasource.parts import Part, parts
 from ticdc_spark.datasource.planning import plan_batch
 from ticdc_spark.datasource.stream import StreamReader
 from ticdc_spark.datasource.typed import FIELDS, columns_of
+from ticdc_spark.datasource.writer import BatchWriter, StreamWriter
 from ticdc_spark.errors import UsageError
 from ticdc_spark.spark.sql import quote
 
@@ -47,6 +54,14 @@ class TicdcDataSource(DataSource):
         if options.ending_offsets is not None:
             raise UsageError("option endingOffsets: is for batches (read); a stream has no end")
         return StreamReader(options, planned(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
+        """The writer of a batch. Raises: UsageError"""
+        return BatchWriter(self.options, schema, overwrite=overwrite)
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802
+        """The writer of a stream. Raises: UsageError"""
+        return StreamWriter(self.options, schema)
 
 
 def query_columns(options: ReadOptionsOfSource) -> dict[str, str]:

@@ -13,8 +13,8 @@ from pyspark.sql.datasource import DataSourceStreamReader
 from ticdc_spark.datasource.access import access, check_range
 from ticdc_spark.datasource.options import Place, ReadOptionsOfSource, by_topic, from_topics
 from ticdc_spark.datasource.parts import Part, parts
-from ticdc_spark.datasource.planning import Reading, cut, first_of, name_of, scan
-from ticdc_spark.datasource.schemas import from_ddl, unpack
+from ticdc_spark.datasource.planning import Reading, cut, first_of, scan, unread
+from ticdc_spark.datasource.schemas import unpack
 from ticdc_spark.errors import SourceFault
 from ticdc_spark.model import Offsets
 
@@ -25,6 +25,7 @@ class StreamReader(DataSourceStreamReader):
     def __init__(self, options: ReadOptionsOfSource, columns: dict[str, str]) -> None:
         self._options = options
         self._columns = columns
+        self._topics = access(options)
         self._at: dict[str, Any] | None = None
         """The offset that Spark was given, or gave, last."""
         self._scanned: tuple[dict[str, Any], dict[str, Any], Reading] | None = None
@@ -32,19 +33,16 @@ class StreamReader(DataSourceStreamReader):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's names, as below
         """Where a new query begins. Raises: UsageError, SourceFault"""
-        topics = access(self._options)
-        limits = topics.limits()
+        limits = self._topics.limits()
         start = (self._options.starting_offsets or Place("earliest")).of(*limits, "startingOffsets")
-        name = name_of(self._options, topics, limits)
-        known = from_ddl(self._options.ddl, self._options.table)
-        reading = scan(self._options, name, known, first_of(self._options, start, limits), start)
-        return _offset(name, start, reading)
+        reading = unread(self._options, self._topics, limits)
+        return _offset(start, scan(reading, self._topics, first_of(self._options, start, limits), start))
 
     def latestOffset(self) -> dict[str, Any]:  # noqa: N802
         """Where the next batch ends. Raises: SourceFault"""
         start = self._at if self._at is not None else self.initialOffset()
         read = _offsets(start)
-        limits = access(self._options).limits()
+        limits = self._topics.limits()
         check_range(read, {place: max(at, read.get(place, 0)) for place, at in limits[1].items()}, limits)
         end = self._capped(read, read | limits[1])
         if end == read:
@@ -61,7 +59,7 @@ class StreamReader(DataSourceStreamReader):
         first, last = _offsets(start), _offsets(end)
         if first == last:
             return []
-        check_range(first, last, access(self._options).limits())
+        check_range(first, last, self._topics.limits())
         if self._scanned is None or self._scanned[:2] != (start, end):
             self._scan(start, last)
         assert self._scanned is not None
@@ -71,9 +69,14 @@ class StreamReader(DataSourceStreamReader):
         """The rows of a part. Raises: RejectedMessage, SourceFault"""
         return partition.rows()
 
+    def stop(self) -> None:
+        """Close the client."""
+        self._topics.close()
+
     def _scan(self, start: dict[str, Any], end: Offsets) -> dict[str, Any]:
-        reading = scan(self._options, start["protocol"], unpack(start["schemas"]), _offsets(start), end)
-        found = _offset(start["protocol"], end, reading)
+        before = Reading(options=self._options, protocol=start["protocol"], known=unpack(start["schemas"]))
+        reading = scan(before, self._topics, _offsets(start), end)
+        found = _offset(end, reading)
         self._scanned, self._at = (start, found, reading), found
         return found
 
@@ -87,8 +90,8 @@ class StreamReader(DataSourceStreamReader):
         return {place: read.get(place, 0) + math.ceil(count * share) for place, count in behind.items()}
 
 
-def _offset(name: str, at: Offsets, reading: Reading) -> dict[str, Any]:
-    return {"protocol": name, "offsets": by_topic(at), "schemas": reading.known.pack()}
+def _offset(at: Offsets, reading: Reading) -> dict[str, Any]:
+    return {"protocol": reading.protocol, "offsets": by_topic(at), "schemas": reading.known.pack()}
 
 
 def _offsets(offset: dict[str, Any]) -> Offsets:

@@ -26,8 +26,8 @@ from ticdc_spark.model import (
 )
 from ticdc_spark.protocols import protocol
 from ticdc_spark.protocols.base import Encoded, Encoder
-from ticdc_spark.streams.reader import EventReader, Found
-from ticdc_spark.streams.target_tables import TargetTables
+from ticdc_spark.streams.reader import Found
+from ticdc_spark.streams.target_tables import TablesOf, TargetTables
 from ticdc_spark.streams.write_changes import UNWRITABLE
 
 _RUN = 256
@@ -37,8 +37,9 @@ _RUN = 256
 class Converter:
     """Writes what a reader finds. Messages come in order within each partition; offsets are counted anew."""
 
-    def __init__(self, reader: EventReader, name: str, to: Encoder) -> None:
-        self._reader = reader
+    def __init__(self, tables_of: TablesOf, name: str, to: Encoder) -> None:
+        """``tables_of``: the tables around a DDL that has none itself."""
+        self._tables_of = tables_of
         self._target = protocol(name).traits
         self._to = to
         self._offsets: Offsets = {}
@@ -70,12 +71,7 @@ class Converter:
                 yield from self._messages(found, [self._to.bootstrap(table)])
             case SchemaChange():
                 if found.message.partition == 0 or not self._target.ddl_to_first_partition:
-                    yield from self._attempt(
-                        found, lambda: [self._to.ddl(self._tables.ddl(event, self._reader.tables_of))]
-                    )
-
-    def _ddl(self, change: SchemaChange) -> Encoded | None:
-        return self._to.ddl(self._tables.ddl(change, self._reader.tables_of))
+                    yield from self._attempt(found, lambda: [self._to.ddl(self._tables.ddl(event, self._tables_of))])
 
     def flush(self) -> Iterator[Message | Rejected]:
         """Write the rows that wait for more of their partition."""

@@ -116,7 +116,7 @@ def test_a_version_is_not_above_a_row_that_goes_to_another_partition() -> None:
 def test_convert_gives_no_version_above_a_row() -> None:
     source, made = target_encoder("open", {}), target_encoder("simple", {})
     numbers = count()
-    converter = Converter(EventReader(decoder("open")), "simple", made)
+    converter = Converter(EventReader(decoder("open")).tables_of, "simple", made)
     reader = EventReader(decoder("open"), ReadOptions())
     found: list[Message] = []
     for partition, table, ts in ((0, U, 110), (0, T, 130), (1, T, 120), (0, T, 140), (1, WIDE, 125), (0, T, 141)):

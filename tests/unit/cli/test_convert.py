@@ -159,7 +159,7 @@ def test_ddl_goes_where_the_target_has_it(target: str, partitions: list[int]) ->
     sent = SIMPLE.ddl(SchemaChange(commit_ts=1 << 40, query=query, kind="CREATE", schema="shop", name="u"))
     assert sent is not None
     reader = EventReader(decoder("simple"))
-    converter = Converter(reader, target, target_encoder(target, {}))
+    converter = Converter(reader.tables_of, target, target_encoder(target, {}))
     messages = [Message(topic="t", partition=at, offset=0, key=sent.key, value=sent.value) for at in (0, 1)]
     written = [one for message in messages for found in reader.read(message) for one in converter.convert(found)]
     assert all(isinstance(one, Message) for one in written)

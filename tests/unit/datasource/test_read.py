@@ -107,7 +107,7 @@ def test_offsets_bound_a_batch_and_schemas_come_from_before_it(tmp_path: Path) -
     part = {**options, "startingOffsets": '{"orders": {"0": 2}}', "endingOffsets": '{"orders": {"0": 3}}'}
     assert kinds(read(part)) == ["update_postimage"]
     assert kinds(read({**part, "table": "shop.t"})) == ["update_preimage", "update_postimage"]
-    with pytest.raises(RejectedMessage, match="no schema of `shop`.`t`, version 99, in what was read"):
+    with pytest.raises(RejectedMessage, match=r"no schema of `shop`\.`t`, version 99, in what was read"):
         read({**part, "schemas-from": "starting-offsets"})
     with pytest.raises(SourceFault, match="reading begins at offset 4 and ends at 3, which is before it"):
         read({**part, "startingOffsets": '{"orders": {"0": 4}}'})
@@ -166,5 +166,5 @@ def test_the_columns_are_those_that_the_query_was_planned_with(tmp_path: Path) -
 
 def test_a_column_with_a_name_of_the_sources_own_is_refused(tmp_path: Path) -> None:
     options = record(tmp_path, topic(SIMPLE))
-    with pytest.raises(UsageError, match="column `_OFFSET` of shop.u has the name of a column of the source"):
+    with pytest.raises(UsageError, match=r"column `_OFFSET` of shop\.u has the name of a column of the source"):
         read({**options, "table": "shop.u", "ddl": "CREATE TABLE u (_OFFSET INT)"})

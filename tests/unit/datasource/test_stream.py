@@ -113,7 +113,7 @@ def test_a_stream_has_no_end_and_a_batch_no_trigger(tmp_path: Path) -> None:
         TicdcDataSource({**options, "maxOffsetsPerTrigger": "1"}).reader(None)  # type: ignore[arg-type]
 
 
-def test_a_checkpoint_of_another_source_is_refused() -> None:
-    reader = StreamReader(TicdcDataSource.__new__(TicdcDataSource), {})  # type: ignore[arg-type]
+def test_a_checkpoint_of_another_source_is_refused(tmp_path: Path) -> None:
+    reader = stream(add(tmp_path, "0", topic(OPEN)))
     with pytest.raises(SourceFault, match="the checkpoint has no offset of this source"):
         reader.partitions({"logOffset": 3}, {"logOffset": 4})

@@ -111,7 +111,7 @@ ROW = {"id": "1", "a": "2", "s": "3"}
 
 @pytest.mark.parametrize("seen", [True, False])
 def test_open_flags_a_generated_column_whose_ddl_was_seen(seen: bool) -> None:
-    converter = Converter(EventReader(decoder("simple")), "open", target_encoder("open", {}))
+    converter = Converter(EventReader(decoder("simple")).tables_of, "open", target_encoder("open", {}))
     events: list[SchemaChange | Bootstrap | RowChange] = [ddl(10, CREATE, FIRST)] if seen else [Bootstrap(FIRST)]
     events.append(RowChange(op="insert", table=FIRST, commit_ts=11, after=ROW))
     messages = [one for event in events for one in converter.convert(found(event))] + list(converter.flush())
@@ -131,7 +131,7 @@ def test_open_to_open_keeps_the_flag_of_a_generated_column(with_ddl: bool) -> No
     ]
     assert re.search(rb'"s":\{"t":3,"f":69,', row.value or b"")
     reading = EventReader(decoder("open"), ReadOptions())
-    converter = Converter(reading, "open", to)
+    converter = Converter(reading.tables_of, "open", to)
     messages = [one for message in sent for event in reading.read(message) for one in converter.convert(event)]
     messages += converter.flush()
     assert [message.value for message in messages] == [message.value for message in sent]  # type: ignore[union-attr]
