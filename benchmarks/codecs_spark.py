@@ -1,11 +1,10 @@
-"""How fast the protocols are read and written inside Spark, with one task at a time, beside their code alone.
+"""How fast the protocols are read inside Spark, with one task at a time, beside their code alone.
 
     python -m benchmarks.codecs_spark [--rows 20000] [--protocol open]
 
 Rows are those of one table of the workload's shop, and the same inside and outside.
 
-- decode: messages in a Parquet file are opened and typed in one ``mapInArrow``, and the columns thrown away.
-- encode: typed columns in a Parquet file, as structs of the images, become messages, which are thrown away.
+Messages in a Parquet file are opened and typed in one ``mapInArrow``, and the columns thrown away.
 
 A pass is a Spark job. Of the passes the fastest counts, each way of counting for itself: by the clock; by processor
 time of the Python worker, which other work on the machine disturbs little; and the JVM's.
@@ -38,11 +37,9 @@ from ticdc_spark.protocols.base import Decoder, Encoded
 from ticdc_spark.protocols.encoder_options import target_encoder
 from ticdc_spark.spark.decode.rows import read_rows, rows_ddl
 from ticdc_spark.spark.decode.versions import ReadPlan
-from ticdc_spark.spark.encode.messages import CHANGE_COLUMNS, TypedImages
-from ticdc_spark.spark.encode.plan import encoded, plan_encoding
 from ticdc_spark.spark.session.session import open_session
 from ticdc_spark.spark.tasks import ArrowTask, chain
-from ticdc_spark.spark.types import LakeOptions, arrow_type, lake_columns, to_arrow
+from ticdc_spark.spark.types import LakeOptions, lake_columns
 
 TABLE = "products"
 """Nine columns: integers, decimals, floats, text, SET and JSON."""
@@ -89,10 +86,9 @@ class Bench:
         self.seconds = seconds
         self.table: Table = changes[0].table
         self.columns = lake_columns(self.table, handle_key(self.table), LAKE)
-        _write(folder / "typed.parquet", self._typed())
 
-    def measure(self, name: str, subject: Subject) -> tuple[Speed, Speed]:
-        """Decode and encode."""
+    def measure(self, name: str, subject: Subject) -> Speed:
+        """Decode."""
         registry = MemoryRegistry() if PROTOCOLS[subject.protocol].traits.registry else None
         encoder = target_encoder(subject.protocol, subject.options, registry)
         messages = list(encoder.rows(self.changes))
@@ -101,15 +97,9 @@ class Bench:
         readers = Readers(protocol, [self.table])
         count = len(self.changes)
         alone = rate(count, lambda: decode(protocol, readers, messages), self.seconds)
-        reading = Speed(
+        return Speed(
             alone, *self.passes(self.decoded(name, subject.protocol, protocol, texts, messages), sql.count("*"))
         )
-        alone = rate(count, lambda: all(encoder.rows(self.changes)), self.seconds)
-        key = (self.table.schema, self.table.name, "")
-        images = TypedImages(columns=self.columns)
-        plan = plan_encoding(subject.protocol, subject.options, {key: self.table}, images, registry)
-        typed = self.spark.read.parquet(str(self.folder / "typed.parquet"))
-        return reading, Speed(alone, *self.passes(encoded(typed, plan), sql.sum("rows")))
 
     def decoded(
         self, name: str, protocol: str, reader: Decoder, schemas: dict[int, str] | None, messages: Sequence[Encoded]
@@ -145,31 +135,6 @@ class Bench:
             frame.write.format("noop").mode("overwrite").save()
         return spent[0]
 
-    def _typed(self) -> pa.Table:
-        """The changes with images of typed columns; a partial update of the lake's own columns is no matter here."""
-        fields = [pa.field(column.name, arrow_type(column.type)) for column in self.columns]
-        converters = [(column.source, to_arrow(column, LAKE)) for column in self.columns]
-        sides = []
-        for images in ([change.before for change in self.changes], [change.after for change in self.changes]):
-            cells = [convert([image and image[source] for image in images])[0] for source, convert in converters]
-            mask = pa.array([image is None for image in images])
-            sides.append(pa.StructArray.from_arrays(cells, fields=fields, mask=mask))
-        count = len(self.changes)
-        columns = {
-            "topic": pa.repeat("shop", count),
-            "partition": pa.repeat(pa.scalar(0, pa.int32()), count),
-            "offset": pa.array(range(count), pa.int64()),
-            "seq": pa.repeat(pa.scalar(0, pa.int32()), count),
-            "op": pa.array([change.op for change in self.changes]),
-            "schema": pa.repeat(self.table.schema, count),
-            "table": pa.repeat(self.table.name, count),
-            "table_id": pa.array([change.table_id for change in self.changes], pa.int64()),
-            "schema_key": pa.repeat("", count),
-            "commit_ts": pa.array([change.commit_ts for change in self.changes], pa.int64()),
-            "partial": pa.repeat(pa.scalar(value=False), count),
-        }
-        return pa.table([*columns.values(), *sides], names=list(CHANGE_COLUMNS))
-
 
 def _write(path: Path, rows: pa.Table) -> None:
     pq.write_table(pa.concat_tables([rows] * REPEATED), path, compression="none")
@@ -202,12 +167,11 @@ def _raw(opening: Opening) -> ArrowTask:
     return run
 
 
-def report(found: Mapping[str, tuple[Speed, Speed]]) -> str:
+def report(found: Mapping[str, Speed]) -> str:
     """The results in Markdown."""
-    names = "alone | worker | JVM | clock"
-    lines = [f"| | decode: {names} | encode: {names} |", "|---|" + "---:|" * 8]
-    for name, speeds in found.items():
-        cells = [f"{value:,.0f}" for one in speeds for value in (one.alone, one.worker, one.jvm, one.clock)]
+    lines = ["| | alone | worker | JVM | clock |", "|---|" + "---:|" * 4]
+    for name, one in found.items():
+        cells = [f"{value:,.0f}" for value in (one.alone, one.worker, one.jvm, one.clock)]
         lines.append("| " + " | ".join([name, *cells]) + " |")
     return "\n".join(lines)
 
@@ -225,7 +189,7 @@ def main() -> None:
         raise SystemExit(f"{len(changes)} changes of {TABLE}, fewer than --rows")
     spark = open_session("bench", {"spark.master": "local[1]"}, ())
     spark.sparkContext.setLogLevel("ERROR")
-    found: dict[str, tuple[Speed, Speed]] = {}
+    found: dict[str, Speed] = {}
     with tempfile.TemporaryDirectory(prefix="ticdc-bench-") as folder:
         bench = Bench(spark, changes, Path(folder), arguments.seconds)
         for name in arguments.protocol or SUBJECTS:

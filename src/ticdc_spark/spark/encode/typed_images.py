@@ -15,40 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import Table, Value
+from ticdc_spark.model import Value
 from ticdc_spark.mysql import canonical_float, enum_index, fsp, set_mask
-from ticdc_spark.protocols.base import Columns
 from ticdc_spark.spark.types import Cells, LakeColumn
 
 Cell = Callable[[Any], Value]
 _DATE, _TIME, _SECONDS = 10, 26, 19
 """Characters of ``2024-02-29``, ``2024-02-29 12:34:56.000000``, ``2024-02-29 12:34:56``."""
-
-
-def image_reader(table: Table, columns: Sequence[LakeColumn]) -> Callable[[pa.StructArray], Columns]:
-    """Compile a reader of structs of ``columns`` into canonical columns of ``table``.
-
-    A virtual column and one that is not among ``columns`` (TiDB's hidden ones) are absent.
-    """
-    reads = {column.source: (column.name, from_arrow(column)) for column in columns}
-
-    def read(images: pa.StructArray) -> Columns:
-        values: list[list[Value]] = []
-        bad: dict[int, str] = {}
-        absent: dict[str, Sequence[int]] = {}
-        for column in table.columns:
-            if column.virtual or column.name not in reads:
-                absent[column.name] = range(len(images))
-                values.append([None] * len(images))
-                continue
-            name, convert = reads[column.name]
-            cells, failed = convert(images.field(name))
-            values.append(cells)
-            for at, reason in failed.items():
-                bad.setdefault(at, f"column `{column.name}`: {reason}")
-        return Columns(values=values, bad=bad, absent=absent)
-
-    return read
 
 
 def from_arrow(column: LakeColumn) -> Callable[[pa.Array], tuple[Cells, Mapping[int, str]]]:

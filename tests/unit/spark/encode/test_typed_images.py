@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from tests.support.strategies import TYPES, WIRES
 from ticdc_spark.model import Column, Table, Value
 from ticdc_spark.mysql import parse_type
-from ticdc_spark.spark.encode.typed_images import from_arrow, image_reader
+from ticdc_spark.spark.encode.typed_images import from_arrow
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, arrow_type, lake_columns, to_arrow
 
 OF_DEBEZIUM = next(wire for wire in WIRES if wire.name == "debezium")
@@ -90,18 +90,3 @@ def test_years_beyond_those_of_mysql_are_bad() -> None:
     ):
         cells, bad = from_arrow(lake_column(kind))(array)
         assert cells == [None] and "years" in bad[0]
-
-
-def test_virtual_and_hidden_columns_are_absent() -> None:
-    table = Table(
-        schema="s",
-        name="t",
-        columns=tuple(
-            Column(name=name, type=parse_type("int"), virtual=virtual)
-            for name, virtual in (("a", False), ("b", True), ("_V$_i_0", None))
-        ),
-    )
-    read = image_reader(table, lake_columns(table, (), LakeOptions()))
-    columns = read(pa.array([{"a": 1, "b": 2}, {"a": 3, "b": None}], pa.struct([("a", pa.int32()), ("b", pa.int32())])))
-    assert columns.values == [["1", "3"], [None, None], [None, None]]
-    assert {name: list(lacking) for name, lacking in columns.absent.items()} == {"b": [0, 1], "_V$_i_0": [0, 1]}
