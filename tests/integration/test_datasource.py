@@ -1,17 +1,26 @@
-"""The data source over a real broker. What Spark adds is in ``tests/spark/test_datasource.py``."""
+"""The data source over a real broker, and in Spark: the examples of its page, and a stream that starts again."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from msgspec.structs import replace
+from pyspark.errors import AnalysisException
+from pyspark.sql import Row, SparkSession
+from pyspark.sql.types import StringType, StructField, StructType
 
 from tests.integration.test_replicate_registry import FIRST, LAST, ZONE, insert, send
 from tests.support.apicurio_registry import Registry
 from tests.support.datasource import read, rows_of, stream
 from tests.support.kafka_broker import Broker
-from tests.unit.cli.test_inspect import SIMPLE, topic
-from ticdc_spark.errors import RejectedMessage, SourceFault
+from tests.support.python_examples import marked, run_examples
+from tests.support.recorded_topics import write_json
+from tests.unit.cli.test_inspect import CHANGES, CREATE, SIMPLE, TABLE, lines, topic
+from ticdc_spark import TicdcDataSource
+from ticdc_spark.errors import RejectedMessage, SinkFault, SourceChanged, SourceFault
 
 
 def test_topics_are_read_between_offsets_and_as_a_stream(broker: Broker, topic_name: str) -> None:
@@ -43,6 +52,13 @@ def test_topics_are_read_between_offsets_and_as_a_stream(broker: Broker, topic_n
     with pytest.raises(SourceFault, match=r"has no topic 'no\.such'"):
         read({**options, "topics": "no.such"})
 
+    broker.delete_topic(topic_name)
+    broker.create_topic(topic_name, 2)
+    broker.produce(topic_name, sent * 2, 0)
+    broker.produce(topic_name, sent * 2, 1)
+    with pytest.raises(SourceChanged, match=r"was deleted and created again.* with a new checkpoint"):
+        reader.latestOffset()
+
 
 def test_registered_schemas_show_the_table(broker: Broker, schema_registry: Registry, topic_name: str) -> None:
     broker.create_topic(topic_name)
@@ -57,3 +73,61 @@ def test_registered_schemas_show_the_table(broker: Broker, schema_registry: Regi
     # the newest of the two schemas gives the columns
     assert "note" in typed.column_names and typed.num_rows == 2
     assert [row["_change_type"] for row in typed.to_pylist()] == [row["_change_type"] for row in generic]
+
+
+def test_rows_become_messages_of_a_topic(broker: Broker, topic_name: str, tmp_path: Path) -> None:
+    broker.create_topic(topic_name, 2)
+    write_json(tmp_path / "topic/0.jsonl", lines(topic(SIMPLE)))
+    rows = read({"path": tmp_path / "topic", "with-schemas": "true", "include": "ddl,watermark"})
+    options = {"bootstrap-servers": broker.servers, "protocol": "open", "topic": topic_name, "time-zone": "UTC"}
+    schema = StructType([StructField(name, StringType()) for name in rows.column_names])
+    batch = TicdcDataSource(options).writer(schema, overwrite=False)
+    batch.commit([batch.write(iter(rows.to_batches()))])
+    to_second = rows.set_column(rows.column_names.index("partition"), "partition", pa.array([1] * rows.num_rows))
+    stream_writer = TicdcDataSource(options).streamWriter(schema, overwrite=False)
+    written = stream_writer.write(iter([Row(**row) for row in to_second.to_pylist()]))
+    stream_writer.commit([written], 0)
+    found = read({"bootstrap-servers": broker.servers, "topics": topic_name, "source-timezone": "UTC"}).to_pylist()
+    assert [(row["partition"], row["_change_type"]) for row in found] == [
+        (partition, kind) for partition in (0, 1) for kind in ("upsert", "update_postimage", "delete")
+    ]
+    assert [row["after"] for row in found[:3]] == [row["after"] for row in found[3:]]
+    wrong = TicdcDataSource({**options, "topic": "no.such", "kafka.message.timeout.ms": "2000"})
+    with pytest.raises(SinkFault, match=r"topic 'no\.such'|has not acknowledged"):
+        wrong.writer(schema, overwrite=False).write(iter(rows.to_batches()))
+
+
+def test_the_page_runs_as_it_is_written_and_its_stream_goes_on(
+    broker: Broker,
+    spark: SparkSession,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    broker.create_topic("shop")
+    orders = replace(TABLE, name="orders")
+    ddl = replace(CREATE, query=CREATE.query.replace("`t`", "`orders`"), name="orders", table=orders)
+    encoded = [SIMPLE.ddl(ddl), *SIMPLE.rows([replace(change, table=orders) for change in CHANGES])]
+    sent = [one for one in encoded if one is not None]
+    write_json(tmp_path / "recorded/0.jsonl", lines(sent[:2]))
+    broker.produce("shop", [(one.key, one.value) for one in sent], 0)
+    codes = [code.replace("broker:9092", broker.servers) for _, code in marked("spark-source.md")]
+    for name in ("recorded", "orders", "checkpoint", "converted"):
+        # Spark's own folder is that of the process that started it
+        codes = [code.replace(f'"{name}"', f'"{tmp_path / name}"') for code in codes]
+    run_examples(codes)
+    shown = capsys.readouterr().out
+    assert "id: integer" in shown and "|orders|" in shown
+    # of Kafka, of the stream, of what was written
+    assert [line for line in shown.splitlines() if line.isdigit()] == ["3", "1", "1"]
+
+    write_json(tmp_path / "recorded/1.jsonl", [line._replace(offset=line.offset + 2) for line in lines(sent[2:])])
+    (streaming,) = (code for code in codes if "readStream" in code)
+    for _ in range(2):
+        exec(streaming, {"spark": spark})
+    written = spark.read.parquet(str(tmp_path / "orders")).orderBy("_offset", "_change_type").toArrow()
+    options = {"path": tmp_path / "recorded", "table": "shop.orders"}
+    batch = read(options).sort_by([("_offset", "ascending"), ("_change_type", "ascending")])
+    assert written.num_rows == 4 and written.to_pylist() == batch.to_pylist()
+    with pytest.raises(AnalysisException, match=r"option tabel: unknown; did you mean `table`\?"):
+        spark.read.format("ticdc").option("tabel", "shop.t").load("recorded")

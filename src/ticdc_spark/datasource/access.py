@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -54,6 +54,10 @@ class RecordedTopic:
         for _, path, piece in sorted(pieces, key=lambda one: one[:2]):
             yield from parquet.read(piece) if path.endswith(".parquet") else json_lines.read([piece])
 
+    def ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """It has none."""
+        return {}
+
     def close(self) -> None:
         """Nothing stays open."""
 
@@ -86,6 +90,10 @@ class KafkaTopics:
         reader = self._reader()
         yield from reader.tables({partition: start.get(partition, 0) for partition in end}, end)
         reader.rest()
+
+    def ids(self, topics: Iterable[str]) -> dict[str, str]:
+        """The ids of topics, which change when one is deleted and created again. Raises: SourceFault"""
+        return self._reader().ids(sorted(topics))
 
     def close(self) -> None:
         """Close the client; it is opened again when it is needed."""

@@ -15,9 +15,10 @@ from ticdc_spark.datasource.options import ReadOptionsOfSource
 from ticdc_spark.datasource.planning import Reading
 from ticdc_spark.datasource.schemas import Schemas
 from ticdc_spark.errors import RejectedMessage
-from ticdc_spark.model import Bootstrap, Message, Row, RowChange, SchemaChange, Table
+from ticdc_spark.model import Bootstrap, Envelope, Message, Row, RowChange, SchemaChange, Table
 from ticdc_spark.mysql import tso_physical_ms
-from ticdc_spark.protocols import decoder, protocol
+from ticdc_spark.protocols import protocol
+from ticdc_spark.protocols.base import Decoder
 from ticdc_spark.streams.event_lines import Cell, EventLine, event_line
 from ticdc_spark.streams.reader import EventReader, Found
 
@@ -62,16 +63,16 @@ def generic_rows(reading: Reading, batches: Iterator[pa.RecordBatch]) -> Iterato
     """The rows of messages. Raises: RejectedMessage, unless unreadable ones are to be rows"""
     options = reading.options
     schema = pa.schema([(name, kind) for name, _, kind in fields_of(options)])
-    wanted = _wanted(reading)
+    wanted, is_read = _wanted(reading), _read_rows(reading)
     described = _Described() if options.with_schemas else None
     numbers = _Numbers()
     upstream = None if options.upstream is None else Upstream(options.upstream)
     try:
-        reader = _reader(reading, upstream)
+        reader, of = _reader(reading, upstream), reading.decoder
         for batch in batches:
             rows = []
             for message in (Message(**row) for row in batch.to_pylist()):
-                for found in reader.read(message):
+                for found in _events(reader, of, message, is_read):
                     line = event_line(found)
                     if wanted(line):
                         stop_if_rejected(reading, line)
@@ -80,6 +81,18 @@ def generic_rows(reading: Reading, batches: Iterator[pa.RecordBatch]) -> Iterato
     finally:
         if upstream is not None:
             upstream.close()
+
+
+def _events(reader: EventReader, of: Decoder, message: Message, is_read: Callable[[Envelope], bool]) -> Iterator[Found]:
+    for seq, event in enumerate(of.open_message(message.key, message.value)):
+        if not isinstance(event, Envelope) or is_read(event):
+            yield from reader.read_event(message, seq, event)
+
+
+def _read_rows(reading: Reading) -> Callable[[Envelope], bool]:
+    """Which rows are read at all: values of others need not be looked at."""
+    named, bounds = table_filter(reading.options.tables), reading.bounds
+    return lambda row: bounds.wants_row(row) and named(row.schema, row.table)
 
 
 def stop_if_rejected(reading: Reading, line: EventLine) -> None:
@@ -98,11 +111,10 @@ def timestamp_of(commit_ts: int | None) -> int | None:
 
 
 def _reader(reading: Reading, upstream: Upstream | None) -> EventReader:
-    of = decoder(reading.protocol, reading.texts, reading.opening.native)
     stored = reading.options.claim_check_storage
     schemas = Schemas(reading.known, versioned=protocol(reading.protocol).traits.versioned_tables)
     return EventReader(
-        of,
+        reading.decoder,
         reading.options.reading,
         schemas=reading.texts,
         fetch=None if stored is None else ClaimCheckStorage(stored).fetch,

@@ -11,12 +11,13 @@ import msgspec
 from ticdc_spark.changes.opening import Messages, Opened, Opener, Opening, of_batch
 from ticdc_spark.clients.registry_file import open_registry
 from ticdc_spark.datasource.access import Access, access, check_range
+from ticdc_spark.datasource.bounds import Bounds
 from ticdc_spark.datasource.options import Place, ReadOptionsOfSource
 from ticdc_spark.datasource.schemas import Known, Learning, from_ddl
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Bootstrap, Offsets, SchemaChange, Table, TableName
-from ticdc_spark.protocols import protocol
-from ticdc_spark.protocols.base import Schemas
+from ticdc_spark.protocols import decoder, protocol
+from ticdc_spark.protocols.base import Decoder, Schemas
 from ticdc_spark.protocols.wire_protocol import TableOfRow
 from ticdc_spark.streams.detect import detect
 from ticdc_spark.wire.confluent import head, schema_id
@@ -43,11 +44,18 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     """Registered schemas by id; ``None``: the protocol has none."""
     shown: Table | None = None
     """Of the typed form, the newest table that rows themselves show."""
+    bounds: Bounds = Bounds()
+    """The rows that Spark's filters leave."""
 
     @property
     def opening(self) -> Opening:
         """How messages are opened."""
         return opening_of(self.options, self.protocol, self.texts)
+
+    @property
+    def decoder(self) -> Decoder:
+        """What opens messages."""
+        return decoder(self.protocol, self.texts, self.opening.native)
 
 
 def opening_of(options: ReadOptionsOfSource, name: str, texts: Schemas | None) -> Opening:

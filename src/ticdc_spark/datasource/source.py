@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
+import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
@@ -14,10 +16,11 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from ticdc_spark.datasource.bounds import Bounds, bounds_of
 from ticdc_spark.datasource.generic import fields_of
 from ticdc_spark.datasource.options import ReadOptionsOfSource, read_options
 from ticdc_spark.datasource.parts import Part, parts
-from ticdc_spark.datasource.planning import plan_batch
+from ticdc_spark.datasource.planning import Range, plan_batch
 from ticdc_spark.datasource.stream import StreamReader
 from ticdc_spark.datasource.typed import FIELDS, columns_of
 from ticdc_spark.datasource.writer import BatchWriter, StreamWriter
@@ -46,7 +49,7 @@ class TicdcDataSource(DataSource):
         options = read_options(self.options)
         if options.max_offsets_per_trigger is not None:
             raise UsageError("option maxOffsetsPerTrigger: is for streams (readStream); endingOffsets ends a batch")
-        return BatchReader(options, planned(schema))
+        return (FilteringReader if options.filter_pushdown else BatchReader)(options, planned(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802  Spark's name
         """The reader of a stream. Raises: UsageError"""
@@ -92,3 +95,33 @@ class BatchReader(DataSourceReader):
     def read(self, partition: Part | None) -> Iterator[pa.RecordBatch]:  # type: ignore[override]
         """The rows of a part. Raises: RejectedMessage, SourceFault"""
         return iter(()) if partition is None else partition.rows()
+
+
+class FilteringReader(BatchReader):
+    """The same where Spark may hand over its filters. A class of its own: Spark 4.1 refuses one that takes filters as
+    long as ``spark.sql.python.filterPushdown.enabled`` is off."""
+
+    def __init__(self, options: ReadOptionsOfSource, columns: dict[str, str]) -> None:
+        super().__init__(options, columns)
+        self._bounds = Bounds()
+
+    def pushFilters(self, filters: list[Any]) -> list[Any]:  # noqa: N802  Spark's name
+        """Note what filters exclude. Returns: all of them, as Spark applies them to the rows, too"""
+        self._bounds = bounds_of(filters, typed=self._options.table is not None)
+        return filters
+
+    def partitions(self) -> list[Part]:
+        """The parts that filters leave. Raises: as ``BatchReader.partitions``"""
+        reading, ranges = plan_batch(self._options)
+        reading = msgspec.structs.replace(reading, bounds=self._bounds)
+        return parts(reading, bounded(ranges, self._bounds), self._columns)
+
+
+def bounded(ranges: Iterable[Range], bounds: Bounds) -> list[Range]:
+    """What bounds leave of ranges."""
+    found = []
+    for one in ranges:
+        first, end = max(one.first, bounds.offsets.first), min(one.end, bounds.offsets.last + 1)
+        if first < end and bounds.wants_place(one.topic, one.partition):
+            found.append(Range(one.topic, one.partition, first, end))
+    return found

@@ -17,6 +17,7 @@ from ticdc_spark.datasource.planning import Reading, cut, first_of, scan, unread
 from ticdc_spark.datasource.schemas import unpack
 from ticdc_spark.errors import SourceFault
 from ticdc_spark.model import Offsets
+from ticdc_spark.topics.same_topics import check_ids
 
 
 class StreamReader(DataSourceStreamReader):
@@ -36,7 +37,8 @@ class StreamReader(DataSourceStreamReader):
         limits = self._topics.limits()
         start = (self._options.starting_offsets or Place("earliest")).of(*limits, "startingOffsets")
         reading = unread(self._options, self._topics, limits)
-        return _offset(start, scan(reading, self._topics, first_of(self._options, start, limits), start))
+        reading = scan(reading, self._topics, first_of(self._options, start, limits), start)
+        return _offset(start, reading, self._topics.ids({topic for topic, _ in start}))
 
     def latestOffset(self) -> dict[str, Any]:  # noqa: N802
         """Where the next batch ends. Raises: SourceFault"""
@@ -76,9 +78,15 @@ class StreamReader(DataSourceStreamReader):
     def _scan(self, start: dict[str, Any], end: Offsets) -> dict[str, Any]:
         before = Reading(options=self._options, protocol=start["protocol"], known=unpack(start["schemas"]))
         reading = scan(before, self._topics, _offsets(start), end)
-        found = _offset(end, reading)
+        found = _offset(end, reading, self._ids(start, end))
         self._scanned, self._at = (start, found, reading), found
         return found
+
+    def _ids(self, start: dict[str, Any], end: Offsets) -> dict[str, str]:
+        """The ids of the topics. Raises: SourceChanged where one is another topic than before"""
+        now = self._topics.ids({topic for topic, _ in end})
+        check_ids(start.get("ids", {}), now, _offsets(start), "Read the new topic with a new checkpoint")
+        return {**start.get("ids", {}), **now}
 
     def _capped(self, read: Offsets, end: Offsets) -> Offsets:
         """At most so many messages as the options allow, of each partition the same share."""
@@ -90,8 +98,9 @@ class StreamReader(DataSourceStreamReader):
         return {place: read.get(place, 0) + math.ceil(count * share) for place, count in behind.items()}
 
 
-def _offset(at: Offsets, reading: Reading) -> dict[str, Any]:
-    return {"protocol": reading.protocol, "offsets": by_topic(at), "schemas": reading.known.pack()}
+def _offset(at: Offsets, reading: Reading, ids: dict[str, str]) -> dict[str, Any]:
+    offsets = by_topic(at)
+    return {"protocol": reading.protocol, "offsets": offsets, "schemas": reading.known.pack(), "ids": ids}
 
 
 def _offsets(offset: dict[str, Any]) -> Offsets:

@@ -141,14 +141,14 @@ class _Reader:
 
     def rows(self, messages: Messages, opened: Opened) -> Iterator[pa.RecordBatch]:
         """The rows of some messages, in order, and what of them cannot be opened."""
-        wanted = self._reading.options.table
+        wanted, bounds = self._reading.options.table, self._reading.bounds
         numbers: list[int] = []
         keys: list[str] = []
         bad: list[tuple[int, int, Rejected, Envelope | None]] = [
             (at, seq, event, None) for at, seq, event in opened.others if isinstance(event, Rejected)
         ]
         for number, (row, at) in enumerate(zip(opened.rows, opened.origin, strict=True)):
-            if (row.schema, row.table) == wanted:
+            if (row.schema, row.table) == wanted and bounds.wants_row(row):
                 try:
                     keys.append(self._key(row, messages.keys[at], messages.values[at]))
                     numbers.append(number)

@@ -1,0 +1,90 @@
+"""What Spark's filters leave of a topic: which partitions, offsets and rows need not be read.
+
+Spark applies its filters to the rows all the same, so a filter that is not understood here costs time and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from ticdc_spark.model import Envelope
+
+_HIGHEST = 2**63 - 1
+
+
+class Span(msgspec.Struct, frozen=True):
+    """Numbers from ``first`` to ``last``, both included."""
+
+    first: int = 0
+    last: int = _HIGHEST
+
+    def also(self, other: Span) -> Span:
+        """What is in both."""
+        return Span(max(self.first, other.first), min(self.last, other.last))
+
+    def has(self, number: int) -> bool:
+        """Whether a number is in it."""
+        return self.first <= number <= self.last
+
+
+class Bounds(msgspec.Struct, frozen=True):
+    """What of a topic is wanted; of a set, ``None`` is everything."""
+
+    sets: dict[str, frozenset[Any]] = {}
+    """Values of ``topic``, ``partition``, ``schema`` and ``table``."""
+    offsets: Span = Span()
+    commits: Span = Span()
+
+    def wants_place(self, topic: str, partition: int) -> bool:
+        """Whether a partition may have wanted rows."""
+        return self._in("topic", topic) and self._in("partition", partition)
+
+    def wants_row(self, row: Envelope) -> bool:
+        """Whether a row may be wanted."""
+        return self._in("schema", row.schema) and self._in("table", row.table) and self.commits.has(row.commit_ts)
+
+    def _in(self, name: str, value: object) -> bool:
+        return name not in self.sets or value in self.sets[name]
+
+
+_SETS = ("topic", "partition", "schema", "table")
+_SPANS = {
+    "EqualTo": lambda value: Span(value, value),
+    "GreaterThan": lambda value: Span(value + 1),
+    "GreaterThanOrEqual": lambda value: Span(value),
+    "LessThan": lambda value: Span(0, value - 1),
+    "LessThanOrEqual": lambda value: Span(0, value),
+}
+
+
+def bounds_of(filters: Iterable[Any], *, typed: bool) -> Bounds:
+    """The bounds that filters of Spark set, all of which a row must pass. ``typed``: of the typed form."""
+    found = Bounds()
+    for one in filters:
+        # by the names of Spark's classes, which Spark 4.0 does not have
+        how = type(one).__name__
+        path: tuple[str, ...] = getattr(one, "attribute", ())
+        value: Any = getattr(one, "value", None)
+        if len(path) != 1:
+            continue
+        column = path[0].removeprefix("_") if typed and path[0] in ("_topic", "_partition", "_offset") else path[0]
+        is_own = column.startswith("_") or not typed or column != path[0]
+        values = frozenset(value) if how == "In" else frozenset([value])
+        if column in _SETS and is_own and how in ("In", "EqualTo"):
+            found = _with_set(found, column, values)
+        elif column in ("offset", "_commit_version") and is_own and how in _SPANS and isinstance(value, int):
+            found = _with_span(found, column, _SPANS[how](value))
+    return found
+
+
+def _with_set(bounds: Bounds, column: str, values: frozenset[Any]) -> Bounds:
+    return msgspec.structs.replace(bounds, sets={**bounds.sets, column: bounds.sets.get(column, values) & values})
+
+
+def _with_span(bounds: Bounds, column: str, span: Span) -> Bounds:
+    if column == "offset":
+        return msgspec.structs.replace(bounds, offsets=bounds.offsets.also(span))
+    return msgspec.structs.replace(bounds, commits=bounds.commits.also(span))
