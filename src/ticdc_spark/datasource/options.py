@@ -9,10 +9,22 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from ticdc_spark.config.job import MessageSource, native_of
+from ticdc_spark.config.job import NATIVE, BinaryMode, DecimalMode, TimeMode, UnsignedMode
 from ticdc_spark.config.secrets import ReferenceFault, is_secret_key, remember, resolve
-from ticdc_spark.config.toml import NotAllowed, Reads, nearest, read_value
-from ticdc_spark.config.values import Folder, Patterns, Positive, Servers, Text, TopicPattern, Topics, Zone
+from ticdc_spark.config.toml import NotAllowed, Reads, Section, nearest, read_value
+from ticdc_spark.config.values import (
+    Folder,
+    Patterns,
+    Positive,
+    ProtocolName,
+    RegistryUrl,
+    Servers,
+    Text,
+    TopicPattern,
+    Topics,
+    UpstreamUrl,
+    Zone,
+)
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Offsets, TableName
 from ticdc_spark.protocols import PROTOCOLS
@@ -94,7 +106,7 @@ _Included: TypeAlias = Annotated[
 ]
 
 
-class Topic(MessageSource, frozen=True, kw_only=True):
+class Topic(Section, frozen=True, kw_only=True):
     """What reading and writing have in common: which topics, and their clients."""
 
     path: Folder | None = None
@@ -102,6 +114,10 @@ class Topic(MessageSource, frozen=True, kw_only=True):
     bootstrap_servers: Servers | None = None
     kafka: dict[str, str] = msgspec.field(default_factory=dict)
     """Every ``kafka.…`` option, with its prefix."""
+    protocol: ProtocolName | None = None
+    schema_registry: RegistryUrl | None = None
+    schema_registry_options: dict[str, str] = msgspec.field(default_factory=dict)
+    """Every ``schema-registry.…`` option, without the prefix."""
 
 
 class ReadOptionsOfSource(Topic, frozen=True, kw_only=True):
@@ -129,6 +145,13 @@ class ReadOptionsOfSource(Topic, frozen=True, kw_only=True):
     verify_checksum: bool = False
     tinyint1: Literal["int", "boolean"] = "int"
     zero_dates: Literal["null", "error"] = "null"
+    claim_check_storage: Text | None = None
+    upstream: UpstreamUrl | None = None
+    decimal_handling_mode: DecimalMode | None = None
+    """How Debezium's own connector is configured, as are the next three."""
+    binary_handling_mode: BinaryMode | None = None
+    bigint_unsigned_handling_mode: UnsignedMode | None = None
+    time_precision_mode: TimeMode | None = None
 
     @property
     def reading(self) -> ReadOptions:
@@ -148,7 +171,7 @@ class ReadOptionsOfSource(Topic, frozen=True, kw_only=True):
     @property
     def native(self) -> dict[str, str]:
         """How Debezium's own connector is configured."""
-        return native_of(self)
+        return {name.replace("_", "-"): value for name in NATIVE if (value := getattr(self, name)) is not None}
 
 
 _LISTS = ("topics", "tables")
