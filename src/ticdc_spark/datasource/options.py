@@ -141,6 +141,7 @@ class ReadOptionsOfSource(Topic, frozen=True, kw_only=True):
     max_records_per_partition: Positive = 200_000
     filter_pushdown: bool = False
     source_timezone: Zone | None = None
+    ddl_timezone: Zone | None = None
     ambiguous_timestamp: Literal["earlier", "later", "reject"] = "earlier"
     verify_checksum: bool = False
     tinyint1: Literal["int", "boolean"] = "int"
@@ -160,7 +161,6 @@ class ReadOptionsOfSource(Topic, frozen=True, kw_only=True):
             source_timezone=self.source_timezone,
             ambiguous_timestamp=self.ambiguous_timestamp,
             verify_checksum=self.verify_checksum,
-            default_timezone=self.source_timezone,
         )
 
     @property

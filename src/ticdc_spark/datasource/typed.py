@@ -23,6 +23,7 @@ from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Envelope, Rejected, Table
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols import protocol
+from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.spark.decode.odd_columns import odd_columns
 from ticdc_spark.spark.decode.rows import BAD, META, SEQ, BadRow, read_rows
 from ticdc_spark.spark.decode.versions import ReadPlan
@@ -132,6 +133,7 @@ class _Reader:
         self._columns = columns
         self._schemas = Schemas(reading.known, versioned=protocol(reading.protocol).traits.versioned_tables)
         self._of_row = protocol(reading.protocol).row_tables(reading.texts)
+        self._values = _values(reading)
         self._tables: dict[Table, str] = {}
         self._by_schema_key: dict[str, str] = {}
         self._hidden: frozenset[str] = frozenset()
@@ -198,7 +200,7 @@ class _Reader:
                 tables={key: table for table, key in self._tables.items()},
                 columns=self._columns,
                 hidden=self._hidden,
-                options=self._reading.options.reading,
+                options=self._values,
                 lake=self._reading.options.lake,
                 schemas=self._reading.texts,
                 expects="nothing",
@@ -245,6 +247,17 @@ class _Reader:
         schema, table = self._reading.options.table or (None, None)
         at = {name: place[name] for name in ("topic", "partition", "offset", "seq")}
         stop_if_rejected(self._reading, EventLine(kind="rejected", schema=schema, table=table, reason=reason, **at))
+
+
+def _values(reading: Reading) -> ReadOptions:
+    """How values are read: defaults have a time zone where SQL gave the table, and are UTC where messages did."""
+    options = reading.options
+    assert options.table is not None
+    if protocol(reading.protocol).traits.versioned_tables:
+        return options.reading
+    if reading.known.newest(options.table) is None:
+        return msgspec.structs.replace(options.reading, literal_defaults=True)
+    return msgspec.structs.replace(options.reading, default_timezone=options.ddl_timezone or options.source_timezone)
 
 
 def _images(raw: pa.RecordBatch) -> Iterator[_Image]:

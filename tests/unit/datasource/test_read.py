@@ -102,6 +102,19 @@ def test_rows_of_all_partitions_are_read_by_the_ddl_of_one(tmp_path: Path) -> No
     assert [row["n"] for row in typed] == [Decimal("1.50")] * 3 + [None]
 
 
+def test_the_default_of_a_timestamp_is_of_the_time_zone_of_its_ddl(tmp_path: Path) -> None:
+    ddl, more = (
+        CANAL.ddl(CREATE),
+        CANAL.ddl(alter(9, "ALTER TABLE t ADD COLUMN at TIMESTAMP DEFAULT '2020-01-01 08:00'")),
+    )
+    assert ddl and more
+    options = {**record(tmp_path, [ddl, *CANAL.rows(CHANGES), more]), "table": "shop.t"}
+    assert set(read(options).column("at").to_pylist()) == {datetime(2020, 1, 1, tzinfo=UTC)}
+    assert set(read({**options, "ddl-timezone": "UTC"}).column("at").to_pylist()) == {
+        datetime(2020, 1, 1, 8, tzinfo=UTC)
+    }
+
+
 def test_offsets_bound_a_batch_and_schemas_come_from_before_it(tmp_path: Path) -> None:
     options = record(tmp_path, topic(SIMPLE))
     part = {**options, "startingOffsets": '{"orders": {"0": 2}}', "endingOffsets": '{"orders": {"0": 3}}'}
