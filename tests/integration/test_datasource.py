@@ -8,7 +8,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from msgspec.structs import replace
-from pyspark.errors import AnalysisException
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import StringType, StructField, StructType
 
@@ -84,7 +83,8 @@ def test_rows_become_messages_of_a_topic(broker: Broker, topic_name: str, tmp_pa
     batch = TicdcDataSource(options).writer(schema, overwrite=False)
     batch.commit([batch.write(iter(rows.to_batches()))])
     to_second = rows.set_column(rows.column_names.index("partition"), "partition", pa.array([1] * rows.num_rows))
-    stream_writer = TicdcDataSource(options).streamWriter(schema, overwrite=False)
+    of_spark = {"checkpointLocation": "checkpoint"}
+    stream_writer = TicdcDataSource({**options, **of_spark}).streamWriter(schema, overwrite=False)
     written = stream_writer.write(iter([Row(**row) for row in to_second.to_pylist()]))
     stream_writer.commit([written], 0)
     found = read({"bootstrap-servers": broker.servers, "topics": topic_name, "source-timezone": "UTC"}).to_pylist()
@@ -105,6 +105,7 @@ def test_the_page_runs_as_it_is_written_and_its_stream_goes_on(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     broker.create_topic("shop")
+    broker.create_topic("copy")
     orders = replace(TABLE, name="orders")
     ddl = replace(CREATE, query=CREATE.query.replace("`t`", "`orders`"), name="orders", table=orders)
     encoded = [SIMPLE.ddl(ddl), *SIMPLE.rows([replace(change, table=orders) for change in CHANGES])]
@@ -112,7 +113,7 @@ def test_the_page_runs_as_it_is_written_and_its_stream_goes_on(
     write_json(tmp_path / "recorded/0.jsonl", lines(sent[:2]))
     broker.produce("shop", [(one.key, one.value) for one in sent], 0)
     codes = [code.replace("broker:9092", broker.servers) for _, code in marked("spark-source.md")]
-    for name in ("recorded", "orders", "checkpoint", "converted"):
+    for name in ("recorded", "orders", "checkpoint", "converted", "copied"):
         # Spark's own folder is that of the process that started it
         codes = [code.replace(f'"{name}"', f'"{tmp_path / name}"') for code in codes]
     run_examples(codes)
@@ -122,12 +123,11 @@ def test_the_page_runs_as_it_is_written_and_its_stream_goes_on(
     assert [line for line in shown.splitlines() if line.isdigit()] == ["3", "1", "1"]
 
     write_json(tmp_path / "recorded/1.jsonl", [line._replace(offset=line.offset + 2) for line in lines(sent[2:])])
-    (streaming,) = (code for code in codes if "readStream" in code)
-    for _ in range(2):
-        exec(streaming, {"spark": spark})
+    copied = read({"bootstrap-servers": broker.servers, "topics": "copy"})
+    assert copied.column("_change_type").to_pylist() == ["insert"]
+    (streaming,) = (code for code in codes if "spark.read.parquet" in code)
+    exec(streaming, {"spark": spark})
     written = spark.read.parquet(str(tmp_path / "orders")).orderBy("_offset", "_change_type").toArrow()
     options = {"path": tmp_path / "recorded", "table": "shop.orders"}
     batch = read(options).sort_by([("_offset", "ascending"), ("_change_type", "ascending")])
     assert written.num_rows == 4 and written.to_pylist() == batch.to_pylist()
-    with pytest.raises(AnalysisException, match=r"option tabel: unknown; did you mean `table`\?"):
-        spark.read.format("ticdc").option("tabel", "shop.t").load("recorded")

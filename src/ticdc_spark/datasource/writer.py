@@ -38,6 +38,8 @@ from ticdc_spark.topics.writer import FORMATS, Format, RecordWriter
 
 _SEGMENT_BYTES = 128 << 20
 _FLUSH_SECONDS = 120.0
+_OF_SPARK = frozenset({"checkpointlocation"})
+"""Options of a stream that Spark hands to its sink, too."""
 
 
 def _format(value: object) -> str:
@@ -184,7 +186,8 @@ class StreamWriter(DataSourceStreamWriter):
     """Writes the batches of a stream to Kafka. A batch that Spark does again is sent again."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
-        plan = write_plan(options, schema.fieldNames())
+        mine = {key: value for key, value in options.items() if key.lower() not in _OF_SPARK}
+        plan = write_plan(mine, schema.fieldNames())
         if plan.options.path is not None:
             raise UsageError(
                 "option path: a recorded topic is written by batches; a stream writes to bootstrap-servers"
