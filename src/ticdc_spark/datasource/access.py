@@ -82,8 +82,7 @@ class KafkaTopics:
         reader, names, pattern = self._reader(), self._topics, self._pattern
         if pattern is not None:
             names = tuple(name for name in reader.topics() if pattern.fullmatch(name) and name[:2] != _INTERNAL)
-        partitions = reader.partitions(names)
-        return reader.places(partitions, "beginning"), reader.places(partitions, "end")
+        return reader.limits(reader.partitions(names))
 
     def batches(self, start: Offsets, end: Offsets) -> Iterator[pa.RecordBatch]:
         """As of a recorded topic. Raises: SourceFault, also for offsets that are gone"""

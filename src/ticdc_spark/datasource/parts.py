@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 
@@ -18,16 +20,17 @@ from ticdc_spark.datasource.typed import planned_columns, typed_rows
 class Part(InputPartition):
     """A range of offsets, with what a task must know to read it."""
 
-    def __init__(self, one: Range, reading: Reading, columns: dict[str, str]) -> None:
-        """``columns``: those that the query was planned with, each with its type."""
+    def __init__(self, one: Range, packed: bytes, columns: dict[str, str]) -> None:
+        """``packed``: the ``Reading``. ``columns``: those that the query was planned with, each with its type."""
         super().__init__(None)
         self.range = one
-        self.reading = reading
+        self.packed = packed
         self.columns = columns
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """The rows. Raises: RejectedMessage, SourceFault"""
-        one, reading = self.range, self.reading
+        one = self.range
+        reading: Reading = pickle.loads(zlib.decompress(self.packed))
         place = (one.topic, one.partition)
         with closing(access(reading.options)) as topics:
             batches = topics.batches({place: one.first}, {place: one.end})
@@ -45,4 +48,6 @@ def parts(reading: Reading, ranges: Sequence[Range], columns: dict[str, str]) ->
     if reading.options.table is not None:
         reading = msgspec.structs.replace(reading, known=reading.known.only([reading.options.table]))
         planned_columns(reading, columns)  # UsageError before tasks run
-    return [Part(one, reading, columns) for one in ranges]
+    # once for all: it has the schemas of all tables, and there may be many parts
+    packed = zlib.compress(pickle.dumps(reading))
+    return [Part(one, packed, columns) for one in ranges]

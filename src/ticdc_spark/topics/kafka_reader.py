@@ -97,6 +97,11 @@ class TopicReader:
             found = self._consumer.offsets_for_times(times, timeout=30)
         return {p: at.offset if at.offset >= 0 else limits[p][1] for p, at in zip(partitions, found, strict=True)}
 
+    def limits(self, partitions: Sequence[TopicPartition]) -> tuple[Offsets, Offsets]:
+        """The first offset of each partition that is still there, and the one after its last. Raises: SourceFault"""
+        found = self._limits(partitions)
+        return {p: at[0] for p, at in found.items()}, {p: at[1] for p, at in found.items()}
+
     def ids(self, topics: Sequence[str], seconds: float = _ANSWER_SECONDS) -> dict[str, str]:
         """The ids of topics, without those that are not there, and of a broker that has none. Raises: SourceFault"""
         from confluent_kafka import TopicCollection
