@@ -67,7 +67,6 @@ def test_the_generic_form_has_what_inspect_shows_also_where_a_task_begins_in_the
         (one.partition, one.offset, one.seq): (CHANGE_TYPES[one.kind], one.commit_ts, one.before, one.after, one.query)
         for one in lines_of(config, options)
     }
-    clear = config.case.name != "types_all"  # where ENUM and SET have no member that is empty text
     size = str(max(3, len(config.messages) // 4))
     rows = read(
         {**options, "include": "ddl,watermark,bootstrap", "max-records-per-partition": size, "on-reject": "row"}
@@ -81,7 +80,18 @@ def test_the_generic_form_has_what_inspect_shows_also_where_a_task_begins_in_the
         )
         for row in rows.to_pylist()
     }
-    assert found == expected if clear else found.keys() == expected.keys()
+    assert found.keys() == expected.keys()
+    for place, (kind, ts, before, after, query) in found.items():
+        named = expected[place]
+        assert (kind, ts, query) == (named[0], named[1], named[4])
+        assert (as_named(before, named[2]), as_named(after, named[3])) == (named[2], named[3])
+
+
+def as_named(image: dict[str, Any] | None, named: dict[str, Any] | None) -> dict[str, Any] | None:
+    """An image, with ``''`` for the numbers that stand for it where that is a member of the ENUM or SET."""
+    if image is None or named is None:
+        return image
+    return {k: "" if named.get(k) == "" and isinstance(v, str) and v.isdigit() else v for k, v in image.items()}
 
 
 @pytest.mark.parametrize("name", TYPED)
