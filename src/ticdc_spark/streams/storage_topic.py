@@ -4,15 +4,18 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from datetime import date
 from itertools import islice
+from pathlib import Path
 
 import msgspec
 
 from ticdc_spark.errors import MessageError, SourceChanged, SourceFault, UsageError
 from ticdc_spark.model import Message, Offsets
-from ticdc_spark.streams.storage_messages import Form
-from ticdc_spark.topics.storage.files import Files
+from ticdc_spark.streams.storage_messages import CSV, Form
+from ticdc_spark.topics.storage.csv_lines import CsvFormat
+from ticdc_spark.topics.storage.files import Files, LocalFiles
 from ticdc_spark.topics.storage.layout import METADATA, DataName, Walked, indexed, key_of, walk
 from ticdc_spark.topics.storage.ledger import (
+    MOST_FILES,
     PLACE,
     Entry,
     Ledger,
@@ -27,6 +30,7 @@ from ticdc_spark.topics.storage.ledger import (
 )
 from ticdc_spark.topics.storage.other_files import checkpoint_file, described_only, read_checkpoint
 
+_LOOK_AGAIN_SECONDS = 1.0
 _KEPT_BYTES = 32 << 20
 """Of files that were counted and will be read soon."""
 _WAYS_OUT = (
@@ -88,7 +92,7 @@ class StorageTopic:
         fresh = [one for one in found.data if one.number > numbers.get(one.sequence, 0)]
         complete = indexed(self.files, fresh)
         _stop_if_removed(self.files.where, self.ledger, found, complete, checkpoint)
-        cut = new_files(self.ledger, found.schemas, found.data, complete)
+        cut = new_files(self.ledger, found.schemas, found.data, complete, MOST_FILES)
         counts = self._counts([one.path for one in cut.schemas], cut.data)
         of_version = {(one.root, one.version): one.path for one in reversed(found.schemas)}
         ledger = with_cut(self.ledger, cut, counts, of_version)
@@ -158,6 +162,28 @@ class StorageTopic:
             some = paths[at : at + 16]
             for path, content in zip(some, self.files.find(some), strict=True):
                 yield path, _there(self.files, path, content)
+
+
+def open_folder(path: Path) -> StorageTopic | None:
+    """The storage sink in a folder of this machine, for those who look into it; ``None``: there is none. CSV is read as
+    TiCDC writes it where nothing is configured. Raises: SourceFault"""
+    if not (path / METADATA).is_file():
+        return None
+    files = LocalFiles(str(path))
+    is_csv = any(one.extension == CSV for one in walk(files, "").data)
+    return StorageTopic(files, Form(csv=CsvFormat() if is_csv else None))
+
+
+def all_messages(topic: StorageTopic, *, follow: bool = False) -> Iterator[Message]:
+    """The messages of a storage sink; with ``follow`` also of files that come. Raises: as ``StorageTopic.look``"""
+    while True:
+        begin = topic.ledger.end
+        topic.take_all()
+        yield from topic.messages(begin, topic.ledger.end)
+        if not follow:
+            return
+        topic.ledger = needed(topic.ledger, topic.ledger.end, ())
+        time.sleep(_LOOK_AGAIN_SECONDS)
 
 
 def entry_messages(
