@@ -199,6 +199,7 @@ class JobProcess:
 class BrokerSource:
     """The broker's topics as a source."""
 
+    has_more = False
     is_recorded = False
 
     def __init__(self, broker: Broker, setup: JobSetup) -> None:

@@ -1,5 +1,6 @@
 """A job on the files of a storage sink, with Spark and Iceberg."""
 
+import re
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,13 @@ from ticdc_spark.topics.storage.csv_lines import CsvFormat
 
 
 def write_job(folder: Path, protocol: str) -> Path:
-    file = folder / "job.toml"
-    file.write_text(
-        f'[job]\nname = "job"\n[source]\nkind = "storage"\npath = "feed"\nprotocol = "{protocol}"\n'
-        'list-interval = "0s"\n[sink]\nkind = "iceberg"\nwarehouse = "lake"\n'
-    )
+    """The job file of the page on storage sinks."""
+    page = (Path(__file__).resolve().parents[2] / "docs" / "storage.md").read_text(encoding="utf-8")
+    _, job, csv, _ = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    if protocol == "csv":
+        job = csv + re.sub(r"\[source\]\n(.+\n)+", "", job)
+    file = folder / "shop.toml"
+    file.write_text(job)
     return file
 
 

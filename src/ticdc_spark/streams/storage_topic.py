@@ -13,12 +13,12 @@ from ticdc_spark.model import Message, Offsets
 from ticdc_spark.streams.storage_messages import CSV, Form
 from ticdc_spark.topics.storage.csv_lines import CsvFormat
 from ticdc_spark.topics.storage.files import Files, LocalFiles
-from ticdc_spark.topics.storage.layout import METADATA, DataName, Walked, indexed, key_of, walk
+from ticdc_spark.topics.storage.layout import METADATA, DataName, Walked, data_in, indexed, key_of, walk
 from ticdc_spark.topics.storage.ledger import (
-    MOST_FILES,
     PLACE,
     Entry,
     Ledger,
+    Most,
     date_of,
     day_of,
     needed,
@@ -31,6 +31,9 @@ from ticdc_spark.topics.storage.ledger import (
 from ticdc_spark.topics.storage.other_files import checkpoint_file, described_only, read_checkpoint
 
 _LOOK_AGAIN_SECONDS = 1.0
+MOST_FILES = 20_000
+"""Files that are taken and not read yet; the rest comes when these are read."""
+MOST_BYTES = 4 << 30
 _KEPT_BYTES = 32 << 20
 """Of files that were counted and will be read soon."""
 _WAYS_OUT = (
@@ -51,11 +54,13 @@ class StorageTopic:
         self._every, self._clock = every, clock
         self._looked_at: float | None = None
         self._kept: dict[str, bytes] = {}
+        self.has_more = False
+        """Whether the last look left something for the next one."""
 
     def recall(self, memory: str) -> None:
         """See ``Source.recall``."""
         self.ledger = _ENTRIES.decode(memory) if memory else Ledger()
-        self._looked_at, self._kept = None, {}
+        self._looked_at, self._kept, self.has_more = None, {}, False
 
     def memory(self, offsets: Offsets, stretches: Iterable[tuple[int, int]]) -> str:
         """See ``Source.memory``."""
@@ -84,22 +89,41 @@ class StorageTopic:
         Raises: SourceFault; SourceChanged for files that were removed before they were taken
         """
         now = self._clock()
-        if not force and self._looked_at is not None and now - self._looked_at < self._every:
+        if not force and self._has_enough():
+            return not self.has_more
+        if not force and not self.has_more and self._looked_at is not None and now - self._looked_at < self._every:
             return True
         checkpoint = self._checkpoint()  # Everything below it is in files by now.
         found = self._walk(self.ledger.since)
-        numbers = {(folder, name): last for folder, name, last in self.ledger.numbers}
-        fresh = [one for one in found.data if one.number > numbers.get(one.sequence, 0)]
-        complete = indexed(self.files, fresh)
+        found, complete = self._complete(found)
         _stop_if_removed(self.files.where, self.ledger, found, complete, checkpoint)
-        cut = new_files(self.ledger, found.schemas, found.data, complete, MOST_FILES)
+        cut = new_files(self.ledger, found.schemas, found.data, complete, Most(MOST_FILES, MOST_BYTES))
         counts = self._counts([one.path for one in cut.schemas], cut.data)
-        of_version = {(one.root, one.version): one.path for one in reversed(found.schemas)}
+        of_version = {} if self.form.csv is None else {(at.root, at.version): at.path for at in reversed(found.schemas)}
         ledger = with_cut(self.ledger, cut, counts, of_version)
-        if cut.is_all and checkpoint and (ledger.end > self.ledger.end or checkpoint != self.ledger.checkpoint):
+        if cut.is_all and checkpoint > ledger.checkpoint:
             ledger = with_checkpoint(ledger, checkpoint)
-        self.ledger, self._looked_at = ledger, now if cut.is_all else None
+        self.ledger, self._looked_at, self.has_more = ledger, now, not cut.is_all
         return cut.is_all
+
+    def _has_enough(self) -> bool:
+        """Whether the files that were taken and not read yet are many."""
+        unread = [entry for entry in self.ledger.entries if entry.end > self.ledger.read]
+        return len(unread) >= MOST_FILES or sum(entry.size for entry in unread) >= MOST_BYTES
+
+    def _complete(self, found: Walked) -> tuple[Walked, dict[tuple[str, str], int]]:
+        """The last complete file of each sequence with new files; and the files, with those that came meanwhile."""
+        numbers = {(folder, name): last for folder, name, last in self.ledger.numbers}
+        complete = indexed(self.files, [one for one in found.data if one.number > numbers.get(one.sequence, 0)])
+        last = {one.sequence: one.number for one in found.data}
+        newer = {
+            one.folder.path: one.folder for one in found.data if complete.get(one.sequence, 0) > last[one.sequence]
+        }
+        listed = self.files.look_into(list(newer))
+        more = [one for folder, names in zip(newer.values(), listed, strict=True) for one in data_in(folder, names)]
+        rest = [one for one in found.data if one.folder.path not in newer]
+        data = tuple(sorted((*rest, *more), key=lambda one: (one.sequence, one.number)))
+        return msgspec.structs.replace(found, data=data), complete
 
     def entries(self, first: int, end: int) -> list[Entry]:
         """The files that are still known and have some of the offsets [first, end)."""
@@ -110,6 +134,10 @@ class StorageTopic:
         for entry in self.entries(first, end):
             kept = self._kept.get(entry.path)
             yield from entry_messages(self.files, self.form, entry, (first, end), kept)
+
+    def glance(self) -> str:
+        """Look whether it is a storage sink. Returns: how far it is. Raises: SourceFault"""
+        return f"checkpoint {self._checkpoint()}"
 
     def check(self, messages: int) -> tuple[str, list[Message]]:
         """Look at the folder without taking anything. Returns: what is there, and its first messages
@@ -218,10 +246,12 @@ def entry_messages(
 
 def _there(files: Files, path: str, content: bytes | None) -> bytes:
     if content is None:
-        raise SourceChanged(
-            f"{files.where}/{path} is not there any more, and its rows were not applied yet. {_WAYS_OUT}"
-        )
+        raise _is_gone(files.where, path)
     return content
+
+
+def _is_gone(where: str, path: str) -> SourceChanged:
+    return SourceChanged(f"{where}/{path} is not there any more, and its rows were not applied yet. {_WAYS_OUT}")
 
 
 def _stop_if_removed(
@@ -245,6 +275,11 @@ def _stop_if_removed(
                 f"{where}/{sequence[0]}: file {missing} is not there, and files up to {last} were written. It was "
                 f"removed before it was read. {_WAYS_OUT}"
             )
+    paths, since = {one.path for one in found.data}, ledger.since
+    for entry in ledger.entries:
+        day = date_of(entry.path.rpartition("/")[0])
+        if entry.size and entry.path not in paths and (not day or day >= since[: len(day)]):
+            raise _is_gone(where, entry.path)
     for (folder, name), last in numbers.items():
         if (folder, name) not in there and not _may_be_gone(folder, ledger.checkpoint, checkpoint):
             raise SourceChanged(

@@ -38,6 +38,7 @@ from ticdc_spark.spark.types import LakeOptions, lake_columns, to_arrow
 class ListSource:
     """Messages in a list."""
 
+    has_more = False
     is_recorded = True
 
     def __init__(self, messages: Sequence[Message]) -> None:

@@ -62,7 +62,7 @@ def checks(job: Job, *, starting: bool = False, spark: bool = False) -> Iterator
     if state.error is None and not starting:
         yield _checked("owner", lambda: _owner(job))
     messages: list[Message] = []
-    source = _checked("source", lambda: _source(job, messages))
+    source = _checked("source", lambda: _source(job, messages, starting=starting))
     yield source
     if state.error is None and source.error is None and messages:
         protocol = _checked("protocol", lambda: _protocol(job, messages[:ENOUGH]))
@@ -119,8 +119,10 @@ def _owner(job: Job) -> str:
     return "no process runs the job"
 
 
-def _source(job: Job, found: list[Message]) -> str:
+def _source(job: Job, found: list[Message], *, starting: bool) -> str:
     source = job.source
+    if isinstance(source, StorageSource) and starting:
+        return f"{source.path}: {open_storage(source).glance()}"
     if isinstance(source, StorageSource):
         what, sample = open_storage(source).check(_MESSAGES)
         found += sample

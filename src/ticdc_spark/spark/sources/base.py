@@ -42,6 +42,10 @@ class Source(Protocol):
     def end_offsets(self) -> Offsets:
         """Exclusive end offset now, for each partition that exists now."""
 
+    @property
+    def has_more(self) -> bool:
+        """Whether the last ``end_offsets`` left out something that was there, as too much at once."""
+
     def offsets_since(self, commit_ts: int) -> Offsets:
         """For each partition that exists now, an offset before which no row of a commit timestamp, or of a later one,
         was sent: by the times of messages where there are some, with time to spare for clocks that differ."""

@@ -23,6 +23,7 @@ _TASK_BYTES = 32 << 20
 class RecordedTopicSource:
     """Reads a recorded topic. Files may be added while a job runs; what a file holds must not change."""
 
+    has_more = False
     is_recorded = True
 
     def __init__(self, spark: SparkSession, path: str | Path) -> None:

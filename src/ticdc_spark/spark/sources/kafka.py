@@ -44,6 +44,7 @@ class KafkaTopicSource:
     threads, one at a time.
     """
 
+    has_more = False
     is_recorded = False
 
     def __init__(

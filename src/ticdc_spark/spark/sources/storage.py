@@ -36,6 +36,10 @@ class StorageSinkSource:
     ) -> None:
         self._spark, self._topic, self._starting = spark, topic, starting
 
+    @property
+    def has_more(self) -> bool:
+        return self._topic.has_more
+
     def starting(self) -> Offsets:
         return {PLACE: self._topic.skip_all() if self._starting == "latest" else 0}
 

@@ -111,7 +111,7 @@ def walk(files: Files, since: str) -> Walked:
         found = files.look_into([folder.path for folder in level])
         below: list[DataFolder] = []
         for folder, listed in zip(level, found, strict=True):
-            data += _data(folder, listed)
+            data += data_in(folder, listed)
             below += _below(folder, listed, since)
         folders += level
         level = below
@@ -157,6 +157,13 @@ def _tables(files: Files) -> tuple[list[SchemaName], list[tuple[str, str]]]:
         if _META in lists.get(f"{name}/{_META}", Listed()).folders:
             below.append(_META)  # a table of that name
         tables += [f"{name}/{one}" for one in below]
+    for root in tables:
+        listed = lists[root]
+        if any(_DATA.fullmatch(name) for name, _ in listed.files) or any(map(_DATE.fullmatch, listed.folders)):
+            raise SourceFault(
+                f"{files.where}/{root} has rows, and nothing says of which table: there is no schema file "
+                f"{root.partition('/')[0]}/{_META}/schema_….json. Restore it"
+            )
     metas = [f"{root}/{_META}" for root in tables if _META in lists[root].folders]
     for path, listed in zip(metas, files.look_into(metas), strict=True):
         schemas += _schemas(path.rpartition("/")[0], listed)
@@ -179,7 +186,8 @@ def _schemas(root: str, listed: Listed) -> Iterator[SchemaName]:
             yield SchemaName(f"{root}/{_META}/{name}", root, int(match[1]))
 
 
-def _data(folder: DataFolder, listed: Listed) -> Iterator[DataName]:
+def data_in(folder: DataFolder, listed: Listed) -> Iterator[DataName]:
+    """The files with rows directly in a folder."""
     for name, size in listed.files:
         if match := _DATA.fullmatch(name):
             yield DataName(name, folder, match[1] or "", int(match[2]), match[3], size)

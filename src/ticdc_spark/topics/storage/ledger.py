@@ -7,6 +7,7 @@ have the next offsets. A job saves the ledger with its plan and its progress, so
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
+from itertools import accumulate
 
 import msgspec
 
@@ -16,8 +17,6 @@ from ticdc_spark.topics.storage.layout import DataName, SchemaName
 
 PLACE: TopicPartition = ("storage", 0)
 """The topic and the partition of everything."""
-MOST_FILES = 20_000
-"""Files of one cut; the rest comes with the next one, and the checkpoint after all of them."""
 _DAYS_OPEN = 2
 """Days before the last checkpoint whose folders are still looked at: captures name days in their own time zones."""
 
@@ -48,6 +47,8 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
 
     end: int = 0
     """The next offset."""
+    read: int = 0
+    """Where the job reads on, as of the last time that it said so."""
     checkpoint: int = 0
     """The last one that was taken."""
     numbers: tuple[tuple[str, str, int], ...] = ()
@@ -61,6 +62,13 @@ class Ledger(msgspec.Struct, frozen=True, kw_only=True):
     def since(self) -> str:
         """The day from which on folders are looked at; ``""``: all are."""
         return day_of(self.checkpoint, -_DAYS_OPEN) if self.checkpoint else ""
+
+
+class Most(msgspec.Struct, frozen=True):
+    """What one cut takes; the rest comes with the next one, and the checkpoint after all of it."""
+
+    files: int
+    bytes: int
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True):
@@ -84,7 +92,7 @@ def new_files(
     schemas: Sequence[SchemaName],
     data: Sequence[DataName],
     complete: Mapping[tuple[str, str], int],
-    most: int = MOST_FILES,
+    most: Most,
 ) -> Cut:
     """What of the files that are there was not taken yet. ``complete``: the last complete file of each sequence."""
     versions, numbers = dict(ledger.versions), {(folder, name): last for folder, name, last in ledger.numbers}
@@ -95,11 +103,15 @@ def new_files(
     rows = [one for one in data if numbers.get(one.sequence, 0) < one.number <= complete.get(one.sequence, 0)]
     both: list[SchemaName | DataName] = [*found.values(), *rows]
     both.sort(key=_order)
-    taken = both[:most]
+    sizes = accumulate(one.size if isinstance(one, DataName) else 0 for one in both)
+    taken = [
+        one for at, (one, size) in enumerate(zip(both, sizes, strict=True)) if at < most.files and size <= most.bytes
+    ]
+    taken = taken or both[:1]
     return Cut(
         schemas=tuple(one for one in taken if isinstance(one, SchemaName)),
         data=tuple(one for one in taken if isinstance(one, DataName)),
-        is_all=len(both) <= most,
+        is_all=len(taken) == len(both),
     )
 
 
@@ -154,7 +166,7 @@ def with_checkpoint(ledger: Ledger, checkpoint: int) -> Ledger:
 
 
 def needed(ledger: Ledger, offset: int, stretches: Iterable[tuple[int, int]]) -> Ledger:
-    """The ledger without entries below ``offset`` that none of ``stretches`` ([first, end)) needs."""
+    """The ledger of a job that reads on at ``offset``, without entries below it that none of ``stretches`` needs."""
     wanted = sorted(stretches)
     kept, at = [], 0
     for entry in ledger.entries:
@@ -162,7 +174,7 @@ def needed(ledger: Ledger, offset: int, stretches: Iterable[tuple[int, int]]) ->
             at += 1
         if entry.end > offset or (at < len(wanted) and wanted[at][0] < entry.end):
             kept.append(entry)
-    return msgspec.structs.replace(ledger, entries=tuple(kept))
+    return msgspec.structs.replace(ledger, read=offset, entries=tuple(kept))
 
 
 def within(ledger: Ledger, first: int, end: int) -> list[Entry]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -13,7 +14,7 @@ from ticdc_spark.streams.storage_messages import Form
 from ticdc_spark.streams.storage_topic import StorageTopic
 from ticdc_spark.topics.storage.files import LocalFiles
 from ticdc_spark.topics.storage.layout import DataFolder, DataName, SchemaName, indexed, key_of, place_of, walk
-from ticdc_spark.topics.storage.ledger import Ledger, needed, new_files, with_checkpoint, with_cut, within
+from ticdc_spark.topics.storage.ledger import PLACE, Ledger, Most, needed, new_files, with_checkpoint, with_cut, within
 
 DAY = 86_400_000 << 18
 DESCRIBED = b'{"Table":"t","TableColumnsTotal":1}'
@@ -109,7 +110,8 @@ def test_files_are_taken_in_the_order_of_ticdcs_own_consumer() -> None:
     data = [rows(new, 1), rows(part, 1), rows(old, 2), rows(old, 1), rows(old, 3)]
     schemas = [SchemaName(f"s/t/meta/schema_{at}_0000000001.json", "s/t", at) for at in (2, 1)]
     complete = {one.sequence: 2 for one in data}
-    cut = new_files(Ledger(), schemas, data, complete)
+    most = Most(100, 1000)
+    cut = new_files(Ledger(), schemas, data, complete, most)
     counts = dict.fromkeys([one.path for one in (*cut.data, *cut.schemas)], 5) | {
         schemas[0].path: 1,
         schemas[1].path: 1,
@@ -125,8 +127,8 @@ def test_files_are_taken_in_the_order_of_ticdcs_own_consumer() -> None:
         (22, ""),
     ]
     assert ledger.end == 23
-    assert not new_files(ledger, schemas, data, complete).data
-    assert not new_files(ledger, schemas, data, complete).schemas
+    assert not new_files(ledger, schemas, data, complete, most).data
+    assert not new_files(ledger, schemas, data, complete, most).schemas
     assert msgspec.json.decode(msgspec.json.encode(ledger), type=Ledger) == ledger
     kept = needed(ledger, 17, [(3, 4), (12, 16)])
     assert [one.first for one in kept.entries] == [1, 11, 17, 22]
@@ -140,12 +142,43 @@ def test_the_checkpoint_comes_after_all_files_that_were_there(tmp_path: Path, mo
     put(tmp_path, "metadata", content=b'{"checkpoint-ts":100}')
     monkeypatch.setattr(storage_topic, "MOST_FILES", 2)
     topic = StorageTopic(files, Form())
-    assert [topic.look() for _ in range(4)] == [False, False, True, True]
+    for number in range(1, 4):
+        assert topic.look() == (number == 3)
+        assert topic.look() == (number == 3)  # it takes no more before these are read
+        assert topic.has_more == (number < 3)
+        entries = topic.ledger.entries
+        assert len(entries) == (2, 4, 7)[number - 1]
+        topic.memory({PLACE: topic.ledger.end}, [(0, 1000)])
     assert [one.path.rpartition("/")[2][:9] for one in topic.ledger.entries[1:]] == [
         *(f"CDC{at:06d}" for at in range(1, 6)),
         "",
     ]
     assert topic.ledger.entries[-1].commit_ts == 100
+
+
+def test_files_that_come_while_it_looks_are_no_gap(tmp_path: Path) -> None:
+    files = put(tmp_path, "s/t/1/CDC000001.json", content=b'{"_tidb":1}\r\n')
+    put(tmp_path, "s/t/meta/schema_1_0000000001.json", "s/t/1/meta/CDC.index", content=b"CDC000001.json\n")
+    put(tmp_path, "metadata", content=b'{"checkpoint-ts":100}')
+
+    class Slow(LocalFiles):
+        """The sink goes on between the listing and the look at the index."""
+
+        def find(self, paths: Sequence[str]) -> list[bytes | None]:
+            if any(path.endswith(".index") for path in paths):
+                put(tmp_path, "s/t/1/CDC000002.json", content=b'{"_tidb":1}\r\n')
+                put(tmp_path, "s/t/1/meta/CDC.index", content=b"CDC000002.json\n")
+            return super().find(paths)
+
+    topic = StorageTopic(Slow(files.where), Form())
+    topic.look()
+    assert [one.path[-11:-5] for one in topic.ledger.entries if one.size] == ["000001", "000002"]
+
+
+def test_rows_of_which_nothing_says_the_table_are_named(tmp_path: Path) -> None:
+    files = put(tmp_path, "113/44/2026-01-31/CDC000001.json")
+    with pytest.raises(SourceFault, match="113/44 has rows, and nothing says of which table"):
+        walk(files, "")
 
 
 def test_it_does_not_list_more_often_than_it_should(tmp_path: Path) -> None:
