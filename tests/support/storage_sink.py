@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from ticdc_spark.model import Column, RowChange, SchemaChange, Table, Value
-from ticdc_spark.mysql import handle_key, is_bytes
+from ticdc_spark.mysql import is_bytes
 from ticdc_spark.mysql.values import enum_name, set_names
 from ticdc_spark.protocols.base import Encoder
 from ticdc_spark.topics.storage.csv_lines import CsvFormat
@@ -243,8 +243,3 @@ def _quoted(form: CsvFormat, text: bytes) -> bytes:
         found += {b"\n": b"\\n", b"\r": b"\\r", b"\\": b"\\\\"}.get(one, one)
         at += 1
     return bytes(found)
-
-
-def keys_of(change: RowChange) -> tuple[Value, ...]:
-    row = change.after or change.before or {}
-    return tuple(row[name] for name in handle_key(change.table))
