@@ -57,7 +57,7 @@ class Written:
             self.sink.flush()
         if self.dice.random() < 0.3:
             self.sink.waiting = {}
-            self.at = next(at for at, one in enumerate(self.events) if _ts(one) > self.checkpoint)
+            self.at = next(at for at, one in enumerate(self.events) if _ts(one) >= self.checkpoint)
         return True
 
     def _write(self, event: Change) -> None:
