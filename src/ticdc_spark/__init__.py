@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ticdc_spark.clients.registry_file import open_registry
-    from ticdc_spark.config.job import FilesSource, Job, KafkaSource
+    from ticdc_spark.config.job import FilesSource, Job, KafkaSource, StorageSource
     from ticdc_spark.config.load import load_job
     from ticdc_spark.errors import (
         DecisionNeeded,
@@ -68,6 +68,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "FilesSource",
         "Job",
         "KafkaSource",
+        "StorageSource",
     ),
     "ticdc_spark.config.load": ("load_job",),
     "ticdc_spark.errors": (
@@ -216,6 +217,7 @@ __all__ = [
     "SinkFault",
     "SourceChanged",
     "SourceFault",
+    "StorageSource",
     "Summary",
     "Table",
     "TableSnapshots",

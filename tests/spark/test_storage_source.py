@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from tests.spark.lake import lake, read_table, replicate
 from tests.support.storage_shop import StorageShop
 from tests.support.storage_sink import SinkOptions
+from ticdc_spark import read_topic
 from ticdc_spark.config.load import load_job
 from ticdc_spark.replicate.run.preflight import checks
 from ticdc_spark.spark import tasks
@@ -39,6 +40,8 @@ def test_files_of_a_storage_sink_become_tables(
     for checked in checks(load_job(job)):
         assert checked.error is None, checked
     assert replicate(job).changes == 30
+    events = read_topic(load_job(job).source, spark=spark).select("kind").toArrow().column("kind").to_pylist()
+    assert events == ["ddl", *["insert"] * 30, "watermark"]
     # The rest is read by tasks.
     monkeypatch.setattr(tasks, "SMALL_ROWS", 0)
     shop.sql("ALTER TABLE orders ADD COLUMN note VARCHAR(10)")
