@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ticdc_spark.clients.registry_file import open_registry
-    from ticdc_spark.config.job import FilesSource, Job, KafkaSource
+    from ticdc_spark.config.job import FilesSource, Job, KafkaSource, StorageSource
     from ticdc_spark.config.load import load_job
     from ticdc_spark.datasource.source import TicdcDataSource
     from ticdc_spark.errors import (
@@ -69,6 +69,7 @@ _MODULES: dict[str, tuple[str, ...]] = {
         "FilesSource",
         "Job",
         "KafkaSource",
+        "StorageSource",
     ),
     "ticdc_spark.config.load": ("load_job",),
     "ticdc_spark.datasource.source": ("TicdcDataSource",),
@@ -218,6 +219,7 @@ __all__ = [
     "SinkFault",
     "SourceChanged",
     "SourceFault",
+    "StorageSource",
     "Summary",
     "Table",
     "TableSnapshots",

@@ -188,6 +188,8 @@ class Bootstrap(msgspec.Struct, frozen=True):
     """The schema of a table, sent before its first row and now and then."""
 
     table: Table
+    commit_ts: int = 0
+    """Since when it is valid; 0: not known."""
 
 
 class Rejected(msgspec.Struct, frozen=True):

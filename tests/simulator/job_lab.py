@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ from ticdc_spark.replicate.state.store import JobStore, take_over
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.state import Parts, StateMoved, StateStore, StoredState
-from ticdc_spark.spark.sources.base import KeyValue, OffsetRange, check_start, fair_cut
+from ticdc_spark.spark.sources.base import KeyValue, OffsetRange, Stretch, check_start, fair_cut
 
 TTL = 90.0
 """Seconds after the last heartbeat until another owner may take the lease."""
@@ -199,6 +199,7 @@ class JobProcess:
 class BrokerSource:
     """The broker's topics as a source."""
 
+    has_more = False
     is_recorded = False
 
     def __init__(self, broker: Broker, setup: JobSetup) -> None:
@@ -219,6 +220,12 @@ class BrokerSource:
         topics = {topic for topic, _ in read}
         ids = self.broker.ids(self.topics)
         return {(name, f"the id of topic {name}"): str(number) for name, number in ids.items() if name in topics}
+
+    def recall(self, memory: str) -> None:
+        return
+
+    def memory(self, offsets: Offsets, needed: Iterable[Stretch]) -> str:
+        return ""
 
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         backlog = {

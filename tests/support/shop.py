@@ -35,7 +35,7 @@ _OF_SETUP = {field.name for field in msgspec.structs.fields(JobSetup)}
 class Shop(Changefeed):
     """A changefeed, and one job over a lake and a state in memory. ``job``: keys of the job file."""
 
-    make_rows: Callable[[BrokerSource, Opening], MemoryRows] = MemoryRows
+    make_rows: Callable[[Any, Opening], MemoryRows] = MemoryRows
     """How the job reads the rows of its topics."""
 
     def __init__(
@@ -59,7 +59,7 @@ class Shop(Changefeed):
         self.clock.advance(1.0)
         self.fence = self.lab.lease.take(self.lab.state, self.clock, 1)
         job = with_keys(job_of(self.setup, _FOLDER), **self.keys)
-        source = BrokerSource(self.broker, self.setup)
+        source = self.open_source()
         try:
             self.steps = Steps(
                 job,
@@ -77,6 +77,10 @@ class Shop(Changefeed):
         except BaseException:
             self.stop()
             raise
+
+    def open_source(self) -> Any:
+        """The source, as a new process opens it."""
+        return BrokerSource(self.broker, self.setup)
 
     def batch(self, rows: int = 100_000) -> None:
         """One batch of at most so many messages, in a new process where none runs. Raises: as ``Steps.batch``"""

@@ -14,10 +14,12 @@ from ticdc_spark.config.job import (
     IcebergConfig,
     JobKeys,
     KafkaSource,
+    MessageSource,
     MysqlConfig,
     PostgresConfig,
     Route,
     SchemaFiles,
+    StorageSource,
 )
 from ticdc_spark.config.toml import Section
 from ticdc_spark.spark.session.session import coordinates
@@ -32,6 +34,11 @@ _BESIDE = {
     IcebergConfig: {"kind", "catalog.…"},
     MysqlConfig: {"kind"},
     PostgresConfig: {"kind"},
+    StorageSource: {"kind"},
+}
+# What has no use there, and is refused.
+_WITHOUT: dict[type[Section], set[str]] = {
+    StorageSource: {field.encode_name for field in msgspec.structs.fields(MessageSource)} - {"protocol", "upstream"}
 }
 
 
@@ -48,6 +55,7 @@ DOCUMENTED: list[tuple[type[Section], dict[str, str]]] = [
     (DdlKeys, rows("ddl")),
     (FilesSource, rows("source", "files")),
     (KafkaSource, rows("source", "kafka")),
+    (StorageSource, rows("source", "storage")),
     (SchemaFiles, rows("schema")),
     (Route, rows("[route]")),
     (IcebergConfig, rows("sink", "iceberg")),
@@ -63,6 +71,7 @@ def test_every_key_is_documented_and_every_documented_key_is_one(
     hints = typing.get_type_hints(kind)
     free = {"options", "catalog-options", "schema-registry-options"}
     keys = {field.encode_name for field in msgspec.structs.fields(kind)} - free
+    keys -= _WITHOUT.get(kind, set())
     assert set(documented) == keys | _BESIDE.get(kind, set())
     assert all(typing.get_origin(hints[name.replace("-", "_")]) is not dict for name in keys - {"table-properties"})
 
@@ -135,6 +144,25 @@ def test_the_jobs_of_the_cluster_page_are_jobs(tmp_path: Path, monkeypatch: pyte
         (tmp_path / "shop.toml").write_text(example)
         assert load_job(tmp_path / "shop.toml").sink.warehouse == "s3://lake/house"
     assert "spark.master" not in examples[0] and "spark.master" in examples[-1]
+
+
+def test_the_sections_of_the_storage_page_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from ticdc_spark.config.load import load_job
+
+    monkeypatch.setenv("FEED_ACCESS_KEY", "feed-access")
+    monkeypatch.setenv("FEED_SECRET_KEY", "feed-secret-31415926")
+    (tmp_path / "feed").mkdir()
+    _, job, csv, bucket = re.findall(r"```toml\n(.*?)```", (DOCS / "storage.md").read_text(encoding="utf-8"), re.DOTALL)
+    found = []
+    for source in (job, csv, bucket):
+        rest = "" if "[sink]" in source else re.sub(r"\[source\]\n(.+\n)+", "", job)
+        (tmp_path / "job.toml").write_text(rest + source)
+        one = load_job(tmp_path / "job.toml").source
+        assert isinstance(one, StorageSource)
+        found.append(one)
+    assert [one.path for one in found] == [str(tmp_path / "feed"), str(tmp_path / "feed"), "s3a://bucket/feed"]
+    assert [one.csv is not None for one in found] == [False, True, False]
+    assert len(found[2].options) == 3
 
 
 def test_links_between_the_pages_lead_somewhere() -> None:

@@ -189,7 +189,14 @@ class Scanner:
             case SchemaChange():
                 return DdlRead(topic=topic, partition=partition, offset=offset, seq=seq, change=event)
             case Bootstrap():
-                return BootstrapRead(topic=topic, partition=partition, offset=offset, seq=seq, table=event.table)
+                return BootstrapRead(
+                    topic=topic,
+                    partition=partition,
+                    offset=offset,
+                    seq=seq,
+                    table=event.table,
+                    commit_ts=event.commit_ts,
+                )
             case LeftOut():
                 return MessageSkipped(
                     topic=topic,

@@ -2,7 +2,14 @@
 
 from collections.abc import Mapping
 
-from ticdc_spark.config.job import FilesSource, IcebergConfig, SinkConfig, SnapshotKeys, SourceConfig
+from ticdc_spark.config.job import (
+    FilesSource,
+    IcebergConfig,
+    SinkConfig,
+    SnapshotKeys,
+    SourceConfig,
+    StorageSource,
+)
 from ticdc_spark.config.paths import local_folder
 from ticdc_spark.config.toml import Mistakes
 
@@ -29,6 +36,8 @@ def check_places(
         refuse("[sink] warehouse", sink.warehouse, f"a location that begins with {_STORES}")
     if isinstance(source, FilesSource):
         refuse("[source] path", source.path, 'kind = "kafka"')
+    if isinstance(source, StorageSource) and local_folder(source.path) is not None:
+        refuse("[source] path", source.path, "a location in an object store")
     kept = None if source is None else source.claim_check_storage
     if kept is not None and local_folder(kept) is not None:
         refuse("[source] claim-check-storage", kept, "a location in an object store")

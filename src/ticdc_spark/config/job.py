@@ -18,6 +18,8 @@ from ticdc_spark.config.route_values import (
 )
 from ticdc_spark.config.toml import Duration, Section, Size
 from ticdc_spark.config.values import (
+    Characters,
+    CommitTs,
     Folder,
     Identifier,
     Label,
@@ -32,6 +34,7 @@ from ticdc_spark.config.values import (
     Positive,
     PostgresUrl,
     ProtocolName,
+    Quote,
     RegistryUrl,
     Servers,
     Skips,
@@ -87,7 +90,35 @@ class KafkaSource(MessageSource, frozen=True, kw_only=True, tag="kafka", tag_fie
     """Every ``kafka.…`` key of the section, with its prefix, as Spark's Kafka source takes it."""
 
 
-SourceConfig: TypeAlias = FilesSource | KafkaSource
+class CsvKeys(Section, frozen=True, kw_only=True):
+    """``[source.csv]``: what ``[sink.csv]`` of the changefeed says."""
+
+    delimiter: Characters = ","
+    quote: Quote = '"'
+    null: Characters = "\\N"
+    include_commit_ts: CommitTs = True
+    binary_encoding_method: Literal["base64", "hex"] = "base64"
+    output_old_value: bool = False
+    output_field_header: bool = False
+    """Not needed: a header is found."""
+
+
+class StorageSource(MessageSource, frozen=True, kw_only=True, tag="storage", tag_field="kind"):
+    """What TiCDC's storage sink writes. ``protocol`` is the one whose messages its files become."""
+
+    path: Text
+    """An absolute path, or a URI such as ``s3a://bucket/feed``, once loaded."""
+    starting: Literal["earliest", "latest"] = "earliest"
+    list_interval: Duration = 5.0
+    """Seconds between two looks at which files there are."""
+    terminator: Characters = "\r\n"
+    csv: CsvKeys | None = None
+    """``None``: rows are JSON."""
+    options: dict[str, str] = msgspec.field(default_factory=dict)
+    """``spark.hadoop.fs.…`` of the section ``[spark]``: how a store is reached."""
+
+
+SourceConfig: TypeAlias = FilesSource | KafkaSource | StorageSource
 NATIVE = ("decimal_handling_mode", "binary_handling_mode", "bigint_unsigned_handling_mode", "time_precision_mode")
 """Keys of a source for the configuration of Debezium's own connector."""
 

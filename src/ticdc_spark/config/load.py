@@ -23,10 +23,12 @@ from ticdc_spark.config.job import (
     SinkConfig,
     SnapshotKeys,
     SourceConfig,
+    StorageSource,
     UpkeepKeys,
 )
 from ticdc_spark.config.kafka_options import read_kafka_options
 from ticdc_spark.config.load_ddl import read_ddl, without_moved
+from ticdc_spark.config.load_storage import read_storage
 from ticdc_spark.config.paths import existing, local_folder, location, registry_files
 from ticdc_spark.config.placement import hint
 from ticdc_spark.config.spark_options import check_spark
@@ -50,7 +52,7 @@ def load_job(path: Path | str) -> Job:
     sections = {name: _table(raw, name, mistakes) for name in known if name != "route"}
     keys = _job_keys(without_moved(sections["job"]), mistakes)
     ddl = read_ddl(sections["ddl"], sections["job"], mistakes)
-    source = _source(sections["source"], mistakes)
+    source = _source(sections["source"], sections["spark"], mistakes)
     sink = _sink(sections["sink"], mistakes)
     schema = job_file.read_section(sections["schema"], SchemaFiles, "schema", mistakes, hint)
     schema["file"] = tuple(existing(file, str(text), "[schema] file", mistakes) for text in schema.get("file", ()))
@@ -116,11 +118,13 @@ def _job_keys(raw: Mapping[str, Any], mistakes: Mistakes) -> dict[str, Any]:
     return job_file.read_section(plain, JobKeys, "job", mistakes, hint)
 
 
-def _source(raw: Mapping[str, Any], mistakes: Mistakes) -> SourceConfig | None:
-    kinds: dict[str, type[Section]] = {"files": FilesSource, "kafka": KafkaSource}
+def _source(raw: Mapping[str, Any], spark: Mapping[str, Any], mistakes: Mistakes) -> SourceConfig | None:
+    kinds: dict[str, type[Section]] = {"files": FilesSource, "kafka": KafkaSource, "storage": StorageSource}
     kind = _kind(raw, kinds, "source", mistakes)
     if kind is None:
         return None
+    if kind is StorageSource:
+        return read_storage(raw, spark, mistakes)
     plain = {key: value for key, value in raw.items() if key != "kind"}
     options: dict[str, str] = {}
     more: tuple[str, ...] = ()

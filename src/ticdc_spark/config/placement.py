@@ -17,6 +17,7 @@ from ticdc_spark.config.job import (
     Route,
     SchemaFiles,
     SnapshotKeys,
+    StorageSource,
     UpkeepKeys,
 )
 from ticdc_spark.config.toml import Section, nearest
@@ -74,9 +75,11 @@ def _keys() -> dict[str, list[str]]:
     for name, config in databases.items():
         for key in _own(config):
             places.setdefault(key, []).append(f'[sink] with kind = "{name}"')
-    files, kafka = _own(FilesSource), _own(KafkaSource)
-    for key in {**files, **kafka}:
-        only = "" if key in files and key in kafka else f' with kind = "{"files" if key in files else "kafka"}"'
+    kinds = {"files": _own(FilesSource), "kafka": _own(KafkaSource), "storage": _own(StorageSource)}
+    for key in {key: None for own in kinds.values() for key in own}:
+        having = [kind for kind, own in kinds.items() if key in own]
+        named = " or ".join(f'"{kind}"' for kind in having)
+        only = "" if len(having) == len(kinds) else f" with kind = {named}"
         places.setdefault(key, []).append(f"[source]{only}")
     return places
 

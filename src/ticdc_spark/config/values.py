@@ -83,6 +83,12 @@ def _text(value: object) -> str:
     raise ValueError
 
 
+def _characters(value: object) -> str:
+    if isinstance(value, str) and value:
+        return value
+    raise ValueError
+
+
 def _texts(value: object) -> tuple[str, ...]:
     if isinstance(value, list) and value and all(isinstance(item, str) and item.strip() for item in value):
         return tuple(value)
@@ -95,6 +101,18 @@ def _text_or_texts(value: object) -> tuple[str, ...]:
 
 def _paths(value: object) -> tuple[Path, ...]:
     return tuple(map(Path, _text_or_texts(value)))
+
+
+def _quote(value: object) -> str:
+    if isinstance(value, str) and len(value) <= 1 and value not in ("\r", "\n"):
+        return value
+    raise ValueError
+
+
+def _commit_ts(value: object) -> bool:
+    if value is True:
+        return True
+    raise ValueError
 
 
 def _servers(value: object) -> str:
@@ -207,6 +225,11 @@ Identifier: TypeAlias = Annotated[str, Reads(_identifier, "a letter or `_`, then
 Text: TypeAlias = Annotated[str, Reads(_text, "a string that is not empty", secret=True)]
 Label: TypeAlias = Annotated[str, Reads(_text, "a string that is not empty")]
 Folder: TypeAlias = Annotated[Path, Reads(lambda value: Path(_text(value)), "a path")]
+Characters: TypeAlias = Annotated[str, Reads(_characters, "characters")]
+Quote: TypeAlias = Annotated[str, Reads(_quote, "one character, or an empty string")]
+CommitTs: TypeAlias = Annotated[
+    bool, Reads(_commit_ts, "true: set it in the changefeed, too, for rows without their commitTs cannot be ordered")
+]
 Zone: TypeAlias = Annotated[str, Reads(_zone, 'an IANA time zone such as "Asia/Shanghai", "UTC"')]
 Skips: TypeAlias = Annotated[
     tuple[SkipDdl, ...], Reads(_skips, 'a list of "<commitTs>:<start of the SQL>", or "<commitTs>:*" for any SQL')

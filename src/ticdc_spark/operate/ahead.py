@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import msgspec
 
-from ticdc_spark.config.job import Job, KafkaSource, native_of
+from ticdc_spark.config.job import Job, KafkaSource, StorageSource, native_of
 from ticdc_spark.config.routes import CURE, compiled
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.config.values import MessagePlace, skip_messages_line
@@ -24,11 +24,13 @@ from ticdc_spark.replicate.schemas.sql_ddl import ParkedTables
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.registry import sink_kind
+from ticdc_spark.spark.sources.stored_files import open_storage
 from ticdc_spark.streams.decoders import decoder_of
 from ticdc_spark.streams.detect import detected
 from ticdc_spark.streams.reader import EventReader, Found
 from ticdc_spark.topics.kafka_reader import TopicReader
 from ticdc_spark.topics.messages import recorded_messages
+from ticdc_spark.topics.storage.ledger import PLACE
 
 MOST_NAMED = 20
 """Messages that one line of the job file names."""
@@ -172,6 +174,12 @@ class Look:
 def _unread(job: Job, progress: Progress | None) -> Iterator[Iterator[Message]]:
     offsets: Offsets = {} if progress is None else known_offsets(progress)
     source = job.source
+    if isinstance(source, StorageSource):
+        topic = open_storage(source)
+        topic.recall("" if progress is None else progress.source_memory)
+        topic.take_all()
+        yield topic.messages(offsets.get(PLACE, 0), topic.ledger.end)
+        return
     if not isinstance(source, KafkaSource):
         yield recorded_messages(source.path, start=offsets)
         return

@@ -5,7 +5,7 @@ from contextlib import closing
 
 from ticdc_spark.capture.snapshot.base import SnapshotReader
 from ticdc_spark.capture.snapshot.open import open_reader
-from ticdc_spark.config.job import Job
+from ticdc_spark.config.job import Job, StorageSource
 from ticdc_spark.config.load import load_identity
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import UsageError
@@ -86,6 +86,11 @@ def rebuild_from_topic(job: Job, progress: Progress | None, tables: Collection[s
         raise UsageError(f"{job.file}: the job has no progress yet: its tables are read when it first runs")
     if progress.mode == "arrival":
         raise UsageError(f"{job.file}: the job is in mode arrival: reading a table again needs watermarks")
+    if isinstance(job.source, StorageSource):
+        raise UsageError(
+            f"{job.file}: --from topic reads topics, and the job reads a storage sink, of which it keeps no list of "
+            "files. Read the table from its database, with [snapshot]"
+        )
     there = {f"{table.schema}.{table.name}": table for table in progress.tables if not table.is_gone}
     for text in tables:
         if text not in there:

@@ -57,6 +57,8 @@ class Traits:
     """TIMESTAMP is sent as local text without its zone."""
     claim_check: bool = False
     """Rows that are too large may be kept in a storage (``WireProtocol.store``)."""
+    in_storage: bool = False
+    """TiCDC's storage sink writes its messages to files, one a line."""
     connector_properties: bool = False
     """Connectors other than TiCDC write the protocol too; ``DecoderOptions.connector`` has their configuration."""
 

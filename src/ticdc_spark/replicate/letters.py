@@ -1,11 +1,15 @@
 """Dead letters of a batch: what cannot be read, with the messages that hold it."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from ticdc_spark.changes.topic import TopicRows
 from ticdc_spark.sinks.dead_letters import DeadLetter, DeadLetters
 from ticdc_spark.spark.decode.control import Reject
+
+Keys: TypeAlias = Mapping[tuple[str, int, int], bytes | None]
+"""By topic, partition and offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,8 +24,11 @@ class Letters:
         """The place, for messages."""
         return self.kept_in.where
 
-    def keep(self, batch: int, stage: str, rejects: Sequence[Reject], now: float) -> None:
-        """Keep rejects of one stage of one batch. Raises: SourceFault, SinkFault"""
+    def keep(self, batch: int, stage: str, rejects: Sequence[Reject], now: float) -> Keys:
+        """Keep rejects of one stage of one batch. Returns: the keys of their messages.
+
+        Raises: SourceFault, SinkFault
+        """
         messages = {
             (one.topic, one.partition, one.offset): one
             for one in self.rows.messages((at.topic, at.partition, at.offset) for at in rejects)
@@ -41,3 +48,4 @@ class Letters:
                 )
             )
         self.kept_in.keep(batch, stage, letters, now)
+        return {place: message.key for place, message in messages.items()}

@@ -17,6 +17,7 @@ from ticdc_spark.replicate.apply.look import Looked, columns_gone, look_at, stop
 from ticdc_spark.replicate.apply.park import forget
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.modes.traits import is_resolving
+from ticdc_spark.replicate.plan.offsets import known_offsets
 from ticdc_spark.replicate.plan.parked import is_parked
 from ticdc_spark.replicate.plan.reach import partitions_at
 from ticdc_spark.replicate.plan.routes import is_in_target, stop_if_changed, with_routes
@@ -42,11 +43,13 @@ def begin(job: Job, source: Source, sink: Sink, store: ProgressStore, protocol: 
     Raises: DecisionNeeded with the ways out; SinkFault, SourceFault, UsageError
     """
     found = store.load()
+    source.recall(_source_memory(found, store))
     if found is None:
         _stop_if_there_are_tables(job, sink)
         starting = partitions_at(source.starting())
         found = with_routes(job, Progress(job=job.name, partitions=starting))
-        found = msgspec.structs.replace(found, source=source_notes(source, found))
+        memory = source.memory(known_offsets(found), ())
+        found = msgspec.structs.replace(found, source=source_notes(source, found), source_memory=memory)
         store.save(found)
     elif with_routes(job, found) != found:
         found = _with_routes(job, sink, found, store)
@@ -55,6 +58,14 @@ def begin(job: Job, source: Source, sink: Sink, store: ProgressStore, protocol: 
     progress = msgspec.structs.replace(with_schema_files(found, job.schema.file), protocol=protocol)
     plan = _under_way(progress, store)
     return _look(job, sink, progress, progress.tables, plan)
+
+
+def _source_memory(progress: Progress | None, store: ProgressStore) -> str:
+    """What the source goes on with: that of a batch under way, whose offsets tables may have."""
+    if progress is None:
+        return ""
+    plan = _under_way(progress, store)
+    return progress.source_memory if plan is None else plan.source_memory
 
 
 def _with_routes(job: Job, sink: Sink, progress: Progress, store: ProgressStore) -> Progress:

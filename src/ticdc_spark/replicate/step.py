@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 import msgspec
 
 from ticdc_spark import failpoints
+from ticdc_spark.changes.ranges import stretches
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.values import ModeName
 from ticdc_spark.ddl.known_names import Names
@@ -168,6 +169,7 @@ class Steps:
             mode=self.mode or "",
             on_reject=decided.on_reject,
             source=notes,
+            source_memory=self._memory(decided.advanced.progress, known_offsets(self.progress)),
             start_offsets=starts_of_new(self.progress, starts, end_offsets),
         )
         self.in_batch = True
@@ -254,6 +256,10 @@ class Steps:
             now=self.clock(),
             job_applied=progress.applied,
         )
+
+    def _memory(self, progress: Progress, offsets: Offsets) -> str:
+        """See ``Source.memory``. ``progress``: whose rows wait; ``offsets``: where it is read on."""
+        return self.source.memory(offsets, stretches(map(range_of, progress.pending)))
 
     def lagging(self, targets: Offsets) -> Offsets | None:
         """In a run to an end: partitions that must be read further; ``None``: the run is over."""
@@ -361,7 +367,11 @@ class Steps:
         )
         mode = MODES[decided.mode or "watermark"]
         progress = mode.commit(counted, number, states, decided.resolved, ddls, result.left, now)
-        progress = msgspec.structs.replace(progress, source=with_notes_of_left_out(notes, progress))
+        progress = msgspec.structs.replace(
+            progress,
+            source=with_notes_of_left_out(notes, progress),
+            source_memory=self._memory(progress, known_offsets(progress)),
+        )
         progress = self._without_expired(progress)
         if self.loader is not None:
             progress = self.loader.with_partial(progress)

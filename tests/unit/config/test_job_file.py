@@ -253,7 +253,7 @@ def test_an_unknown_key_without_a_near_one_lists_what_is_allowed(folder: Path, k
         ("sink", '"kafka.security.protocol"', '[source] with kind = "kafka"'),
         ("job", "warehouse", "[sink]"),
         ("job", "protocol", "[source]"),
-        ("job", "path", '[snapshot] or [source] with kind = "files"'),
+        ("job", "path", '[snapshot] or [source] with kind = "files" or "storage"'),
         ("job", "kind", "[source] or [sink]"),
         ("job", "catalog.uri", "[sink]"),
         ("job", "spark.master", "[spark]"),

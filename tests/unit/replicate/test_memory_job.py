@@ -38,6 +38,7 @@ from ticdc_spark.spark.types import LakeOptions, lake_columns, to_arrow
 class ListSource:
     """Messages in a list."""
 
+    has_more = False
     is_recorded = True
 
     def __init__(self, messages: Sequence[Message]) -> None:
@@ -56,6 +57,12 @@ class ListSource:
 
     def notes(self, read: Offsets) -> dict[tuple[str, str], str]:
         return {}
+
+    def recall(self, memory: str) -> None:
+        return
+
+    def memory(self, offsets: Offsets, needed: Any) -> str:
+        return ""
 
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         share = min(1.0, max_rows / max(1, sum(end[p] - start.get(p, 0) for p in end)))

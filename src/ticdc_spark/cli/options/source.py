@@ -26,6 +26,8 @@ from ticdc_spark.streams.decoders import decoder_of
 from ticdc_spark.streams.detect import ENOUGH, detected
 from ticdc_spark.streams.handle_keys import Lookup
 from ticdc_spark.streams.reader import EventReader
+from ticdc_spark.streams.storage_messages import PROTOCOL
+from ticdc_spark.streams.storage_topic import all_messages, open_folder
 from ticdc_spark.topics.kafka_reader import Place, TopicReader
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -198,6 +200,8 @@ def opened(source: Source, *, follow: bool = False) -> Iterator[Opened]:
     """
     with _messages(source, follow) as (messages, total, earlier):
         protocol = source.protocol
+        if protocol is None and source.path is not None and open_folder(source.path) is not None:
+            protocol = PROTOCOL
         if protocol is None:
             protocol, messages = detected(messages, 1 if follow else ENOUGH, "--protocol")
         options = ReadOptions(source_timezone=source.source_timezone, verify_checksum=source.verify_checksum)
@@ -228,6 +232,9 @@ def _messages(source: Source, follow: bool) -> Iterator[tuple[Iterator[Message],
     if source.path is not None:
         from ticdc_spark.topics.messages import count_recorded, recorded_messages
 
+        if (stored := open_folder(source.path)) is not None:
+            yield all_messages(stored, follow=follow), None, iter(())
+            return
         total = None if follow else count_recorded(source.path)
         yield recorded_messages(source.path, follow=follow), total, iter(())
         return

@@ -52,6 +52,7 @@ PROTOCOL = CanalJsonProtocol(
         ddl_to_first_partition=True,
         local_timestamps=True,
         claim_check=True,
+        in_storage=True,
     ),
     encoder_defaults={"enable_tidb_extension": True},
 )

@@ -26,6 +26,8 @@ from ticdc_spark.protocols.base import ReadOptions, RowReader
 from ticdc_spark.protocols.canal_json.images import whole_before
 from ticdc_spark.protocols.canal_json.types import cell
 from ticdc_spark.protocols.shared.json_rows import image_reader
+from ticdc_spark.topics.storage.layout import place_of
+from ticdc_spark.topics.storage.other_files import other_events
 from ticdc_spark.wire.compression import unpack
 
 _BAD_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
@@ -67,7 +69,15 @@ class CanalJsonDecoder:
     name = "canal-json"
 
     def open_message(self, key: bytes | None, value: bytes | None) -> Sequence[Event]:
-        """Open one message: one event, or one for each row of Canal's own messages."""
+        """Open one message: one event, or one for each row of Canal's own messages.
+
+        From a storage sink, the key is the file and the line, and a message may be another file of the sink, whole.
+        """
+        if key and (place := place_of(key)):
+            return _stored(place, value or b"")
+        return self._open(value)
+
+    def _open(self, value: bytes | None) -> Sequence[Event]:
         if not value:
             return (
                 Rejected("a canal-json message has a value; this one is " + ("null" if value is None else "empty")),
@@ -91,6 +101,17 @@ class CanalJsonDecoder:
 
 
 DECODER = CanalJsonDecoder()
+
+
+def _stored(place: str, value: bytes) -> Sequence[Event]:
+    """Open what a file of a storage sink holds."""
+    try:
+        events = other_events(value)
+    except MessageError as error:
+        return (Rejected(f"{place}: {error}"),)
+    if events is None:
+        events = DECODER._open(value)
+    return tuple(Rejected(f"{place}: {one.reason}") if isinstance(one, Rejected) else one for one in events)
 
 
 def _events(message: WireMessage) -> Sequence[Event]:

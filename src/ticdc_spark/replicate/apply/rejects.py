@@ -14,6 +14,7 @@ from ticdc_spark.spark.decode.control import Reject
 from ticdc_spark.spark.decode.odd_columns import odd_columns
 from ticdc_spark.spark.decode.rows import BadRow
 from ticdc_spark.spark.tasks import UnreadableRows
+from ticdc_spark.topics.storage.layout import place_of
 
 log = logging.getLogger(__name__)
 MOST_NAMED = 20
@@ -139,14 +140,15 @@ def _keep(work: TimelineWork, name: TableName, bad: list[BadRow]) -> str:
         Reject(topic=row.topic, partition=row.partition, offset=row.offset, seq=row.seq, reason=row.reason)
         for row in bad
     ]
-    batch.letters.keep(batch.batch, ".".join(name), rejects, batch.now)
+    keys = batch.letters.keep(batch.batch, ".".join(name), rejects, batch.now)
     work.rejected += len(bad)
-    return reason_of(name, min(bad, key=lambda row: row.commit_ts))
+    first = min(bad, key=lambda row: row.commit_ts)
+    return reason_of(name, first, place_of(keys.get((first.topic, first.partition, first.offset))))
 
 
-def reason_of(name: TableName, row: BadRow) -> str:
-    """A sentence about a row that cannot be read."""
+def reason_of(name: TableName, row: BadRow, file: str = "") -> str:
+    """A sentence about a row that cannot be read. ``file``: where a file holds it."""
     return (
-        f"`{name[0]}`.`{name[1]}`: a row cannot be read: {row.reason} "
+        f"`{name[0]}`.`{name[1]}`: a row cannot be read: {row.reason} {f'({file}) ' if file else ''}"
         f"(topic {row.topic}, partition {row.partition}, offset {row.offset}, commitTs {row.commit_ts})"
     )

@@ -85,6 +85,7 @@ def lagging(source: Source, progress: Progress, targets: Offsets) -> Offsets | N
         if state.watermark < highest and latest_offsets.get((state.topic, state.partition), 0) > state.offset
     }
     more |= {place: end for place, end in latest_offsets.items() if place not in targets and end > 0}
+    more |= latest_offsets if source.has_more else {}
     known = known_offsets(progress)
     more = {place: end for place, end in more.items() if end > known.get(place, 0)}
     return {**targets, **more} if more else None

@@ -8,7 +8,7 @@ from itertools import islice
 import msgspec
 from pyspark.sql import SparkSession
 
-from ticdc_spark.config.job import Job, KafkaSource
+from ticdc_spark.config.job import Job, KafkaSource, StorageSource
 from ticdc_spark.errors import (
     LeaseHeld,
     SourceChanged,
@@ -29,6 +29,7 @@ from ticdc_spark.sinks.registry import sink_kind
 from ticdc_spark.sinks.states import open_state
 from ticdc_spark.spark.session.session import check_java, coordinates
 from ticdc_spark.spark.sources.open import parts as source_parts
+from ticdc_spark.spark.sources.stored_files import open_storage
 from ticdc_spark.streams.detect import ENOUGH, describe_other, detect
 from ticdc_spark.topics.client_options import SECURITY, librdkafka_options
 from ticdc_spark.topics.kafka_reader import TopicReader
@@ -61,7 +62,7 @@ def checks(job: Job, *, starting: bool = False, spark: bool = False) -> Iterator
     if state.error is None and not starting:
         yield _checked("owner", lambda: _owner(job))
     messages: list[Message] = []
-    source = _checked("source", lambda: _source(job, messages))
+    source = _checked("source", lambda: _source(job, messages, starting=starting))
     yield source
     if state.error is None and source.error is None and messages:
         protocol = _checked("protocol", lambda: _protocol(job, messages[:ENOUGH]))
@@ -118,8 +119,14 @@ def _owner(job: Job) -> str:
     return "no process runs the job"
 
 
-def _source(job: Job, found: list[Message]) -> str:
+def _source(job: Job, found: list[Message], *, starting: bool) -> str:
     source = job.source
+    if isinstance(source, StorageSource) and starting:
+        return f"{source.path}: {open_storage(source).glance()}"
+    if isinstance(source, StorageSource):
+        what, sample = open_storage(source).check(_MESSAGES)
+        found += sample
+        return f"{source.path}: {what}"
     if not isinstance(source, KafkaSource):
         found += islice(recorded_messages(source.path), _MESSAGES)
         return f"{source.path}" if found else f"{source.path} has no messages yet"
@@ -164,6 +171,8 @@ def matching(topics: list[str], pattern: str) -> list[str]:
 
 
 def _protocol(job: Job, messages: list[Message]) -> str:
+    if isinstance(job.source, StorageSource):
+        return f"{'JSON' if job.source.csv is None else 'CSV'}, by the job file and the names of the files"
     pairs = [(message.key, message.value) for message in messages]
     named, known = job.source.protocol, progress_of(job)
     if known is not None and known.batch:

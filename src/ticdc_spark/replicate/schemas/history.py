@@ -53,7 +53,7 @@ def known_schemas(progress: Progress, controls: Sequence[ControlEvent]) -> tuple
             before = known.get((event.schema, event.table, key), block)
             known[event.schema, event.table, key] = min(before, block, key=lambda schema: schema.since)
         elif isinstance(event, BootstrapRead):
-            _remember(known, event.table, 0)
+            _remember(known, event.table, event.commit_ts)
         elif isinstance(event, DdlRead):
             change = event.change
             for table in (change.pre_table, change.table):

@@ -26,7 +26,7 @@ from ticdc_spark.protocols.shared.avro_names import sanitized
 from ticdc_spark.replicate.plan.evolve import NAMED_OTHERWISE, UNCERTAIN
 from ticdc_spark.replicate.plan.names import tables_before_and_after
 from ticdc_spark.replicate.plan.parked import is_parked, parked_name, parked_of
-from ticdc_spark.replicate.schemas.history import ANY_VERSION
+from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.schemas.partitioned import with_partitions, without_partitions
 from ticdc_spark.replicate.state.progress import KnownSchema, QueuedDdl
 from ticdc_spark.replicate.state.table import TableState
@@ -74,7 +74,11 @@ def with_schemas(
     files: dict[TableName, Table] = {
         (schema.schema, schema.name): schema.table for schema in known if schema.key == ANY_VERSION
     }
-    tables = {**files}
+    # What describes a table that no DDL has made: it is of the table before the first DDL.
+    described = {
+        (schema.schema, schema.name): schema.table for schema in known if schema.key == VALID_THEN and schema.since
+    }
+    tables = {**files, **{name: table for name, table in described.items() if name not in states}}
     tables |= {
         name: _named(state.table, name)
         for name, state in states.items()

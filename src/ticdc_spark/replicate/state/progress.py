@@ -199,6 +199,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """See ``Source.notes``."""
     newest: int = 0
     """The highest commit_ts of a row that was read."""
+    source_memory: str = ""
+    """See ``Source.memory``."""
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
@@ -216,6 +218,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """More was there than one batch takes."""
     source: tuple[SourceNote, ...] = ()
     """What must still be so of the topics when the batch is read again."""
+    source_memory: str = ""
+    """See ``Source.memory``."""
     on_reject: OnReject | Literal[""] = ""
     """The policy that messages met which cannot be read; ``""``: there are none."""
 

@@ -109,6 +109,8 @@ class BootstrapRead(Place, frozen=True, kw_only=True):
     """The schema of a table, as a message carries it."""
 
     table: Table
+    commit_ts: int = 0
+    """Since when it is valid; 0: not known."""
 
 
 class RowsRead(Place, frozen=True, kw_only=True):

@@ -18,7 +18,7 @@ from pyspark.sql import functions as f
 
 from ticdc_spark.clients.claim_check import ClaimCheckStorage
 from ticdc_spark.clients.registry_file import open_registry
-from ticdc_spark.config.job import FilesSource, SourceConfig, native_of
+from ticdc_spark.config.job import FilesSource, SourceConfig, StorageSource, native_of
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Bootstrap, Message, Offsets, SchemaChange, Table
 from ticdc_spark.protocols import canonical, decoder, protocol
@@ -28,10 +28,13 @@ from ticdc_spark.spark.sources.base import Source
 from ticdc_spark.spark.sources.faults import source_faults
 from ticdc_spark.spark.sources.kafka import KafkaTopicSource
 from ticdc_spark.spark.sources.open import open_source, parts
+from ticdc_spark.spark.sources.storage import StorageSinkSource
+from ticdc_spark.spark.sources.stored_files import open_storage
 from ticdc_spark.spark.tasks import ArrowTask, in_worker
 from ticdc_spark.streams.detect import detect
 from ticdc_spark.streams.event_lines import EventLine, event_line
 from ticdc_spark.streams.reader import EventReader
+from ticdc_spark.streams.storage_messages import PROTOCOL as STORED
 from ticdc_spark.wire.confluent import head, schema_id
 
 EVENTS = pa.schema(
@@ -91,10 +94,10 @@ def read_topic(
 ) -> DataFrame:
     """Read the messages of a source into a DataFrame with the columns of ``inspect --json``.
 
-    ``source``: as ``[source]`` of a job file; ``load_job(file).source``, ``FilesSource`` or ``KafkaTopicSource``. Its
-    ``starting`` and ``upstream`` are not used. ``start`` and ``end``: offsets [start, end) by (topic, partition);
-    without them, everything that is there when the function is called. ``spark``: a session that has the connectors;
-    without it one is opened or joined.
+    ``source``: as ``[source]`` of a job file; ``load_job(file).source``, ``FilesSource``, ``StorageSource`` or
+    ``KafkaSource``. Its ``starting`` and ``upstream`` are not used. ``start`` and ``end``: offsets [start, end) by
+    (topic, partition); without them, everything that is there when the function is called. ``spark``: a session that
+    has the connectors; without it one is opened or joined.
 
     The rows of one topic partition are in the order of the log; there is no order between partitions. ``before`` and
     ``after`` are JSON objects of column names and values, each text, null, or ``{"base64": …}`` for bytes. A message
@@ -107,11 +110,13 @@ def read_topic(
         source = msgspec.structs.replace(source, path=Path(source.path).absolute())
     if spark is None:
         spark = open_session("ticdc-spark topic", {}, coordinates(*parts(source)))
-    opened = open_source(spark, source)
+    opened = _whole(spark, source) if isinstance(source, StorageSource) else open_source(spark, source)
     try:
         first = opened.beginning_offsets() | (start or {})
         last = opened.end_offsets() if end is None else end
-        name = canonical(source.protocol) if source.protocol else _detected(opened, first, last)
+        of_files = STORED if isinstance(source, StorageSource) else None
+        named = source.protocol or of_files
+        name = canonical(named) if named else _detected(opened, first, last)
         messages: DataFrame = opened.read(first, last)
     finally:
         if isinstance(opened, KafkaTopicSource):
@@ -131,6 +136,15 @@ def read_topic(
     ordered = messages.repartition(max(1, len(last)), "topic", "partition")
     ordered = ordered.sortWithinPartitions("topic", "partition", "offset")
     return ordered.mapInArrow(in_worker(partial(_events, reading)), _EVENTS_DDL)
+
+
+def _whole(spark: SparkSession, source: StorageSource) -> Source:
+    """A storage sink with every file that is there."""
+    if "://" not in source.path:
+        source = msgspec.structs.replace(source, path=str(Path(source.path).absolute()))
+    topic = open_storage(source)
+    topic.take_all()
+    return StorageSinkSource(spark, topic)
 
 
 def _detected(source: Source, start: Offsets, end: Offsets) -> str:

@@ -5,7 +5,7 @@ with the progress.
 """
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
 
 import msgspec
@@ -15,6 +15,8 @@ from ticdc_spark.errors import SourceFault
 from ticdc_spark.model import Offsets, TopicPartition
 from ticdc_spark.spark.tasks import Parts
 
+Stretch: TypeAlias = tuple[TopicPartition, int, int]
+"""Offsets [first, end) of a partition."""
 KeyValue: TypeAlias = tuple[bytes | None, bytes | None]
 """A message's key and value."""
 
@@ -40,6 +42,10 @@ class Source(Protocol):
     def end_offsets(self) -> Offsets:
         """Exclusive end offset now, for each partition that exists now."""
 
+    @property
+    def has_more(self) -> bool:
+        """Whether the last ``end_offsets`` left out something that was there, as too much at once."""
+
     def offsets_since(self, commit_ts: int) -> Offsets:
         """For each partition that exists now, an offset before which no row of a commit timestamp, or of a later one,
         was sent: by the times of messages where there are some, with time to spare for clocks that differ."""
@@ -47,6 +53,16 @@ class Source(Protocol):
     def notes(self, read: Offsets) -> dict[tuple[str, str], str]:
         """What must still be so when the source is read on after ``read``, by topic and what it is called in messages:
         the ids of topics, or how many messages a recording held below those offsets."""
+
+    def recall(self, memory: str) -> None:
+        """Go on with what ``memory`` gave when the job last saved its progress or a plan; ``""``: a new job. Called
+        before a job asks anything else."""
+
+    def memory(self, offsets: Offsets, needed: Iterable[Stretch]) -> str:
+        """What the job saves with its progress or a plan, so that offsets mean the same after a restart.
+
+        ``offsets``: where it reads on; ``needed``: what it will read again below these.
+        """
 
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         """Cut the backlog [start, end) to about ``max_rows`` and ``max_bytes`` of keys and values.

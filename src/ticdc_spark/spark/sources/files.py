@@ -7,7 +7,7 @@ import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_spark.model import Offsets, TopicPartition
-from ticdc_spark.spark.sources.base import MESSAGES, KeyValue, OffsetRange, check_start, fair_cut
+from ticdc_spark.spark.sources.base import MESSAGES, KeyValue, OffsetRange, Stretch, check_start, fair_cut
 from ticdc_spark.spark.sources.faults import keys_and_values
 from ticdc_spark.spark.tasks import Parts, is_small
 from ticdc_spark.topics import json_lines as recorded_json
@@ -23,6 +23,7 @@ _TASK_BYTES = 32 << 20
 class RecordedTopicSource:
     """Reads a recorded topic. Files may be added while a job runs; what a file holds must not change."""
 
+    has_more = False
     is_recorded = True
 
     def __init__(self, spark: SparkSession, path: str | Path) -> None:
@@ -52,6 +53,12 @@ class RecordedTopicSource:
             )
             for (topic, partition), offset in read.items()
         }
+
+    def recall(self, memory: str) -> None:
+        """See ``Source``: the offsets are in the files."""
+
+    def memory(self, offsets: Offsets, needed: Iterable[Stretch]) -> str:
+        return ""
 
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         """Cut a backlog by the manifest's sizes of its chunks."""

@@ -5,7 +5,7 @@ listing and in reading, and no second client has to be configured.
 """
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
 import msgspec
@@ -18,7 +18,7 @@ from pyspark.sql import functions as f
 from ticdc_spark.errors import SourceFault, UsageError
 from ticdc_spark.model import Offsets, TopicPartition
 from ticdc_spark.mysql import tso_physical_ms
-from ticdc_spark.spark.sources.base import KeyValue, OffsetRange, check_start, fair_cut
+from ticdc_spark.spark.sources.base import KeyValue, OffsetRange, Stretch, check_start, fair_cut
 from ticdc_spark.spark.sources.direct_reads import DirectReads
 from ticdc_spark.spark.sources.faults import keys_and_values
 from ticdc_spark.spark.tasks import Parts, is_small
@@ -44,6 +44,7 @@ class KafkaTopicSource:
     threads, one at a time.
     """
 
+    has_more = False
     is_recorded = False
 
     def __init__(
@@ -89,6 +90,12 @@ class KafkaTopicSource:
         topics = sorted({topic for topic, _ in read})
         ids = self._ask(lambda _: self._ids(topics))
         return {(name, f"the id of topic {name}"): number for name, number in ids.items()}
+
+    def recall(self, memory: str) -> None:
+        """See ``Source``: the offsets are the broker's own."""
+
+    def memory(self, offsets: Offsets, needed: Iterable[Stretch]) -> str:
+        return ""
 
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         """Cut a backlog by offsets; a message's bytes come from a small sample at ``start`` of each partition."""

@@ -7,6 +7,8 @@ from ticdc_spark.spark.session.session import Part
 from ticdc_spark.spark.sources.base import Source
 from ticdc_spark.spark.sources.files import RecordedTopicSource
 from ticdc_spark.spark.sources.kafka import KafkaTopicSource
+from ticdc_spark.spark.sources.storage import StorageSinkSource
+from ticdc_spark.spark.sources.stored_files import open_storage
 
 
 def parts(source: job.SourceConfig) -> list[Part]:
@@ -18,6 +20,8 @@ def open_source(spark: SparkSession, source: job.SourceConfig) -> Source:
     """Open the source of a job. Raises: SourceFault, UsageError"""
     if isinstance(source, job.FilesSource):
         return RecordedTopicSource(spark, source.path)
+    if isinstance(source, job.StorageSource):
+        return StorageSinkSource(spark, open_storage(source), starting=source.starting)
     return KafkaTopicSource(
         spark,
         source.bootstrap_servers,

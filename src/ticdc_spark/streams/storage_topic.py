@@ -1,0 +1,299 @@
+"""A storage sink as one partition of messages: what a source of a job is made of, without Spark."""
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from datetime import date
+from itertools import islice
+from pathlib import Path
+
+import msgspec
+
+from ticdc_spark.errors import MessageError, SourceChanged, SourceFault, UsageError
+from ticdc_spark.model import Message, Offsets
+from ticdc_spark.streams.storage_messages import CSV, Form
+from ticdc_spark.topics.storage.csv_lines import CsvFormat
+from ticdc_spark.topics.storage.files import Files, LocalFiles
+from ticdc_spark.topics.storage.layout import METADATA, DataName, Walked, data_in, indexed, key_of, walk
+from ticdc_spark.topics.storage.ledger import (
+    PLACE,
+    Entry,
+    Ledger,
+    Most,
+    date_of,
+    day_of,
+    needed,
+    new_files,
+    with_checkpoint,
+    with_cut,
+    with_descriptions,
+    within,
+)
+from ticdc_spark.topics.storage.other_files import checkpoint_file, described_only, read_checkpoint
+
+_LOOK_AGAIN_SECONDS = 1.0
+MOST_FILES = 20_000
+"""Files that are taken and not read yet; the rest comes when these are read."""
+MOST_BYTES = 4 << 30
+_KEPT_BYTES = 32 << 20
+"""Of files that were counted and will be read soon."""
+_WAYS_OUT = (
+    "What they held is lost to this job: begin a new one, with another `name` and an empty target, and a new "
+    "changefeed with an empty folder. Keep files longer (file-expiration-days, rules of the bucket)"
+)
+_ENTRIES = msgspec.json.Decoder(Ledger)
+
+
+class StorageTopic:
+    """Lists the files of a storage sink, and reads them. Looks at most every ``every`` seconds."""
+
+    def __init__(
+        self, files: Files, form: Form, *, every: float = 0.0, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.files, self.form = files, form
+        self.ledger = Ledger()
+        self._every, self._clock = every, clock
+        self._looked_at: float | None = None
+        self._kept: dict[str, bytes] = {}
+        self.has_more = False
+        """Whether the last look left something for the next one."""
+
+    def recall(self, memory: str) -> None:
+        """See ``Source.recall``."""
+        self.ledger = _ENTRIES.decode(memory) if memory else Ledger()
+        self._looked_at, self._kept, self.has_more = None, {}, False
+
+    def memory(self, offsets: Offsets, stretches: Iterable[tuple[int, int]]) -> str:
+        """See ``Source.memory``."""
+        self.ledger = needed(self.ledger, offsets.get(PLACE, 0), stretches)
+        return msgspec.json.encode(self.ledger).decode()
+
+    def skip_all(self) -> int:
+        """Take everything that is there now as read, but for what describes the tables. Returns: where a job begins"""
+        while not self.look(force=True):
+            self.ledger = needed(self.ledger, self.ledger.end, ())
+        self.ledger = needed(self.ledger, self.ledger.end, ())
+        begin = self.ledger.end
+        schemas = walk(self.files, self.ledger.since).schemas
+        newest = {one.root: one.path for one in schemas if one.version <= dict(self.ledger.versions).get(one.root, 0)}
+        self.ledger = with_descriptions(self.ledger, sorted(newest.values()))
+        return begin
+
+    def take_all(self) -> None:
+        """Take everything that is there. Raises: as ``look``"""
+        while not self.look(force=True):
+            continue
+
+    def look(self, *, force: bool = False) -> bool:
+        """Take what has come. Returns: whether everything that is there was taken
+
+        Raises: SourceFault; SourceChanged for files that were removed before they were taken
+        """
+        now = self._clock()
+        if not force and self._has_enough():
+            return not self.has_more
+        if not force and not self.has_more and self._looked_at is not None and now - self._looked_at < self._every:
+            return True
+        checkpoint = self._checkpoint()  # Everything below it is in files by now.
+        found = self._walk(self.ledger.since)
+        found, complete = self._complete(found)
+        _stop_if_removed(self.files.where, self.ledger, found, complete, checkpoint)
+        cut = new_files(self.ledger, found.schemas, found.data, complete, Most(MOST_FILES, MOST_BYTES))
+        counts = self._counts([one.path for one in cut.schemas], cut.data)
+        of_version = {} if self.form.csv is None else {(at.root, at.version): at.path for at in reversed(found.schemas)}
+        ledger = with_cut(self.ledger, cut, counts, of_version)
+        if cut.is_all and checkpoint > ledger.checkpoint:
+            ledger = with_checkpoint(ledger, checkpoint)
+        self.ledger, self._looked_at, self.has_more = ledger, now, not cut.is_all
+        return cut.is_all
+
+    def _has_enough(self) -> bool:
+        """Whether the files that were taken and not read yet are many."""
+        unread = [entry for entry in self.ledger.entries if entry.end > self.ledger.read]
+        return len(unread) >= MOST_FILES or sum(entry.size for entry in unread) >= MOST_BYTES
+
+    def _complete(self, found: Walked) -> tuple[Walked, dict[tuple[str, str], int]]:
+        """The last complete file of each sequence with new files; and the files, with those that came meanwhile."""
+        numbers = {(folder, name): last for folder, name, last in self.ledger.numbers}
+        complete = indexed(self.files, [one for one in found.data if one.number > numbers.get(one.sequence, 0)])
+        last = {one.sequence: one.number for one in found.data}
+        newer = {
+            one.folder.path: one.folder for one in found.data if complete.get(one.sequence, 0) > last[one.sequence]
+        }
+        listed = self.files.look_into(list(newer))
+        more = [one for folder, names in zip(newer.values(), listed, strict=True) for one in data_in(folder, names)]
+        rest = [one for one in found.data if one.folder.path not in newer]
+        data = tuple(sorted((*rest, *more), key=lambda one: (one.sequence, one.number)))
+        return msgspec.structs.replace(found, data=data), complete
+
+    def entries(self, first: int, end: int) -> list[Entry]:
+        """The files that are still known and have some of the offsets [first, end)."""
+        return within(self.ledger, first, end)
+
+    def messages(self, first: int, end: int) -> Iterator[Message]:
+        """The messages [first, end) of the files that are still known, in order. Raises: SourceFault, SourceChanged"""
+        for entry in self.entries(first, end):
+            kept = self._kept.get(entry.path)
+            yield from entry_messages(self.files, self.form, entry, (first, end), kept)
+
+    def glance(self) -> str:
+        """Look whether it is a storage sink. Returns: how far it is. Raises: SourceFault"""
+        return f"checkpoint {self._checkpoint()}"
+
+    def check(self, messages: int) -> tuple[str, list[Message]]:
+        """Look at the folder without taking anything. Returns: what is there, and its first messages
+
+        Raises: SourceFault, UsageError
+        """
+        checkpoint, found = self._checkpoint(), self._walk("")
+        tables = {one.root for one in found.schemas} | {one.folder.root for one in found.data}
+        what = f"{len(found.data):,} files with rows, of {len(tables):,} folders of tables; checkpoint {checkpoint}"
+        entries = [Entry(0, 1, one.path, is_schema=True) for one in found.schemas[:messages]]
+        entries += [Entry(0, messages, one.path, one.size) for one in found.data[:1] if self.form.csv is None]
+        sample = (one for entry in entries for one in entry_messages(self.files, self.form, entry, (0, messages)))
+        return what, list(islice(sample, messages))
+
+    def _walk(self, since: str) -> Walked:
+        found = walk(self.files, since)
+        other = next((one for one in found.data if one.extension != self.form.extension), None)
+        if other is not None:
+            raise UsageError(
+                f"{self.files.where}/{other.path} ends in {other.extension}, and files of the protocol in the job file "
+                f"end in {self.form.extension}: `protocol` under [source] is not that of the changefeed"
+            )
+        return found
+
+    def _checkpoint(self) -> int:
+        (content,) = self.files.find([METADATA])
+        if content is None:
+            raise SourceFault(
+                f"{self.files.where} has no file `{METADATA}`: it is not the folder of a storage sink of TiCDC, or the "
+                "changefeed has not written to it yet"
+            )
+        try:
+            return read_checkpoint(content)
+        except MessageError as error:
+            raise SourceFault(f"{self.files.where}/{METADATA}: {error}") from error
+
+    def _counts(self, schemas: list[str], data: tuple[DataName, ...]) -> dict[str, int]:
+        """How many messages new files hold."""
+        found = dict.fromkeys(schemas, 1)
+        self._kept, held = {}, 0
+        for path, content in self._each([one.path for one in data]):
+            found[path] = self.form.count(path, content)
+            held += len(content)
+            if held <= _KEPT_BYTES:
+                self._kept[path] = content
+        return found
+
+    def _each(self, paths: list[str]) -> Iterator[tuple[str, bytes]]:
+        for at in range(0, len(paths), 16):
+            some = paths[at : at + 16]
+            for path, content in zip(some, self.files.find(some), strict=True):
+                yield path, _there(self.files, path, content)
+
+
+def open_folder(path: Path) -> StorageTopic | None:
+    """The storage sink in a folder of this machine, for those who look into it; ``None``: there is none. CSV is read as
+    TiCDC writes it where nothing is configured. Raises: SourceFault"""
+    if not (path / METADATA).is_file():
+        return None
+    files = LocalFiles(str(path))
+    is_csv = any(one.extension == CSV for one in walk(files, "").data)
+    return StorageTopic(files, Form(csv=CsvFormat() if is_csv else None))
+
+
+def all_messages(topic: StorageTopic, *, follow: bool = False) -> Iterator[Message]:
+    """The messages of a storage sink; with ``follow`` also of files that come. Raises: as ``StorageTopic.look``"""
+    while True:
+        begin = topic.ledger.end
+        topic.take_all()
+        yield from topic.messages(begin, topic.ledger.end)
+        if not follow:
+            return
+        topic.ledger = needed(topic.ledger, topic.ledger.end, ())
+        time.sleep(_LOOK_AGAIN_SECONDS)
+
+
+def entry_messages(
+    files: Files, form: Form, entry: Entry, wanted: tuple[int, int], content: bytes | None = None
+) -> Iterator[Message]:
+    """The messages of one file at the offsets ``wanted`` ([first, end)). ``content``: the file's, where it is known.
+
+    Raises: SourceFault; SourceChanged for a file that is gone or is another one
+    """
+    topic, partition = PLACE
+    if not entry.path:
+        pairs = [(key_of(METADATA), checkpoint_file(entry.commit_ts))]
+    else:
+        if content is None:
+            content = _there(files, entry.path, files.find([entry.path])[0])
+        if entry.size and len(content) != entry.size:
+            raise SourceChanged(
+                f"{files.where}/{entry.path} had {entry.size:,} bytes when it was first read and has {len(content):,} "
+                f"now: TiCDC never changes a complete file. {_WAYS_OUT}"
+            )
+        if entry.is_schema:
+            pairs = [(key_of(entry.path), described_only(content) if entry.describes else content)]
+        else:
+            schema = None
+            if entry.schema and form.csv is not None:
+                schema = _there(files, entry.schema, files.find([entry.schema])[0])
+            pairs = list(form.rows(entry.path, content, schema))
+    for offset, (key, value) in enumerate(pairs, entry.first):
+        if wanted[0] <= offset < wanted[1]:
+            yield Message(topic=topic, partition=partition, offset=offset, key=key, value=value)
+
+
+def _there(files: Files, path: str, content: bytes | None) -> bytes:
+    if content is None:
+        raise _is_gone(files.where, path)
+    return content
+
+
+def _is_gone(where: str, path: str) -> SourceChanged:
+    return SourceChanged(f"{where}/{path} is not there any more, and its rows were not applied yet. {_WAYS_OUT}")
+
+
+def _stop_if_removed(
+    where: str, ledger: Ledger, found: Walked, complete: dict[tuple[str, str], int], checkpoint: int
+) -> None:
+    """Stop where files are gone that were never taken. Raises: SourceChanged"""
+    numbers = {(folder, name): last for folder, name, last in ledger.numbers}
+    there: dict[tuple[str, str], set[int]] = {}
+    for one in found.data:
+        there.setdefault(one.sequence, set()).add(one.number)
+    for sequence, last in complete.items():
+        known = numbers.get(sequence, 0)
+        if last < known:
+            raise SourceChanged(
+                f"{where}/{sequence[0]} was complete up to file {known} and is up to {last}: it is another folder than "
+                f"before. {_WAYS_OUT}"
+            )
+        missing = next((number for number in range(known + 1, last + 1) if number not in there[sequence]), None)
+        if missing is not None:
+            raise SourceChanged(
+                f"{where}/{sequence[0]}: file {missing} is not there, and files up to {last} were written. It was "
+                f"removed before it was read. {_WAYS_OUT}"
+            )
+    paths, since = {one.path for one in found.data}, ledger.since
+    for entry in ledger.entries:
+        day = date_of(entry.path.rpartition("/")[0])
+        if entry.size and entry.path not in paths and (not day or day >= since[: len(day)]):
+            raise _is_gone(where, entry.path)
+    for (folder, name), last in numbers.items():
+        if (folder, name) not in there and not _may_be_gone(folder, ledger.checkpoint, checkpoint):
+            raise SourceChanged(
+                f"{where}/{folder} is not there any more. It was read up to file {last}, and more may have come after "
+                f"that. {_WAYS_OUT}"
+            )
+
+
+def _may_be_gone(folder: str, before: int, now: int) -> bool:
+    """Whether TiCDC may have removed a folder that was read to its end: it keeps a day at least, and the job has looked
+    within the last one."""
+    day = date_of(folder)
+    if len(day) != len("2026-01-31"):
+        return False
+    looked = date.fromisoformat(day_of(before))
+    today = date.fromisoformat(day_of(now))
+    return (today - looked).days <= 1 and day < day_of(now, -1)

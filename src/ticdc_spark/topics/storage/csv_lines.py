@@ -1,0 +1,100 @@
+"""The CSV of a storage sink: records, and the fields of one. Source: TiCDC's ``codec/csv``.
+
+With a quote, text is quoted and a quote in it doubled: it may hold line breaks. Without one, ``\\``, line breaks and
+the delimiter are escaped by ``\\``. Numbers and NULL are bare either way.
+"""
+
+import re
+from functools import cached_property
+from typing import Literal
+
+import msgspec
+
+from ticdc_spark.errors import MessageError
+
+HEADER = b"ticdc-meta$operation"
+"""How the header begins."""
+_ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
+_ESCAPES = {b"n": b"\n", b"r": b"\r"}
+
+
+class CsvFormat(msgspec.Struct, frozen=True, kw_only=True, dict=True):
+    """``[sink.csv]`` of the changefeed."""
+
+    delimiter: str = ","
+    quote: str = '"'
+    null: str = "\\N"
+    terminator: str = "\r\n"
+    binary: Literal["base64", "hex"] = "base64"
+    old_values: bool = False
+    """Whether a field says if the row is part of an update."""
+
+    @cached_property
+    def _field(self) -> re.Pattern[bytes]:
+        quote, delimiter = re.escape(self.quote.encode()), re.escape(self.delimiter.encode())
+        end = rb"(?:(" + delimiter + rb")|\Z)"
+        bare = rb"((?:(?!" + delimiter + rb").)*)"
+        if len(self.delimiter) == 1:
+            bare = rb"([^" + delimiter + quote + rb"]*)"
+        if not self.quote:
+            escaped = rb"((?:\\.|(?!" + delimiter + rb")[^\\])*)"
+            return re.compile(rb"()" + escaped + end, re.DOTALL)
+        quoted = quote + rb"((?:[^" + quote + rb"]|" + quote + quote + rb")*)" + quote
+        return re.compile(rb"(?:" + quoted + rb"|" + bare + rb")" + end, re.DOTALL)
+
+    def records(self, content: bytes) -> list[bytes]:
+        """The records of a file, without the header."""
+        pieces = content.split(self.terminator.encode())
+        if pieces and not pieces[-1]:
+            pieces.pop()
+        found = pieces
+        if self.quote:
+            found, quote = [], self.quote.encode()
+            begun: list[bytes] = []
+            for piece in pieces:
+                is_whole = piece.count(quote) % 2 == 0
+                if begun or not is_whole:
+                    begun.append(piece)
+                    if begun[1:] and not is_whole:
+                        found.append(self.terminator.encode().join(begun))
+                        begun = []
+                else:
+                    found.append(piece)
+            found += [self.terminator.encode().join(begun)] if begun else []
+        return [record for record in found if not record.startswith(HEADER)]
+
+    def header(self, content: bytes) -> tuple[str, ...] | None:
+        """The names of the columns, where a file has a header. Raises: MessageError"""
+        if not content.startswith(HEADER):
+            return None
+        line = content.partition(self.terminator.encode())[0]
+        names = line.decode("utf-8", "replace").split(self.delimiter)
+        return tuple(names[self.first_column :])
+
+    @property
+    def first_column(self) -> int:
+        """Fields before those of columns: operation, table, schema, commitTs, and whether it is of an update."""
+        return 5 if self.old_values else 4
+
+    def fields(self, record: bytes) -> list[bytes | None]:
+        """The fields of a record; ``None`` for NULL. Raises: MessageError"""
+        found: list[bytes | None] = []
+        at, null, quote = 0, self.null.encode(), self.quote.encode()
+        while True:
+            match = self._field.match(record, at)
+            if match is None:
+                raise MessageError(f"field {len(found) + 1} cannot be read at {record[at : at + 40]!r}")
+            text, bare, delimiter = match.groups()
+            if self.quote and text is not None:
+                found.append(text.replace(quote + quote, quote))
+            elif bare == null:
+                found.append(None)
+            else:
+                found.append(bare if self.quote else _ESCAPED.sub(_unescaped, bare))
+            at = match.end()
+            if delimiter is None:
+                return found
+
+
+def _unescaped(match: re.Match[bytes]) -> bytes:
+    return _ESCAPES.get(match[1], match[1])

@@ -1,0 +1,205 @@
+"""The names of the files of a storage sink, and which of them are there.
+
+::
+
+    metadata                                              {"checkpoint-ts": …}
+    <schema>/meta/schema_<version>_<checksum>.json        a DDL of the database
+    <schema>/<table>/meta/schema_<version>_<checksum>.json
+    <schema>/<table>/<version>[/<partition>][/<date>]/CDC<number>.json
+    <schema>/<table>/<version>[/<partition>][/<date>]/meta/CDC.index      the name of the last complete file
+
+With ``use-table-id-as-path`` the table's id stands for ``<schema>/<table>``. With tables across nodes, the names have a
+dispatcher: ``CDC_<dispatcher>_<number>.json``, ``CDC_<dispatcher>.index``. Source: ``pkg/cloudstorage`` of TiCDC.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+import msgspec
+
+from ticdc_spark.errors import SourceFault
+from ticdc_spark.topics.storage.files import Files, Listed
+
+METADATA = "metadata"
+_META = "meta"
+_SCHEMA = re.compile(r"schema_(\d{1,20})_(\d{10})\.json")
+_DATA = re.compile(r"CDC(?:_(.+)_)?(\d{6,20})(\.(?:json|csv))")
+_VERSION = re.compile(r"\d{1,20}")
+_KEY = re.compile(rb"(metadata|.*/(?:CDC|schema_)[^/]*\.(?:json|csv))(?::(\d+))?", re.DOTALL)
+_DATE = re.compile(r"\d{4}-\d{2}(?:-\d{2})?")
+"""A day or a month. A year cannot be told from a partition's number."""
+
+
+def key_of(path: str, line: int = 0) -> bytes:
+    """The key of a message: the file that it is of, and the number of its line, from 1."""
+    return f"{path}:{line}".encode() if line else path.encode()
+
+
+def place_of(key: bytes | None) -> str:
+    """The place that a key names, for messages; ``""``: it is not of a storage sink."""
+    match = _KEY.fullmatch(key or b"")
+    if match is None:
+        return ""
+    path = match[1].decode("utf-8", "replace")
+    return f"{path}, line {match[2].decode()}" if match[2] else path
+
+
+class SchemaName(msgspec.Struct, frozen=True):
+    """A schema file."""
+
+    path: str
+    root: str
+    """The folder of its table, or of its database."""
+    version: int
+
+
+class DataFolder(msgspec.Struct, frozen=True):
+    """A folder with rows of one version of a table."""
+
+    path: str
+    root: str
+    version: int
+    partition: int = 0
+    """The physical id; 0: none in the path."""
+    date: str = ""
+    """``""``: none in the path."""
+
+
+class DataName(msgspec.Struct, frozen=True):
+    """A file with rows."""
+
+    name: str
+    folder: DataFolder
+    dispatcher: str
+    number: int
+    extension: str
+    size: int
+
+    @property
+    def path(self) -> str:
+        return f"{self.folder.path}/{self.name}"
+
+    @property
+    def sequence(self) -> tuple[str, str]:
+        """Numbers of files rise by one in it."""
+        return self.folder.path, self.dispatcher
+
+    @property
+    def index(self) -> str:
+        """The file that says which one is the last complete file."""
+        return f"{self.folder.path}/{_META}/CDC{f'_{self.dispatcher}' if self.dispatcher else ''}.index"
+
+
+class Walked(msgspec.Struct, frozen=True):
+    """The files that are there."""
+
+    schemas: tuple[SchemaName, ...]
+    data: tuple[DataName, ...]
+    """By sequence and number."""
+
+
+def walk(files: Files, since: str) -> Walked:
+    """List a storage sink. Folders of a day before ``since`` (``2026-01-31``), or of a month before it, are left out.
+
+    Raises: SourceFault
+    """
+    schemas, roots = _tables(files)
+    folders: list[DataFolder] = []
+    data: list[DataName] = []
+    level = [DataFolder(f"{root}/{version}", root, int(version)) for root, version in roots]
+    while level:
+        found = files.look_into([folder.path for folder in level])
+        below: list[DataFolder] = []
+        for folder, listed in zip(level, found, strict=True):
+            data += data_in(folder, listed)
+            below += _below(folder, listed, since)
+        folders += level
+        level = below
+    return Walked(
+        tuple(sorted(schemas, key=lambda one: (one.version, one.root, one.path))),
+        tuple(sorted(data, key=lambda one: (one.sequence, one.number))),
+    )
+
+
+def indexed(files: Files, names: Sequence[DataName]) -> dict[tuple[str, str], int]:
+    """The number of the last complete file of the sequences of some files; none for one that has no complete file yet.
+
+    Raises: SourceFault
+    """
+    indexes = {name.sequence: name.index for name in names}
+    found: dict[tuple[str, str], int] = {}
+    for (sequence, path), content in zip(indexes.items(), files.find(list(indexes.values())), strict=True):
+        if content is None:
+            continue
+        named = _DATA.fullmatch(content.decode("utf-8", "replace").rstrip("\r\n"))
+        if named is None:
+            raise SourceFault(f"{files.where}/{path}: begins with {content[:40]!r}; allowed: the name of a file")
+        found[sequence] = int(named[2])
+    return found
+
+
+def _tables(files: Files) -> tuple[list[SchemaName], list[tuple[str, str]]]:
+    """The schema files, and (folder of a table, version) of the folders with rows."""
+    (top,) = files.look_into([""])
+    tops = dict(zip(top.folders, files.look_into(top.folders), strict=True))
+    names = [f"{name}/{below}" for name, listed in tops.items() for below in listed.folders]
+    lists = dict(zip(names, files.look_into(names), strict=True))
+    schemas: list[SchemaName] = []
+    tables: list[str] = []
+    roots: list[tuple[str, str]] = []
+    for name, listed in tops.items():
+        own = list(_schemas(name, lists.get(f"{name}/{_META}", Listed())))
+        schemas += own
+        below = [one for one in listed.folders if one != _META]
+        if own and _VERSION.fullmatch(name) and _is_table(files, own[0]):
+            roots += [(name, version) for version in below if _VERSION.fullmatch(version)]
+            continue
+        if _META in lists.get(f"{name}/{_META}", Listed()).folders:
+            below.append(_META)  # a table of that name
+        tables += [f"{name}/{one}" for one in below]
+    for root in tables:
+        listed = lists[root]
+        if any(_DATA.fullmatch(name) for name, _ in listed.files) or any(map(_DATE.fullmatch, listed.folders)):
+            raise SourceFault(
+                f"{files.where}/{root} has rows, and nothing says of which table: there is no schema file "
+                f"{root.partition('/')[0]}/{_META}/schema_….json. Restore it"
+            )
+    metas = [f"{root}/{_META}" for root in tables if _META in lists[root].folders]
+    for path, listed in zip(metas, files.look_into(metas), strict=True):
+        schemas += _schemas(path.rpartition("/")[0], listed)
+    roots += [(root, version) for root in tables for version in lists[root].folders if _VERSION.fullmatch(version)]
+    return schemas, roots
+
+
+def _is_table(files: Files, name: SchemaName) -> bool:
+    """Whether a schema file is of a table, so that its folder has the table's id for its name."""
+    try:
+        found = msgspec.json.decode(files.find([name.path])[0] or b"", type=dict[str, msgspec.Raw])
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return False
+    return bytes(found.get("TableColumnsTotal", b"0")) != b"0"
+
+
+def _schemas(root: str, listed: Listed) -> Iterator[SchemaName]:
+    for name, _ in listed.files:
+        if match := _SCHEMA.fullmatch(name):
+            yield SchemaName(f"{root}/{_META}/{name}", root, int(match[1]))
+
+
+def data_in(folder: DataFolder, listed: Listed) -> Iterator[DataName]:
+    """The files with rows directly in a folder."""
+    for name, size in listed.files:
+        if match := _DATA.fullmatch(name):
+            yield DataName(name, folder, match[1] or "", int(match[2]), match[3], size)
+
+
+def _below(folder: DataFolder, listed: Listed, since: str) -> Iterator[DataFolder]:
+    for name in listed.folders:
+        path = f"{folder.path}/{name}"
+        if _DATE.fullmatch(name):
+            if name >= since[: len(name)]:
+                yield msgspec.structs.replace(folder, path=path, date=name)
+        elif _VERSION.fullmatch(name):
+            is_year = len(name) == 4 and folder.partition
+            named = {"date": name} if is_year else {"partition": int(name)}
+            yield msgspec.structs.replace(folder, path=path, **named)

@@ -1,0 +1,196 @@
+"""Which offset of the job each message of a storage sink has. Pure.
+
+All files are one partition. A **cut** takes the files that have come since the one before, in the order in which
+TiCDC's own consumer reads them, and ends with the checkpoint that was read before the files were listed. Its messages
+have the next offsets. A job saves the ledger with its plan and its progress, so offsets mean the same after a restart.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from itertools import accumulate
+
+import msgspec
+
+from ticdc_spark.model import TopicPartition
+from ticdc_spark.mysql import tso_physical_ms
+from ticdc_spark.topics.storage.layout import DataName, SchemaName
+
+PLACE: TopicPartition = ("storage", 0)
+"""The topic and the partition of everything."""
+_DAYS_OPEN = 2
+"""Days before the last checkpoint whose folders are still looked at: captures name days in their own time zones."""
+
+
+class Entry(msgspec.Struct, frozen=True, array_like=True):
+    """A file, or a checkpoint, and its offsets [first, first + count)."""
+
+    first: int
+    count: int
+    path: str
+    """``""``: a checkpoint."""
+    size: int = 0
+    commit_ts: int = 0
+    """Of a checkpoint."""
+    schema: str = ""
+    """The schema file of a file with rows; ``""``: there is none, or this is one."""
+    is_schema: bool = False
+    describes: bool = False
+    """Of a schema file, only the table is read, and not the DDL."""
+
+    @property
+    def end(self) -> int:
+        return self.first + self.count
+
+
+class Ledger(msgspec.Struct, frozen=True, kw_only=True):
+    """What was taken, and where it is."""
+
+    end: int = 0
+    """The next offset."""
+    read: int = 0
+    """Where the job reads on, as of the last time that it said so."""
+    checkpoint: int = 0
+    """The last one that was taken."""
+    numbers: tuple[tuple[str, str, int], ...] = ()
+    """(folder, dispatcher, number of the last file that was taken), of folders that may get more files."""
+    versions: tuple[tuple[str, int], ...] = ()
+    """(folder of a table or database, version of its last schema file that was taken)."""
+    entries: tuple[Entry, ...] = ()
+    """In order; those that are not needed any more are gone."""
+
+    @property
+    def since(self) -> str:
+        """The day from which on folders are looked at; ``""``: all are."""
+        return day_of(self.checkpoint, -_DAYS_OPEN) if self.checkpoint else ""
+
+
+class Most(msgspec.Struct, frozen=True):
+    """What one cut takes; the rest comes with the next one, and the checkpoint after all of it."""
+
+    files: int
+    bytes: int
+
+
+class Cut(msgspec.Struct, frozen=True, kw_only=True):
+    """What a look has found to be new."""
+
+    schemas: tuple[SchemaName, ...]
+    data: tuple[DataName, ...]
+    """In the order in which they are taken."""
+    is_all: bool
+    """Nothing else is there."""
+
+
+def day_of(commit_ts: int, days: int = 0) -> str:
+    """The day of a timestamp in UTC, or so many days later, as folders name it."""
+    at = datetime.fromtimestamp(tso_physical_ms(commit_ts) / 1000, UTC)
+    return (at + timedelta(days=days)).date().isoformat()
+
+
+def new_files(
+    ledger: Ledger,
+    schemas: Sequence[SchemaName],
+    data: Sequence[DataName],
+    complete: Mapping[tuple[str, str], int],
+    most: Most,
+) -> Cut:
+    """What of the files that are there was not taken yet. ``complete``: the last complete file of each sequence."""
+    versions, numbers = dict(ledger.versions), {(folder, name): last for folder, name, last in ledger.numbers}
+    found: dict[tuple[str, int], SchemaName] = {}
+    for one in schemas:  # TiCDC may have written a version twice, with another form of its columns
+        if one.version > versions.get(one.root, -1):
+            found.setdefault((one.root, one.version), one)
+    rows = [one for one in data if numbers.get(one.sequence, 0) < one.number <= complete.get(one.sequence, 0)]
+    both: list[SchemaName | DataName] = [*found.values(), *rows]
+    both.sort(key=_order)
+    sizes = accumulate(one.size if isinstance(one, DataName) else 0 for one in both)
+    taken = [
+        one for at, (one, size) in enumerate(zip(both, sizes, strict=True)) if at < most.files and size <= most.bytes
+    ]
+    taken = taken or both[:1]
+    return Cut(
+        schemas=tuple(one for one in taken if isinstance(one, SchemaName)),
+        data=tuple(one for one in taken if isinstance(one, DataName)),
+        is_all=len(taken) == len(both),
+    )
+
+
+def with_cut(ledger: Ledger, cut: Cut, counts: Mapping[str, int], of_version: Mapping[tuple[str, int], str]) -> Ledger:
+    """The ledger after a cut, without its checkpoint.
+
+    ``counts``: messages by path; ``of_version``: the schema file of (folder of a table, version).
+    """
+    versions, numbers = dict(ledger.versions), {(folder, name): last for folder, name, last in ledger.numbers}
+    entries, end = list(ledger.entries), ledger.end
+    both: list[SchemaName | DataName] = [*cut.schemas, *cut.data]
+    both.sort(key=_order)
+    for one in both:
+        count = counts[one.path]
+        if isinstance(one, SchemaName):
+            versions[one.root] = max(one.version, versions.get(one.root, 0))
+            entry = Entry(end, count, one.path, is_schema=True)
+        else:
+            numbers[one.sequence] = one.number
+            schema = of_version.get((one.folder.root, one.folder.version), "")
+            entry = Entry(end, count, one.path, one.size, schema=schema)
+        end += count
+        if count:
+            entries.append(entry)
+    return msgspec.structs.replace(
+        ledger,
+        end=end,
+        numbers=tuple(sorted((*sequence, last) for sequence, last in numbers.items())),
+        versions=tuple(sorted(versions.items())),
+        entries=tuple(entries),
+    )
+
+
+def with_descriptions(ledger: Ledger, paths: Sequence[str]) -> Ledger:
+    """The ledger with what schema files say of their tables at its end."""
+    entries = tuple(Entry(at, 1, path, is_schema=True, describes=True) for at, path in enumerate(paths, ledger.end))
+    return msgspec.structs.replace(ledger, end=ledger.end + len(entries), entries=(*ledger.entries, *entries))
+
+
+def with_checkpoint(ledger: Ledger, checkpoint: int) -> Ledger:
+    """The ledger with a checkpoint at its end."""
+    entry = Entry(ledger.end, 1, "", commit_ts=checkpoint)
+    ledger = msgspec.structs.replace(
+        ledger,
+        end=ledger.end + 1,
+        checkpoint=max(checkpoint, ledger.checkpoint),
+        entries=(*ledger.entries, entry),
+    )
+    since = ledger.since
+    open_ = tuple(one for one in ledger.numbers if not (date := date_of(one[0])) or date >= since[: len(date)])
+    return msgspec.structs.replace(ledger, numbers=open_)
+
+
+def needed(ledger: Ledger, offset: int, stretches: Iterable[tuple[int, int]]) -> Ledger:
+    """The ledger of a job that reads on at ``offset``, without entries below it that none of ``stretches`` needs."""
+    wanted = sorted(stretches)
+    kept, at = [], 0
+    for entry in ledger.entries:
+        while at < len(wanted) and wanted[at][1] <= entry.first:
+            at += 1
+        if entry.end > offset or (at < len(wanted) and wanted[at][0] < entry.end):
+            kept.append(entry)
+    return msgspec.structs.replace(ledger, read=offset, entries=tuple(kept))
+
+
+def within(ledger: Ledger, first: int, end: int) -> list[Entry]:
+    """The entries that have some of the offsets [first, end)."""
+    return [entry for entry in ledger.entries if entry.first < end and entry.end > first]
+
+
+def date_of(folder: str) -> str:
+    """The day or the month of a folder with rows; ``""``: its path has none."""
+    name = folder.rpartition("/")[2]
+    return name if len(name) in (7, 10) and name[4] == "-" else ""
+
+
+def _order(one: SchemaName | DataName) -> tuple[object, ...]:
+    """As TiCDC's own consumer has them: by version, and a schema file before the rows of its version."""
+    if isinstance(one, SchemaName):
+        return (one.version, 0, one.root, one.path)
+    at = one.folder
+    return (at.version, 1, at.partition, at.date, at.root, at.path, one.dispatcher, one.number)

@@ -1,0 +1,78 @@
+"""What the files of a storage sink say beside rows, as events; and the records that cannot be read."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import Bootstrap, Event, Rejected, Watermark
+from ticdc_spark.topics.storage.schema_file import read_schema_file
+
+
+class _Head(msgspec.Struct, gc=False):
+    """The fields by which the files are told apart."""
+
+    checkpoint: int | None = msgspec.field(default=None, name="checkpoint-ts")
+    version: int | None = msgspec.field(default=None, name="TableVersion")
+    unreadable: str | None = None
+    is_ddl: bool | None = msgspec.field(default=None, name="isDdl")
+    """Of a row."""
+
+
+_HEAD = msgspec.json.Decoder(_Head)
+
+
+def other_events(value: bytes) -> Sequence[Event] | None:
+    """The events of a schema file, a checkpoint, or a record that cannot be read; ``None``: it is a row.
+
+    Raises: MessageError
+    """
+    try:
+        head = _HEAD.decode(value)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    if head.is_ddl is not None:
+        return None
+    if head.unreadable is not None:
+        return (Rejected(head.unreadable),)
+    if head.checkpoint is not None:
+        return (Watermark(read_checkpoint(value)),)
+    if head.version is None:
+        return None
+    found = read_schema_file(value)
+    if (change := found.change()) is not None:
+        return (change,)
+    table = found.described()
+    # Without its key, a table is left to [schema] file, or to the database.
+    return (Bootstrap(table, found.version),) if table.indexes else ()
+
+
+def read_checkpoint(content: bytes) -> int:
+    """The checkpoint of the file ``metadata``. Raises: MessageError"""
+    try:
+        found = msgspec.json.decode(content, type=dict[str, int])["checkpoint-ts"]
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError, KeyError) as error:
+        allowed = '{"checkpoint-ts": 442349361847468033}'
+        raise MessageError(f"begins with {content[:60]!r}; allowed: {allowed}") from error
+    if not 0 < found < 1 << 63:
+        raise MessageError(f"checkpoint-ts is {found}; allowed: 1 … 2^63 - 1")
+    return found
+
+
+def checkpoint_file(commit_ts: int) -> bytes:
+    """The file ``metadata`` of a checkpoint."""
+    return msgspec.json.encode({"checkpoint-ts": commit_ts})
+
+
+def described_only(content: bytes) -> bytes:
+    """A schema file without its DDL."""
+    try:
+        fields = msgspec.json.decode(content, type=dict[str, msgspec.Raw])
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return content
+    return msgspec.json.encode({**fields, "Query": msgspec.Raw(b'""')})
+
+
+def unreadable(reason: str, record: bytes) -> bytes:
+    """A record that cannot be read, and why."""
+    return msgspec.json.encode({"unreadable": reason, "record": record.decode("utf-8", "backslashreplace")})
