@@ -125,7 +125,7 @@ DDL = (
         "exchange_partition",
         found_by="test_rows_behind_a_refused_ddl_wait_for_the_decision",
     ),
-    one("a held DDL holds no other table", "bounds_of", "still.update(members)", "continue", "quarantine", "corrupt"),
+    one("a held DDL holds no other table", "holds:bounds_of", "still.update(members)", "continue", "quarantine", "corrupt"),
     one(
         "rows that wait are forgotten when their table is quarantined",
         "_still_waiting",
@@ -200,7 +200,7 @@ DDL = (
     ),
     one(
         "a DROP DATABASE that waits does not know what comes into the database",
-        "bounds_of",
+        "holds:bounds_of",
         "named |= dict.fromkeys(members)",
         "named |= {}",
         found_by="test_a_drop_database_that_waits_holds_the_tables_that_come_into_it",
