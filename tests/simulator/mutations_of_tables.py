@@ -125,7 +125,14 @@ DDL = (
         "exchange_partition",
         found_by="test_rows_behind_a_refused_ddl_wait_for_the_decision",
     ),
-    one("a held DDL holds no other table", "holds:bounds_of", "still.update(members)", "continue", "quarantine", "corrupt"),
+    one(
+        "a held DDL holds no other table",
+        "holds:bounds_of",
+        "still.update(members)",
+        "continue",
+        "quarantine",
+        "corrupt",
+    ),
     one(
         "rows that wait are forgotten when their table is quarantined",
         "_still_waiting",
