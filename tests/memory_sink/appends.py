@@ -1,0 +1,46 @@
+"""What is appended to a history in memory, as plain rows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tests.memory_sink.changes import read_changes
+from tests.memory_sink.conditions import met_by
+from tests.memory_sink.lake import Lake
+from ticdc_spark.changes.events import HISTORY
+from ticdc_spark.sinks.appends import Appended, Events, Marker, RowsOf
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def appended_rows(lake: Lake, what: Appended) -> list[dict[str, Any]]:
+    """The rows by the names of their columns. Raises: UnreadableRows"""
+    match what:
+        case Marker(op, commit_ts):
+            return [_head(op, commit_ts)]
+        case RowsOf():
+            held = lake.table(what.source)
+            ids = {column.name: column.id for column in held.fields}
+            goes = (lambda _: True) if what.where is None else met_by(what.where, ids)
+            rows = [row for row in held.rows if goes(row)]
+            return [
+                _head(what.op, what.commit_ts) | {name: row.get(ids[name]) for name in what.columns} for row in rows
+            ]
+        case Events():
+            return _events(what)
+
+
+def _events(what: Events) -> list[dict[str, Any]]:
+    columns = what.changes.columns
+    keys = [at for at, column in enumerate(columns) if column.key]
+    once: dict[Any, Any] = {}
+    for row in sorted(read_changes(what.changes), key=lambda row: (row.ts, row.op != "d", row.offset, row.seq)):
+        if row.ts > what.above:
+            once[(*(row.cells[at] for at in keys), row.ts, row.op == "d")] = row
+    names = [column.name for column in columns]
+    return [_head(row.op.upper(), row.ts) | dict(zip(names, row.cells, strict=True)) for row in once.values()]
+
+
+def _head(op: str, commit_ts: int) -> dict[str, Any]:
+    return dict(zip(HISTORY, (op, commit_ts, _EPOCH + timedelta(milliseconds=commit_ts >> 18)), strict=True))
