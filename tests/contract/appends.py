@@ -96,6 +96,9 @@ class AppendsContract:
         history.append(Events(net.changes, BASE + 1), 5)
         assert history.rows() == []
         assert member.found(history.name).stamp.mark == (BASE + 5, 2)  # type: ignore[union-attr]
+        history.append(None, 6)
+        assert history.rows() == []
+        assert member.found(history.name).stamp.mark == (BASE + 6, 2)  # type: ignore[union-attr]
 
     def test_rows_that_cannot_be_read_append_nothing(self, member: Member) -> None:
         member.create()

@@ -17,6 +17,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 def appended_rows(lake: Lake, what: Appended) -> list[dict[str, Any]]:
     """The rows by the names of their columns. Raises: UnreadableRows"""
     match what:
+        case None:
+            return []
         case Marker(op, commit_ts):
             return [_head(op, commit_ts)]
         case RowsOf():
@@ -43,4 +45,5 @@ def _events(what: Events) -> list[dict[str, Any]]:
 
 
 def _head(op: str, commit_ts: int) -> dict[str, Any]:
-    return dict(zip(HISTORY, (op, commit_ts, _EPOCH + timedelta(milliseconds=commit_ts >> 18)), strict=True))
+    time = _EPOCH + timedelta(milliseconds=commit_ts >> 18) if commit_ts >> 18 >= 1000 else None
+    return dict(zip(HISTORY, (op, commit_ts, time), strict=True))

@@ -22,6 +22,8 @@ MOVED_OUT = "P"
 REPLACED = "R"
 """All rows were replaced, or were there before the history began: what they are is not in the history."""
 _LOGICAL_BITS = 18
+_FIRST = 1000
+"""Milliseconds of the first time that every target has."""
 _BATCH = 20_000
 _AT, _KEEPS = "_ticdc_at", "_ticdc_keeps"
 
@@ -61,8 +63,9 @@ def history_rows(keys: Sequence[str], columns: Sequence[str], above: int) -> Arr
 
 
 def commit_times(stamps: pa.Array) -> pa.Array:
-    """The physical parts of timestamps."""
+    """The physical parts of timestamps; NULL where that is no time, as of 0."""
     millis = pc.shift_right(stamps, pa.scalar(_LOGICAL_BITS, pa.int64()))
+    millis = pc.if_else(pc.less(millis, _FIRST), pa.scalar(None, pa.int64()), millis)
     return millis.cast(pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", tz="UTC"))
 
 

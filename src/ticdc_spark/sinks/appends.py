@@ -52,7 +52,8 @@ class RowsOf(msgspec.Struct, frozen=True, kw_only=True):
     """``None``: all of them."""
 
 
-Appended: TypeAlias = Events | Marker | RowsOf
+Appended: TypeAlias = Events | Marker | RowsOf | None
+"""``None``: no row."""
 
 
 def history_columns(types: TypeMap) -> tuple[LakeColumn, ...]:

@@ -108,8 +108,7 @@ class ChangeHistory:
         if place is None or self._sink.find(place) is None:
             return  # a row R begins it where rows come
         if (now := self._open(table)) is not None and now.mark < stamp.mark:
-            self._sink.stamp(place, self._stamp(table, stamp, now.snapshot))
-            failpoints.point("history")
+            self._append(table, None, stamp)
 
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
         """Rename and add columns; what is dropped stays."""
@@ -258,7 +257,7 @@ def _fitting(sink: Sink, place: TableName, changes: ColumnChanges, ts: int) -> C
             add.append(mine)
             continue
         is_same = kinds[there] == column.type.name
-        if not is_same and not sink.types.promotes(kinds[there], column.type.name):
+        if not is_same and not sink.types.widens(kinds[there], column.type.name):
             rename[origin[there]] = _aside(there, ts, have)
             add.append(mine)
             continue

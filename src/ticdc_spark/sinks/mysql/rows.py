@@ -106,6 +106,9 @@ class MysqlRows:
         if isinstance(what, Events):
             self._append_events(table, what, stamp, beside)
             return
+        if what is None:
+            self._tables.do(Change(table, (), stamp, beside=beside))
+            return
         op, ts, time = (literals(cells)[0] for cells in marker(what.op, what.commit_ts).columns)
         head = ", ".join(map(quoted, HISTORY))
         sql = f"INSERT INTO {sql_name(table)} ({head}) VALUES ({op}, {ts}, {time})"

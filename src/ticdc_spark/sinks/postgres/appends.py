@@ -22,13 +22,18 @@ def append(rows: PostgresRows, table: TableName, what: Appended, stamp: Stamp) -
     if isinstance(what, Events):
         _append_events(rows, table, what, stamp)
         return
+    if what is None:
+        with rows.tables.step() as cursor:
+            put_stamp(cursor, table, stamp)
+        return
     head, names, taken, values = ", ".join(HISTORY), "", "", None
     if isinstance(what, RowsOf):
         names = "".join(f", {quoted(name)}" for name in what.columns)
         met, values = ("TRUE", None) if what.where is None else where_sql(what.where)
         taken = f" FROM {sql_name(what.source)} WHERE {met}"
-    cells = [str(texts(cells)[0].as_py()) for cells in marker(what.op, what.commit_ts).columns]
-    first = ", ".join(f"'{cell}'::{kind}" for cell, kind in zip(cells, _KINDS, strict=True))
+    cells = [texts(cells)[0].as_py() for cells in marker(what.op, what.commit_ts).columns]
+    literals = ["NULL" if cell is None else f"'{cell}'" for cell in cells]
+    first = ", ".join(f"{cell}::{kind}" for cell, kind in zip(literals, _KINDS, strict=True))
     with rows.tables.step() as cursor:
         cursor.execute(f"INSERT INTO {sql_name(table)} ({head}{names}) SELECT {first}{names}{taken}", values)
         put_stamp(cursor, table, stamp)

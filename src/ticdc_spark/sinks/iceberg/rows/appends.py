@@ -48,6 +48,8 @@ class IcebergAppends:
         """See ``sinks.base.Changes.append``."""
         with self._catalog.session() as session:
             match what:
+                case None:
+                    self._tables.stamp(table, stamp)
                 case Marker(op, commit_ts):
                     self._append_rows(session, table, marker(op, commit_ts), stamp)
                 case RowsOf():
