@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from tests.integration import mysql_jobs, postgres_jobs
 from tests.integration.mysql_member import read_table
 from tests.spark.deaths import FIRST, SECOND, once_at, run_with_deaths
-from tests.spark.histories import SECTION, check
+from tests.spark.histories import SECTION, check, check_versions
 from tests.spark.simple_topic import topic
 from tests.support.mariadb_server import Server
 from tests.support.postgres_server import PostgresServer
@@ -27,6 +27,7 @@ def test_whatever_kills_the_job_histories_in_mysql_have_every_change_once(
     died = run_with_deaths(job, once_at(_POINTS, 3), monkeypatch)
     assert {"history", "recorded"} <= set(died)
     check(lambda name: read_table(target, ("old", name)))
+    check_versions(target.execute)
 
 
 def test_whatever_kills_the_job_histories_in_postgres_have_every_change_once(
@@ -45,3 +46,4 @@ def test_whatever_kills_the_job_histories_in_postgres_have_every_change_once(
         return [dict(zip(names, row, strict=True)) for row in rows]
 
     check(read)
+    check_versions(postgres.execute)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any
 
 Found = list[tuple[int, str, int | None]]
@@ -25,6 +27,36 @@ HISTORIES: dict[str, Found] = {
     "y": [(52, "I", 1)],
 }
 """By table: (commit_ts, op, key), sorted."""
+
+
+_PAGE = Path(__file__).resolve().parents[2] / "docs" / "history.md"
+_STAYS = [(4, 4, 24), (5, None, 40), (6, 6, 41), (7, 7, 42)]
+VERSIONS: dict[str, set[tuple[Any, ...]]] = {
+    "t3": {
+        *((1, 1, 21, 43), (1, 11, 43, None), (2, 2, 22, 44), (2, 22, 62, 72), (8, 22, 72, None)),
+        *((3, 3, 23, 52), (3, 3, 52, None), *((*one, None) for one in _STAYS)),
+    },
+    "u3": {
+        *((1, 1, 21, 43), (1, 11, 43, 55), (2, 2, 22, 44), (3, 3, 23, 55), *((*one, 55) for one in _STAYS)),
+        *((9, 9, 52, 55), (1, 1, 57, 70), (2, 2, 62, 70)),
+    },
+    "p": {
+        *((1, 1, 20, 50), (5, 5, 22, 50), (11, 11, 25, None), (3, 3, 40, 50)),
+        *((2, -2, 50, None), (5, -5, 50, None), (1, -1, 52, None)),
+    },
+}
+"""The versions of the rows of the source: key, value, since when, until when."""
+
+
+def check_versions(run: Callable[[str], Iterable[tuple[Any, ...]]]) -> None:
+    """Compare what the page's view shows with the versions of the source. ``run``: the rows of a query."""
+    (sql,) = re.findall(r"```sql\n(.*?)```", _PAGE.read_text(encoding="utf-8"), re.DOTALL)
+    for name, wanted in VERSIONS.items():
+        asked = sql.replace("shop.orders_history", f"old.{name}").replace("c.total", "c.v")
+        rows = list(run(asked))
+        assert {(row[0], row[1], row[5], row[6]) for row in rows} == wanted, name
+        assert len(rows) == len(wanted)
+        assert all(bool(row[4]) == (row[6] is None) for row in rows)
 
 
 def check(read: Callable[[str], Iterable[dict[str, Any]]]) -> None:

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.deaths import END, FIRST, SECOND, once_at, run_with_deaths
-from tests.spark.histories import SECTION, check
+from tests.spark.histories import SECTION, check, check_versions
 from tests.spark.lake import lake, read_table, write_job
 from tests.spark.simple_topic import topic
 from ticdc_spark.config.load import load_job
@@ -25,6 +25,8 @@ def test_whatever_kills_the_job_histories_have_every_change_once(
     assert "history" in died
     session = lake(spark, folder)
     check(lambda name: read_table(session, "old", name))
+    session.sql("USE lake")
+    check_versions(lambda sql: session.sql(sql).collect())
     for name in ("p", "q", "t3"):
         assert sorted(read_table(session, "s", name), key=lambda row: int(row["id"])) == END[name]
     assert dict(look_after(load_job(job), ["s.p"], None)) == {("s", "p"): []}

@@ -49,7 +49,7 @@ class TypeMap(Protocol):
         all, by ``ColumnChanges.promote``."""
 
     def widens(self, old: str, new: str) -> bool:
-        """Whether it does so for any values, and they stay what they are: also for values that the source has no more."""
+        """Whether it does so for any values, also those that the source has no more, and changes none."""
 
     def conversion(
         self, old: LakeColumn, new: LakeColumn, zone: str | None, ambiguous: Ambiguous

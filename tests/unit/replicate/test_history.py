@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.support.changefeed import SCHEMA
 from tests.support.shop import Shop, after_every_death
-from ticdc_spark.config.job import Recording
+from ticdc_spark.config.job import Recording, Route
+from ticdc_spark.errors import DecisionNeeded, UsageError
 from ticdc_spark.model import RowChange
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["simple", "open", "canal-json", "debezium"])
@@ -342,3 +344,103 @@ def test_a_history_that_begins_later_says_so() -> None:
     shop.watermark()
     shop.run()
     assert [row[0] for row in shop.history("t_history")] == ["R", "U"]
+
+
+def test_what_a_rule_masks_drops_or_renames_is_so_in_the_history() -> None:
+    rule = Route(
+        tables=("*.*",), mask_columns=(("v", "constant:7"),), drop_columns=("w",), rename_columns=(("x", "y"),)
+    )
+    shop = Recorded(routes=(rule,))
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT, w INT, x INT)")
+    shop.insert("t", id="1", v="10", w="20", x="30")
+    shop.update("t", id="1", v="11", w="21", x="31")
+    shop.watermark()
+    shop.run()
+    assert [row[2] for row in shop.history("t_history")] == [{"id": 1, "v": 7, "y": 30}, {"id": 1, "v": 7, "y": 31}]
+    assert set(shop.columns("t_history")) == {"_tidb_op", "_tidb_commit_ts", "_tidb_commit_time", "id", "v", "y"}
+
+
+def test_status_and_a_lost_state_know_of_no_history() -> None:
+    shop = recorded()
+    shop.run()
+    assert set(shop.lab.view().tables) == {(SCHEMA, "t")}
+    fresh = Recorded()
+    fresh.lab.tables.tables = shop.lab.tables.tables
+    with pytest.raises(DecisionNeeded, match=r"and not the state of the job: `shop`.`t`[^`]*$|: `shop`.`t`\W"):
+        fresh.start()
+
+
+def test_a_table_that_is_no_history_is_not_written_to() -> None:
+    shop = Recorded(histories=(Recording(tables=("shop.t",), target="shop.{table}_h"),))
+    shop.sql("CREATE TABLE first (id INT PRIMARY KEY)")
+    shop.watermark()
+    shop.run()
+    other = msgspec.structs.replace(shop.tables[SCHEMA, "first"], name="t_h")
+    shop.lab.lake.create(other, [{"id": "1"}])
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    shop.watermark()
+    with pytest.raises(
+        DecisionNeeded, match=r"`shop`.`t_h`, which is not the history of `shop`.`t`: rename or drop it"
+    ):
+        shop.run()
+
+
+@pytest.mark.parametrize("rows", [1, 1000])
+def test_a_history_that_would_share_a_name_stops_the_job(rows: int) -> None:
+    shop = recorded()
+    shop.sql("CREATE TABLE t_history (id INT PRIMARY KEY)")
+    shop.watermark()
+    with pytest.raises(UsageError, match=r"the history of `shop`.`t` and `shop`.`t_history` would both be .*`target`"):
+        shop.run(rows)
+
+
+def test_two_histories_of_one_name_stop_the_job() -> None:
+    shop = recorded(histories=(Recording(tables=("*.*",), target="all.{table}"),))
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)", schema="other")
+    shop.watermark()
+    with pytest.raises(UsageError, match=r"the history of `other`.`t` and the history of `shop`.`t` would both be"):
+        shop.run()
+
+
+def test_a_column_that_every_history_has_stops_the_job() -> None:
+    shop = Recorded()
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, _tidb_op INT)")
+    shop.watermark()
+    with pytest.raises(UsageError, match=r"has a column `_tidb_op`, and so has every history: .*rename-columns"):
+        shop.run()
+
+
+def test_without_watermarks_there_is_no_history() -> None:
+    shop = recorded("canal-json", mode="arrival")
+    with pytest.raises(UsageError, match=r"\[\[history\]\] needs watermarks"):
+        shop.run()
+
+
+def test_a_dropped_table_that_is_kept_ends_when_another_takes_its_name() -> None:
+    shop = recorded(drop_table="keep")
+    dropped = shop.sql("DROP TABLE t")
+    shop.watermark()
+    shop.run()
+    assert [row[0] for row in shop.history("t_history")] == ["I", "I"]
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    shop.insert("t", id="1", v="1")
+    shop.watermark()
+    shop.run()
+    assert [row[:2] for row in shop.history("t_history")][2] == ("T", dropped)
+    assert [row[0] for row in shop.history("t_history")] == ["I", "I", "T", "I"]
+
+
+def test_rows_that_go_with_their_partition_are_named() -> None:
+    shop = Recorded()
+    shop.sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, v INT) PARTITION BY RANGE (id) "
+        "(PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))"
+    )
+    for key in (1, 5, 11):
+        shop.insert("t", id=str(key), v="0")
+    gone = shop.sql("ALTER TABLE t DROP PARTITION p0")
+    shop.watermark()
+    shop.run()
+    assert shop.rows("t") == [(11, 0)]
+    found = [(row[1], row[2]["id"]) for row in shop.history("t_history") if row[0] == "P"]
+    assert sorted(found) == [(gone, 1), (gone, 5)]
