@@ -73,6 +73,26 @@ class AppendsContract:
         assert (found.stamp.mark, found.changed_by) == ((BASE + 9, 2), "")
         assert member.rows() == []
 
+    def test_late_changes_are_appended_unless_they_are_there(self, member: Member) -> None:
+        member.create()
+        history, of = History(member), member.of
+        early = [
+            insert(of, BASE + 2, **source(1)),
+            update(of, BASE + 4, source(1), v="4"),
+            delete(of, BASE + 6, **source(1)),
+        ]
+        net = member.net(member.land(early), BASE + 9, stamp=history.stamp(9))
+        history.append(Events(net.changes, BASE), 9)
+        late = [
+            update(of, BASE + 3, source(1), v="3"),
+            insert(of, BASE + 6, **source(1)),
+            insert(of, BASE + 1, **source(2)),
+        ]
+        net = member.net(member.land([*early, *late]), BASE + 9, stamp=history.stamp(9))
+        history.append(Events(net.changes, BASE + 1, unless_there=True), 9)
+        found = [(op, ts, key) for op, ts, key, *_ in history.rows()]
+        assert found == [("I", 2, 1), ("U", 3, 1), ("U", 4, 1), ("D", 6, 1), ("I", 6, 1)]
+
     def test_what_is_appended_stays_as_it_is(self, member: Member) -> None:
         member.create()
         history = History(member)

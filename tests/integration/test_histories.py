@@ -18,25 +18,27 @@ from tests.support.postgres_server import PostgresServer
 _POINTS = {"history", "write", "ddl", "intent", "recorded", "swap", "take"}
 
 
+@pytest.mark.parametrize("times", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_whatever_kills_the_job_histories_in_mysql_have_every_change_once(
-    target: Server, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    target: Server, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     target.execute(*(f"DROP DATABASE IF EXISTS {name}" for name in ("s", "old", "_ticdc_spark")))
     topic(tmp_path, (*FIRST, *SECOND))
     job = mysql_jobs.write_job(tmp_path, target, more=SECTION)
-    died = run_with_deaths(job, once_at(_POINTS, 3), monkeypatch)
+    died = run_with_deaths(job, once_at(_POINTS, times), monkeypatch)
     assert {"history", "recorded"} <= set(died)
     check(lambda name: read_table(target, ("old", name)))
     check_versions(target.execute)
 
 
+@pytest.mark.parametrize("times", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_whatever_kills_the_job_histories_in_postgres_have_every_change_once(
-    postgres: PostgresServer, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    postgres: PostgresServer, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
     postgres_jobs.clear(postgres)
     topic(tmp_path, (*FIRST, *SECOND))
     job = postgres_jobs.write_job(tmp_path, postgres, more=SECTION)
-    died = run_with_deaths(job, once_at(_POINTS, 1), monkeypatch)
+    died = run_with_deaths(job, once_at(_POINTS, times), monkeypatch)
     assert "history" in died
 
     def read(name: str) -> list[dict[str, object]]:

@@ -9,12 +9,13 @@ from tests.memory_sink.changes import read_changes
 from tests.memory_sink.conditions import met_by
 from tests.memory_sink.lake import Lake
 from ticdc_spark.changes.events import HISTORY
+from ticdc_spark.model import TableName
 from ticdc_spark.sinks.appends import Appended, Events, Marker, RowsOf
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def appended_rows(lake: Lake, what: Appended) -> list[dict[str, Any]]:
+def appended_rows(lake: Lake, table: TableName, what: Appended) -> list[dict[str, Any]]:
     """The rows by the names of their columns. Raises: UnreadableRows"""
     match what:
         case None:
@@ -30,10 +31,10 @@ def appended_rows(lake: Lake, what: Appended) -> list[dict[str, Any]]:
                 _head(what.op, what.commit_ts) | {name: row.get(ids[name]) for name in what.columns} for row in rows
             ]
         case Events():
-            return _events(what)
+            return _events(lake, table, what)
 
 
-def _events(what: Events) -> list[dict[str, Any]]:
+def _events(lake: Lake, table: TableName, what: Events) -> list[dict[str, Any]]:
     columns = what.changes.columns
     keys = [at for at, column in enumerate(columns) if column.key]
     once: dict[Any, Any] = {}
@@ -41,6 +42,11 @@ def _events(what: Events) -> list[dict[str, Any]]:
         if row.ts > what.above:
             once[(*(row.cells[at] for at in keys), row.ts, row.op == "d")] = row
     names = [column.name for column in columns]
+    if what.unless_there:
+        op, ts, _ = HISTORY
+        held = [column.name for column in columns if column.key]
+        for row in lake.table(table).named_rows():
+            once.pop((*(row[name] for name in held), row[ts], row[op] == "D"), None)
     return [_head(row.op.upper(), row.ts) | dict(zip(names, row.cells, strict=True)) for row in once.values()]
 
 

@@ -267,7 +267,7 @@ class MemorySink(MemoryLoads):
     def append(self, table: TableName, what: Appended, stamp: Stamp, beside: TableName) -> None:
         self.capabilities.need("history", f"table {beside} is to have a history")
         ids = {column.name: column.id for column in self.lake.table(table).fields}
-        new = [{ids[name]: value for name, value in row.items()} for row in appended_rows(self.lake, what)]
+        new = [{ids[name]: value for name, value in row.items()} for row in appended_rows(self.lake, table, what)]
 
         def commit() -> None:
             held = self.lake.table(table)

@@ -15,13 +15,20 @@ from ticdc_spark.config.load import load_job
 from ticdc_spark.operate.upkeep import look_after
 
 
-@pytest.mark.parametrize("writer", ["python", pytest.param("spark", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("writer", "times"),
+    [
+        ("python", 1),
+        pytest.param("python", 3, marks=pytest.mark.slow),
+        pytest.param("spark", 2, marks=pytest.mark.slow),
+    ],
+)
 def test_whatever_kills_the_job_histories_have_every_change_once(
-    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch, writer: str
+    spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch, writer: str, times: int
 ) -> None:
     job = write_job(folder, topic(folder, [*FIRST, *SECOND]), f'writer = "{writer}"')
     job.write_text(f"{job.read_text()}\n{SECTION}")
-    died = run_with_deaths(job, once_at({"history", "write", "ddl"}, 2), monkeypatch)
+    died = run_with_deaths(job, once_at({"history", "write", "ddl"}, times), monkeypatch)
     assert "history" in died
     session = lake(spark, folder)
     check(lambda name: read_table(session, "old", name))

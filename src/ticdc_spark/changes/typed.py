@@ -86,6 +86,8 @@ class TypedChanges:
     has no newer one. ``None``: every change is newer than what the table has."""
     scanned: int = 0
     """At least so many rows were there when the topic was scanned."""
+    is_late: bool = False
+    """Some of them may be older than what the table has, and some of what it has is among them."""
     deletes: Deletes | None = None
     """With ``ordered_by``: deletes that came earlier, of keys that the table has no row of, count too."""
     places: frozenset[Place] = frozenset()

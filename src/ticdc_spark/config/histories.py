@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from functools import lru_cache
+from typing import NamedTuple
 
 from ticdc_spark.config.job import Job, Recording
 from ticdc_spark.config.routes import CURE, compiled, shown
@@ -37,13 +38,21 @@ def histories(rules: tuple[Recording, ...]) -> Histories:
     return Histories(rules)
 
 
-def shared(job: Job, tables: Iterable[TableName]) -> str:
-    """Two tables, or a table and a history, that would have one name in the target, or names that differ by case alone,
-    as one sentence; ``""``: there are none."""
+class Shared(NamedTuple):
+    """Two tables, or a table and a history, that would have one name in the target."""
+
+    what: str
+    section: str
+    """Of the job file."""
+    cure: str
+
+
+def shared(job: Job, tables: Iterable[TableName]) -> Shared | None:
+    """The first ones that would share a name, or have names that differ by case alone; ``None``: there are none."""
     routes, rules = compiled(job.routes), histories(job.histories)
     tables = list(dict.fromkeys(tables))
     if found := routes.shared(tables):
-        return found
+        return Shared(found, "[[route]]", CURE)
     owners = {_folded(routes.target(table)): shown(table) for table in tables} if job.histories else {}
     for table in tables if job.histories else ():
         place = rules.of(table)
@@ -52,19 +61,16 @@ def shared(job: Job, tables: Iterable[TableName]) -> str:
         mine = f"the history of {shown(table)}"
         other = owners.setdefault(_folded(place), mine)
         if other.casefold() != mine.casefold():
-            return f"{mine} and {other} would both be {shown(place)} in the target"
-    return ""
+            what = f"{mine} and {other} would both be {shown(place)} in the target"
+            cure = 'Give it another one with `target` under [[history]], such as "{schema}_history.{table}"'
+            return Shared(what, "[[history]]", cure)
+    return None
 
 
 def stop_if_shared(job: Job, tables: Iterable[TableName]) -> None:
     """Stop where two tables, or a table and a history, would have one name in the target. Raises: UsageError"""
     if found := shared(job, tables):
-        title = "[[history]]" if "history of" in found else "[[route]]"
-        cure = _CURE if "history of" in found else CURE
-        raise UsageError(f"{job.file}: {title}: {found}. {cure}")
-
-
-_CURE = 'Give it another one with `target` under [[history]], such as "{schema}_history.{table}"'
+        raise UsageError(f"{job.file}: {found.section}: {found.what}. {found.cure}")
 
 
 def _folded(table: TableName) -> TableName:

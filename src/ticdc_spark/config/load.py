@@ -76,8 +76,6 @@ def load_job(path: Path | str) -> Job:
     if histories:
         if ddl is not None and ddl.parks:
             mistakes.add("[ddl] keep-dropped", "cannot be used with [[history]]: a history does not come back")
-        if keys.get("late_rows") == "apply-if-newest":
-            mistakes.add("[job] late-rows", 'found "apply-if-newest"; a history has no place for late rows: use "fail"')
         if keys.get("mode") == "arrival":
             mistakes.add("[job] mode", 'found "arrival"; [[history]] needs watermarks')
     if ddl is not None and ddl.rebuilds and (snapshot is None or snapshot.path is not None):

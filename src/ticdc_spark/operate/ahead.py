@@ -6,8 +6,8 @@ from contextlib import contextmanager
 import msgspec
 
 from ticdc_spark.config.histories import shared
+from ticdc_spark.config.histories import shared
 from ticdc_spark.config.job import Job, KafkaSource, StorageSource, native_of
-from ticdc_spark.config.routes import CURE
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.config.values import MessagePlace, skip_messages_line
 from ticdc_spark.errors import UsageError
@@ -108,7 +108,7 @@ class Look:
                 line = f'[schema] file with its CREATE TABLE, or [schema] skip-to-known = ["{schema}.{name}"]'
                 self._stops["schema", schema, name] = Stop(what=what, line=line)
         if same := shared(self._job, sorted(self._tables | self._known.keys())):
-            self._stops["route"] = Stop(what=same, line=f"[[route]]. {CURE}")
+            self._stops["route"] = Stop(what=same.what, line=f"{same.section}. {same.cure}")
         return Ahead(
             messages=count, rows=self._rows, tables=len(self._tables), stops=(*self._stops.values(), *self._bad())
         )

@@ -31,6 +31,8 @@ class Events(msgspec.Struct, frozen=True):
 
     changes: TypedChanges
     above: int
+    unless_there: bool = False
+    """Without those that the history has already."""
 
 
 class Marker(msgspec.Struct, frozen=True):
@@ -54,6 +56,13 @@ class RowsOf(msgspec.Struct, frozen=True, kw_only=True):
 
 Appended: TypeAlias = Events | Marker | RowsOf | None
 """``None``: no row."""
+
+
+def same_change(one: str, other: str, keys: Sequence[str]) -> str:
+    """SQL of whether two rows are one change. ``one``, ``other``: what stands before their columns' names, with a dot;
+    ``keys``: for SQL."""
+    same = [f"{one}{key} = {other}{key}" for key in keys]
+    return " AND ".join([*same, f"{one}{H_TS} = {other}{H_TS}", f"({one}{H_OP} = 'D') = ({other}{H_OP} = 'D')"])
 
 
 def history_columns(types: TypeMap) -> tuple[LakeColumn, ...]:

@@ -77,9 +77,13 @@ class ChangeHistory:
 
     def note_events(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
         """Append every change that is not there yet."""
-        if (now := self._open(table)) is not None and now.mark < stamp.mark:
-            self._fit(table, now, ColumnChanges(add=changes.columns), replace(stamp, mark=now.mark))
-            self._append(table, Events(changes, max(now.mark[0], 0)), stamp)
+        now = self._open(table)
+        if now is None or not (changes.is_late or now.mark < stamp.mark):
+            return
+        self._fit(table, now, ColumnChanges(add=changes.columns), replace(stamp, mark=now.mark))
+        above = stamp.applied_before if changes.is_late else now.mark[0]
+        events = Events(changes, max(above, 0), unless_there=changes.is_late)
+        self._append(table, events, replace(stamp, mark=max(now.mark, stamp.mark)))
 
     def note(self, table: TableName, op: str, stamp: Stamp) -> None:
         """Append a row that says something of all rows."""

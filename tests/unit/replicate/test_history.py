@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.changefeed import SCHEMA
 from tests.support.shop import Shop, after_every_death
+from tests.unit.replicate.test_policies import partition_ddl
 from ticdc_spark.config.job import Recording, Route
 from ticdc_spark.errors import DecisionNeeded, UsageError
 from ticdc_spark.model import RowChange
@@ -430,6 +431,27 @@ def test_a_dropped_table_that_is_kept_ends_when_another_takes_its_name() -> None
     assert [row[0] for row in shop.history("t_history")] == ["I", "I", "T", "I"]
 
 
+def test_late_rows_come_into_the_history_with_their_own_time() -> None:
+    def make() -> Shop:
+        shop = recorded(late_rows="apply-if-newest")
+        shop.run()
+        late = shop.row("insert", (SCHEMA, "t"), {"id": "3", "v": "30"})
+        shop.update("t", id="1", v="11")
+        shop.watermark()
+        shop.run()
+        shop.send_row(late, "cdc2")
+        shop.update("t", id="2", v="21")
+        shop.watermark("cdc", "cdc2")
+        return shop
+
+    def judge(shop: Shop) -> None:
+        assert isinstance(shop, Recorded)
+        assert shop.history("t_history") == shop.sent("t")
+        assert shop.rows("t") == [(1, 11), (2, 21), (3, 30)]
+
+    assert after_every_death(make, judge) > 5
+
+
 def test_rows_that_go_with_their_partition_are_named() -> None:
     shop = Recorded()
     shop.sql(
@@ -438,7 +460,7 @@ def test_rows_that_go_with_their_partition_are_named() -> None:
     )
     for key in (1, 5, 11):
         shop.insert("t", id=str(key), v="0")
-    gone = shop.sql("ALTER TABLE t DROP PARTITION p0")
+    gone = partition_ddl(shop, "ALTER TABLE t DROP PARTITION p0")
     shop.watermark()
     shop.run()
     assert shop.rows("t") == [(11, 0)]

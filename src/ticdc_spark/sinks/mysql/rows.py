@@ -15,7 +15,7 @@ from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.clients.mysql import quoted
 from ticdc_spark.errors import DecisionNeeded, MessageError, SinkFault
 from ticdc_spark.model import TableName, Value
-from ticdc_spark.sinks.appends import Appended, Events, RowsOf, columns_of
+from ticdc_spark.sinks.appends import Appended, Events, RowsOf, columns_of, same_change
 from ticdc_spark.sinks.base import Condition, Fill, Stamp, unconverted
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mysql.client import OURS, shown
@@ -133,7 +133,10 @@ class MysqlRows:
         staged = Staged(place).with_answers(done)
         if staged.rows:
             listed = ", ".join(map(quoted, names))
-            sql = f"INSERT INTO {sql_name(table)} ({listed}) SELECT {listed} FROM {place} WHERE {staged.counts}"
+            sql = f"INSERT INTO {sql_name(table)} ({listed}) SELECT {listed} FROM {place} s WHERE s.{staged.counts}"
+            if what.unless_there:
+                same = same_change("t.", "s.", [quoted(column.name) for column in what.changes.columns if column.key])
+                sql += f" AND NOT EXISTS (SELECT 1 FROM {sql_name(table)} t WHERE {same})"
             change = msgspec.structs.replace(change, statements=((sql, ()),))
         self._tables.do(change)
 

@@ -4,7 +4,7 @@ from ticdc_spark import failpoints
 from ticdc_spark.changes.events import HISTORY, marker
 from ticdc_spark.clients.postgres import quoted
 from ticdc_spark.model import TableName
-from ticdc_spark.sinks.appends import Appended, Events, RowsOf, columns_of
+from ticdc_spark.sinks.appends import Appended, Events, RowsOf, columns_of, same_change
 from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.postgres.rows import PostgresRows, analyze, where_sql
 from ticdc_spark.sinks.postgres.staging import stage, texts
@@ -51,7 +51,11 @@ def _append_events(rows: PostgresRows, table: TableName, what: Events, stamp: St
             if staged.rows:
                 analyze(cursor, staged)
                 listed = ", ".join(map(quoted, names))
-                taken = f"SELECT {listed} FROM {place} WHERE {staged.counts}"
+                taken = f"SELECT {listed} FROM {place} s WHERE s.{staged.counts}"
+                if what.unless_there:
+                    keys = [quoted(column.name) for column in what.changes.columns if column.key]
+                    same = same_change("t.", "s.", keys)
+                    taken += f" AND NOT EXISTS (SELECT FROM {sql_name(table)} t WHERE {same})"
                 cursor.execute(f"INSERT INTO {sql_name(table)} ({listed}) {taken}")
             put_stamp(cursor, table, stamp)
             cursor.execute(f"DROP TABLE {place}")

@@ -15,7 +15,7 @@ from ticdc_spark.changes.events import H_OP, H_TIME, H_TS, commit_times, marker
 from ticdc_spark.config.values import WriterName
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
-from ticdc_spark.sinks.appends import Appended, Events, Marker, RowsOf, columns_of, history_columns
+from ticdc_spark.sinks.appends import Appended, Events, Marker, RowsOf, columns_of, history_columns, same_change
 from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.data_files import DataFiles, WrittenFile, write_files
@@ -62,11 +62,20 @@ class IcebergAppends:
         files, size = self._files(table, columns), changes.size
         cores = session.sparkContext.defaultParallelism
         number = Closed("only Spark reads the topic") if size is None else tasks_for(changes, size, cores)
-        if isinstance(files, Closed) or isinstance(number, Closed):
+        if what.unless_there or isinstance(files, Closed) or isinstance(number, Closed):
             with changes.events(session, what.above) as rows:
-                self._append_by_spark(table, rows, columns, stamp)
+                new = self._new(session, table, rows, what) if what.unless_there else rows
+                self._append_by_spark(table, new, columns, stamp)
             return
         self._commit(table, files, changes.write_events(_write(columns, files), what.above, tasks=number), stamp)
+
+    def _new(self, session: SparkSession, table: TableName, rows: DataFrame, what: Events) -> DataFrame:
+        """The changes that the history does not have."""
+        names = [column.name for column in what.changes.columns if column.key]
+        with faults(f"table {table} cannot be read"):
+            there = session.table(self._catalog.sql_name(table)).where(sf.col(H_TS) > what.above).alias("t")
+            same = same_change("t.", "s.", list(map(quote, names)))
+            return rows.alias("s").join(there, sf.expr(same), "left_anti")
 
     def _append_rows(self, session: SparkSession, table: TableName, rows: pa.RecordBatch, stamp: Stamp) -> None:
         columns = history_columns(self._types)
