@@ -13,20 +13,20 @@ from tests.simulator.runner import quietly
 from tests.simulator.story import run
 
 
-@pytest.mark.parametrize("first", range(0, 80, 20))
+@pytest.mark.parametrize("first", range(0, 40, 20))
 def test_a_story_leaves_every_change_once_in_the_histories(first: int) -> None:
     judged: Counter[str] = Counter()
     with quietly():
         for seed in range(first, first + 20):
             found = run(draw(seed), RecordedLab, judge=lambda world: judge_histories(world, judged))
             assert found.finding is None, seed
-    assert judged["judged"] > 5
+    assert judged["judged"] > 3
 
 
 def test_a_story_with_full_reads_does_so_too() -> None:
     judged: Counter[str] = Counter()
     with quietly():
-        for seed in range(20):
+        for seed in range(12):
             found = run(draw_with_snapshots(seed), RecordedLab, judge=lambda world: judge_histories(world, judged))
             assert found.finding is None, seed
     assert judged["there"] > 5

@@ -196,6 +196,9 @@ class TestIcebergSinkOfManyRows(
 
     few = False
     test_messages_are_found_by_their_places = None
+    test_what_is_appended_stays_as_it_is = test_nothing_to_append_carries_the_stamp = None
+    test_a_row_says_something_of_all_rows = test_rows_of_the_table_are_appended_as_they_are = None
+    test_late_changes_are_appended_unless_they_are_there = None
 
 
 @pytest.mark.slow

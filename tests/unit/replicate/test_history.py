@@ -140,6 +140,20 @@ def test_a_death_before_more_changes_come_loses_none_and_repeats_none() -> None:
             assert shop.history("t_history") == shop.sent("t")
 
 
+def test_a_batch_that_goes_further_than_the_one_before_the_death_appends_the_rest() -> None:
+    shop = recorded()
+    shop.run()
+    before = shop.lab.state.save()
+    shop.update("t", id="1", v="11")
+    shop.watermark()
+    shop.dies("append to", after=True)
+    shop.lab.state.restore(before)
+    shop.update("t", id="1", v="12")
+    shop.watermark()
+    shop.run(again=True)
+    assert shop.history("t_history") == shop.sent("t")
+
+
 def test_a_table_that_is_dropped_in_the_same_batch_leaves_its_history() -> None:
     def make() -> Shop:
         shop = recorded()
