@@ -83,12 +83,12 @@ class ChangeHistory:
         self._fit(table, now, ColumnChanges(add=changes.columns), replace(stamp, mark=now.mark))
         above = stamp.applied_before if changes.is_late else now.mark[0]
         events = Events(changes, max(above, 0), unless_there=changes.is_late)
-        self._append(table, events, replace(stamp, mark=max(now.mark, stamp.mark)))
+        self._append(table, now, events, replace(stamp, mark=max(now.mark, stamp.mark)))
 
     def note(self, table: TableName, op: str, stamp: Stamp) -> None:
         """Append a row that says something of all rows."""
         if (now := self._open(table)) is not None and now.mark < stamp.mark:
-            self._append(table, Marker(op, stamp.mark[0]), stamp)
+            self._append(table, now, Marker(op, stamp.mark[0]), stamp)
 
     def note_rows(
         self,
@@ -104,7 +104,7 @@ class ChangeHistory:
             mine, theirs = self._sink.columns(now.place), self._sink.columns(held)
             names = tuple(name for name, kind in theirs.items() if mine.get(name) == kind)
             rows = RowsOf(op=op, commit_ts=stamp.mark[0], source=held, columns=names, where=where)
-            self._append(table, rows, stamp)
+            self._append(table, now, rows, stamp)
 
     def advance(self, table: TableName, stamp: Stamp) -> None:
         """Note that a table takes a step that changes nothing here."""
@@ -112,7 +112,7 @@ class ChangeHistory:
         if place is None or self._sink.find(place) is None:
             return  # a row R begins it where rows come
         if (now := self._open(table)) is not None and now.mark < stamp.mark:
-            self._append(table, None, stamp)
+            self._append(table, now, None, stamp)
 
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
         """Rename and add columns; what is dropped stays."""
@@ -183,7 +183,7 @@ class ChangeHistory:
                     shown(table),
                     now.mark[0],
                 )
-            self._append(table, Marker(REPLACED, max(at[0], 0)), Stamp(self._job, at, at[0]))
+            self._append(table, now, Marker(REPLACED, max(at[0], 0)), Stamp(self._job, at, at[0]))
             now = self._read(table, place, self._sink.find(place))
         return now
 
@@ -202,12 +202,8 @@ class ChangeHistory:
             return NO_MARK
         return (0, 0) if found.stamp is None or found.stamp.job != self._job else found.stamp.mark
 
-    def _append(self, table: TableName, what: Appended, stamp: Stamp) -> None:
-        place = self._rules.of(table)
-        assert place is not None, "it has a history"
-        found = self._sink.find(place)
-        seen = None if found is None else found.snapshot
-        self._sink.append(place, what, self._stamp(table, stamp, seen), self._held(table))
+    def _append(self, table: TableName, now: Open, what: Appended, stamp: Stamp) -> None:
+        self._sink.append(now.place, what, self._stamp(table, stamp, now.snapshot), self._held(table))
         failpoints.point("history")
 
     def _fit(self, table: TableName, now: Open, changes: ColumnChanges, stamp: Stamp) -> None:
