@@ -6,7 +6,6 @@ from contextlib import contextmanager
 import msgspec
 
 from ticdc_spark.config.histories import shared
-from ticdc_spark.config.histories import shared
 from ticdc_spark.config.job import Job, KafkaSource, StorageSource, native_of
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.config.values import MessagePlace, skip_messages_line
