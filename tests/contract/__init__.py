@@ -4,6 +4,7 @@
 on Iceberg.
 """
 
+from tests.contract.appends import AppendsContract
 from tests.contract.capabilities import CapabilitiesContract, DeletesContract, ReadsContract, TypesContract
 from tests.contract.changes import ChangesContract
 from tests.contract.columns import ColumnsContract
@@ -21,6 +22,7 @@ class SinkContract(
     TablesContract,
     ColumnsContract,
     ChangesContract,
+    AppendsContract,
     LoadsContract,
     MovesContract,
     NewestContract,

@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from tests.contract.appends import BASE, History
 from tests.contract.loads import BEGUN
 from tests.contract.member import Member, insert, row, source, update
 from tests.contract.newest import EXACT, arrive, started
 from ticdc_spark.config.layout import Layout, PartitionBy, SortBy
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import Column, ColumnType, Table, Value
+from ticdc_spark.sinks.appends import Marker
 from ticdc_spark.sinks.base import ColumnChanges, Condition
 from ticdc_spark.sinks.capabilities import NotSupported
 from ticdc_spark.spark.types import LakeOptions
@@ -44,12 +46,18 @@ def _layouts(member: Member) -> None:
     member.sink.create(member.name, member.columns, member.stamp(10), layout)
 
 
+def _history(member: Member) -> None:
+    member.create()
+    History(member).append(Marker("T", BASE), 1)
+
+
 USES: dict[str, Callable[[Member], None]] = {
     "rename": _rename,
     "full_reads": _full_reads,
     "ordered_upsert": _ordered_upsert,
     "time_travel": _time_travel,
     "layouts": _layouts,
+    "history": _history,
 }
 """By capability: its use."""
 

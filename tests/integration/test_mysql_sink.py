@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.contract.appends import AppendsContract
 from tests.contract.capabilities import CapabilitiesContract, DeletesContract, ReadsContract, TypesContract
 from tests.contract.changes import ChangesContract
 from tests.contract.columns import ColumnsContract
@@ -32,6 +33,7 @@ class TestMysqlSink(
     TablesContract,
     ColumnsContract,
     ChangesContract,
+    AppendsContract,
     LoadsContract,
     MovesContract,
     NewestContract,

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from tests.contract.appends import AppendsContract
 from tests.contract.capabilities import CapabilitiesContract, DeletesContract, ReadsContract, TypesContract
 from tests.contract.changes import ChangesContract
 from tests.contract.columns import ColumnsContract
@@ -33,6 +34,7 @@ class TestPostgresSink(
     TablesContract,
     ColumnsContract,
     ChangesContract,
+    AppendsContract,
     LoadsContract,
     MovesContract,
     NewestContract,

@@ -5,6 +5,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from tests.memory_sink.appends import appended_rows
 from tests.memory_sink.changes import newest_of, read_changes
 from tests.memory_sink.conditions import met_by
 from tests.memory_sink.convert import convert_values
@@ -17,6 +18,7 @@ from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import TableName
+from ticdc_spark.sinks.appends import Appended
 from ticdc_spark.sinks.base import (
     ColumnChanges,
     Condition,
@@ -93,7 +95,7 @@ class MemorySink(MemoryLoads):
 
         self._durable(f"create {_plain(table)}", commit)
 
-    def drop(self, table: TableName) -> None:
+    def drop(self, table: TableName, ended: Stamp | None = None) -> None:
         self._durable(f"drop {_plain(table)}", lambda: _forget(self.lake, table))
 
     def rename(self, old: TableName, new: TableName) -> None:
@@ -261,6 +263,17 @@ class MemorySink(MemoryLoads):
             self._put(held, kept, "delete", stamp)
 
         self._durable(f"delete rows of {_plain(table)}", commit)
+
+    def append(self, table: TableName, what: Appended, stamp: Stamp, beside: TableName) -> None:
+        self.capabilities.need("history", f"table {beside} is to have a history")
+        ids = {column.name: column.id for column in self.lake.table(table).fields}
+        new = [{ids[name]: value for name, value in row.items()} for row in appended_rows(self.lake, table, what)]
+
+        def commit() -> None:
+            held = self.lake.table(table)
+            self._put(held, (*held.rows, *new), "append", stamp)
+
+        self._durable(f"append to {_plain(table)}", commit)
 
     def read(self, table: TableName, columns: Sequence[str], as_of: int | None = None) -> Iterator[pa.RecordBatch]:
         held = self.lake.table(table)

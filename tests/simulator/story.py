@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 
 import msgspec
@@ -52,8 +53,14 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     trace: tuple[str, ...] = ()
 
 
-def run(story: Story, make_lab: LabMaker, *, trace: bool = False) -> Outcome:
-    """Tell a story to its end, or to its first finding."""
+def run(
+    story: Story,
+    make_lab: LabMaker,
+    *,
+    trace: bool = False,
+    judge: Callable[[World], Finding | None] = lambda _: None,
+) -> Outcome:
+    """Tell a story to its end, or to its first finding. ``judge``: judges the end, too."""
     world = World(story.setup, make_lab)
     moves: Counter[str] = Counter()
     faults: Counter[str] = Counter()
@@ -71,6 +78,7 @@ def run(story: Story, make_lab: LabMaker, *, trace: bool = False) -> Outcome:
                     lines += [f"  {at:3d} {move.line()}", *(f"        {note}" for note in world.notes)]
                 world.notes.clear()
         steps += _end(world)
+        _raise(judge(world))
     except Silent as silent:
         finding = silent.finding
     lines += [f"  end {note}" for note in world.notes]

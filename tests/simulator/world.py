@@ -76,6 +76,8 @@ class World:
             self.database.letters = Letters(feed.letters, 11)
         self.broker = Broker(feed.partitions)
         self.schema_sql = self._begin()
+        self.ticdc_started = self.database.ts
+        """What came until then is not sent."""
         self.ticdc = TiCdc(feed, self.database, self.broker, start=len(self.database.events))
         self.excuse_local_keys()
         self.begun_at = self.database.ts

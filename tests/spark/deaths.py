@@ -27,8 +27,9 @@ STEPS = frozenset({"scan", "advance", "apply", "progress"})
 """Those between the steps of a batch; the others are inside the work on a table."""
 MYSQL = frozenset({"transaction", "committed", "statement", "recorded"})
 """Those of a MySQL sink."""
-KEPT = MYSQL | {"aside", "save", "saved", "wave", "batch"}
-"""Those of tables that stay after their DROP (`drop-table = keep`) and of a changefeed, which are not in this story."""
+KEPT = MYSQL | {"aside", "save", "saved", "wave", "batch", "history"}
+"""Those of tables that stay after their DROP (`drop-table = keep`), of histories and of a changefeed, which are not in
+this story."""
 GATHERED = frozenset({"base", "gather"})
 """Those behind which everything since the last commit is done again."""
 WRITERS = {"python": POINTS - KEPT - {"append"}, "spark": POINTS - KEPT - {"write"}}

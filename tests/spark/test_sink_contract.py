@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.contract.appends import AppendsContract
 from tests.contract.capabilities import CapabilitiesContract, DeletesContract, ReadsContract, TypesContract
 from tests.contract.changes import ChangesContract
 from tests.contract.columns import ColumnsContract
@@ -95,7 +96,7 @@ class PartitionedSink(IcebergSink):
 
     def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp, layout: Layout = PLAIN) -> None:
         super().create(table, columns, stamp, layout)
-        key = next(column.name for column in columns if column.key)
+        key = next((column.name for column in columns if column.key), columns[0].name)
         with self.catalog.session() as session:
             name = self.catalog.sql_name(table)
             session.sql(f"ALTER TABLE {name} ADD PARTITION FIELD bucket(3, {quote(key)})").collect()
@@ -172,6 +173,7 @@ class TestIcebergSink(
     OnIceberg,
     TablesContract,
     ChangesContract,
+    AppendsContract,
     LoadsContract,
     MovesContract,
     NewestContract,
@@ -187,11 +189,16 @@ class TestIcebergSink(
     """What a job does to tables."""
 
 
-class TestIcebergSinkOfManyRows(OnIceberg, ChangesContract, TypedContract, OrderedContract, TopicContract):
+class TestIcebergSinkOfManyRows(
+    OnIceberg, ChangesContract, AppendsContract, TypedContract, OrderedContract, TopicContract
+):
     """The same with rows that tasks read."""
 
     few = False
     test_messages_are_found_by_their_places = None
+    test_what_is_appended_stays_as_it_is = test_nothing_to_append_carries_the_stamp = None
+    test_a_row_says_something_of_all_rows = test_rows_of_the_table_are_appended_as_they_are = None
+    test_late_changes_are_appended_unless_they_are_there = None
 
 
 @pytest.mark.slow

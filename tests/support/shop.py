@@ -26,7 +26,7 @@ from ticdc_spark.operate.requests import diverged, rebuild_from_topic, rebuild_o
 from ticdc_spark.replicate.resources import Resources
 from ticdc_spark.replicate.state.requests import Clear
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.sinks.routed import routed
+from ticdc_spark.sinks.recorded import of_job
 
 _FOLDER = scratch_folder("shop")
 _OF_SETUP = {field.name for field in msgspec.structs.fields(JobSetup)}
@@ -65,7 +65,7 @@ class Shop(Changefeed):
                 job,
                 Resources(
                     source=source,
-                    sink=routed(MemorySink(self.lab.tables, self.fence.check), job),
+                    sink=of_job(MemorySink(self.lab.tables, self.fence.check), job),
                     rows=self.make_rows(source, Opening(protocol=self.wire.name)),
                     letters=open_letters(self.lab.tables, job.name, self.fence.check),
                     store=self.fence.store,

@@ -1,6 +1,6 @@
 """Typed changes: what a sink receives of a table's rows. Where they come from, and how they are decoded, is in here."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -11,6 +11,7 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_spark.changes import windows
+from ticdc_spark.changes.events import H_OP, H_TIME, H_TS, every_change, history_rows
 from ticdc_spark.changes.net import combine, net_of_keys
 from ticdc_spark.changes.raw import RawChanges
 from ticdc_spark.changes.spread import can_spread
@@ -85,6 +86,8 @@ class TypedChanges:
     has no newer one. ``None``: every change is newer than what the table has."""
     scanned: int = 0
     """At least so many rows were there when the topic was scanned."""
+    is_late: bool = False
+    """Some of them may be older than what the table has, and some of what it has is among them."""
     deletes: Deletes | None = None
     """With ``ordered_by``: deletes that came earlier, of keys that the table has no row of, count too."""
     places: frozenset[Place] = frozenset()
@@ -133,14 +136,28 @@ class TypedChanges:
         """
         if self.size is None:
             return self._write_by_spark(task, tasks, keep_first=keep_first)
+        net = net_of_keys(self._keys, self._names, keep_first=keep_first)
+        return self._run(combine(self._keys, keep_first=keep_first), chain(net, task), tasks)
+
+    def write_events(self, task: ArrowTask, above: int, *, tasks: int = 1) -> list[bytes]:
+        """Run the sink's own task over every change above a commit_ts, as rows of a history table. As ``write``.
+
+        Raises: as ``write``
+        """
+        if self.size is None:
+            with spark_faults("changes cannot be written"), self.events(None, above) as rows:
+                return [bytes(row[0]) for row in rows.coalesce(1).mapInArrow(task, "part binary").collect()]
+        then = chain(history_rows(self._keys, self._names, above), task)
+        return self._run(every_change(self._keys, above), then, tasks)
+
+    def _run(self, first: ArrowTask, then: ArrowTask, tasks: int) -> list[bytes]:
+        """Read, and run ``then`` over the rows of its keys. ``first``: what leaves out rows before they cross."""
         plan, zeros, rows = self.begin()
         read = chain(counted(rows), read_rows(plan, zeros, self.collector))
-        keys, names = self._keys, [column.name for column in self.columns]
-        then = chain(net_of_keys(keys, names, keep_first=keep_first), task)
         if self.raw.is_here:
             found = self.raw.run(chain(read, then))
         else:
-            found = self.raw.run_spread(chain(read, combine(keys, keep_first=keep_first)), keys, then, tasks)
+            found = self.raw.run_spread(chain(read, first), self._keys, then, tasks)
         self.stop_if_fewer(rows.value)
         return found
 
@@ -171,16 +188,34 @@ class TypedChanges:
         """
         plan, zeros, rows = self.begin()
         read = chain(counted(rows), read_rows(plan, zeros, self.collector))
-        net = self._net(read, session, keep_first=keep_first).persist(StorageLevel.MEMORY_AND_DISK)
+        with self._held(self._net(read, session, keep_first=keep_first), rows) as net:
+            yield net
+
+    @contextmanager
+    def events(self, session: SparkSession | None, above: int) -> Iterator[DataFrame]:
+        """Every change above a commit_ts, as rows of a history table. Otherwise as ``dataframe``."""
+        plan, zeros, rows = self.begin()
+        read = chain(counted(rows), read_rows(plan, zeros, self.collector))
+        ddl = rows_ddl(self.plan.columns)
+        typed = self.raw.map(chain(read, every_change(self._keys, above)), ddl, session)
+        cut = typed.repartition(*map(quote, self._keys))
+        task = history_rows(self._keys, self._names, above)
+        with self._held(cut.mapInArrow(task, history_ddl(self.plan.columns)), rows) as found:
+            yield found
+
+    @contextmanager
+    def _held(self, found: DataFrame, rows: Count) -> Iterator[DataFrame]:
+        """What was read, kept by Spark meanwhile."""
+        held = found.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             with spark_faults("changes cannot be read"):
-                net.count()
+                held.count()
             self.stop_if_fewer(rows.value)
             # Few rows in several tasks would make several deletion vectors of one file, which Iceberg joins: the first
             # ones stay behind.
-            yield net.coalesce(1) if is_small(rows.value) else net
+            yield held.coalesce(1) if is_small(rows.value) else held
         finally:
-            net.unpersist()
+            held.unpersist()
 
     def _net(self, read: ArrowTask, session: SparkSession | None, *, keep_first: bool) -> DataFrame:
         ddl = rows_ddl(self.plan.columns)
@@ -209,6 +244,16 @@ class TypedChanges:
     @property
     def _keys(self) -> list[str]:
         return [column.name for column in self.columns if column.key]
+
+    @property
+    def _names(self) -> list[str]:
+        return [column.name for column in self.columns]
+
+
+def history_ddl(columns: Sequence[LakeColumn]) -> str:
+    """Rows of a history table, in Spark's words."""
+    quoted = (f"{quote(column.name)} {column.type.spark}" for column in columns)
+    return ", ".join([f"`{H_OP}` string", f"`{H_TS}` bigint", f"`{H_TIME}` timestamp", *quoted])
 
 
 def stop_if_misplaced(places: Iterable[Place]) -> None:

@@ -8,6 +8,7 @@ import msgspec
 from ticdc_spark.config.ddl import DdlPolicy
 from ticdc_spark.config.route_values import (
     ColumnRules,
+    HistoryTarget,
     Masks,
     Partitions,
     Properties,
@@ -224,6 +225,13 @@ class Route(Section, frozen=True, kw_only=True):
     properties: Properties = ()
 
 
+class Recording(Section, frozen=True, kw_only=True):
+    """One ``[[history]]``: tables that have a history table beside them. The first one that takes a table decides."""
+
+    tables: Patterns
+    target: HistoryTarget = "{schema}.{table}_history"
+
+
 class JobKeys(Section, frozen=True, kw_only=True):
     """The section ``[job]``. Durations are seconds, sizes are bytes."""
 
@@ -283,6 +291,7 @@ class Job(JobKeys, frozen=True, kw_only=True):
     upkeep: UpkeepKeys = UpkeepKeys()
     metrics: MetricsKeys = MetricsKeys()
     routes: tuple[Route, ...] = ()
+    histories: tuple[Recording, ...] = ()
     snapshot: SnapshotKeys | None = None
     """``None``: tables that are new to the job begin with what the messages have."""
     spark: dict[str, str] = msgspec.field(default_factory=dict)

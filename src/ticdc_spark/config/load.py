@@ -18,6 +18,7 @@ from ticdc_spark.config.job import (
     MetricsKeys,
     MysqlConfig,
     PostgresConfig,
+    Recording,
     Route,
     SchemaFiles,
     SinkConfig,
@@ -44,12 +45,12 @@ def load_job(path: Path | str) -> Job:
     file = Path(os.path.abspath(path))
     raw = job_file.read_toml(file)
     mistakes = Mistakes(file)
-    known = ("job", "source", "snapshot", "schema", "route", "sink", "ddl", "upkeep", "metrics", "spark")
+    known = ("job", "source", "snapshot", "schema", "route", "history", "sink", "ddl", "upkeep", "metrics", "spark")
     for title in raw:
         if title not in known:
             where = hint(title, "", known) or "; allowed: " + ", ".join(f"[{name}]" for name in known)
             mistakes.add("", f"unknown section or key `{title}`{where}")
-    sections = {name: _table(raw, name, mistakes) for name in known if name != "route"}
+    sections = {name: _table(raw, name, mistakes) for name in known if name not in ("route", "history")}
     keys = _job_keys(without_moved(sections["job"]), mistakes)
     ddl = read_ddl(sections["ddl"], sections["job"], mistakes)
     source = _source(sections["source"], sections["spark"], mistakes)
@@ -57,7 +58,9 @@ def load_job(path: Path | str) -> Job:
     schema = job_file.read_section(sections["schema"], SchemaFiles, "schema", mistakes, hint)
     schema["file"] = tuple(existing(file, str(text), "[schema] file", mistakes) for text in schema.get("file", ()))
     snapshot = _snapshot(sections["snapshot"], source, mistakes) if "snapshot" in raw else None
-    routes = _routes(raw.get("route", []), mistakes)
+    routes = tuple(Route(**keys) for keys in _rules(raw.get("route", []), Route, "route", mistakes))
+    rules = _rules(raw.get("history", []), Recording, "history", mistakes)
+    histories = tuple(Recording(**keys) for keys in rules)
     upkeep = UpkeepKeys(**job_file.read_section(sections["upkeep"], UpkeepKeys, "upkeep", mistakes, hint))
     metrics = MetricsKeys(**job_file.read_section(sections["metrics"], MetricsKeys, "metrics", mistakes, hint))
     spark = _spark(sections["spark"], mistakes)
@@ -70,6 +73,11 @@ def load_job(path: Path | str) -> Job:
         mistakes.add("[job] mask-salt", 'missing; "hash" under [[route]] needs a secret, such as "${env:MASK_SALT}"')
     if ddl is not None and ddl.parks and routes:
         mistakes.add("[ddl] keep-dropped", "cannot be used with [[route]]: no rule names the tables that are parked")
+    if histories:
+        if ddl is not None and ddl.parks:
+            mistakes.add("[ddl] keep-dropped", "cannot be used with [[history]]: a history does not come back")
+        if keys.get("mode") == "arrival":
+            mistakes.add("[job] mode", 'found "arrival"; [[history]] needs watermarks')
     if ddl is not None and ddl.rebuilds and (snapshot is None or snapshot.path is not None):
         mistakes.add(
             '[ddl] partition-ddl = "rebuild"', "reads tables of a database: [snapshot] with `upstream` names it"
@@ -79,7 +87,7 @@ def load_job(path: Path | str) -> Job:
     assert source is not None and sink is not None and ddl is not None, "a section that could not be read is a mistake"
     files = SchemaFiles(**schema)
     more: dict[str, Any] = {"schema": files, "upkeep": upkeep, "snapshot": snapshot, "routes": routes, "spark": spark}
-    more |= {"metrics": metrics}
+    more |= {"metrics": metrics, "histories": histories}
     return Job(**keys, file=file, source=source, sink=sink, ddl=ddl, **more)
 
 
@@ -177,19 +185,19 @@ def _snapshot(raw: Mapping[str, Any], source: SourceConfig | None, mistakes: Mis
     return None if mistakes.count > before else SnapshotKeys(**keys)
 
 
-def _routes(raw: object, mistakes: Mistakes) -> tuple[Route, ...]:
-    """The rules of ``[[route]]``, in their order."""
+def _rules(raw: object, kind: type[Section], title: str, mistakes: Mistakes) -> list[dict[str, Any]]:
+    """The keys of sections such as ``[[route]]``, in their order, as far as there are no mistakes."""
     if not isinstance(raw, list) or not all(isinstance(one, Mapping) for one in raw):
-        mistakes.add("[route]", "each rule is a section of its own; allowed: [[route]]")
-        return ()
+        mistakes.add(f"[{title}]", f"each rule is a section of its own; allowed: [[{title}]]")
+        return []
     before, found = mistakes.count, []
     for one in raw:
-        keys = job_file.read_section(one, Route, "[route]", mistakes, hint)
+        keys = job_file.read_section(one, kind, f"[{title}]", mistakes, hint)
         if keys.get("tables") == ():
-            mistakes.add("[[route]] tables", 'found []; allowed: TiCDC filter rules such as "shop.*"')
+            mistakes.add(f"[[{title}]] tables", 'found []; allowed: TiCDC filter rules such as "shop.*"')
         if mistakes.count == before:
-            found.append(Route(**keys))
-    return tuple(found)
+            found.append(keys)
+    return found
 
 
 def _suits_protocol(keys: Mapping[str, Any], mistakes: Mistakes) -> None:

@@ -14,6 +14,7 @@ from ticdc_spark.config.job import (
     MetricsKeys,
     MysqlConfig,
     PostgresConfig,
+    Recording,
     Route,
     SchemaFiles,
     SnapshotKeys,
@@ -67,6 +68,7 @@ def _keys() -> dict[str, list[str]]:
         "[upkeep]": UpkeepKeys,
         "[metrics]": MetricsKeys,
         "[[route]]": Route,
+        "[[history]]": Recording,
     }
     for place, kind in sections.items():
         for key in _own(kind):

@@ -24,6 +24,13 @@ def _target(value: object) -> str:
     return value
 
 
+def _history_target(value: object) -> str:
+    parts = value.split(".") if isinstance(value, str) else []
+    if len(parts) != 2 or "{table}" not in parts[1]:
+        raise ValueError
+    return ".".join(map(_target, parts))
+
+
 def _columns(value: object) -> tuple[str, ...]:
     rules: list[Any] = value if isinstance(value, list) else [None]
     if not all(isinstance(rule, str) and rule[:1] not in ("", "#", "@") for rule in rules):
@@ -87,6 +94,9 @@ def _salt(value: object) -> str:
 
 
 Target: TypeAlias = Annotated[str, Reads(_target, "a name, in which `{schema}` and `{table}` stand for the source's")]
+HistoryTarget: TypeAlias = Annotated[
+    str, Reads(_history_target, 'a schema and a name with `{table}` in it, such as "{schema}.{table}_history"')
+]
 ColumnRules: TypeAlias = Annotated[
     tuple[str, ...], Reads(_columns, 'a list of columns such as "phone", "card_*", "!card_type"')
 ]

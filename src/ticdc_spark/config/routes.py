@@ -99,11 +99,6 @@ class Routes:
                 return f"{shown(other)} and {shown(table)} would both be {shown(target)} in the target"
         return ""
 
-    def stop_if_shared(self, tables: Iterable[TableName], where: str) -> None:
-        """Stop where two tables would have one name in the target. ``where``: the job file. Raises: UsageError"""
-        if found := self.shared(tables):
-            raise UsageError(f"{where}: [[route]]: {found}. {CURE}")
-
 
 @lru_cache(16)
 def compiled(rules: tuple[Route, ...]) -> Routes:

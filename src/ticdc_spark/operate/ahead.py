@@ -5,8 +5,8 @@ from contextlib import contextmanager
 
 import msgspec
 
+from ticdc_spark.config.histories import shared
 from ticdc_spark.config.job import Job, KafkaSource, StorageSource, native_of
-from ticdc_spark.config.routes import CURE, compiled
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.config.values import MessagePlace, skip_messages_line
 from ticdc_spark.errors import UsageError
@@ -106,8 +106,8 @@ class Look:
                 what = f"rows of `{schema}`.`{name}` have no schema: no DDL or BOOTSTRAP brings it"
                 line = f'[schema] file with its CREATE TABLE, or [schema] skip-to-known = ["{schema}.{name}"]'
                 self._stops["schema", schema, name] = Stop(what=what, line=line)
-        if shared := compiled(self._job.routes).shared(sorted(self._tables | self._known.keys())):
-            self._stops["route"] = Stop(what=shared, line=f"[[route]]. {CURE}")
+        if same := shared(self._job, sorted(self._tables | self._known.keys())):
+            self._stops["route"] = Stop(what=same.what, line=f"{same.section}. {same.cure}")
         return Ahead(
             messages=count, rows=self._rows, tables=len(self._tables), stops=(*self._stops.values(), *self._bad())
         )

@@ -171,6 +171,11 @@ class Decider:
             )
             if self.end.until_ts is not None:
                 raise UsageError(f"--until-ts needs watermarks, and this job is in mode {mode}: there are none")
+            if self.job.histories:
+                raise UsageError(
+                    f"{self.job.file}: [[history]] needs watermarks, and this job is in mode {mode}: there are none. "
+                    "Remove the section, or let the changefeed send watermarks (enable-tidb-extension=true)"
+                )
         return mode
 
     def _advance(

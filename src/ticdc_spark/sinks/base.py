@@ -15,6 +15,7 @@ import pyarrow as pa
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.model import TableName, Value
+from ticdc_spark.sinks.appends import Appended
 from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import Mark
@@ -120,8 +121,11 @@ class Tables(Protocol):
         Raises: UsageError for a layout that the columns do not allow; NotSupported unless ``layouts``; SinkFault
         """
 
-    def drop(self, table: TableName) -> None:
-        """Drop a table and its files; no error when it is not there."""
+    def drop(self, table: TableName, ended: Stamp | None = None) -> None:
+        """Drop a table and its files; no error when it is not there.
+
+        ``ended``: of the DDL by which the source dropped it; ``None``: there is none. It is for the table's history.
+        """
 
     def rename(self, old: TableName, new: TableName) -> None:
         """Rename a table."""
@@ -186,6 +190,13 @@ class Changes(Protocol):
         There is one of them at least, and each has one condition at least.
 
         Raises: SinkFault
+        """
+
+    def append(self, table: TableName, what: Appended, stamp: Stamp, beside: TableName) -> None:
+        """Append rows to a history table, which has their columns, in one commit with the stamp. No row is looked for.
+
+        ``beside``: the table whose history it is. What is done to that one later comes with this commit, or after it.
+        Raises: UnreadableRows as ``upsert``; NotSupported unless ``history``; SinkFault
         """
 
 

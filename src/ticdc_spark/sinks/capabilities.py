@@ -34,6 +34,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """``TableFound`` says what other writers did to rows, and whether a table was set back."""
     column_order: bool = True
     """``ColumnChanges.order``. ``False``: columns stay where they are, and new ones come last."""
+    history: bool = True
+    """``Changes.append``: tables may have a history table beside them."""
     parallel_writers: bool = True
     """Several tasks write one upsert side by side. ``False``: the sink asks ``TypedChanges.write`` for one task."""
 

@@ -13,7 +13,7 @@ from ticdc_spark.sinks.dead_letters import DeadLetters
 from ticdc_spark.sinks.iceberg import kind as iceberg
 from ticdc_spark.sinks.mysql import kind as mysql
 from ticdc_spark.sinks.postgres import kind as postgres
-from ticdc_spark.sinks.routed import routed
+from ticdc_spark.sinks.recorded import of_job
 from ticdc_spark.sinks.type_map import TypeMap
 from ticdc_spark.spark.session.session import Part
 
@@ -63,4 +63,4 @@ def sink_kind(job: Job) -> SinkKind:
 
 def open_sink(spark: SparkSession, job: Job, fence: Callable[[], None]) -> Sink:
     """Open the sink of a job, by the source's names. ``fence`` is called before each commit. Raises: SinkFault"""
-    return routed(sink_kind(job).open(spark, job, fence), job)
+    return of_job(sink_kind(job).open(spark, job, fence), job)

@@ -17,6 +17,7 @@ from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.config.routes import compiled, shown
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import TableName
+from ticdc_spark.sinks.appends import Appended
 from ticdc_spark.sinks.base import ColumnChanges, Condition, FilePlace, Fill, Sink, Stamp, TableFound, UpkeepPolicy
 from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.loads_base import LoadNote
@@ -76,8 +77,8 @@ class RoutedSink:
         except UsageError as error:
             raise UsageError(f"{shown(table)}: {error}") from error
 
-    def drop(self, table: TableName) -> None:
-        self._sink.drop(self._to(table))
+    def drop(self, table: TableName, ended: Stamp | None = None) -> None:
+        self._sink.drop(self._to(table), ended)
 
     def rename(self, old: TableName, new: TableName) -> None:
         self._sink.rename(self._to(old), self._to(new))
@@ -126,6 +127,10 @@ class RoutedSink:
 
     def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
         self._sink.delete_where(self._to(table), where, stamp)
+
+    def append(self, table: TableName, what: Appended, stamp: Stamp, beside: TableName) -> None:
+        """See ``sinks.base.Changes``. A history table, and what goes into it, have the target's names already."""
+        self._sink.append(table, what, stamp, beside)
 
     def read(self, table: TableName, columns: Sequence[str], as_of: int | None = None) -> Iterator[pa.RecordBatch]:
         return self._sink.read(self._to(table), columns, as_of)

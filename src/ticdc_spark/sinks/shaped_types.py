@@ -7,7 +7,8 @@ from ticdc_spark.config.routes import Routes
 from ticdc_spark.config.shapes import CONSTANT, HASH, NULL, Shape, shape_of, stop_if_wrong
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Column, ColumnType, Table
-from ticdc_spark.mysql import INTEGER_BITS, Ambiguous, fsp, integer_range, is_text
+from ticdc_spark.mysql import Ambiguous
+from ticdc_spark.sinks.kept_text import keeps_text
 from ticdc_spark.sinks.type_map import ColumnConversion, NameRule, TypeMap
 from ticdc_spark.spark.masks import constant_of
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType, Mask, arrow_type
@@ -35,6 +36,9 @@ class ShapedTypes:
 
     def promotes(self, old: str, new: str) -> bool:
         return self._types.promotes(old, new)
+
+    def widens(self, old: str, new: str) -> bool:
+        return self._types.widens(old, new)
 
     def conversion(
         self, old: LakeColumn, new: LakeColumn, zone: str | None, ambiguous: Ambiguous
@@ -79,31 +83,6 @@ class ShapedTypes:
 
 
 _UNKNOWN = "inexact: it has hashes of the values from before its type changed; only a full read makes new ones"
-
-
-def keeps_text(old: ColumnType, new: ColumnType) -> bool:
-    """Whether every value of a column is written alike after a change of its type."""
-    if old.name in INTEGER_BITS and new.name in INTEGER_BITS:
-        before, after = integer_range(old), integer_range(new)
-        return before is not None and after is not None and after[0] <= before[0] and before[1] <= after[1]
-    if is_text(old) and is_text(new):
-        return old.name != "char" and _length(new) >= _length(old)
-    if old.name != new.name:
-        return False
-    if old.name == "decimal":
-        return old.decimal == new.decimal and (new.length or 10) >= (old.length or 10)
-    if old.name in ("datetime", "timestamp"):
-        return fsp(new) >= fsp(old)
-    if old.elements:
-        return new.elements[: len(old.elements)] == old.elements
-    return old == new
-
-
-def _length(kind: ColumnType) -> int:
-    return _LENGTHS.get(kind.name, kind.length or 0)
-
-
-_LENGTHS = {"tinytext": 2**8 - 1, "text": 2**16 - 1, "mediumtext": 2**24 - 1, "longtext": 2**32 - 1}
 
 
 def _constant(mask: Mask, kind: LakeType) -> str:

@@ -48,6 +48,9 @@ class TypeMap(Protocol):
         """Whether the target itself changes a column of one of its types (``LakeType.name``) to another, values and
         all, by ``ColumnChanges.promote``."""
 
+    def widens(self, old: str, new: str) -> bool:
+        """Whether it does so for any values, also those that the source has no more, and changes none."""
+
     def conversion(
         self, old: LakeColumn, new: LakeColumn, zone: str | None, ambiguous: Ambiguous
     ) -> ColumnConversion | None:

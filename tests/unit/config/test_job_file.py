@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from ticdc_spark.config.histories import histories
 from ticdc_spark.config.job import (
     FilesSource,
     IcebergConfig,
@@ -15,6 +16,7 @@ from ticdc_spark.config.job import (
     KafkaSource,
     MysqlConfig,
     PostgresConfig,
+    Recording,
     Route,
     SchemaFiles,
 )
@@ -258,7 +260,7 @@ def test_an_unknown_key_without_a_near_one_lists_what_is_allowed(folder: Path, k
         ("job", "catalog.uri", "[sink]"),
         ("job", "spark.master", "[spark]"),
         ("spark", "parallel-tables", "[job]"),
-        ("schema", "tables", "[job] or [snapshot] or [[route]]"),
+        ("schema", "tables", "[job] or [snapshot] or [[route]] or [[history]]"),
         ("job", "target-table", "[[route]]"),
     ],
 )
@@ -474,6 +476,44 @@ def test_a_wrong_rule_for_tables_is_refused(folder: Path, rule: str, text: str) 
     with pytest.raises(UsageError) as error:
         load_job(routed(folder, rule))
     assert text in str(error.value)
+
+
+def test_rules_for_histories_in_their_order(folder: Path) -> None:
+    more = '[[history]]\ntables = ["shop.*"]\n[[history]]\ntables = ["*.*"]\ntarget = "old_{schema}.{table}"\n'
+    job = load_job(routed(folder, more))
+    assert job.histories == (
+        Recording(tables=("shop.*",), target="{schema}.{table}_history"),
+        Recording(tables=("*.*",), target="old_{schema}.{table}"),
+    )
+    of = histories(job.histories).of
+    assert (of(("shop", "t")), of(("a", "t"))) == (("shop", "t_history"), ("old_a", "t"))
+
+
+OF_ALL = '[[history]]\ntables = ["*.*"]\n'
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ("[[history]]", "[[history]] tables: missing"),
+        (f'{OF_ALL}target = "{{table}}_h"', "[[history]] target: found '{table}_h'; allowed: a schema"),
+        (f'{OF_ALL}target = "old.all"', "[[history]] target: found 'old.all'"),
+        (f'{OF_ALL}target = "_ticdc_spark.{{table}}"', "allowed: a name that is not the job's own"),
+        ('[history]\ntables = ["*.*"]', "[history]: each rule is a section of its own; allowed: [[history]]"),
+        (f'{OF_ALL}[ddl]\nkeep-dropped = "1d"', "[ddl] keep-dropped: cannot be used with [[history]]"),
+    ],
+)
+def test_a_wrong_rule_for_histories_is_refused(folder: Path, more: str, text: str) -> None:
+    with pytest.raises(UsageError) as error:
+        load_job(routed(folder, more))
+    assert text in str(error.value)
+
+
+def test_a_history_without_watermarks_is_refused(folder: Path) -> None:
+    path = write(folder, job=JOB | {"mode": '"arrival"'})
+    path.write_text(path.read_text() + OF_ALL)
+    with pytest.raises(UsageError, match=r'\[job\] mode: found "arrival"; \[\[history\]\] needs watermarks'):
+        load_job(path)
 
 
 def test_layouts_are_of_a_lake(folder: Path) -> None:

@@ -277,7 +277,7 @@ def _drop(work: TimelineWork, name: TableName, mark: Mark, ts: int, *, comes_bac
         _keep(work, name, mark, ts)
         return
     if now != NO_MARK:
-        work.batch.sink.drop(name)
+        work.batch.sink.drop(name, work.batch.stamp(state, mark, mark[0]))
         work.gone(name)
         failpoints.point("ddl")
     work.put(drop(name, ts, state.topics, state.rows))

@@ -160,6 +160,7 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
         others=sum(rows.rows - rows.inserts for rows in waiting),
         share=sum(rows.rows for rows in waiting) / max(1, sum(rows.rows for rows in batch.pending)),
         scanned=_scanned(group),
+        is_late=bool(late),
     )
 
     def commit(now: TableState, leave_out: bool) -> Counts:

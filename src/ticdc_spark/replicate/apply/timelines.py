@@ -5,6 +5,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
 import msgspec
 
+from ticdc_spark.config.histories import histories
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.ddl import apply_ddl
@@ -162,7 +163,9 @@ def _doomed(work: TimelineWork, name: TableName, later: Sequence[Step]) -> bool:
                 kept = job.ddl.of(now).drop_table == "keep" or is_skipped(job, step.queued.change)
                 if isinstance(step.action, Drop) and parks(job, now) and not kept:
                     return _has_gone_on(work, name)
-                return not kept or was_set_aside(work, name, step.mark) or _is_away(work, name)
+                # What a table was before it is dropped is in its history.
+                unseen = not kept and histories(job.histories).of(name) is None
+                return unseen or was_set_aside(work, name, step.mark) or _is_away(work, name)
             case Alter() if step.action.old == now != (step.action.table.schema, step.action.table.name):
                 if is_skipped(job, step.queued.change):
                     return was_set_aside(work, name, step.mark)

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from ticdc_spark.config.histories import stop_if_shared
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.routes import Routes, compiled, shown
 from ticdc_spark.config.shapes import Shape, shape_of
@@ -61,7 +62,7 @@ def stop_at_rules(job: Job, progress: Progress, ddls: Iterable[QueuedDdl] = (), 
 
     ``ddls``: those that are due. ``more``: tables that come. Raises: UsageError
     """
-    if not job.routes:
+    if not (job.routes or job.histories):
         return
     is_included, routes = table_filter(job.tables), compiled(job.routes)
     states = {(one.schema, one.name): one for one in progress.tables}
@@ -78,7 +79,7 @@ def stop_at_rules(job: Job, progress: Progress, ddls: Iterable[QueuedDdl] = (), 
                 before = ddl.change.pre_table or (None if state is None else state.table)
                 _stop_at_alter(routes, act, before, ddl)
                 names.append((table.schema, table.name))
-    routes.stop_if_shared(dict.fromkeys([*names, *more]), f"{job.file}")
+    stop_if_shared(job, [*names, *more])
 
 
 def with_hidden_partitions(job: Job, ddls: Sequence[QueuedDdl]) -> list[QueuedDdl]:

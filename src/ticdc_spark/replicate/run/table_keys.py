@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from ticdc_spark.capture.snapshot.open import open_reader
+from ticdc_spark.config.histories import stop_if_shared
 from ticdc_spark.config.job import Job, SnapshotKeys
 from ticdc_spark.config.routes import compiled
 from ticdc_spark.config.table_filter import table_filter
@@ -29,7 +30,7 @@ def tables_to_read(job: Job, keys: SnapshotKeys) -> str:
     try:
         wants = wanted_tables(keys, job)
         names = [name for name in reader.tables() if wants(*name)]
-        compiled(job.routes).stop_if_shared(names, f"{job.file}")
+        stop_if_shared(job, names)
         without = []
         for name in names[:_SCHEMAS]:
             table = reader.schema(name, None)

@@ -10,6 +10,7 @@ from ticdc_spark.config.job import IcebergConfig
 from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.config.values import WriterName
 from ticdc_spark.model import TableName
+from ticdc_spark.sinks.appends import Appended
 from ticdc_spark.sinks.base import (
     ColumnChanges,
     Condition,
@@ -22,6 +23,7 @@ from ticdc_spark.sinks.base import (
 from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog
 from ticdc_spark.sinks.iceberg.loads import IcebergLoads
+from ticdc_spark.sinks.iceberg.rows.appends import IcebergAppends
 from ticdc_spark.sinks.iceberg.rows.spark_writer import SparkWriter
 from ticdc_spark.sinks.iceberg.rows.upsert import Upserts
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
@@ -63,6 +65,7 @@ class IcebergSink:
         self.tables = IcebergTables(self.catalog)
         self.spark_writer = SparkWriter(self.tables)
         self.upserts = Upserts(self.tables, self.spark_writer, writer)
+        self.appends = IcebergAppends(self.tables, self.spark_writer, writer)
         self.loads = IcebergLoads(self.tables, writer)
         self.maintenance = IcebergUpkeep(self.catalog)
 
@@ -90,7 +93,7 @@ class IcebergSink:
     def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp, layout: Layout = PLAIN) -> None:
         self.tables.create(table, columns, stamp, layout)
 
-    def drop(self, table: TableName) -> None:
+    def drop(self, table: TableName, ended: Stamp | None = None) -> None:
         self.tables.drop(table)
 
     def rename(self, old: TableName, new: TableName) -> None:
@@ -136,6 +139,9 @@ class IcebergSink:
 
     def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
         self.spark_writer.delete_where(table, where, stamp)
+
+    def append(self, table: TableName, what: Appended, stamp: Stamp, beside: TableName) -> None:
+        self.appends.append(table, what, stamp)
 
     def read(self, table: TableName, columns: Sequence[str], as_of: int | None = None) -> Iterator[pa.RecordBatch]:
         return self.tables.read(table, columns, as_of)

@@ -45,6 +45,9 @@ class IcebergTypes:
             return scale == old_scale and precision > old_precision
         return False
 
+    def widens(self, old: str, new: str) -> bool:
+        return self.promotes(old, new)
+
     def conversion(
         self, old: LakeColumn, new: LakeColumn, zone: str | None, ambiguous: Ambiguous
     ) -> ColumnConversion | None:

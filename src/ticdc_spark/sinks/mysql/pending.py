@@ -23,6 +23,8 @@ class Change(msgspec.Struct, frozen=True):
     stamp: "Stamp"
     staged: tuple[str, ...] = ()
     """Tables that are of no use afterwards, for SQL."""
+    beside: TableName | None = None
+    """The table that no later change of may come before it: it is one of that one's history."""
 
 
 class Pending:
@@ -41,6 +43,11 @@ class Pending:
         """What waits, of one table or of all."""
         with self._lock:
             return [one for one in self._changes if table in (None, one.table)]
+
+    def with_history(self, table: TableName) -> list[Change]:
+        """What waits of one table, and of its history."""
+        with self._lock:
+            return [one for one in self._changes if table in (one.table, one.beside)]
 
     def remove(self, changes: Sequence[Change]) -> None:
         """Let changes go that are done, or not wanted any more."""

@@ -9,11 +9,13 @@ from pyspark.sql import SparkSession
 
 from ticdc_spark import failpoints
 from ticdc_spark.changes.columns import ALWAYS, OP, TIES
+from ticdc_spark.changes.events import HISTORY, marker
 from ticdc_spark.changes.net import rows_left
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.clients.mysql import quoted
 from ticdc_spark.errors import DecisionNeeded, MessageError, SinkFault
 from ticdc_spark.model import TableName, Value
+from ticdc_spark.sinks.appends import Appended, Events, RowsOf, columns_of, same_change
 from ticdc_spark.sinks.base import Condition, Fill, Stamp, unconverted
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mysql.client import OURS, shown
@@ -98,6 +100,45 @@ class MysqlRows:
     def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
         sql = f"DELETE FROM {sql_name(table)} WHERE {_where_sql(where)}"
         self._tables.do(Change(table, ((sql, ()),), stamp))
+
+    def append(self, table: TableName, what: Appended, stamp: Stamp, beside: TableName) -> None:
+        """See ``sinks.base.Changes.append``."""
+        if isinstance(what, Events):
+            self._append_events(table, what, stamp, beside)
+            return
+        if what is None:
+            self._tables.do(Change(table, (), stamp, beside=beside))
+            return
+        op, ts, time = (literals(cells)[0] for cells in marker(what.op, what.commit_ts).columns)
+        head = ", ".join(map(quoted, HISTORY))
+        sql = f"INSERT INTO {sql_name(table)} ({head}) VALUES ({op}, {ts}, {time})"
+        if isinstance(what, RowsOf):
+            names = "".join(f", {quoted(name)}" for name in what.columns)
+            met = "TRUE" if what.where is None else _where_sql(what.where)
+            taken = f"SELECT {op}, {ts}, {time}{names} FROM {sql_name(what.source)} WHERE {met}"
+            sql = f"INSERT INTO {sql_name(table)} ({head}{names}) {taken}"
+        self._tables.do(Change(table, ((sql, ()),), stamp, beside=beside))
+
+    def _append_events(self, table: TableName, what: Events, stamp: Stamp, beside: TableName) -> None:
+        columns = columns_of(what.changes, self._tables.types)
+        place, names = self._new_stage(columns), [column.name for column in columns]
+        change = Change(table, (), stamp, (place,), beside)
+        try:
+            task = stage(self._client.options, place, names)
+            done = what.changes.write_events(task, what.above, tasks=tasks_for(what.changes))
+        except BaseException:
+            self._tables.discard([change])
+            raise
+        failpoints.point("write")
+        staged = Staged(place).with_answers(done)
+        if staged.rows:
+            listed = ", ".join(map(quoted, names))
+            sql = f"INSERT INTO {sql_name(table)} ({listed}) SELECT {listed} FROM {place} s WHERE s.{staged.counts}"
+            if what.unless_there:
+                same = same_change("t.", "s.", [quoted(column.name) for column in what.changes.columns if column.key])
+                sql += f" AND NOT EXISTS (SELECT 1 FROM {sql_name(table)} t WHERE {same})"
+            change = msgspec.structs.replace(change, statements=((sql, ()),))
+        self._tables.do(change)
 
     def take_rows(self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp) -> None:
         """See ``sinks.base.Changes``. It happens now: the other table is not the same any more later on."""

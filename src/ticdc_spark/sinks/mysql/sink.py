@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from ticdc_spark.changes.typed import TypedChanges
@@ -11,6 +12,7 @@ from ticdc_spark.config.job import MysqlConfig
 from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import TableName
+from ticdc_spark.sinks.appends import Appended, RowsOf
 from ticdc_spark.sinks.base import ColumnChanges, Condition, FilePlace, Fill, Stamp, TableFound, UpkeepPolicy
 from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.loads_base import LoadNote
@@ -84,7 +86,7 @@ class MysqlSink:
             self.capabilities.need("layouts", f"table {shown(table)} is to be made with a layout of files")
         self.tables.create(self._here(table), columns, stamp)
 
-    def drop(self, table: TableName) -> None:
+    def drop(self, table: TableName, ended: Stamp | None = None) -> None:
         self.tables.drop(self._here(table))
 
     def rename(self, old: TableName, new: TableName) -> None:
@@ -137,6 +139,11 @@ class MysqlSink:
 
     def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
         self.rows.delete_where(self._here(table), where, stamp)
+
+    def append(self, table: TableName, what: Appended, stamp: Stamp, beside: TableName) -> None:
+        if isinstance(what, RowsOf):
+            what = replace(what, source=self._here(what.source))
+        self.rows.append(self._here(table), what, stamp, self._here(beside))
 
     def read(self, table: TableName, columns: Sequence[str], as_of: int | None = None) -> Iterator[pa.RecordBatch]:
         here = self._here(table)

@@ -133,11 +133,11 @@ class MysqlTables:
             self.client.prepare()
             self.pending.add(change)
         else:
-            self.bring_in([*self.pending.of(change.table), change])
+            self.bring_in([*self.pending.with_history(change.table), change])
 
     def flush(self, table: TableName) -> None:
-        """Bring in what waits for one table."""
-        if waiting := self.pending.of(table):
+        """Bring in what waits for one table and its history."""
+        if waiting := self.pending.with_history(table):
             self.bring_in(waiting)
 
     def bring_in(self, changes: Sequence[Change]) -> None:
@@ -178,6 +178,7 @@ class MysqlTables:
         self.resolve(table)
         self.discard(waiting := self.pending.of(table))
         self.pending.remove(waiting)
+        self.flush(table)  # its history outlives it
         with self.locked(table) as cursor:
             self.fence()
             if self.comment(table) is not None:

@@ -18,6 +18,7 @@ from ticdc_spark.mysql import (
     parse_type,
 )
 from ticdc_spark.mysql import utc_timestamp as to_utc
+from ticdc_spark.sinks.kept_text import keeps_text
 from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
 
@@ -84,6 +85,13 @@ class MysqlTypes:
     def promotes(self, old: str, new: str) -> bool:
         """The server converts as the source did by the same MODIFY, but for what depends on a session's time zone."""
         return old.startswith("timestamp") == new.startswith("timestamp")
+
+    def widens(self, old: str, new: str) -> bool:
+        try:
+            before, after = (parse_type(name, backslash_escapes=True) for name in (old, new))
+        except MessageError:
+            return False
+        return self.promotes(old, new) and keeps_text(before, after)
 
     def conversion(
         self, old: LakeColumn, new: LakeColumn, zone: str | None, ambiguous: Ambiguous

@@ -87,6 +87,9 @@ class PostgresTypes:
             return int(before[0]) < int(after[0])
         return old.startswith("numeric") and before[1] == after[1] and int(before[0]) < int(after[0])
 
+    def widens(self, old: str, new: str) -> bool:
+        return self.promotes(old, new)
+
     def conversion(
         self, old: LakeColumn, new: LakeColumn, zone: str | None, ambiguous: Ambiguous
     ) -> ColumnConversion | None:

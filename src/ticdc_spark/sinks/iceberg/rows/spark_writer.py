@@ -77,8 +77,15 @@ class SparkWriter:
             if not (new_keys and self.append(table, rows, columns, stamp)):
                 self.merge(table, rows.withColumn(OP, sf.lit("i")), columns, stamp)
 
-    def append(self, table: TableName, rows: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> bool:
-        """Append rows without looking for old ones of their keys.
+    def append(
+        self,
+        table: TableName,
+        rows: DataFrame,
+        columns: Sequence[LakeColumn],
+        stamp: Stamp,
+        names: Sequence[str] | None = None,
+    ) -> bool:
+        """Append rows without looking for old ones of their keys. ``names``: of their columns, if not of ``columns``.
 
         Returns: ``False`` where another writer changed the table since ``stamp.seen``, or while Spark wrote; nothing is
         done then. An append has no validation in Iceberg: it is an overwrite that removes nothing.
@@ -88,7 +95,7 @@ class SparkWriter:
             place = place_of(loaded)
             if unseen(self._catalog.iceberg, loaded, place, note, stamp.seen):
                 return False
-            mine = [column.name for column in columns]
+            mine = [column.name for column in columns] if names is None else names
             # A column that another writer added is NULL; Spark does not leave it out by itself.
             others = {name: kind for name, kind in self._catalog.columns_of(loaded).items() if name not in mine}
             nulls = (sf.lit(None).cast(kind).alias(name) for name, kind in others.items())

@@ -1,0 +1,90 @@
+"""Every change of a table's rows, each once: what a history table is made of. See ``net`` for the net change.
+
+TiCDC sends changes again after a restart, so one change may stand at two offsets. Changes of one key at one commit_ts
+are one change, but for a delete and what it makes room for.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS
+from ticdc_spark.spark.tasks import ArrowTask
+
+HISTORY = H_OP, H_TS, H_TIME = "_tidb_op", "_tidb_commit_ts", "_tidb_commit_time"
+"""The columns of a history table beside those of its table, as TiCDC's own change logs call them."""
+INSERT, UPDATE, DELETE = "I", "U", "D"
+ENDED = "T"
+"""All rows ended: TRUNCATE or DROP."""
+MOVED_OUT = "P"
+"""A row that went with its partition."""
+REPLACED = "R"
+"""All rows were replaced, or were there before the history began: what they are is not in the history."""
+_LOGICAL_BITS = 18
+_FIRST = 1000
+"""Milliseconds of the first time that every target has."""
+_BATCH = 20_000
+_AT, _KEEPS = "_ticdc_at", "_ticdc_keeps"
+
+
+def every_change(keys: Sequence[str], above: int) -> ArrowTask:
+    """Return a function over typed rows (``rows.rows_ddl``): those above a commit_ts, each change once. It may have
+    only a part of the events of its keys. Rows that could not be read all stay."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        some = [batch for batch in batches if len(batch)]
+        if some:
+            rows = pa.Table.from_batches(some)
+            bad = rows.column(BAD).is_valid()
+            unread, read = rows.filter(bad), rows.filter(pc.and_not(pc.greater(rows.column(TS), above), bad))
+            whole = pa.concat_tables([unread, _once(read.combine_chunks(), keys)])
+            yield from whole.combine_chunks().to_batches(_BATCH)
+
+    return run
+
+
+def history_rows(keys: Sequence[str], columns: Sequence[str], above: int) -> ArrowTask:
+    """Return a function over typed rows that have all events of their keys, to rows of a history table: ``HISTORY`` and
+    ``columns``, in the order of events. Rows that could not be read are left out."""
+    once = every_change(keys, above)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        tables = [pa.Table.from_batches([batch]) for batch in once(batches)]
+        if not tables:
+            return
+        rows = pa.concat_tables(tables)
+        rows = rows.filter(rows.column(BAD).is_null())
+        cells = [pc.utf8_upper(rows.column(OP)), rows.column(TS), commit_times(rows.column(TS))]
+        found = pa.table([*cells, *(rows.column(name) for name in columns)], [*HISTORY, *columns])
+        yield from found.combine_chunks().to_batches(_BATCH)
+
+    return run
+
+
+def commit_times(stamps: pa.Array) -> pa.Array:
+    """The physical parts of timestamps; NULL where that is no time, as of 0."""
+    millis = pc.shift_right(stamps, pa.scalar(_LOGICAL_BITS, pa.int64()))
+    millis = pc.if_else(pc.less(millis, _FIRST), pa.scalar(None, pa.int64()), millis)
+    return millis.cast(pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", tz="UTC"))
+
+
+def marker(op: str, commit_ts: int) -> pa.RecordBatch:
+    """A row of a history table that says something of all rows."""
+    stamps = pa.array([commit_ts], pa.int64())
+    return pa.record_batch([pa.array([op], pa.string()), stamps, commit_times(stamps)], list(HISTORY))
+
+
+def _once(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
+    """Of each change its last event, in the order of events."""
+    if not len(rows):
+        return rows
+    keeps = pc.not_equal(rows.column(OP), "d")
+    order = pa.table([rows.column(TS), keeps, rows.column(ORDER), rows.column(SEQ)], [TS, _KEEPS, ORDER, SEQ])
+    sorted_rows = rows.take(pc.sort_indices(order, [(name, "ascending") for name in order.column_names]))
+    same = [*(sorted_rows.column(name) for name in keys), sorted_rows.column(TS)]
+    same.append(pc.not_equal(sorted_rows.column(OP), "d"))
+    numbered = pa.table([*same, pa.array(range(len(rows)), pa.int64())], [*map(str, range(len(same))), _AT])
+    last = numbered.group_by(list(map(str, range(len(same)))), use_threads=False).aggregate([(_AT, "max")])
+    chosen = last.column(f"{_AT}_max")
+    return sorted_rows if len(chosen) == len(rows) else sorted_rows.take(pc.take(chosen, pc.sort_indices(chosen)))

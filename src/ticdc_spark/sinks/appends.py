@@ -1,0 +1,75 @@
+"""What is appended to a history table. See ``sinks.base.Changes.append``."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias
+
+import msgspec
+from msgspec.structs import replace
+
+from ticdc_spark.changes.events import H_OP, H_TIME, H_TS
+from ticdc_spark.changes.typed import TypedChanges
+from ticdc_spark.model import Column, ColumnType, Table, TableName
+from ticdc_spark.sinks.type_map import TypeMap
+from ticdc_spark.spark.types import LakeColumn, LakeOptions
+
+if TYPE_CHECKING:
+    from ticdc_spark.sinks.base import Condition
+
+_TABLE = Table(
+    schema="",
+    name="",
+    columns=(
+        Column(name=H_OP, type=ColumnType(name="char", length=1, charset="ascii", collate="ascii_bin")),
+        Column(name=H_TS, type=ColumnType(name="bigint")),
+        Column(name=H_TIME, type=ColumnType(name="timestamp", decimal=3)),
+    ),
+)
+
+
+class Events(msgspec.Struct, frozen=True):
+    """Every change of a table above a commit_ts, each once."""
+
+    changes: TypedChanges
+    above: int
+    unless_there: bool = False
+    """Without those that the history has already."""
+
+
+class Marker(msgspec.Struct, frozen=True):
+    """One row that says something of all rows of a table."""
+
+    op: str
+    commit_ts: int
+
+
+class RowsOf(msgspec.Struct, frozen=True, kw_only=True):
+    """Rows of a table as they are, each with an op."""
+
+    op: str
+    commit_ts: int
+    source: TableName
+    columns: tuple[str, ...]
+    """By their names, which both tables have, with one type."""
+    where: "Sequence[Sequence[Condition]] | None" = None
+    """``None``: all of them."""
+
+
+Appended: TypeAlias = Events | Marker | RowsOf | None
+"""``None``: no row."""
+
+
+def same_change(one: str, other: str, keys: Sequence[str]) -> str:
+    """SQL of whether two rows are one change. ``one``, ``other``: what stands before their columns' names, with a dot;
+    ``keys``: for SQL."""
+    same = [f"{one}{key} = {other}{key}" for key in keys]
+    return " AND ".join([*same, f"{one}{H_TS} = {other}{H_TS}", f"({one}{H_OP} = 'D') = ({other}{H_OP} = 'D')"])
+
+
+def history_columns(types: TypeMap) -> tuple[LakeColumn, ...]:
+    """The columns that a history table has beside those of its table."""
+    return types.columns(_TABLE, (), LakeOptions())
+
+
+def columns_of(changes: TypedChanges, types: TypeMap) -> tuple[LakeColumn, ...]:
+    """The columns that rows of changes have in a history table. None is a key."""
+    return (*history_columns(types), *(replace(column, key=False) for column in changes.columns))

@@ -1,0 +1,275 @@
+"""History tables: beside a table, one with every change of it, which only grows. See ``docs/history.md``.
+
+A history has a mark of its own, and it is never behind that of its table: whatever is done to the table is noted here
+first. So a process that dies between the two finds what is done, and leaves it out. A history that is behind its table
+was not written for a while: a row ``R`` says so, and it goes on from there.
+
+No row of it changes. A column that a DDL drops stays, and one that gets another type makes room for a new one.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from ticdc_spark import failpoints
+from ticdc_spark.changes.events import ENDED, HISTORY, REPLACED
+from ticdc_spark.changes.typed import TypedChanges
+from ticdc_spark.config.histories import histories
+from ticdc_spark.config.job import Job
+from ticdc_spark.config.routes import compiled, shown
+from ticdc_spark.errors import DecisionNeeded, UsageError
+from ticdc_spark.model import TableName
+from ticdc_spark.names import aside_of, shortened
+from ticdc_spark.sinks.appends import Appended, Events, Marker, RowsOf, history_columns
+from ticdc_spark.sinks.base import ColumnChanges, Condition, Sink, Stamp, TableFound
+from ticdc_spark.sinks.mark import NO_MARK, Mark
+from ticdc_spark.spark.types import LakeColumn
+
+log = logging.getLogger(__name__)
+_OURS = "_ticdc_"
+"""How the names of columns begin that a table has for a while, and its source never."""
+_LONGEST = 36
+"""Of the part of a name that is the column's own: MySQL's names have 64 characters at most."""
+
+
+class About(msgspec.Struct, frozen=True, kw_only=True):
+    """What the stamp of a history table says of it."""
+
+    schema: str
+    """The source's name of its table."""
+    name: str
+    history: bool = False
+    """``False``: the table is none, but one of the job's tables."""
+    moved: bool = False
+    """It is empty: a RENAME took the history of this name away."""
+
+
+class Open(msgspec.Struct, frozen=True):
+    """A history as it is now."""
+
+    place: TableName
+    mark: Mark
+    snapshot: int | None
+
+
+class ChangeHistory:
+    """The history tables of a job. Names of tables that are given are the source's."""
+
+    def __init__(self, sink: Sink, job: Job) -> None:
+        """``sink``: by the target's names."""
+        self._sink, self._job = sink, job.name
+        self._rules, self._held = histories(job.histories), compiled(job.routes).target
+
+    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
+        """Make the history of a table that is to be made, unless there is one from a table that had its name."""
+        place = self._rules.of(table)
+        if place is None:
+            return
+        if self._sink.find(place) is None:
+            _stop_if_taken(table, columns)
+            mine = (*history_columns(self._sink.types), *(replace(column, key=False) for column in columns))
+            self._sink.create(place, mine, self._stamp(table, stamp, None))
+            failpoints.point("history")
+        else:
+            self.change_columns(table, ColumnChanges(add=tuple(columns)), stamp)
+
+    def note_events(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
+        """Append every change that is not there yet."""
+        now = self._open(table)
+        if now is None or not (changes.is_late or now.mark < stamp.mark):
+            return
+        self._fit(table, now, ColumnChanges(add=changes.columns), replace(stamp, mark=now.mark))
+        above = stamp.applied_before if changes.is_late else now.mark[0]
+        events = Events(changes, max(above, 0), unless_there=changes.is_late)
+        self._append(table, now, events, replace(stamp, mark=max(now.mark, stamp.mark)))
+
+    def note(self, table: TableName, op: str, stamp: Stamp) -> None:
+        """Append a row that says something of all rows."""
+        if (now := self._open(table)) is not None and now.mark < stamp.mark:
+            self._append(table, now, Marker(op, stamp.mark[0]), stamp)
+
+    def note_rows(
+        self,
+        table: TableName,
+        op: str,
+        stamp: Stamp,
+        source: TableName,
+        where: Sequence[Sequence[Condition]] | None = None,
+    ) -> None:
+        """Append rows of a table as they are now, if they meet every condition of one of ``where``."""
+        if (now := self._open(table)) is not None and now.mark < stamp.mark:
+            held = self._held(source)
+            mine, theirs = self._sink.columns(now.place), self._sink.columns(held)
+            names = tuple(name for name, kind in theirs.items() if mine.get(name) == kind)
+            rows = RowsOf(op=op, commit_ts=stamp.mark[0], source=held, columns=names, where=where)
+            self._append(table, now, rows, stamp)
+
+    def advance(self, table: TableName, stamp: Stamp) -> None:
+        """Note that a table takes a step that changes nothing here."""
+        place = self._rules.of(table)
+        if place is None or self._sink.find(place) is None:
+            return  # a row R begins it where rows come
+        if (now := self._open(table)) is not None and now.mark < stamp.mark:
+            self._append(table, now, None, stamp)
+
+    def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
+        """Rename and add columns; what is dropped stays."""
+        place = self._rules.of(table)
+        if place is None or self._sink.find(place) is None:
+            return
+        if (now := self._open(table)) is not None and now.mark < stamp.mark:
+            self._fit(table, now, changes, stamp)
+            self.advance(table, stamp)
+
+    def rename(self, old: TableName, new: TableName) -> None:
+        """Let the history of a table go along. What is left under the old name is empty, and its mark lets a restart
+        pass over what came before. Where the table that had the new name left a history, that one makes room."""
+        place = self._rules.of(old)
+        found = None if place is None else self._sink.find(place)
+        mark = self._mark_of_table(old)
+        if place is None:
+            return
+        target = self._rules.of(new)
+        if aside_of(new[1])[0] == old[1] or target is None:
+            # It ends: the table makes room for another one of its name, or nobody looks at it any more.
+            if found is not None:
+                self.note(old, ENDED, Stamp(self._job, (mark[0], mark[1] + 1), mark[0]))
+            return
+        if target == place or (found is not None and _about(found).moved):
+            return
+        if found is not None:
+            there = self._sink.find(target)
+            if there is not None and _about(there).moved:
+                self._sink.drop(target)
+            elif there is not None:
+                self._sink.rename(target, (target[0], f"{target[1]}_until_{mark[0]}"))
+            failpoints.point("history")
+            self._sink.rename(place, target)
+            failpoints.point("history")
+        left = self._stamp(old, Stamp(self._job, mark, mark[0]), None, moved=True)
+        self._sink.create(place, history_columns(self._sink.types), left)
+        failpoints.point("history")
+
+    def place(self, table: TableName) -> TableName | None:
+        """Where the history of a table is; ``None``: it has none."""
+        place = self._rules.of(table)
+        return None if place is None or self._sink.find(place) is None else place
+
+    def is_one(self, held: TableName) -> bool:
+        """Whether a table of the target is a history."""
+        found = self._sink.find(held)
+        return found is not None and _about(found).history
+
+    def _open(self, table: TableName) -> Open | None:
+        """The history of a table, which begins if there is none, and with what it says of a time in which it was not
+        written. ``None``: the table has none."""
+        place = self._rules.of(table)
+        if place is None:
+            return None
+        found, at = self._sink.find(place), self._mark_of_table(table)
+        if found is None:
+            first = self._stamp(table, Stamp(self._job, NO_MARK, 0), None)
+            self._sink.create(place, history_columns(self._sink.types), first)
+            failpoints.point("history")
+            found = self._sink.find(place)
+        now = self._read(table, place, found)
+        if now.mark < at:
+            if now.mark != NO_MARK:
+                log.warning(
+                    "%s, the history of %s, was not written since %d: a row R says so",
+                    shown(place),
+                    shown(table),
+                    now.mark[0],
+                )
+            self._append(table, now, Marker(REPLACED, max(at[0], 0)), Stamp(self._job, at, at[0]))
+            now = self._read(table, place, self._sink.find(place))
+        return now
+
+    def _read(self, table: TableName, place: TableName, found: TableFound | None) -> Open:
+        assert found is not None, "it was made"
+        if found.stamp is None or found.stamp.job != self._job or not _about(found).history:
+            raise DecisionNeeded(
+                f"the target has a table {shown(place)}, which is not the history of {shown(table)}: rename or drop "
+                "it, or give the history another name with `target` under [[history]]"
+            )
+        return Open(place, found.stamp.mark, found.snapshot)
+
+    def _mark_of_table(self, table: TableName) -> Mark:
+        found = self._sink.find(self._held(table))
+        if found is None:
+            return NO_MARK
+        return (0, 0) if found.stamp is None or found.stamp.job != self._job else found.stamp.mark
+
+    def _append(self, table: TableName, now: Open, what: Appended, stamp: Stamp) -> None:
+        self._sink.append(now.place, what, self._stamp(table, stamp, now.snapshot), self._held(table))
+        failpoints.point("history")
+
+    def _fit(self, table: TableName, now: Open, changes: ColumnChanges, stamp: Stamp) -> None:
+        """Bring the columns of a history to those that rows have from here on."""
+        _stop_if_taken(table, changes.add)
+        wanted = _fitting(self._sink, now.place, changes, stamp.mark[0])
+        if wanted:
+            self._sink.change_columns(now.place, wanted, self._stamp(table, stamp, now.snapshot))
+            failpoints.point("history")
+
+    def _stamp(self, table: TableName, stamp: Stamp, seen: int | None, *, moved: bool = False) -> Stamp:
+        about = About(schema=table[0], name=table[1], history=True, moved=moved)
+        return replace(stamp, about=msgspec.json.encode(about).decode(), seen=seen)
+
+
+def _about(found: TableFound) -> About:
+    about = "" if found.stamp is None else found.stamp.about
+    return msgspec.json.decode(about.encode(), type=About) if about else About(schema="", name="")
+
+
+def _stop_if_taken(table: TableName, columns: Sequence[LakeColumn]) -> None:
+    taken = [column.source for column in columns if column.name.casefold() in HISTORY]
+    if taken:
+        raise UsageError(
+            f"{shown(table)} has a column `{taken[0]}`, and so has every history: give it another name with "
+            "`rename-columns` under [[route]], or leave the table out under [[history]]"
+        )
+
+
+def _fitting(sink: Sink, place: TableName, changes: ColumnChanges, ts: int) -> ColumnChanges:
+    """How the columns of a history change with those of its table, or come to be theirs."""
+    have = sink.columns(place)
+    held = {name.casefold(): name for name in have}
+    rename = {
+        held[old.casefold()]: new
+        for old, new in changes.rename
+        if old.casefold() in held and not (old.startswith(_OURS) or new.startswith(_OURS))
+    }
+    for new in list(rename.values()):
+        there = held.get(new.casefold())
+        if there is not None and there not in rename:
+            rename[there] = _aside(there, ts, have)
+    kinds = {rename.get(name, name): kind for name, kind in have.items()}
+    held = {name.casefold(): name for name in kinds}
+    origin = {rename.get(name, name): name for name in have}
+    add: list[LakeColumn] = []
+    promote: list[LakeColumn] = []
+    for column in (*changes.add, *changes.promote):
+        there, mine = held.get(column.name.casefold()), replace(column, key=False)
+        if there is None:
+            add.append(mine)
+            continue
+        is_same = kinds[there] == column.type.name
+        if not is_same and not sink.types.widens(kinds[there], column.type.name):
+            rename[origin[there]] = _aside(there, ts, have)
+            add.append(mine)
+            continue
+        if there != column.name:
+            rename[origin[there]] = column.name
+        if not is_same:
+            promote.append(mine)
+    return ColumnChanges(rename=tuple(rename.items()), add=tuple(add), promote=tuple(promote))
+
+
+def _aside(name: str, ts: int, have: Mapping[str, str]) -> str:
+    found = f"{shortened(name, _LONGEST)}_until_{ts}"
+    while found.casefold() in {one.casefold() for one in have}:
+        found += "_"
+    return found

@@ -1,0 +1,147 @@
+"""Rows that are appended to a history table, with their stamp, in one commit. No row is looked for or replaced.
+
+Where Python can open the warehouse, tasks write data files and an append of the driver adds them. Elsewhere Spark does.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import msgspec
+import pyarrow as pa
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from ticdc_spark.changes.events import H_OP, H_TIME, H_TS, commit_times, marker
+from ticdc_spark.config.values import WriterName
+from ticdc_spark.errors import SinkFault
+from ticdc_spark.model import TableName
+from ticdc_spark.sinks.appends import Appended, Events, Marker, RowsOf, columns_of, history_columns, same_change
+from ticdc_spark.sinks.base import Stamp
+from ticdc_spark.sinks.iceberg.faults import faults
+from ticdc_spark.sinks.iceberg.files.data_files import DataFiles, WrittenFile, write_files
+from ticdc_spark.sinks.iceberg.files.storage import Closed
+from ticdc_spark.sinks.iceberg.java import to_dict
+from ticdc_spark.sinks.iceberg.rows.content_files import data_file
+from ticdc_spark.sinks.iceberg.rows.direct import tasks_for
+from ticdc_spark.sinks.iceberg.rows.spark_writer import SparkWriter, where_sql
+from ticdc_spark.sinks.iceberg.rows.target import layout
+from ticdc_spark.sinks.iceberg.stamps import append_stamp, summary
+from ticdc_spark.sinks.iceberg.tables import IcebergTables
+from ticdc_spark.sinks.iceberg.types import IcebergTypes
+from ticdc_spark.spark.sql import quote
+from ticdc_spark.spark.tasks import ArrowTask
+from ticdc_spark.spark.types import LakeColumn
+
+_TRIES = 4
+"""Of an append by Spark that lost a race against another writer."""
+
+
+class IcebergAppends:
+    """What only grows."""
+
+    def __init__(self, tables: IcebergTables, spark_writer: SparkWriter, writer: WriterName) -> None:
+        """``writer``: ``spark``: tasks write no files."""
+        self._tables, self._catalog = tables, tables.catalog
+        self._spark, self._writer, self._types = spark_writer, writer, IcebergTypes()
+
+    def append(self, table: TableName, what: Appended, stamp: Stamp) -> None:
+        """See ``sinks.base.Changes.append``."""
+        with self._catalog.session() as session:
+            match what:
+                case None:
+                    self._tables.stamp(table, stamp)
+                case Marker(op, commit_ts):
+                    self._append_rows(session, table, marker(op, commit_ts), stamp)
+                case RowsOf():
+                    self._append_rows_of(session, table, what, stamp)
+                case Events():
+                    self._append_events(session, table, what, stamp)
+
+    def _append_events(self, session: SparkSession, table: TableName, what: Events, stamp: Stamp) -> None:
+        changes, columns = what.changes, columns_of(what.changes, self._types)
+        files, size = self._files(table, columns), changes.size
+        cores = session.sparkContext.defaultParallelism
+        number = Closed("only Spark reads the topic") if size is None else tasks_for(changes, size, cores)
+        if what.unless_there or isinstance(files, Closed) or isinstance(number, Closed):
+            with changes.events(session, what.above) as rows:
+                new = self._new(session, table, rows, what) if what.unless_there else rows
+                self._append_by_spark(table, new, columns, stamp)
+            return
+        self._commit(table, files, changes.write_events(_write(columns, files), what.above, tasks=number), stamp)
+
+    def _new(self, session: SparkSession, table: TableName, rows: DataFrame, what: Events) -> DataFrame:
+        """The changes that the history does not have."""
+        names = [column.name for column in what.changes.columns if column.key]
+        with faults(f"table {table} cannot be read"):
+            there = session.table(self._catalog.sql_name(table)).where(sf.col(H_TS) > what.above).alias("t")
+            same = same_change("t.", "s.", list(map(quote, names)))
+            return rows.alias("s").join(there, sf.expr(same), "left_anti")
+
+    def _append_rows(self, session: SparkSession, table: TableName, rows: pa.RecordBatch, stamp: Stamp) -> None:
+        columns = history_columns(self._types)
+        files = self._files(table, columns)
+        if isinstance(files, Closed):
+            self._append_by_spark(table, session.createDataFrame(pa.Table.from_batches([rows])), columns, stamp)
+        else:
+            written = _write(columns, files)([rows])
+            self._commit(table, files, (bytes(part.column(0)[0].as_py()) for part in written), stamp)
+
+    def _append_rows_of(self, session: SparkSession, table: TableName, what: RowsOf, stamp: Stamp) -> None:
+        time = commit_times(pa.array([what.commit_ts], pa.int64()))[0].as_py()
+        with faults(f"rows of {what.source} cannot be read"):
+            rows = session.table(self._catalog.sql_name(what.source))
+            if what.where is not None:
+                rows = rows.where(where_sql(what.where))
+            head = (sf.lit(what.op).alias(H_OP), sf.lit(what.commit_ts).alias(H_TS), sf.lit(time).alias(H_TIME))
+            rows = rows.select(*head, *map(quote, what.columns))
+        self._append_by_spark(table, rows, history_columns(self._types), stamp)
+
+    def _append_by_spark(self, table: TableName, rows: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
+        for _ in range(_TRIES):
+            if self._spark.append(table, rows, columns, stamp, rows.columns):
+                return
+            # What other writers did does not matter to what is appended.
+            stamp = msgspec.structs.replace(stamp, seen=self._tables.snapshot_id(table))
+        raise SinkFault(f"rows cannot be appended to {table}: other writers were faster {_TRIES} times")
+
+    def _files(self, table: TableName, columns: Sequence[LakeColumn]) -> DataFiles | Closed:
+        """How tasks write the files of a table; ``Closed``: Spark must do it."""
+        if self._writer != "python":
+            return Closed("[job] writer")
+        with faults(f"table {table} cannot be read"):
+            loaded = self._catalog.load_table(table)
+            properties = to_dict(self._catalog.iceberg, loaded.properties())
+            fields = self._tables.allow_null(table, loaded, columns)
+            return layout(self._catalog, loaded, properties, fields)
+
+    def _commit(self, table: TableName, files: DataFiles, parts: Iterable[bytes], stamp: Stamp) -> None:
+        written = [msgspec.msgpack.decode(part, type=WrittenFile) for part in parts]
+        with faults(f"rows cannot be appended to {table}"):
+            loaded = self._catalog.load_table(table)
+            data = [data_file(self._catalog, loaded, files, file) for file in written]
+
+            def put(_: Any, transaction: Any) -> None:
+                if not data:
+                    append_stamp(transaction, stamp)
+                    return
+                append = transaction.newFastAppend()
+                for file in data:
+                    append.appendFile(file)
+                for key, value in summary(stamp).items():
+                    append.set(key, value)
+                append.commit()
+
+            self._tables.change(table, stamp, put)
+
+
+def _write(columns: Sequence[LakeColumn], files: DataFiles) -> ArrowTask:
+    """Return a function over the rows of one task: they go into one file a partition; no rows, no file."""
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        rows = [batch for batch in batches if len(batch)]
+        if rows:
+            whole = pa.Table.from_batches(rows).select([column.name for column in columns])
+            for file in write_files(whole, columns, files):
+                yield pa.RecordBatch.from_pylist([{"written": msgspec.msgpack.encode(file)}])
+
+    return run

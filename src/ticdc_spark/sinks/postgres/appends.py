@@ -1,0 +1,64 @@
+"""Rows that are appended to a history table, in the transaction of the batch."""
+
+from ticdc_spark import failpoints
+from ticdc_spark.changes.events import HISTORY, marker
+from ticdc_spark.clients.postgres import quoted
+from ticdc_spark.model import TableName
+from ticdc_spark.sinks.appends import Appended, Events, RowsOf, columns_of, same_change
+from ticdc_spark.sinks.base import Stamp
+from ticdc_spark.sinks.postgres.rows import PostgresRows, analyze, where_sql
+from ticdc_spark.sinks.postgres.staging import stage, texts
+from ticdc_spark.sinks.postgres.tables import put_stamp, sql_name
+from ticdc_spark.sinks.postgres.types import PostgresTypes
+from ticdc_spark.sinks.staged import Staged
+from ticdc_spark.sinks.staging import tasks_for
+
+_KINDS = ("text", "bigint", "timestamptz")
+"""Of ``HISTORY``."""
+
+
+def append(rows: PostgresRows, table: TableName, what: Appended, stamp: Stamp) -> None:
+    """See ``sinks.base.Changes.append``."""
+    if isinstance(what, Events):
+        _append_events(rows, table, what, stamp)
+        return
+    if what is None:
+        with rows.tables.step() as cursor:
+            put_stamp(cursor, table, stamp)
+        return
+    head, names, taken, values = ", ".join(HISTORY), "", "", None
+    if isinstance(what, RowsOf):
+        names = "".join(f", {quoted(name)}" for name in what.columns)
+        met, values = ("TRUE", None) if what.where is None else where_sql(what.where)
+        taken = f" FROM {sql_name(what.source)} WHERE {met}"
+    cells = [texts(cells)[0].as_py() for cells in marker(what.op, what.commit_ts).columns]
+    literals = ["NULL" if cell is None else f"'{cell}'" for cell in cells]
+    first = ", ".join(f"{cell}::{kind}" for cell, kind in zip(literals, _KINDS, strict=True))
+    with rows.tables.step() as cursor:
+        cursor.execute(f"INSERT INTO {sql_name(table)} ({head}{names}) SELECT {first}{names}{taken}", values)
+        put_stamp(cursor, table, stamp)
+
+
+def _append_events(rows: PostgresRows, table: TableName, what: Events, stamp: Stamp) -> None:
+    columns = columns_of(what.changes, PostgresTypes())
+    place, names = rows.stage_of(columns), [column.name for column in columns]
+    try:
+        task = stage(rows.client.options, place, names)
+        done = what.changes.write_events(task, what.above, tasks=tasks_for(what.changes))
+        staged = Staged(place).with_answers(done)
+        failpoints.point("write")
+        with rows.tables.step() as cursor:
+            if staged.rows:
+                analyze(cursor, staged)
+                listed = ", ".join(map(quoted, names))
+                taken = f"SELECT {listed} FROM {place} s WHERE s.{staged.counts}"
+                if what.unless_there:
+                    keys = [quoted(column.name) for column in what.changes.columns if column.key]
+                    same = same_change("t.", "s.", keys)
+                    taken += f" AND NOT EXISTS (SELECT FROM {sql_name(table)} t WHERE {same})"
+                cursor.execute(f"INSERT INTO {sql_name(table)} ({listed}) {taken}")
+            put_stamp(cursor, table, stamp)
+            cursor.execute(f"DROP TABLE {place}")
+    except BaseException:
+        rows.discard(place)
+        raise

@@ -1,0 +1,55 @@
+"""What is appended to a history in memory, as plain rows."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from tests.memory_sink.changes import read_changes
+from tests.memory_sink.conditions import met_by
+from tests.memory_sink.lake import Lake
+from ticdc_spark.changes.events import HISTORY
+from ticdc_spark.model import TableName
+from ticdc_spark.sinks.appends import Appended, Events, Marker, RowsOf
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def appended_rows(lake: Lake, table: TableName, what: Appended) -> list[dict[str, Any]]:
+    """The rows by the names of their columns. Raises: UnreadableRows"""
+    match what:
+        case None:
+            return []
+        case Marker(op, commit_ts):
+            return [_head(op, commit_ts)]
+        case RowsOf():
+            held = lake.table(what.source)
+            ids = {column.name: column.id for column in held.fields}
+            goes = (lambda _: True) if what.where is None else met_by(what.where, ids)
+            rows = [row for row in held.rows if goes(row)]
+            return [
+                _head(what.op, what.commit_ts) | {name: row.get(ids[name]) for name in what.columns} for row in rows
+            ]
+        case Events():
+            return _events(lake, table, what)
+
+
+def _events(lake: Lake, table: TableName, what: Events) -> list[dict[str, Any]]:
+    columns = what.changes.columns
+    keys = [at for at, column in enumerate(columns) if column.key]
+    once: dict[Any, Any] = {}
+    for row in sorted(read_changes(what.changes), key=lambda row: (row.ts, row.op != "d", row.offset, row.seq)):
+        if row.ts > what.above:
+            once[(*(row.cells[at] for at in keys), row.ts, row.op == "d")] = row
+    names = [column.name for column in columns]
+    if what.unless_there:
+        op, ts, _ = HISTORY
+        held = [column.name for column in columns if column.key]
+        for row in lake.table(table).named_rows():
+            once.pop((*(row[name] for name in held), row[ts], row[op] == "D"), None)
+    return [_head(row.op.upper(), row.ts) | dict(zip(names, row.cells, strict=True)) for row in once.values()]
+
+
+def _head(op: str, commit_ts: int) -> dict[str, Any]:
+    time = _EPOCH + timedelta(milliseconds=commit_ts >> 18) if commit_ts >> 18 >= 1000 else None
+    return dict(zip(HISTORY, (op, commit_ts, time), strict=True))
