@@ -29,7 +29,7 @@ from ticdc_spark.sinks.base import (
     UpkeepPolicy,
 )
 from ticdc_spark.sinks.capabilities import Capabilities
-from ticdc_spark.sinks.iceberg.types import IcebergNames, IcebergTypes
+from ticdc_spark.sinks.spark_types import LakeNames, SparkTypes
 from ticdc_spark.sinks.state import StateStore
 from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.spark.types import LakeColumn, arrow_type, to_arrow
@@ -40,8 +40,8 @@ EVERYTHING = Capabilities()
 class MemorySink(MemoryLoads):
     """See ``sinks.base.Sink``. The lake outlives it."""
 
-    types = IcebergTypes()
-    names = IcebergNames()
+    types = SparkTypes()
+    names = LakeNames()
 
     def __init__(
         self, lake: Lake, fence: Callable[[], None] = lambda: None, capabilities: Capabilities = EVERYTHING

@@ -6,13 +6,14 @@ from contextlib import contextmanager
 import pytest
 from pyspark.sql import SparkSession
 
+from ticdc_spark.sinks.delta.lake import EXTENSION
 from ticdc_spark.sinks.iceberg.kind import EXTENSIONS
 from ticdc_spark.spark.session.session import coordinates, open_session, stop_session
 
 QUICK = {
     "spark.master": "local[2]",
     "spark.driver.memory": "1g",
-    "spark.sql.extensions": EXTENSIONS,
+    "spark.sql.extensions": f"{EXTENSIONS},{EXTENSION}",
     # The optimizing compiler takes more from short runs than it gives; without it, the JVM keeps little room for code.
     "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m",
 }
@@ -33,7 +34,7 @@ def allow_open_sockets(config: pytest.Config) -> None:
 def shared_session() -> Iterator[SparkSession]:
     """The session, with every jar that a test may need; the last of its users stops it."""
     global _users
-    session = open_session("tests", QUICK, [*coordinates("iceberg", "sqlite", "kafka"), S3_BUNDLE])
+    session = open_session("tests", QUICK, [*coordinates("iceberg", "sqlite", "kafka", "delta"), S3_BUNDLE])
     _users += 1
     try:
         yield session

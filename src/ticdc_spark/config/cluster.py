@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from ticdc_spark.config.job import (
+    DeltaConfig,
     FilesSource,
     IcebergConfig,
     SinkConfig,
@@ -32,7 +33,7 @@ def check_places(
         what = f"found {str(found)!r}, which is on this machine's disk, and tasks of {master!r} run elsewhere"
         mistakes.add(where, f'{what}; allowed: {allowed}, or `spark.master` = "local[*]" under [spark]')
 
-    if isinstance(sink, IcebergConfig) and local_folder(sink.warehouse) is not None:
+    if isinstance(sink, IcebergConfig | DeltaConfig) and local_folder(sink.warehouse) is not None:
         refuse("[sink] warehouse", sink.warehouse, f"a location that begins with {_STORES}")
     if isinstance(source, FilesSource):
         refuse("[source] path", source.path, 'kind = "kafka"')

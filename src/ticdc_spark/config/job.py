@@ -141,6 +141,17 @@ class IcebergConfig(Section, frozen=True, kw_only=True, tag="iceberg", tag_field
     """Properties given to every table that the job creates."""
 
 
+class DeltaConfig(Section, frozen=True, kw_only=True, tag="delta", tag_field="kind"):
+    """Delta tables under a warehouse, by their folders."""
+
+    warehouse: Text
+    """An absolute path, or a URI such as ``s3a://bucket/lake``, once loaded."""
+    type_widening: bool = True
+    """Whether a column of a wider type is changed without a rewrite, which not every reader of Delta knows."""
+    table_properties: dict[str, str] = msgspec.field(default_factory=dict)
+    """Properties given to every table that the job creates."""
+
+
 class MysqlConfig(Section, frozen=True, kw_only=True, tag="mysql", tag_field="kind"):
     """Tables of a MySQL-compatible database."""
 
@@ -157,7 +168,7 @@ class PostgresConfig(Section, frozen=True, kw_only=True, tag="postgres", tag_fie
     """Put before the name of each schema, which is that of the source's database."""
 
 
-SinkConfig: TypeAlias = IcebergConfig | MysqlConfig | PostgresConfig
+SinkConfig: TypeAlias = IcebergConfig | DeltaConfig | MysqlConfig | PostgresConfig
 
 
 class SchemaFiles(Section, frozen=True, kw_only=True):

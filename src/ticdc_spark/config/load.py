@@ -9,6 +9,7 @@ from ticdc_spark.config import toml as job_file
 from ticdc_spark.config.cluster import check_places
 from ticdc_spark.config.job import (
     NATIVE,
+    DeltaConfig,
     FilesSource,
     IcebergConfig,
     Identity,
@@ -68,7 +69,9 @@ def load_job(path: Path | str) -> Job:
     is_lake = sink is None or isinstance(sink, IcebergConfig)
     if not is_lake and any(rule.partition_by or rule.sort_by or rule.properties for rule in routes):
         found = sections["sink"]["kind"]
-        mistakes.add("[[route]]", f'partition-by, sort-by and properties are of a lake; found [sink] kind = "{found}"')
+        mistakes.add(
+            "[[route]]", f'partition-by, sort-by and properties are of kind = "iceberg"; found [sink] kind = "{found}"'
+        )
     if any(how == "hash" for rule in routes for _, how in rule.mask_columns) and "mask_salt" not in keys:
         mistakes.add("[job] mask-salt", 'missing; "hash" under [[route]] needs a secret, such as "${env:MASK_SALT}"')
     if ddl is not None and ddl.parks and routes:
@@ -216,7 +219,7 @@ def _suits_protocol(keys: Mapping[str, Any], mistakes: Mistakes) -> None:
 
 def _sink(raw: Mapping[str, Any], mistakes: Mistakes) -> SinkConfig | None:
     databases: dict[str, type[MysqlConfig | PostgresConfig]] = {"mysql": MysqlConfig, "postgres": PostgresConfig}
-    kinds: dict[str, type[Section]] = {"iceberg": IcebergConfig, **databases}
+    kinds: dict[str, type[Section]] = {"iceberg": IcebergConfig, "delta": DeltaConfig, **databases}
     kind = _kind(raw, kinds, "sink", mistakes)
     if kind is None:
         return None
@@ -224,14 +227,13 @@ def _sink(raw: Mapping[str, Any], mistakes: Mistakes) -> SinkConfig | None:
         before, own = mistakes.count, {key: value for key, value in raw.items() if key != "kind"}
         read = job_file.read_section(own, database, "sink", mistakes, hint, more_known=("kind",))
         return None if mistakes.count > before else database(**read)
+    if kind is DeltaConfig:
+        return _delta({key: value for key, value in raw.items() if key != "kind"}, mistakes)
     plain, options = _split({key: value for key, value in raw.items() if key != "kind"}, "catalog", "sink", mistakes)
     properties = plain.pop("table-properties", {})
     before = mistakes.count
     keys = job_file.read_section(plain, IcebergConfig, "sink", mistakes, hint, more_known=("kind", "table-properties"))
-    if not isinstance(properties, Mapping):
-        mistakes.add("[sink] table-properties", f"found {properties!r}; allowed: a table of properties")
-        properties = {}
-    keys["table_properties"] = job_file.read_options(properties, "sink.table-properties", mistakes)
+    keys["table_properties"] = _properties(properties, mistakes)
     keys["catalog_options"] = {
         key.removeprefix("catalog."): location(mistakes.path, value) if key == "catalog.uri" else value
         for key, value in options.items()
@@ -251,6 +253,23 @@ def _sink(raw: Mapping[str, Any], mistakes: Mistakes) -> SinkConfig | None:
         mistakes.add("[sink] warehouse", f"{what}; name one, such as {cure}")
         return None
     return IcebergConfig(**keys)
+
+
+def _delta(raw: dict[str, Any], mistakes: Mistakes) -> DeltaConfig | None:
+    before, properties = mistakes.count, raw.pop("table-properties", {})
+    keys = job_file.read_section(raw, DeltaConfig, "sink", mistakes, hint, more_known=("kind", "table-properties"))
+    keys["table_properties"] = _properties(properties, mistakes)
+    if mistakes.count > before:
+        return None
+    return DeltaConfig(**keys | {"warehouse": location(mistakes.path, keys["warehouse"], bare_path=True)})
+
+
+def _properties(given: object, mistakes: Mistakes) -> dict[str, str]:
+    """The properties of new tables."""
+    if not isinstance(given, Mapping):
+        mistakes.add("[sink] table-properties", f"found {given!r}; allowed: a table of properties")
+        return {}
+    return job_file.read_options(given, "sink.table-properties", mistakes)
 
 
 def _spark(raw: Mapping[str, Any], mistakes: Mistakes) -> dict[str, str]:

@@ -7,6 +7,7 @@ import msgspec
 
 from ticdc_spark.config.ddl import DdlKeys
 from ticdc_spark.config.job import (
+    DeltaConfig,
     FilesSource,
     IcebergConfig,
     JobKeys,
@@ -73,10 +74,11 @@ def _keys() -> dict[str, list[str]]:
     for place, kind in sections.items():
         for key in _own(kind):
             places.setdefault(key, []).append(place)
-    databases: dict[str, type[Section]] = {"mysql": MysqlConfig, "postgres": PostgresConfig}
-    for name, config in databases.items():
+    others: dict[str, type[Section]] = {"delta": DeltaConfig, "mysql": MysqlConfig, "postgres": PostgresConfig}
+    for name, config in others.items():
         for key in _own(config):
-            places.setdefault(key, []).append(f'[sink] with kind = "{name}"')
+            if "[sink]" not in places.get(key, ()):
+                places.setdefault(key, []).append(f'[sink] with kind = "{name}"')
     kinds = {"files": _own(FilesSource), "kafka": _own(KafkaSource), "storage": _own(StorageSource)}
     for key in {key: None for own in kinds.values() for key in own}:
         having = [kind for kind, own in kinds.items() if key in own]

@@ -10,6 +10,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.dead_letters import DeadLetters
+from ticdc_spark.sinks.delta import kind as delta
 from ticdc_spark.sinks.iceberg import kind as iceberg
 from ticdc_spark.sinks.mysql import kind as mysql
 from ticdc_spark.sinks.postgres import kind as postgres
@@ -53,7 +54,12 @@ class SinkKind(Protocol):
         """A table as of a snapshot, see ``Tables.snapshot_id``. Raises: SinkFault when that is gone"""
 
 
-SINKS: dict[str, SinkKind] = {"iceberg": iceberg.KIND, "mysql": mysql.KIND, "postgres": postgres.KIND}
+SINKS: dict[str, SinkKind] = {
+    "iceberg": iceberg.KIND,
+    "delta": delta.KIND,
+    "mysql": mysql.KIND,
+    "postgres": postgres.KIND,
+}
 
 
 def sink_kind(job: Job) -> SinkKind:

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ticdc_spark.config.job import MysqlConfig, PostgresConfig, SinkConfig
+from ticdc_spark.config.job import DeltaConfig, MysqlConfig, PostgresConfig, SinkConfig
 from ticdc_spark.errors import SinkFault, UsageError
 from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
@@ -33,6 +33,11 @@ def open_state(sink: SinkConfig, job: str, spark: Mapping[str, str]) -> StateSto
         from ticdc_spark.sinks.postgres.state import PostgresState
 
         return PostgresState(PostgresClient(options_of(sink.uri)), job)
+    if isinstance(sink, DeltaConfig):
+        from ticdc_spark.sinks.delta.python_tables import storage_options
+        from ticdc_spark.sinks.delta.state import DeltaState
+
+        return DeltaState(sink.warehouse, job, storage_options(sink.warehouse, spark))
     from ticdc_spark.sinks.iceberg.python_catalog import check_catalog, open_catalog
     from ticdc_spark.sinks.iceberg.state import IcebergState
     from ticdc_spark.spark.storage import local_folder
@@ -58,6 +63,11 @@ def open_tables(
     """
     if isinstance(sink, MysqlConfig | PostgresConfig):
         raise UsageError("the tables of a database are read by SQL: at every commit all of them are at one commitTs")
+    if isinstance(sink, DeltaConfig):
+        raise UsageError(
+            "PyIceberg does not read Delta tables: `consistent` gives them, or deltalake by the versions that "
+            "`table_snapshots` gives"
+        )
     from ticdc_spark.sinks.iceberg.python_catalog import open_catalog, reason
 
     catalog = open_catalog(sink.catalog, sink.warehouse, sink.catalog_options, spark, create=False)

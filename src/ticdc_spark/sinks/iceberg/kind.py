@@ -1,7 +1,6 @@
 """Iceberg as a kind of sink: what Spark needs for it, and how it is opened."""
 
 import logging
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from ticdc_spark.config.job import IcebergConfig, Job
 from ticdc_spark.config.paths import local_folder
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
+from ticdc_spark.sinks.folders import writable
 from ticdc_spark.sinks.iceberg import lake
 from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog, catalog_options
 from ticdc_spark.sinks.iceberg.dead_letters import IcebergDeadLetters, read_dead_letters
@@ -69,7 +69,7 @@ class IcebergKind:
             lacks = job.sink.warehouse.startswith("s3") and "aws" not in jars
             hint = "; Spark must have iceberg-aws-bundle, which [spark] does not name" if lacks else ""
             return f"{job.sink.warehouse}, which Spark opens (catalog {job.sink.catalog}){hint}"
-        return f"{_writable(folder)} (catalog {job.sink.catalog})"
+        return f"{writable(folder)} (catalog {job.sink.catalog})"
 
     def look(self, spark: SparkSession, config: IcebergConfig) -> str:
         options = catalog_options(config.catalog, config.warehouse, config.catalog_options)
@@ -108,20 +108,6 @@ def _write_and_remove(catalog: IcebergCatalog, config: IcebergConfig) -> None:
 def _sqlite_file(uri: str) -> Path | None:
     path = uri.removeprefix("jdbc:sqlite:").partition("?")[0]
     return Path(path.removeprefix("file:")) if path != uri and path != ":memory:" else None
-
-
-def _writable(folder: Path) -> str:
-    there = folder
-    while not there.exists() and there != there.parent:
-        there = there.parent
-    if not there.is_dir():
-        raise SinkFault(f"{folder}: {there} is no folder")
-    try:
-        # Not by its permissions: root has them on a file system that is mounted read-only, too.
-        tempfile.TemporaryFile(dir=there).close()
-    except OSError as error:
-        raise SinkFault(f"{folder}: {there} cannot be written to: {error.strerror}") from error
-    return f"{folder}" if there == folder else f"{folder} will be created"
 
 
 KIND = IcebergKind()

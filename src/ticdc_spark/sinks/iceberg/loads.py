@@ -27,11 +27,12 @@ from ticdc_spark.sinks.iceberg.files.storage import Closed
 from ticdc_spark.sinks.iceberg.java import to_dict, to_snapshot
 from ticdc_spark.sinks.iceberg.rows.content_files import data_file
 from ticdc_spark.sinks.iceberg.rows.direct import tasks_for
-from ticdc_spark.sinks.iceberg.rows.spark_writer import SUMMARY, append_after, where_sql
+from ticdc_spark.sinks.iceberg.rows.spark_writer import SUMMARY, append_after
 from ticdc_spark.sinks.iceberg.rows.target import layout
 from ticdc_spark.sinks.iceberg.stamps import append_stamp
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
 from ticdc_spark.sinks.loads_base import LoadNote
+from ticdc_spark.sinks.spark_rows import where_sql
 from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.tasks import ArrowTask, ReadParts, chain
 from ticdc_spark.spark.types import LakeColumn

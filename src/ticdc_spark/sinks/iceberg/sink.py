@@ -27,9 +27,9 @@ from ticdc_spark.sinks.iceberg.rows.appends import IcebergAppends
 from ticdc_spark.sinks.iceberg.rows.spark_writer import SparkWriter
 from ticdc_spark.sinks.iceberg.rows.upsert import Upserts
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
-from ticdc_spark.sinks.iceberg.types import IcebergNames, IcebergTypes
 from ticdc_spark.sinks.iceberg.upkeep import IcebergUpkeep
 from ticdc_spark.sinks.loads_base import LoadNote
+from ticdc_spark.sinks.spark_types import LakeNames, SparkTypes
 from ticdc_spark.sinks.state import StateStore
 from ticdc_spark.sinks.states import open_state
 from ticdc_spark.sinks.type_map import ColumnConversion
@@ -41,8 +41,8 @@ class IcebergSink:
     """Iceberg tables. See ``sinks.base.Sink``."""
 
     capabilities = Capabilities()
-    types = IcebergTypes()
-    names = IcebergNames()
+    types = SparkTypes()
+    names = LakeNames()
 
     def __init__(
         self,

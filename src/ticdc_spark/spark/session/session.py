@@ -35,6 +35,7 @@ _PER_SPARK: dict[str, dict[Part, str]] = {
     },
     "4.1": {
         "iceberg": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
+        "delta": "io.delta:delta-spark_4.1_2.13:4.1.0",
     },
 }
 _SQLITE = "org.xerial:sqlite-jdbc:3.47.1.0"

@@ -10,7 +10,7 @@ from ticdc_spark.model import Column, ColumnType, SchemaChange, Table
 from ticdc_spark.replicate.plan.evolution import ColumnDefaults, Evolution, SessionZone, evolution, set_aside
 from ticdc_spark.replicate.plan.evolve import Alter, Refused, action
 from ticdc_spark.sinks.conversions import NO_ZONE
-from ticdc_spark.sinks.iceberg.types import IcebergTypes
+from ticdc_spark.sinks.spark_types import SparkTypes
 from ticdc_spark.spark.types import LakeOptions, lake_columns
 
 
@@ -25,7 +25,7 @@ def evolved(live: dict[str, str], *columns: Column, renames: dict[str, str] | No
 
 
 LIVE = {"id": "int", "b": "int"}
-TYPES = IcebergTypes()
+TYPES = SparkTypes()
 
 
 def test_no_change_is_none() -> None:

@@ -4,7 +4,6 @@ Each is one commit by Spark, with the stamp in its summary; the properties follo
 """
 
 import logging
-import re
 from collections.abc import Sequence
 from typing import Any
 from uuid import uuid4
@@ -13,23 +12,20 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 from pyspark.sql import functions as sf
 
-from ticdc_spark.changes.columns import ALWAYS, OP, TIES
+from ticdc_spark.changes.columns import OP
 from ticdc_spark.errors import DecisionNeeded, SinkFault
-from ticdc_spark.model import TableName, Value
+from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Condition, Fill, Stamp, unconverted
 from ticdc_spark.sinks.history import Note
 from ticdc_spark.sinks.iceberg.faults import faults, is_conflict
 from ticdc_spark.sinks.iceberg.stamps import ABOUT, place_of, read_note, summary, unseen
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
+from ticdc_spark.sinks.spark_rows import DATA_ERROR, literal, merge_sql, where_sql
 from ticdc_spark.sinks.type_map import ColumnConversion
-from ticdc_spark.spark.sql import quote, text_literal
-from ticdc_spark.spark.types import LakeColumn, to_arrow
+from ticdc_spark.spark.sql import quote
+from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
-_DATA_ERROR = re.compile(
-    r"CAST_INVALID_INPUT|CAST_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE|USER_RAISED_EXCEPTION|ARITHMETIC_OVERFLOW"
-)
-"""In Spark's errors for a value that does not fit, as against those of a broken lake."""
 SUMMARY = "spark.sql.iceberg.snapshot-property."
 """Prefix of a session's settings that go into the summaries of its commits."""
 
@@ -49,7 +45,7 @@ class SparkWriter:
         try:
             self._set(table, column.name, conversion.expression.format(old=quote(old)), stamp)
         except SinkFault as fault:
-            if _DATA_ERROR.search(str(fault)) is None:
+            if DATA_ERROR.search(str(fault)) is None:
                 raise
             raise DecisionNeeded(unconverted(column, str(fault)[:500])) from fault
 
@@ -120,23 +116,11 @@ class SparkWriter:
         """Merge net changes: of each key its last image, with its op. ``by``: ordered ones, where the table has no
         newer row by this column."""
         view = f"changes_{uuid4().hex}"
-        names = [quote(column.name) for column in columns]
-        on = " AND ".join(f"t.{quote(column.name)} = s.{quote(column.name)}" for column in columns if column.key)
-        rest = [quote(column.name) for column in columns if not column.key]
-        newer = "" if by is None else f" AND ({_is_newer(quote(by.name))})"
-        update = (
-            f"WHEN MATCHED{newer} THEN UPDATE SET {', '.join(f't.{name} = s.{name}' for name in rest)}" if rest else ""
-        )
         with faults(f"changes cannot be merged into {table}"):
             self._begin(changes.sparkSession, table, stamp, columns)
             changes.createOrReplaceTempView(view)
             try:
-                changes.sparkSession.sql(
-                    f"MERGE INTO {self._catalog.sql_name(table)} t USING {view} s ON {on} "
-                    f"WHEN MATCHED AND s.{OP} = 'd'{newer} THEN DELETE {update} "
-                    f"WHEN NOT MATCHED AND s.{OP} <> 'd' THEN "
-                    f"INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
-                )
+                changes.sparkSession.sql(merge_sql(self._catalog.sql_name(table), view, columns, by))
             finally:
                 changes.sparkSession.catalog.dropTempView(view)
             self._settle(table, stamp)
@@ -167,37 +151,6 @@ class SparkWriter:
         self._tables.change(table, stamp, lambda _, __: None)
 
 
-def where_sql(where: Sequence[Sequence[Condition]]) -> str:
-    """SQL of whether a row meets every condition of one of some. Raises: as ``_condition``"""
-    return " OR ".join(f"({' AND '.join(map(_condition, tests)) or 'true'})" for tests in where) or "false"
-
-
-def _condition(one: Condition) -> str:
-    """SQL of a condition. Raises: DecisionNeeded for a value that the column's type cannot hold"""
-    name = quote(one.column.name)
-    listed = f"rtrim({name})" if one.rtrim else name
-
-    def sql(value: Value) -> str:
-        return literal(one.column, Fill(value, one.lake))
-
-    parts = [
-        f"{name} {sign} {sql(value)}" for sign, value in ((">=", one.at_least), ("<", one.below)) if value is not None
-    ]
-    if one.any_of is not None:
-        parts.append(f"{listed} IN ({', '.join(map(sql, one.any_of))})" if one.any_of else "false")
-    if one.none_of:
-        parts.append(f"{listed} NOT IN ({', '.join(map(sql, one.none_of))})")
-    if one.remainder is not None:
-        parts.append("abs({} % {}) = {}".format(name, *one.remainder))
-    found = f"({' AND '.join(parts) or 'true'}) AND {name} IS NOT NULL"
-    return f"({found} OR {name} IS NULL)" if one.or_null else f"({found})"
-
-
-def _is_newer(time: str) -> str:
-    """SQL of whether an ordered change wins over the row of its key. ``time``: the column, quoted."""
-    return f"s.{time} > coalesce(t.{time}, 0) OR (s.{TIES} AND s.{time} = coalesce(t.{time}, 0)) OR s.{ALWAYS}"
-
-
 def append_after(rows: DataFrame, name: str, snapshot_id: int | None) -> None:
     """Let Spark append rows to a table, if nobody else has written to it since a snapshot (``None``: it had none).
 
@@ -210,22 +163,3 @@ def after(writer: DataFrameWriterV2, snapshot_id: int | None) -> DataFrameWriter
     """Let an overwrite by Spark be refused where somebody has written to its rows since a snapshot."""
     writer = writer.option("isolation-level", "serializable")
     return writer if snapshot_id is None else writer.option("validate-from-snapshot-id", str(snapshot_id))
-
-
-def literal(column: LakeColumn, fill: Fill) -> str:
-    """SQL of a constant for a column.
-
-    Raises: DecisionNeeded when the column's type cannot hold it.
-    """
-    array, bad, _ = to_arrow(column, fill.lake)([fill.value])
-    if bad:
-        message = f"the default of the new column `{column.source}` cannot be read: {bad[0]}"
-        raise DecisionNeeded(message)
-    value = array[0].as_py()
-    if value is None:
-        return "NULL"
-    if isinstance(value, bytes):
-        return f"X'{value.hex()}'"
-    if column.type.arrow in {"local", "instant"}:
-        value = value.replace(tzinfo=None)
-    return f"CAST({text_literal(str(value))} AS {column.type.spark})"

@@ -1,0 +1,195 @@
+"""What the log of a Delta table says of its commits: whose they are, and what they did.
+
+A stamp stands in the text that a commit has from its writer (``userMetadata``), and, for when Delta has cleaned that
+commit up, in a property of the table. A RESTORE undoes properties, but no commit. ``sinks.history`` judges.
+"""
+
+from typing import Any
+
+import msgspec
+
+from ticdc_spark.sinks.base import Stamp, TableFound
+from ticdc_spark.sinks.delta.lake import DeltaLake
+from ticdc_spark.sinks.history import Commit, Note, judge, unseen_changes
+
+PROPERTY, VERSION = "ticdc.stamp", "ticdc.version"
+_RESTORE = "RESTORE"
+
+
+class Text(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a commit of a job says of itself."""
+
+    job: str = ""
+    mark: tuple[int, int] = (0, 0)
+    before: int = 0
+    applied: int = 0
+    about: str = ""
+    """``""``: as before."""
+    whole: bool = False
+    """Whether it has everything, ``changed_by`` among it. Commits by Spark SQL are followed by one that does."""
+    changed_by: tuple[str, ...] = ()
+    load: str = ""
+    """The full read that it has brought in."""
+    note: str = ""
+    """Of what a full read gathers: how far that is."""
+    copy_of: str = ""
+    """Of a table that is being renamed: its former folder, which has it until that is gone."""
+    copy_id: str = ""
+    """Delta's id of the table there."""
+
+    @property
+    def stamp(self) -> Stamp:
+        """The stamp."""
+        return Stamp(self.job, self.mark, self.before, self.about, self.applied)
+
+    @property
+    def json(self) -> str:
+        """For ``userMetadata``: Spark would put a variable in place of ``${…}``."""
+        return msgspec.json.encode({"ticdc": self}).decode().replace("$", "\\u0024")
+
+
+def text_of(stamp: Stamp) -> Text:
+    """The text of a commit with a stamp."""
+    return Text(
+        job=stamp.job, mark=stamp.mark, before=stamp.applied_before, applied=stamp.job_applied, about=stamp.about
+    )
+
+
+class _Held(msgspec.Struct, frozen=True):
+    ticdc: Text
+
+
+def read_text(held: Any) -> Text | None:
+    """The text of a commit, or of a property; ``None``: it is no job's."""
+    try:
+        return msgspec.json.decode(str(held).encode(), type=_Held).ticdc
+    except msgspec.MsgspecError:
+        return None
+
+
+class Entry(msgspec.Struct, frozen=True, kw_only=True):
+    """A commit, as its file has it."""
+
+    version: int
+    text: Text | None
+    operation: str = ""
+    at: int = 0
+    """Milliseconds since the epoch."""
+    changes_rows: bool = False
+    restored: int | None = None
+    """The version that a RESTORE has restored."""
+    restored_at: str = ""
+    """The time that it was given instead."""
+
+
+def read_entry(version: int, whole: str) -> Entry:
+    """Read the file of a commit."""
+    info: dict[str, Any] = {}
+    changes = False
+    for line in whole.splitlines():
+        if line.startswith('{"commitInfo"'):
+            info = msgspec.json.decode(line.encode())["commitInfo"]
+        elif line.startswith(('{"add"', '{"remove"')) and not changes:
+            action = next(iter(msgspec.json.decode(line.encode()).values()))
+            changes = bool(action.get("dataChange", True))
+    given = info.get("operationParameters") or {}
+    operation = str(info.get("operation", "WRITE"))
+    # A session keeps the text that it was given: whoever restores by the same one leaves ours there.
+    text = None if operation == _RESTORE else read_text(info.get("userMetadata", ""))
+    return Entry(
+        version=version,
+        text=text,
+        operation=operation,
+        at=int(info.get("timestamp", 0)),
+        changes_rows=changes,
+        restored=int(given["version"]) if operation == _RESTORE and given.get("version") is not None else None,
+        restored_at=str(given.get("timestamp") or "") if operation == _RESTORE else "",
+    )
+
+
+class History:
+    """The commits of one table up to one version."""
+
+    def __init__(self, lake: DeltaLake, path: str, snapshot: Any) -> None:
+        self._lake, self._path, self._snapshot = lake, path, snapshot
+        self.version = int(snapshot.version())
+        self._read: dict[int, Entry | None] = {}
+
+    def entry(self, version: int) -> Entry | None:
+        """``None``: it was cleaned up."""
+        if version not in self._read:
+            text = self._lake.commit_text(self._path, version)
+            self._read[version] = None if text is None else read_entry(version, text)
+        return self._read[version]
+
+    def commit(self, version: int) -> Commit | None:
+        """See ``sinks.history.Lookup``."""
+        entry = self.entry(version)
+        if entry is None:
+            return None
+        restored = self._restored(entry)
+        changes = entry.changes_rows and restored is None
+        parent = version - 1 if restored is None else restored
+        return Commit(
+            id=version,
+            parent=None if parent < 0 else parent,
+            sequence=version,
+            operation=entry.operation if changes else "replace",
+            stamp=None if entry.text is None else entry.text.stamp,
+        )
+
+    def _restored(self, entry: Entry) -> int | None:
+        """The version that a RESTORE went back to; of one that names a time, the rows and columns tell nothing: such
+        a one counts as a change by somebody else."""
+        return entry.restored
+
+    def note(self, upto: int | None = None) -> Note | None:
+        """The newest whole stamp up to a version, whatever was restored since."""
+        for version in range(self.version if upto is None else upto, -1, -1):
+            entry = self.entry(version)
+            if entry is None:
+                break
+            if entry.text is not None and entry.text.whole:
+                return _note(entry.text, version)
+        properties = self._lake.metadata(self._snapshot).get("configuration", {})
+        text = read_text(properties.get(PROPERTY, ""))
+        return None if text is None else _note(text, int(properties.get(VERSION, "0")))
+
+    def found(self) -> TableFound:
+        """The newest stamp, and what other writers did since."""
+        found = judge(self.note(), self.version, self.commit)
+        if not found.rolled_back or found.stamp is None:
+            return found
+        # A RESTORE has brought the columns back, too.
+        note = self.note(self._stamped())
+        about = found.stamp.about if note is None else note.stamp.about
+        return msgspec.structs.replace(found, furthest=None, stamp=msgspec.structs.replace(found.stamp, about=about))
+
+    def unseen(self, note: Note | None, seen: int | None) -> frozenset[str]:
+        """See ``sinks.history.unseen_changes``."""
+        return unseen_changes(note, self.version, seen, self.commit)
+
+    def loaded(self) -> str:
+        """The full read that was brought in last, as far as it can be told."""
+        for version in range(self.version, -1, -1):
+            entry = self.entry(version)
+            if entry is None:
+                break
+            if entry.text is not None and (entry.text.load or entry.text.whole):
+                return entry.text.load
+        properties = self._lake.metadata(self._snapshot).get("configuration", {})
+        text = read_text(properties.get(PROPERTY, ""))
+        return "" if text is None else text.load
+
+    def _stamped(self) -> int | None:
+        """The version whose rows the table has."""
+        at: int | None = self.version
+        while at is not None and (commit := self.commit(at)) is not None:
+            if commit.stamp is not None:
+                return at
+            at = commit.parent
+        return at
+
+
+def _note(text: Text, version: int) -> Note:
+    return Note(stamp=text.stamp, snapshot=version, sequence=version, changed_by=frozenset(text.changed_by))

@@ -1,0 +1,230 @@
+"""Delta tables by their folders, through Delta's own Java API: its log, its transactions, and the files of the store.
+
+A table is ``<warehouse>/<database>/<table>``. A folder with the file ``GONE`` in it is no table any more, whatever is
+left of it.
+"""
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from queue import Empty, SimpleQueue
+from typing import Any
+
+import msgspec
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+
+from ticdc_spark.errors import DecisionNeeded, SinkFault
+from ticdc_spark.model import TableName
+from ticdc_spark.names import escape, unescape
+from ticdc_spark.spark.faults import spark_faults
+from ticdc_spark.spark.sql import quote
+
+OURS = "_ticdc_spark"
+"""The folder of what a job keeps beside its tables."""
+GONE = "_ticdc_gone"
+EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+CATALOG = {"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"}
+PROPERTIES = {
+    "delta.columnMapping.mode": "name",
+    "delta.enableDeletionVectors": "true",
+    # What was committed meanwhile must not be passed over, were it only new rows.
+    "delta.isolationLevel": "Serializable",
+    "delta.checkpointInterval": "30",
+}
+USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_SESSION = {
+    # A job's tables have few files: by default Delta reads each log with fifty tasks.
+    "spark.databricks.delta.snapshotPartitions": "2",
+    # Net changes are kept already while they are merged.
+    "spark.databricks.delta.merge.materializeSource": "none",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.ansi.enabled": "true",
+}
+_FOLDER = re.compile(r"[^A-Za-z0-9_ -]")
+_CONFLICT = re.compile(r"Concurrent|(Metadata|Protocol)ChangedException|FileAlreadyExists")
+
+
+def faults(what: str) -> Any:
+    """Turn errors of Spark and Delta into errors of this package."""
+    return spark_faults(what)
+
+
+def folder_of(name: str) -> str:
+    """The folder of a database or table: a name that any store can hold."""
+    return _FOLDER.sub(lambda match: f"_x{ord(match[0]):x}_", escape(name))
+
+
+def shown(table: TableName) -> str:
+    """A table, for people."""
+    return f"`{table[0]}`.`{table[1]}`"
+
+
+def is_conflict(error: Py4JJavaError) -> bool:
+    """Whether Delta refused a commit because somebody else has written to the table meanwhile."""
+    cause = error.java_exception
+    while cause is not None:
+        if _CONFLICT.search(str(cause.getClass().getSimpleName())):
+            return True
+        cause = cause.getCause()
+    return False
+
+
+class DeltaLake:
+    """The folders under a warehouse."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        warehouse: str,
+        properties: Mapping[str, str],
+        fence: Callable[[], None] = lambda: None,
+    ) -> None:
+        """``properties``: of each new table. ``fence``: called before each commit; raises where the job must not write
+        any more."""
+        self.spark, self.warehouse, self.fence = spark, warehouse.rstrip("/"), fence
+        self.properties = PROPERTIES | dict(properties)
+        self.jvm: Any = spark._jvm
+        self.none = self._module("scala.None")
+        self.nothing = self._module("scala.collection.immutable.Nil")
+        self.actions = self._module("org.apache.spark.sql.delta.actions.Action")
+        self._operation = self._module("org.apache.spark.sql.delta.DeltaOperations$ManualUpdate")
+        self._empty_map = self._module("scala.collection.immutable.Map").empty()
+        self._conf = spark._jsparkSession.sessionState().newHadoopConf()
+        self._sessions: SimpleQueue[SparkSession] = SimpleQueue()
+
+    def _module(self, name: str) -> Any:
+        """An object of Scala."""
+        try:
+            loader = self.jvm.java.lang.Thread.currentThread().getContextClassLoader()
+            return self.jvm.java.lang.Class.forName(f"{name}$", True, loader).getField("MODULE$").get(None)
+        except Py4JJavaError as error:
+            raise SinkFault(
+                f"this Spark does not have Delta's jars ({name} is missing): put io.delta:delta-spark, of the version "
+                "for this Spark, on its class path"
+            ) from error
+
+    @contextmanager
+    def session(self) -> Iterator[SparkSession]:
+        """A session that writes, for one thread at a time; it is the active one meanwhile."""
+        try:
+            session = self._sessions.get_nowait()
+        except Empty:
+            session = self.spark.newSession()
+            for key, value in (CATALOG | _SESSION).items():
+                session.conf.set(key, value)
+        # What the text of a commit is comes from the thread's active session.
+        java = SparkSession._get_j_spark_session_class(self.jvm)
+        java.setActiveSession(session._jsparkSession)
+        try:
+            yield session
+        finally:
+            session.conf.unset(USER_METADATA)
+            self._sessions.put(session)
+
+    # ---- folders
+
+    def path(self, table: TableName) -> str:
+        """The folder of a table. Raises: DecisionNeeded for a database of the source that has our own folder's name"""
+        if table[0] == OURS:
+            raise DecisionNeeded(
+                f"the folder `{OURS}` of the warehouse is not for copies: leave the database out with `tables` under "
+                "[job], or give it another name with `target-schema` under [[route]]"
+            )
+        return f"{self.warehouse}/{folder_of(table[0])}/{folder_of(table[1])}"
+
+    def name_of(self, database: str, table: str) -> TableName:
+        """The name of a table by its folders."""
+        return unescape(database), unescape(table)
+
+    def file(self, path: str) -> tuple[Any, Any]:
+        """A path as Hadoop has it, with its file system."""
+        held = self.jvm.org.apache.hadoop.fs.Path(path)
+        return held.getFileSystem(self._conf), held
+
+    def there(self, path: str) -> bool:
+        """Whether a file or folder is there."""
+        store, held = self.file(path)
+        return bool(store.exists(held))
+
+    def folders(self, path: str) -> list[str]:
+        """The names of the folders in a folder, those of the job left out."""
+        store, held = self.file(path)
+        if not store.exists(held):
+            return []
+        names = [str(one.getPath().getName()) for one in store.listStatus(held) if one.isDirectory()]
+        return sorted(name for name in names if name != OURS)
+
+    def is_table(self, path: str) -> bool:
+        """Whether a folder is a table."""
+        return self.there(f"{path}/_delta_log") and not self.there(f"{path}/{GONE}")
+
+    def make(self, path: str) -> None:
+        """Make a folder; no error where it is there."""
+        store, held = self.file(path)
+        store.mkdirs(held)
+
+    def clear(self, path: str) -> None:
+        """Remove a table and its files: what is left of it after a death is no table, and goes by the next call."""
+        store, held = self.file(path)
+        if not store.exists(held):
+            return
+        if self.there(f"{path}/_delta_log"):
+            gone = self.jvm.org.apache.hadoop.fs.Path(f"{path}/{GONE}")
+            if not store.exists(gone):
+                store.create(gone, False).close()
+            # Without its log no reader finds half a table.
+            store.delete(self.jvm.org.apache.hadoop.fs.Path(f"{path}/_delta_log"), True)
+        store.delete(held, True)
+        self.forget(path)
+
+    def forget(self, path: str) -> None:
+        """Forget what is known of the log of a folder."""
+        log = self._module("org.apache.spark.sql.delta.DeltaLog")
+        log.invalidateCache(self.spark._jsparkSession, self.jvm.org.apache.hadoop.fs.Path(path))
+
+    # ---- logs
+
+    def log(self, path: str) -> Any:
+        """The log of a table. A folder that is none, or none any more, has one at version -1."""
+        return self.jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self.spark._jsparkSession, path)
+
+    def snapshot(self, path: str) -> Any:
+        """The newest snapshot of a table."""
+        return self.log(path).update(False, self.none, self.none)
+
+    def metadata(self, holder: Any) -> dict[str, Any]:
+        """The metadata of a snapshot, or of a transaction, as Delta's protocol has it."""
+        found: dict[str, Any] = msgspec.json.decode(str(holder.metadata().json()))["metaData"]
+        return found
+
+    def commit_text(self, path: str, version: int) -> str | None:
+        """The file of one commit; ``None``: it was cleaned up."""
+        store, held = self.file(f"{path}/_delta_log/{version:020d}.json")
+        if not store.exists(held):
+            return None
+        stream = store.open(held)
+        try:
+            return str(self.jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def rows_of(self, transaction: Any, log: Any, rows: DataFrame, *, overwrite: bool) -> Any:
+        """Write rows for a transaction: the actions that bring them in."""
+        mode = getattr(self.jvm.org.apache.spark.sql.SaveMode, "Overwrite" if overwrite else "Append")
+        delta, session = self.jvm.org.apache.spark.sql.delta, rows.sparkSession._jsparkSession
+        options = delta.DeltaOptions(self._empty_map, session.sessionState().conf())
+        write = delta.commands.WriteIntoDelta(
+            log, mode, options, self.nothing, self._empty_map, rows._jdf, self.none, self.none
+        )
+        return write.write(transaction, session, self.none, False)
+
+    def commit(self, session: SparkSession, transaction: Any, actions: Any, text: str) -> int:
+        """Commit actions with a text. Raises: Py4JJavaError, ``is_conflict`` where another writer was faster"""
+        session.conf.set(USER_METADATA, text)
+        return int(transaction.commit(actions, self._operation))
+
+
+def sql_name(path: str) -> str:
+    """A table by its folder, for SQL."""
+    return f"delta.{quote(path)}"

@@ -1,0 +1,84 @@
+"""Small Delta tables of a job as Python keeps them, without a JVM: its state, its dead letters."""
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ticdc_spark.errors import SinkFault, TicdcSparkError, os_reason
+from ticdc_spark.sinks.state import StateMoved
+from ticdc_spark.spark.storage import local_folder
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+
+_S3A = {
+    "access.key": "AWS_ACCESS_KEY_ID",
+    "secret.key": "AWS_SECRET_ACCESS_KEY",
+    "session.token": "AWS_SESSION_TOKEN",
+    "endpoint.region": "AWS_REGION",
+}
+"""Keys of ``spark.hadoop.fs.s3a.``, and deltalake's names."""
+
+
+def storage_options(location: str, spark: Mapping[str, str]) -> dict[str, str]:
+    """How deltalake reaches the store of a location, by Spark's options for it. What has no counterpart is usual in the
+    environment."""
+    if not location.startswith(("s3:", "s3a:")):
+        return {}
+    bucket = location.partition("://")[2].partition("/")[0]
+
+    def value_of(name: str) -> str:
+        prefix = "spark.hadoop.fs.s3a."
+        return spark.get(f"{prefix}bucket.{bucket}.{name}") or spark.get(f"{prefix}{name}") or ""
+
+    found = {option: value_of(name) for name, option in _S3A.items() if value_of(name)}
+    if endpoint := value_of("endpoint"):
+        secure = value_of("connection.ssl.enabled") != "false"
+        found["AWS_ENDPOINT_URL"] = endpoint if "://" in endpoint else f"http{'s' if secure else ''}://{endpoint}"
+        if found["AWS_ENDPOINT_URL"].startswith("http:"):
+            found["AWS_ALLOW_HTTP"] = "true"
+    if value_of("path.style.access") == "false":
+        found["AWS_VIRTUAL_HOSTED_STYLE_REQUEST"] = "true"
+    return found
+
+
+def plain(location: str) -> str:
+    """A location as deltalake takes it."""
+    folder = local_folder(location)
+    return location if folder is None else str(folder)
+
+
+def open_table(location: str, options: Mapping[str, str]) -> "DeltaTable | None":
+    """A table; ``None``: there is none. Raises: what deltalake raises"""
+    from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
+
+    try:
+        return DeltaTable(plain(location), storage_options=dict(options))
+    except TableNotFoundError:
+        return None
+
+
+def make_folder(location: str) -> None:
+    """On a disk, make the folder of a table."""
+    folder = local_folder(location)
+    if folder is not None:
+        Path(folder).mkdir(parents=True, exist_ok=True)
+
+
+@contextmanager
+def python_faults(what: str) -> Iterator[None]:
+    """Raises: SinkFault for whatever deltalake, pyarrow and their stores raise"""
+    try:
+        yield
+    except (StateMoved, TicdcSparkError):
+        raise
+    except OSError as error:
+        raise SinkFault(f"{what}: {os_reason(error)}") from error
+    except Exception as error:  # deltalake's errors have no base of their own
+        raise SinkFault(f"{what}: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> Any:
+    return next(iter(str(error).splitlines()), "") or type(error).__name__

@@ -1,0 +1,122 @@
+"""Rows of Delta tables, as Spark writes them.
+
+An append is one transaction with its stamp. A MERGE, UPDATE or DELETE is a commit by Spark SQL, which carries the
+stamp in its text; the whole stamp, with what other writers did, follows in a second commit. A death between the two
+loses nothing: the first one is recognised by its text.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+from uuid import uuid4
+
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sf
+
+from ticdc_spark import failpoints
+from ticdc_spark.changes.columns import OP
+from ticdc_spark.changes.typed import TypedChanges
+from ticdc_spark.errors import DecisionNeeded, SinkFault
+from ticdc_spark.model import TableName
+from ticdc_spark.sinks.base import Condition, Fill, Stamp, unconverted
+from ticdc_spark.sinks.delta.history import text_of
+from ticdc_spark.sinks.delta.lake import USER_METADATA, faults, is_conflict, shown, sql_name
+from ticdc_spark.sinks.delta.tables import Commit, DeltaTables
+from ticdc_spark.sinks.spark_rows import DATA_ERROR, literal, merge_sql, where_sql
+from ticdc_spark.sinks.type_map import ColumnConversion
+from ticdc_spark.spark.sql import quote
+from ticdc_spark.spark.types import LakeColumn
+
+
+class DeltaRows:
+    """What Spark writes to tables."""
+
+    def __init__(self, tables: DeltaTables) -> None:
+        self._tables, self._lake = tables, tables.lake
+
+    def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
+        """See ``sinks.base.Changes``. Keys that are all new are appended without a look at the table."""
+        columns = changes.columns
+        may_append = changes.new_keys and not changes.others and changes.ordered_by is None
+        with self._lake.session() as session, changes.dataframe(session) as net:
+            rows = net.where(sf.col(OP) != "d").select(*(quote(column.name) for column in columns))
+            if not (may_append and self._append(table, rows, stamp)):
+                self._merge(table, net, columns, stamp, changes.ordered_by)
+
+    def take_rows(
+        self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool
+    ) -> None:
+        """See ``sinks.base.Changes``."""
+        with faults(f"rows of {shown(source)} cannot be brought into {shown(table)}"), self._lake.session() as session:
+            rows = session.read.format("delta").load(self._tables.living(source))
+            rows = rows.select(*(quote(column.name) for column in columns))
+            if not (new_keys and self._append(table, rows, stamp)):
+                self._merge(table, rows.withColumn(OP, sf.lit("i")), columns, stamp, None)
+
+    def fill_column(self, table: TableName, column: LakeColumn, fill: Fill, stamp: Stamp) -> None:
+        """See ``sinks.base.Columns``."""
+        self._set(table, column, literal(column, fill), stamp)
+
+    def convert_column(
+        self, table: TableName, old: str, column: LakeColumn, conversion: ColumnConversion, stamp: Stamp
+    ) -> None:
+        """See ``sinks.base.Columns``."""
+        try:
+            self._set(table, column, conversion.expression.format(old=quote(old)), stamp)
+        except SinkFault as fault:
+            if DATA_ERROR.search(str(fault)) is None:
+                raise
+            raise DecisionNeeded(unconverted(column, str(fault)[:500])) from fault
+
+    def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
+        """See ``sinks.base.Changes``."""
+        text = where_sql(where)
+        with faults(f"rows of {shown(table)} cannot be deleted"), self._lake.session() as session:
+            self._run(session, table, f"DELETE FROM {sql_name(self._tables.living(table))} WHERE {text}", stamp)
+
+    def _set(self, table: TableName, column: LakeColumn, expression: str, stamp: Stamp) -> None:
+        with faults(f"column {quote(column.name)} of {shown(table)} cannot be filled"), self._lake.session() as session:
+            name = sql_name(self._tables.living(table))
+            self._run(session, table, f"UPDATE {name} SET {quote(column.name)} = {expression}", stamp)
+
+    def _append(self, table: TableName, rows: DataFrame, stamp: Stamp) -> bool:
+        """Append rows. ``False``: another writer changed the table since ``stamp.seen``, and nothing was done."""
+
+        def add(log: Any, transaction: Any) -> Any:
+            return self._lake.rows_of(transaction, log, rows, overwrite=False)
+
+        with faults(f"rows cannot be appended to {shown(table)}"):
+            try:
+                commit = Commit(stamp=stamp, rows=add, only_alone=True)
+                done = self._tables.try_change(rows.sparkSession, table, commit)
+            except Py4JJavaError as error:
+                if not is_conflict(error):
+                    raise
+                return False
+        failpoints.point("append")
+        return done
+
+    def _merge(
+        self,
+        table: TableName,
+        changes: DataFrame,
+        columns: Sequence[LakeColumn],
+        stamp: Stamp,
+        by: LakeColumn | None,
+    ) -> None:
+        session, view = changes.sparkSession, f"changes_{uuid4().hex}"
+        with faults(f"changes cannot be merged into {shown(table)}"):
+            changes.createOrReplaceTempView(view)
+            try:
+                name = sql_name(self._tables.living(table))
+                self._run(session, table, merge_sql(name, view, columns, by), stamp)
+            finally:
+                session.catalog.dropTempView(view)
+
+    def _run(self, session: SparkSession, table: TableName, statement: str, stamp: Stamp) -> None:
+        """Let Spark change rows, and put the whole stamp behind it."""
+        self._lake.fence()
+        session.conf.set(USER_METADATA, text_of(stamp).json)
+        session.sql(statement)
+        failpoints.point("merge")
+        self._tables.stamp_in(session, table, stamp)
