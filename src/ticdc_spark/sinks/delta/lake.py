@@ -34,8 +34,9 @@ PROPERTIES = {
 }
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _SESSION = {
-    # A job's tables have few files: by default Delta reads each log with fifty tasks.
+    # By default Delta reads each log with fifty tasks, and the whole of it after each commit, for a checksum.
     "spark.databricks.delta.snapshotPartitions": "2",
+    "spark.databricks.delta.writeChecksumFile.enabled": "false",
     # Net changes are kept already while they are merged.
     "spark.databricks.delta.merge.materializeSource": "none",
     "spark.sql.caseSensitive": "false",

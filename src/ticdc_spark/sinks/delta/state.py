@@ -106,15 +106,18 @@ class DeltaState:
     def beat(self, heartbeat: bytes) -> None:
         if self.version() is None:
             return
-        with self._faults("given a heartbeat"), self._files().open_output_stream(_HEARTBEAT) as file:
+        with self._faults("given a heartbeat"):
+            # Below what pyarrow puts around it: deltalake takes bytes, and is given pyarrow's buffers there.
+            file = self._handler()._handler.open_output_stream(_HEARTBEAT, None)
             file.write(heartbeat)
+            file.close()
 
     def heartbeat(self) -> bytes | None:
         if self.version() is None:
             return None
         with self._faults("asked for its heartbeat"):
             try:
-                with self._files().open_input_file(_HEARTBEAT) as file:
+                with pyarrow.fs.PyFileSystem(self._handler()).open_input_file(_HEARTBEAT) as file:
                     return bytes(file.read())
             except FileNotFoundError:
                 return None
@@ -140,11 +143,10 @@ class DeltaState:
         self._read = StoredState(version=version, parts=read_parts(said[NAMES], cells))
         return self._read
 
-    def _files(self) -> Any:
+    def _handler(self) -> Any:
         from deltalake.fs import DeltaStorageHandler
 
-        handler = DeltaStorageHandler(plain(self.location), self._options or None)
-        return pyarrow.fs.PyFileSystem(handler)
+        return DeltaStorageHandler(plain(self.location), self._options or None)
 
     def _tidy(self) -> None:
         """Remove the rows of old versions. What stays is in nobody's way."""
@@ -157,7 +159,7 @@ class DeltaState:
         for version in range(max(0, newest - KEPT), newest + 1):
             old = DeltaTable(plain(self.location), version=version, storage_options=self._options)
             kept |= {uri.rpartition("/")[2] for uri in old.file_uris()}
-        files = self._files()
+        files = pyarrow.fs.PyFileSystem(self._handler())
         for one in files.get_file_info(pyarrow.fs.FileSelector("", recursive=False)):
             if one.path.endswith(".parquet") and one.base_name not in kept:
                 files.delete_file(one.path)
