@@ -15,7 +15,8 @@ from ticdc_spark.changes.spark_topic import SparkTopicRows
 from ticdc_spark.config.job import DeltaConfig
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.delta.dead_letters import DeltaDeadLetters
-from ticdc_spark.sinks.delta.lake import CATALOG, folder_of, sql_name
+from ticdc_spark.sinks.delta.lake import CATALOG, sql_name
+from ticdc_spark.sinks.delta.names import folder_of
 from ticdc_spark.sinks.delta.sink import DeltaSink
 from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeColumn

@@ -10,6 +10,7 @@ import pytest
 from tests.unit.config.test_job_file import JOB, KAFKA, SINK, load
 from ticdc_spark.config.ddl import DdlKeys
 from ticdc_spark.config.job import (
+    DeltaConfig,
     FilesSource,
     IcebergConfig,
     JobKeys,
@@ -33,6 +34,7 @@ _BESIDE = {
     FilesSource: {"kind", "schema-registry.…"},
     KafkaSource: {"kind", "kafka.…", "schema-registry.…"},
     IcebergConfig: {"kind", "catalog.…"},
+    DeltaConfig: {"kind"},
     MysqlConfig: {"kind"},
     PostgresConfig: {"kind"},
     StorageSource: {"kind"},
@@ -61,6 +63,7 @@ DOCUMENTED: list[tuple[type[Section], dict[str, str]]] = [
     (Route, rows("[route]")),
     (Recording, rows("[history]")),
     (IcebergConfig, rows("sink", "iceberg")),
+    (DeltaConfig, rows("sink", "delta")),
     (MysqlConfig, rows("sink", "mysql")),
     (PostgresConfig, rows("sink", "postgres")),
 ]

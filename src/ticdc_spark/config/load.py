@@ -66,12 +66,11 @@ def load_job(path: Path | str) -> Job:
     metrics = MetricsKeys(**job_file.read_section(sections["metrics"], MetricsKeys, "metrics", mistakes, hint))
     spark = _spark(sections["spark"], mistakes)
     check_spark(spark, mistakes)
-    is_lake = sink is None or isinstance(sink, IcebergConfig)
-    if not is_lake and any(rule.partition_by or rule.sort_by or rule.properties for rule in routes):
+    is_iceberg = sink is None or isinstance(sink, IcebergConfig)
+    if not is_iceberg and any(rule.partition_by or rule.sort_by or rule.properties for rule in routes):
         found = sections["sink"]["kind"]
-        mistakes.add(
-            "[[route]]", f'partition-by, sort-by and properties are of kind = "iceberg"; found [sink] kind = "{found}"'
-        )
+        of = "partition-by, sort-by and properties are of a lake of Iceberg"
+        mistakes.add("[[route]]", f'{of}; found [sink] kind = "{found}"')
     if any(how == "hash" for rule in routes for _, how in rule.mask_columns) and "mask_salt" not in keys:
         mistakes.add("[job] mask-salt", 'missing; "hash" under [[route]] needs a secret, such as "${env:MASK_SALT}"')
     if ddl is not None and ddl.parks and routes:

@@ -9,6 +9,7 @@ import pytest
 
 from ticdc_spark.config.histories import histories
 from ticdc_spark.config.job import (
+    DeltaConfig,
     FilesSource,
     IcebergConfig,
     Job,
@@ -91,13 +92,23 @@ def test_a_mysql_sink(folder: Path) -> None:
         (MYSQL | {"uri": '"db:3306"'}, "[sink] uri: found 'db:3306'; allowed: a URL such as \"mysql://"),
         (MYSQL | {"warehouse": '"lake"'}, "[sink]: unknown key `warehouse`"),
         (MYSQL | {"database-prefx": '"a"'}, "did you mean `database-prefix`?"),
-        (MYSQL | {"kind": '"mysq"'}, '[sink] kind: found \'mysq\'; allowed: "iceberg", "mysql", "postgres"'),
+        (MYSQL | {"kind": '"mysq"'}, '[sink] kind: found \'mysq\'; allowed: "iceberg", "delta", "mysql", "postgres"'),
     ],
 )
 def test_a_wrong_mysql_sink_is_refused(folder: Path, keys: dict[str, str], text: str) -> None:
     found = refused(folder, sink=keys)
     assert text in found
     assert "job:secret" not in found
+
+
+def test_a_delta_sink(folder: Path) -> None:
+    job = load(folder, sink={"kind": '"delta"', "warehouse": '"lake"', "type-widening": "false"})
+    assert job.sink == DeltaConfig(warehouse=str(folder / "lake"), type_widening=False)
+    assert "[sink] warehouse: missing" in refused(folder, sink={"kind": '"delta"'})
+    text = refused(folder, sink={"kind": '"delta"', "warehouse": '"lake"', "table-properties": "3"})
+    assert "[sink] table-properties: found 3" in text
+    text = refused(folder, sink={"kind": '"iceberg"', "warehouse": '"lake"', "type-widening": "true"})
+    assert 'it belongs under [sink] with kind = "delta"' in text
 
 
 POSTGRES = {"kind": '"postgres"', "uri": '"postgresql://job:secret@db:5433/copies?sslmode=require"'}
@@ -199,7 +210,7 @@ def test_all_mistakes_are_reported_at_once(folder: Path) -> None:
         folder,
         job={"batch_rows": "3", "on-reject": '"halt"'},
         source=FILES | {"protocol": '"simpel"', "path": '"nowhere"'},
-        sink={"kind": '"delta"'},
+        sink={"kind": '"hudi"'},
         spark={"executor.memory": '"2g"'},
         jobs={},
     )
@@ -213,7 +224,7 @@ def test_all_mistakes_are_reported_at_once(folder: Path) -> None:
         "[job] on-reject: found 'halt'",
         "[source] protocol: found 'simpel'",
         f"[source] path: found 'nowhere', but there is no file or folder {folder / 'nowhere'}",
-        "[sink] kind: found 'delta'; allowed: \"iceberg\"",
+        "[sink] kind: found 'hudi'; allowed: \"iceberg\"",
         "did you mean `spark.executor.memory`?",
     ):
         assert part in message

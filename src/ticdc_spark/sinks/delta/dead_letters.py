@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_spark.sinks.dead_letters import DeadLetter
-from ticdc_spark.sinks.delta.lake import OURS, folder_of
+from ticdc_spark.sinks.delta.names import OURS, folder_of
 from ticdc_spark.sinks.delta.python_tables import make_folder, open_table, plain, python_faults
 
 _ROW = ("topic", "partition", "offset", "seq")

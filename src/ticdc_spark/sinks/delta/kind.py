@@ -9,7 +9,8 @@ from ticdc_spark.config.job import DeltaConfig, Job
 from ticdc_spark.config.paths import local_folder
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.delta.dead_letters import DeltaDeadLetters
-from ticdc_spark.sinks.delta.lake import CATALOG, EXTENSION, DeltaLake, faults, folder_of
+from ticdc_spark.sinks.delta.lake import CATALOG, EXTENSION, DeltaLake, faults
+from ticdc_spark.sinks.delta.names import folder_of
 from ticdc_spark.sinks.delta.python_tables import storage_options
 from ticdc_spark.sinks.delta.sink import DeltaSink
 from ticdc_spark.sinks.delta.types import DeltaTypes

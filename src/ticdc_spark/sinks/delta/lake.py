@@ -16,12 +16,11 @@ from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import TableName
-from ticdc_spark.names import escape, unescape
+from ticdc_spark.names import unescape
+from ticdc_spark.sinks.delta.names import OURS, folder_of
 from ticdc_spark.spark.faults import spark_faults
 from ticdc_spark.spark.sql import quote
 
-OURS = "_ticdc_spark"
-"""The folder of what a job keeps beside its tables."""
 GONE = "_ticdc_gone"
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 CATALOG = {"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog"}
@@ -42,18 +41,12 @@ _SESSION = {
     "spark.sql.caseSensitive": "false",
     "spark.sql.ansi.enabled": "true",
 }
-_FOLDER = re.compile(r"[^A-Za-z0-9_ -]")
 _CONFLICT = re.compile(r"Concurrent|(Metadata|Protocol)ChangedException|FileAlreadyExists")
 
 
 def faults(what: str) -> Any:
     """Turn errors of Spark and Delta into errors of this package."""
     return spark_faults(what)
-
-
-def folder_of(name: str) -> str:
-    """The folder of a database or table: a name that any store can hold."""
-    return _FOLDER.sub(lambda match: f"_x{ord(match[0]):x}_", escape(name))
 
 
 def shown(table: TableName) -> str:

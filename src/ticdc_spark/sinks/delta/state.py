@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.fs
 
 from ticdc_spark.errors import DecisionNeeded
-from ticdc_spark.sinks.delta.lake import OURS, folder_of
+from ticdc_spark.sinks.delta.names import OURS, folder_of
 from ticdc_spark.sinks.delta.python_tables import make_folder, open_table, plain, python_faults
 from ticdc_spark.sinks.state import NOTHING, Parts, StateMoved, StateRow, StoredState, read_parts
 from ticdc_spark.spark.storage import local_folder

@@ -19,7 +19,8 @@ from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import ColumnChanges, Stamp, TableFound
 from ticdc_spark.sinks.delta.history import PROPERTY, VERSION, History, Text, text_of
-from ticdc_spark.sinks.delta.lake import OURS, DeltaLake, faults, is_conflict, shown
+from ticdc_spark.sinks.delta.lake import DeltaLake, faults, is_conflict, shown
+from ticdc_spark.sinks.delta.names import OURS
 from ticdc_spark.sinks.history import Note
 from ticdc_spark.sinks.staged import digest
 from ticdc_spark.spark.sql import quote
