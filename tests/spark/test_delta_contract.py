@@ -6,13 +6,20 @@ import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.contract import SinkContract
+from tests.contract.columns import ColumnsContract
+from tests.contract.loads import LoadsContract
 from tests.contract.member import Member
+from tests.contract.others import OthersContract
+from tests.contract.tables import TablesContract
 from tests.contract.typed import OrderedContract
 from tests.spark.delta import delta_member
+from ticdc_spark.errors import DecisionNeeded, LeaseHeld
+from ticdc_spark.sinks.delta.lake import GONE
 
 
 @pytest.fixture(scope="module")
@@ -26,6 +33,46 @@ class OnDelta:
     @pytest.fixture
     def member(self, spark: SparkSession, warehouse: Path) -> Member:
         return delta_member(spark, warehouse)
+
+
+class TestDeltaSinkInShort(OnDelta):
+    """One test of each kind: Delta's commits take seconds."""
+
+    test_columns = ColumnsContract.test_every_change_in_one_commit
+    test_rename = TablesContract.test_a_renamed_table_is_the_same_table
+    test_load = LoadsContract.test_what_is_gathered_replaces_the_table_at_the_end
+    test_rollback = OthersContract.test_a_rollback_behind_an_edit_is_both
+
+    def test_a_folder_with_other_files_stays_as_it_is(self, member: Member, warehouse: Path) -> None:
+        folder = warehouse / member.schema / "t"
+        folder.mkdir(parents=True)
+        (folder / "mine.csv").write_text("1")
+        assert member.sink.find(member.name) is None
+        with pytest.raises(DecisionNeeded, match="has files that are none"):
+            member.create()
+        member.sink.drop(member.name)
+        assert (folder / "mine.csv").read_text() == "1"
+
+    def test_what_a_death_has_left_of_a_drop_is_no_table_and_goes(self, member: Member, warehouse: Path) -> None:
+        member.create()
+        folder = warehouse / member.schema / "t"
+        (folder / GONE).touch()
+        assert member.sink.find(member.name) is None
+        member.sink.drop(member.name)
+        assert not folder.exists()
+
+    def test_a_copy_is_no_table_while_the_old_one_is_there(self, member: Member) -> None:
+        """A RENAME that dies between its two commits is done again."""
+        stamp, new = member.create(), (member.schema, "u")
+        member.guard.closes_at = member.guard.calls + 3
+        with pytest.raises(LeaseHeld):
+            member.sink.rename(member.name, new)
+        assert len(member.read(new)) == 0, "the copy is there"
+        member.guard.open()
+        assert (member.sink.find(new), member.found().stamp) == (None, msgspec.structs.replace(stamp, seen=None))
+        member.sink.rename(member.name, new)
+        assert member.sink.find(member.name) is None
+        assert member.found(new).stamp == msgspec.structs.replace(stamp, seen=None)
 
 
 @pytest.mark.slow

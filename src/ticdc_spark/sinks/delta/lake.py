@@ -153,22 +153,39 @@ class DeltaLake:
         """Whether a folder is a table."""
         return self.there(f"{path}/_delta_log") and not self.there(f"{path}/{GONE}")
 
+    def is_ours(self, path: str) -> bool:
+        """Whether a folder is a table, or what is left of one."""
+        return self.there(f"{path}/_delta_log") or self.there(f"{path}/{GONE}")
+
     def make(self, path: str) -> None:
         """Make a folder; no error where it is there."""
         store, held = self.file(path)
         store.mkdirs(held)
 
     def clear(self, path: str) -> None:
-        """Remove a table and its files: what is left of it after a death is no table, and goes by the next call."""
+        """Remove a table and its files. A death on the way leaves no table, and the next call goes on.
+
+        Raises: DecisionNeeded where the folder has other files than those of a table
+        """
         store, held = self.file(path)
         if not store.exists(held):
             return
-        if self.there(f"{path}/_delta_log"):
-            gone = self.jvm.org.apache.hadoop.fs.Path(f"{path}/{GONE}")
-            if not store.exists(gone):
-                store.create(gone, False).close()
-            # Without its log no reader finds half a table.
-            store.delete(self.jvm.org.apache.hadoop.fs.Path(f"{path}/_delta_log"), True)
+        _, gone = self.file(f"{path}/{GONE}")
+        _, log = self.file(f"{path}/_delta_log")
+        if store.exists(log) and not store.exists(gone):
+            store.create(gone, False).close()
+        if not store.exists(gone):
+            if len(store.listStatus(held)):
+                raise DecisionNeeded(
+                    f"the folder {path} is to be a Delta table, and has files that are none: move them away, or give "
+                    "the table another name with `target-table` under [[route]]"
+                )
+        else:
+            # Without its log no reader finds half a table; what says that it is gone goes last.
+            store.delete(log, True)
+            for one in store.listStatus(held):
+                if str(one.getPath().getName()) != GONE:
+                    store.delete(one.getPath(), True)
         store.delete(held, True)
         self.forget(path)
 

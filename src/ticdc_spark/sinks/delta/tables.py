@@ -126,10 +126,9 @@ class DeltaTables:
     def drop(self, table: TableName) -> None:
         with faults(f"table {shown(table)} cannot be dropped"):
             path, gathered = self.lake.path(table), self.gathered(table)
-            if self.lake.there(path) or self.lake.there(gathered):
+            for folder in filter(self.lake.is_ours, (gathered, path)):
                 self.lake.fence()
-                self.lake.clear(gathered)
-                self.lake.clear(path)
+                self.lake.clear(folder)
 
     def rename(self, old: TableName, new: TableName) -> None:
         """Copy a table to its new folder, in one commit. It is a table once the old one is gone, and not before."""
@@ -181,7 +180,7 @@ class DeltaTables:
             if not any(self.lake.is_table(f"{folder}/{name}") for name in names):
                 self.lake.fence()
                 for name in names:
-                    if self.lake.there(f"{folder}/{name}/_delta_log"):
+                    if self.lake.is_ours(f"{folder}/{name}"):
                         self.lake.clear(f"{folder}/{name}")
                 store, held = self.lake.file(folder)
                 if not len(store.listStatus(held)):
