@@ -66,12 +66,13 @@ class DeltaOthers:
         self.session.sql(f"REORG TABLE {self.name(table)} APPLY (PURGE)").collect()
 
     def expire(self, table: TableName) -> None:
-        """What Delta does after thirty days: a checkpoint has what the older commits had."""
+        """What Delta does after thirty days with what is older than the last commit of a job: a checkpoint has it."""
         jvm: Any = self.session._jvm
-        log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self.session._jsparkSession, self.path(table))  # type: ignore[attr-defined]
+        log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self.session._jsparkSession, self.path(table))
         log.checkpoint()
         files = sorted(Path(self.path(table), "_delta_log").glob("*.json"))
-        for file in files[:-1]:
+        stamped = [at for at, file in enumerate(files) if '\\"whole\\":true' in file.read_text()]
+        for file in files[: stamped[-1]]:
             file.unlink()
 
     def roll_back(self, table: TableName, snapshot: int) -> None:

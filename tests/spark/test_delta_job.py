@@ -38,7 +38,7 @@ from tests.spark.deaths import (
 )
 from tests.spark.lake import replicate
 from tests.spark.simple_topic import ddl, insert, table, topic
-from ticdc_spark import table_snapshots
+from ticdc_spark import consistent, table_snapshots
 from ticdc_spark.errors import SinkFault, UsageError
 from ticdc_spark.model import Change, Watermark
 
@@ -153,6 +153,8 @@ def test_a_job_goes_on_with_ddl_and_others_read_its_tables_at_one_commit(spark: 
     assert (status["resolved_ts"], shown["t2"], shown["t"]) == (99, "clean", "dropped")
     assert command("check", "--quick", str(file))[0] == 0
     assert command("dead-letters", str(file)) == (0, "0 dead letters\n")
+    opened = consistent(file)
+    assert (opened.commit_ts, opened.tables["s", "b"].toArrow().to_pylist()) == (99, [{"id": 1, "v": 1003}])
     printed = run_python(tmp_path, code.replace("shop_orders", "s_a"))
     assert "1" in printed and "as of 99 without {}" in printed
 
