@@ -15,6 +15,7 @@ from ticdc_spark.changes.spark_topic import SparkTopicRows
 from ticdc_spark.config.job import DeltaConfig
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.delta.dead_letters import DeltaDeadLetters
+from ticdc_spark.sinks.delta.history import read_entry
 from ticdc_spark.sinks.delta.lake import CATALOG, sql_name
 from ticdc_spark.sinks.delta.names import folder_of
 from ticdc_spark.sinks.delta.sink import DeltaSink
@@ -71,7 +72,8 @@ class DeltaOthers:
         log = jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self.session._jsparkSession, self.path(table))
         log.checkpoint()
         files = sorted(Path(self.path(table), "_delta_log").glob("*.json"))
-        stamped = [at for at, file in enumerate(files) if '\\"whole\\":true' in file.read_text()]
+        texts = [read_entry(at, file.read_text()).text for at, file in enumerate(files)]
+        stamped = [at for at, text in enumerate(texts) if text is not None and text.whole]
         for file in files[: stamped[-1]]:
             file.unlink()
 
