@@ -39,6 +39,8 @@ _SESSION = {
     # Net changes are kept already while they are merged.
     "spark.databricks.delta.merge.materializeSource": "none",
     "spark.sql.caseSensitive": "false",
+    # ``${…}`` in a name or in a default is what it is.
+    "spark.sql.variable.substitute": "false",
     "spark.sql.ansi.enabled": "true",
 }
 _CONFLICT = re.compile(r"Concurrent|(Metadata|Protocol)ChangedException|FileAlreadyExists")
