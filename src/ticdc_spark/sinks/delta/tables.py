@@ -210,6 +210,8 @@ class DeltaTables:
             schema = msgspec.json.decode(metadata["schemaString"].encode())
             schema["fields"] = self._changed(table, schema["fields"], changes)
             metadata["schemaString"] = msgspec.json.encode(schema).decode()
+            if any(column.type.spark == "timestamp_ntz" for column in changes.add):
+                metadata["configuration"]["delta.feature.timestampNtz"] = "supported"  # a new table has it by itself
             if changes.promote:
                 # Readers that do not know it are kept out of tables that need it, and of no other.
                 metadata["configuration"]["delta.enableTypeWidening"] = "true"
