@@ -9,6 +9,7 @@ from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.config.job import DeltaConfig
 from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.model import TableName
+from ticdc_spark.sinks.appends import Appended
 from ticdc_spark.sinks.base import ColumnChanges, Condition, FilePlace, Fill, Stamp, TableFound, UpkeepPolicy
 from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.delta.lake import DeltaLake, shown
@@ -29,7 +30,7 @@ from ticdc_spark.spark.types import LakeColumn
 class DeltaSink:
     """Delta tables. See ``sinks.base.Sink``."""
 
-    capabilities = Capabilities(upkeep=False, layouts=False)
+    capabilities = Capabilities(upkeep=False, layouts=False, history=False)
     names = LakeNames()
 
     def __init__(self, spark: SparkSession, config: DeltaConfig, fence: Callable[[], None] = lambda: None) -> None:
@@ -63,7 +64,7 @@ class DeltaSink:
             self.capabilities.need("layouts", f"table {shown(table)} is to be made with a layout of files")
         self.tables.create(table, columns, stamp)
 
-    def drop(self, table: TableName) -> None:
+    def drop(self, table: TableName, ended: Stamp | None = None) -> None:
         self.tables.drop(table)
 
     def rename(self, old: TableName, new: TableName) -> None:
@@ -101,6 +102,9 @@ class DeltaSink:
 
     def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None = None) -> None:
         self.rows.upsert(table, changes, stamp)
+
+    def append(self, table: TableName, what: Appended, stamp: Stamp, beside: TableName) -> None:
+        self.capabilities.need("history", f"table {shown(table)} is to be the history of {shown(beside)}")
 
     def take_rows(
         self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool

@@ -23,11 +23,12 @@ from ticdc_spark.sinks.iceberg.files.storage import Closed
 from ticdc_spark.sinks.iceberg.java import to_dict
 from ticdc_spark.sinks.iceberg.rows.content_files import data_file
 from ticdc_spark.sinks.iceberg.rows.direct import tasks_for
-from ticdc_spark.sinks.iceberg.rows.spark_writer import SparkWriter, where_sql
+from ticdc_spark.sinks.iceberg.rows.spark_writer import SparkWriter
 from ticdc_spark.sinks.iceberg.rows.target import layout
 from ticdc_spark.sinks.iceberg.stamps import append_stamp, summary
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
-from ticdc_spark.sinks.iceberg.types import IcebergTypes
+from ticdc_spark.sinks.spark_rows import where_sql
+from ticdc_spark.sinks.spark_types import SparkTypes
 from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.tasks import ArrowTask
 from ticdc_spark.spark.types import LakeColumn
@@ -42,7 +43,7 @@ class IcebergAppends:
     def __init__(self, tables: IcebergTables, spark_writer: SparkWriter, writer: WriterName) -> None:
         """``writer``: ``spark``: tasks write no files."""
         self._tables, self._catalog = tables, tables.catalog
-        self._spark, self._writer, self._types = spark_writer, writer, IcebergTypes()
+        self._spark, self._writer, self._types = spark_writer, writer, SparkTypes()
 
     def append(self, table: TableName, what: Appended, stamp: Stamp) -> None:
         """See ``sinks.base.Changes.append``."""
