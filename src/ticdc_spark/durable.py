@@ -4,14 +4,18 @@ import os
 from pathlib import Path
 
 
-def replace_file(path: Path, data: bytes) -> None:
+def replace_file(path: Path, data: bytes, mode: int | None = None) -> None:
     """Write a file under another name and give it its own: whoever reads it finds the old one or the new one.
+
+    ``mode``: who may read and write it; ``None``: as the process makes files.
 
     Raises: OSError with the path
     """
     draft = path.with_name(f"{path.name}.{os.getpid()}.tmp")
     try:
         with draft.open("wb") as file:
+            if mode is not None:
+                os.fchmod(file.fileno(), mode)
             file.write(data)
             file.flush()
             os.fsync(file.fileno())

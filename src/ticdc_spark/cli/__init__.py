@@ -16,6 +16,7 @@ _COMMANDS = {
     "check": "Check a job file and what it names, before Spark starts.",
     "status": "Show the state of a job, running or not.",
     "resume": "Let quarantined tables go on, also while the job runs.",
+    "skip": "Skip messages or DDLs that stop a job, also while it runs.",
     "rebuild": "Read tables in full again and swap them in, also while the job runs.",
     "upkeep": "Compact a job's tables and thin out their history.",
     "dead-letters": "Show the messages that a job rejected or left out.",

@@ -117,7 +117,8 @@ def ways_out(job: Job, places: Iterable[tuple[str, int, int]]) -> str:
     return (
         f"`ticdc-spark dead-letters {job.file.name}` shows what is kept. Correct the source, or set on-reject under "
         "[job] to quarantine or continue; a table that lacks what is left out is marked as diverged.\n"
-        f"  To leave out exactly {these}, under [job]: {line}{rest}"
+        f"  To leave out exactly {these}, under [job]: {line}{rest}\n"
+        f"  `ticdc-spark skip {job.file.name} {every[0]}{' …' if len(every) > 1 else ''}` writes that line"
     )
 
 

@@ -1,0 +1,31 @@
+"""``ticdc-spark skip``."""
+
+from pathlib import Path
+
+import click
+
+from ticdc_spark.config.load import load_job
+from ticdc_spark.operate.requests import taken_when
+from ticdc_spark.operate.skip import skip
+
+
+@click.command("skip")
+@click.argument("job_file", metavar="JOB.toml", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("entries", metavar="TOPIC/PARTITION/OFFSET|COMMITTS:SQL...", nargs=-1, required=True)
+def command(job_file: Path, entries: tuple[str, ...]) -> None:
+    """Skip messages that cannot be read, or DDLs that cannot be replayed.
+
+    Adds them to skip-messages and skip-ddl of the job file, which keeps its comments. A job that runs takes the changed
+    file over between two batches. The tables that lack something then count as diverged.
+
+    \b
+    ticdc-spark skip shop.toml shop/0/1042
+    ticdc-spark skip shop.toml '462354011751161858:ALTER TABLE'
+    """
+    added = skip(job_file, entries)
+    for key, entry in added:
+        click.echo(f"added to {key} of {job_file}: {entry}")
+    if added:
+        click.echo(taken_when(load_job(job_file)))
+    else:
+        click.echo(f"{job_file} has all of them already")
