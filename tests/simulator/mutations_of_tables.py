@@ -180,7 +180,7 @@ DDL = (
     one("a skipped DDL leaves its tables clean", "ddl:_skip", "if not state.is_dropped:", "if False:"),
     one(
         "a renamed column is a new one",
-        "evolve:_alter",
+        "ddl_actions:_alter",
         "return Alter(old, change.table, column_renames(change.query), replaced, certain, computed)",
         "return Alter(old, change.table, {})",
     ),
@@ -221,7 +221,7 @@ DDL = (
     ),
     one(
         "a new column's default is not given to the rows that are there",
-        "evolution:_fill",
+        "column_diff:_fill",
         "if value is None:",
         "if True:",
     ),

@@ -35,7 +35,7 @@ from ticdc_spark.replicate.apply import batch as batch_module
 from ticdc_spark.replicate.apply.look import Looked, look_at
 from ticdc_spark.replicate.apply.timelines import TimelineResult
 from ticdc_spark.replicate.decide import Decided
-from ticdc_spark.replicate.modes.commit import committed
+from ticdc_spark.replicate.modes.next_progress import committed
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.base import Sink

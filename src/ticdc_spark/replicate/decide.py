@@ -22,7 +22,7 @@ from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.modes.waiting import held_by_schemas
 from ticdc_spark.replicate.modes.watermark import due
 from ticdc_spark.replicate.plan.catch_up import bounds_of_late
-from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, is_of_partitions
+from ticdc_spark.replicate.plan.ddl_actions import ENTERS, LEAVES, is_of_partitions
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.parked import parks
 from ticdc_spark.replicate.plan.policy import Stop, first_stop, is_skipped
@@ -31,7 +31,7 @@ from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.resources import Resources, RunEnd
 from ticdc_spark.replicate.schemas.sql_ddl import SchemaRules, named_after, with_schemas
 from ticdc_spark.replicate.schemas.upstream import add_upstream_schemas
-from ticdc_spark.replicate.skips import STAGE, left_out_places, mark, skipped_of
+from ticdc_spark.replicate.skips import STAGE, left_out_places, mark_lacking, skipped_of
 from ticdc_spark.replicate.state.notes import UnreadNote
 from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl
 from ticdc_spark.replicate.state.table import TableState, diverge, quarantine
@@ -122,7 +122,7 @@ class Decider:
         advanced = msgspec.structs.replace(advanced, progress=noted)
         if skipped:
             self.letters.keep(scanned.number, STAGE, [reject_of(event) for event in skipped], now)
-            advanced = msgspec.structs.replace(advanced, progress=mark(advanced.progress, skipped, databases))
+            advanced = msgspec.structs.replace(advanced, progress=mark_lacking(advanced.progress, skipped, databases))
         if advanced.rejects:
             advanced = self._decode_rejects(scanned.number, advanced, databases, now, on_reject)
         if advanced.late:
@@ -160,7 +160,7 @@ class Decider:
         of = self.job.ddl.of
         return any(of(name).drop_table == "keep" or parks(self.job, name) for name in tables_of(drop))
 
-    def settle(self, mode: ModeName | None) -> ModeName | None:
+    def fix_mode(self, mode: ModeName | None) -> ModeName | None:
         """Log what was decided. Raises: UsageError where the run has an option that the mode does not support."""
         if not is_resolving(mode):
             log.warning(
@@ -191,7 +191,7 @@ class Decider:
         if mode is None:
             open_yet = MODES["watermark"].advance(self._add_registered(progress, scanned, None), scanned, rules, waits)
             shown = as_read(open_yet.progress, at_end=at_end, waited=waited, hidden=hides(controls))
-            mode = self.settle(shown)
+            mode = self.fix_mode(shown)
         acting = MODES[mode or "watermark"]
         if acting.resolves:
             begun = self._add_registered(progress, scanned, mode)

@@ -35,7 +35,7 @@ def left_out_places(progress: Progress, skipped: Sequence[MessageSkipped]) -> tu
     return tuple(sorted(before | {(event.topic, event.partition, event.offset) for event in skipped}))
 
 
-def mark(progress: Progress, skipped: Sequence[MessageSkipped], databases: Collection[str] = ()) -> Progress:
+def mark_lacking(progress: Progress, skipped: Sequence[MessageSkipped], databases: Collection[str] = ()) -> Progress:
     """Mark the known tables that lack messages.
 
     A message is noted for later if its table is not known yet, or if a DDL that waits makes it another table: a

@@ -177,12 +177,12 @@ def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], 
         if gone:
             log.warning("`%s`.`%s`: %s", *name, gone)
             worse[name] = diverge(worse.get(name, table), table.applied, gone, columns=True)
-    worse |= _come_back(job, sink, progress) if exact else {}
+    worse |= _keep_restored(job, sink, progress) if exact else {}
     known = tuple(worse.get((table.schema, table.name), table) for table in progress.tables)
     return msgspec.structs.replace(progress, tables=known)
 
 
-def _come_back(job: Job, sink: Sink, progress: Progress) -> dict[TableName, TableState]:
+def _keep_restored(job: Job, sink: Sink, progress: Progress) -> dict[TableName, TableState]:
     """Tables that were dropped, or renamed away, and are in the lake again as they were before: somebody restored
     them. They stay, as tables that were dropped and kept."""
     gone = [table for table in progress.tables if table.is_dropped]

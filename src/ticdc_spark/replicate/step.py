@@ -21,7 +21,7 @@ from ticdc_spark.replicate.first_messages import refuse_other
 from ticdc_spark.replicate.letters import Letters
 from ticdc_spark.replicate.modes.base import ScannedBatch
 from ticdc_spark.replicate.modes.choose import MODES, of_job
-from ticdc_spark.replicate.modes.commit import DROPPED_KEPT_MS, counted_off
+from ticdc_spark.replicate.modes.next_progress import DROPPED_KEPT_MS, counted_off
 from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.plan.catch_up import bounds_behind, with_dropped
 from ticdc_spark.replicate.plan.gone_topics import without_topics
@@ -92,7 +92,7 @@ class Steps:
         self.progress = begin(job, self.source, self.sink, self.store, protocol)
         warn_of_old(job, self.progress)
         self.decider = Decider(job, self.letters, resources, protocol, end)
-        self.mode: ModeName | None = self.decider.settle(of_job(job.mode, protocol, self.progress))
+        self.mode: ModeName | None = self.decider.fix_mode(of_job(job.mode, protocol, self.progress))
         """``None`` until messages show it."""
         if self.registry is not None:
             learn_waiting(self.rows, self.registry, self.progress)

@@ -6,7 +6,7 @@ import msgspec
 
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.model import TableName
-from ticdc_spark.replicate.plan.evolve import Alter, action
+from ticdc_spark.replicate.plan.ddl_actions import Alter, action
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.state.notes import UnreadNote

@@ -17,7 +17,7 @@ from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.replicate.apply.look import look_at, stop_if_ahead, way_back
 from ticdc_spark.replicate.letters import Letters
-from ticdc_spark.replicate.plan.evolution import SessionZone
+from ticdc_spark.replicate.plan.column_diff import SessionZone
 from ticdc_spark.replicate.plan.pending import range_of
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.state.progress import PendingRows

@@ -14,9 +14,9 @@ from ticdc_spark.config.values import skip_ddl_line
 from ticdc_spark.errors import DecisionNeeded, UnsupportedDdl
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import keep_hidden_columns
+from ticdc_spark.replicate.apply.alter_steps import commits_of, with_columns_before
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import lose_hidden_values, stop_if_columns_are_gone
-from ticdc_spark.replicate.apply.commits import commits_of, with_columns_before
 from ticdc_spark.replicate.apply.exchange import doubt_of_exchange, exchange
 from ticdc_spark.replicate.apply.exchange import is_begun as is_begun_exchange
 from ticdc_spark.replicate.apply.first_rows import there_already
@@ -24,7 +24,7 @@ from ticdc_spark.replicate.apply.look import OLD_VALUES
 from ticdc_spark.replicate.apply.park import park_dropped, park_emptied
 from ticdc_spark.replicate.apply.partitions import doubt_of, thin, with_partitions_of
 from ticdc_spark.replicate.apply.rename import is_begun, passed_by, rename, set_aside
-from ticdc_spark.replicate.plan.evolve import (
+from ticdc_spark.replicate.plan.ddl_actions import (
     Action,
     Alter,
     Create,

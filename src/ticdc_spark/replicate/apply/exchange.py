@@ -20,7 +20,7 @@ from ticdc_spark.mysql import keep_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.partitions import conditions, doubt_of
-from ticdc_spark.replicate.plan.evolve import Exchange
+from ticdc_spark.replicate.plan.ddl_actions import Exchange
 from ticdc_spark.replicate.state.table import TableState, diverge, doubt_load, known_of_both
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import NO_MARK, Mark

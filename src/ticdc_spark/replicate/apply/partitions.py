@@ -10,7 +10,7 @@ from ticdc_spark.model import Table
 from ticdc_spark.mysql import keep_hidden_columns
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.columns import stop_if_columns_are_gone
-from ticdc_spark.replicate.plan.evolve import Exchange, Thin
+from ticdc_spark.replicate.plan.ddl_actions import Exchange, Thin
 from ticdc_spark.replicate.state.table import TableState, unverify
 from ticdc_spark.sinks.base import Condition
 from ticdc_spark.sinks.mark import NO_MARK, Mark

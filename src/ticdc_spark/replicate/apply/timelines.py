@@ -11,7 +11,7 @@ from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.ddl import apply_ddl
 from ticdc_spark.replicate.apply.rejects import Quarantined
 from ticdc_spark.replicate.apply.rename import was_set_aside
-from ticdc_spark.replicate.plan.evolve import Alter, Drop, DropDatabase, Exchange, Leave, names
+from ticdc_spark.replicate.plan.ddl_actions import Alter, Drop, DropDatabase, Exchange, Leave, names
 from ticdc_spark.replicate.plan.parked import parks
 from ticdc_spark.replicate.plan.policy import is_skipped
 from ticdc_spark.replicate.plan.timeline import Ddl, Rows, Step

@@ -21,10 +21,10 @@ from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.modes.arrival_rows import apply_arrived
 from ticdc_spark.replicate.modes.base import Advanced, Rules, ScannedBatch, SchemaWaits
-from ticdc_spark.replicate.modes.commit import committed
+from ticdc_spark.replicate.modes.next_progress import committed
 from ticdc_spark.replicate.modes.waiting import describe_missing
 from ticdc_spark.replicate.modes.watermark import read_partitions, seen_tables, waiting_rows
-from ticdc_spark.replicate.plan.evolve import action, names
+from ticdc_spark.replicate.plan.ddl_actions import action, names
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.names import tables_before_and_after
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl, Rows, Step, identity, timelines

@@ -24,7 +24,7 @@ from ticdc_spark.replicate.apply.ddl import alter
 from ticdc_spark.replicate.apply.keyless import leave_out_rows
 from ticdc_spark.replicate.apply.rejects import apply_readable
 from ticdc_spark.replicate.apply.rows import vanished
-from ticdc_spark.replicate.plan.evolve import Alter
+from ticdc_spark.replicate.plan.ddl_actions import Alter
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.schemas.inferred import follow

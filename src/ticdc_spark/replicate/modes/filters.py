@@ -6,7 +6,7 @@ import msgspec
 
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.model import TableName
-from ticdc_spark.replicate.plan.evolve import ENTERS, LEAVES, Alter, action
+from ticdc_spark.replicate.plan.ddl_actions import ENTERS, LEAVES, Alter, action
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.parked import is_parked
 from ticdc_spark.replicate.state.progress import QueuedDdl

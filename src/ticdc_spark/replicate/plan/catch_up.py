@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 from ticdc_spark.model import SchemaChange, TableName
 from ticdc_spark.mysql import tso_physical_ms
-from ticdc_spark.replicate.plan.evolve import DropDatabase, action
+from ticdc_spark.replicate.plan.ddl_actions import DropDatabase, action
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.timeline import identity

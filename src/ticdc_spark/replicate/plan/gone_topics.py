@@ -6,7 +6,7 @@ import msgspec
 
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.modes.traits import is_resolving
-from ticdc_spark.replicate.plan.evolve import DropDatabase, action
+from ticdc_spark.replicate.plan.ddl_actions import DropDatabase, action
 from ticdc_spark.replicate.plan.names import tables_before_and_after
 from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.state.notes import CatchUp

@@ -8,7 +8,7 @@ name belong behind its RENAME.
 from collections.abc import Mapping, Sequence
 
 from ticdc_spark.model import TableName
-from ticdc_spark.replicate.plan.evolve import DropDatabase, action, names
+from ticdc_spark.replicate.plan.ddl_actions import DropDatabase, action, names
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.plan.timeline import identity

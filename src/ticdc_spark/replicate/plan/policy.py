@@ -12,8 +12,8 @@ from ticdc_spark.ddl import change_tables
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.mysql import handle_key
-from ticdc_spark.replicate.plan.evolution import ColumnDefaults, Evolution, SessionZone, evolution
-from ticdc_spark.replicate.plan.evolve import (
+from ticdc_spark.replicate.plan.column_diff import ColumnDefaults, ColumnDiff, SessionZone, column_diff
+from ticdc_spark.replicate.plan.ddl_actions import (
     Action,
     Alter,
     Drop,
@@ -142,14 +142,14 @@ def _of_columns(job: Job, act: Alter, before: Table, types: TypeMap) -> Iterator
         yield "modify-column"
 
 
-def _evolved(job: Job, act: Alter, before: Table, types: TypeMap) -> Evolution:
+def _evolved(job: Job, act: Alter, before: Table, types: TypeMap) -> ColumnDiff:
     """What becomes of the columns that the target has: new ones stop nothing."""
     lake = LakeOptions(tinyint1_as_boolean=job.tinyint1 == "boolean", zero_dates=job.zero_dates)
     old, new = (types.columns(table, handle_key(table), lake) for table in (before, act.table))
     renames = {one.casefold(): other.casefold() for one, other in act.renames.items()}
     there = {renames.get(one.source.casefold(), one.source.casefold()) for one in old}
     held = {one.source.casefold(): one.name for one in (*old, *new)}
-    return evolution(
+    return column_diff(
         {one.name: one.type.name for one in old},
         tuple(one for one in new if one.source.casefold() in there),
         {held[one]: held[other] for one, other in renames.items() if one in held and other in held},

@@ -11,7 +11,7 @@ from ticdc_spark.config.shapes import Shape, shape_of
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Table, TableName
-from ticdc_spark.replicate.plan.evolve import Alter, Create, Enter, Truncate, action
+from ticdc_spark.replicate.plan.ddl_actions import Alter, Create, Enter, Truncate, action
 from ticdc_spark.replicate.state.progress import Progress, QueuedDdl
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.mark import NO_MARK

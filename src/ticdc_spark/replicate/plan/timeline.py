@@ -10,7 +10,7 @@ from typing import TypeAlias
 import msgspec
 
 from ticdc_spark.model import SchemaChange, TableName
-from ticdc_spark.replicate.plan.evolve import Action, Refused, action, names
+from ticdc_spark.replicate.plan.ddl_actions import Action, Refused, action, names
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.state.progress import PendingRows, QueuedDdl
 from ticdc_spark.replicate.state.table import TableState

@@ -23,7 +23,7 @@ from ticdc_spark.ddl.statements import (
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, SchemaChange, Table, TableName
 from ticdc_spark.protocols.shared.avro_names import sanitized
-from ticdc_spark.replicate.plan.evolve import NAMED_OTHERWISE, UNCERTAIN
+from ticdc_spark.replicate.plan.ddl_actions import NAMED_OTHERWISE, UNCERTAIN
 from ticdc_spark.replicate.plan.names import tables_before_and_after
 from ticdc_spark.replicate.plan.parked import is_parked, parked_name, parked_of
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN

@@ -19,11 +19,11 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded, SourceChanged
 from ticdc_spark.model import Offsets, Table, TableName
 from ticdc_spark.mysql import default_value, handle_key
+from ticdc_spark.replicate.apply.alter_steps import renames_in_target
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
-from ticdc_spark.replicate.apply.commits import renames_in_target
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.modes.traits import is_resolving
-from ticdc_spark.replicate.plan.evolution import ColumnDefaults, Evolution, evolution
+from ticdc_spark.replicate.plan.column_diff import ColumnDefaults, ColumnDiff, column_diff
 from ticdc_spark.replicate.plan.offsets import known_offsets
 from ticdc_spark.replicate.plan.pending import bounded
 from ticdc_spark.replicate.plan.spelling import scan_names
@@ -277,8 +277,8 @@ def _stop_if_not_folded(batch: Batch, history: History, table: Table) -> None:
             raise NotInTopics(f"the default of column `{column.source}` has changed since the column was added")
 
 
-def _evolved(batch: Batch, one: Altered, before: tuple[LakeColumn, ...], after: tuple[LakeColumn, ...]) -> Evolution:
-    return evolution(
+def _evolved(batch: Batch, one: Altered, before: tuple[LakeColumn, ...], after: tuple[LakeColumn, ...]) -> ColumnDiff:
+    return column_diff(
         {column.name: column.type.name for column in before},
         after,
         renames_in_target(one.alter, before, after),
@@ -293,7 +293,7 @@ def _evolved(batch: Batch, one: Altered, before: tuple[LakeColumn, ...], after: 
 
 
 def _why_not_folded(
-    one: Altered, evolved: Evolution, before: tuple[LakeColumn, ...], after: tuple[LakeColumn, ...]
+    one: Altered, evolved: ColumnDiff, before: tuple[LakeColumn, ...], after: tuple[LakeColumn, ...]
 ) -> str:
     """Why rows from before an ALTER may not be read as those after it; ``""``: they may."""
     if evolved.changes.rename:

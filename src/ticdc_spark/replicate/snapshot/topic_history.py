@@ -23,7 +23,7 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Offsets, SchemaChange, Table, TableName
 from ticdc_spark.replicate.modes.watermark import waiting_rows
 from ticdc_spark.replicate.plan.catch_up import database_of
-from ticdc_spark.replicate.plan.evolve import UNCERTAIN, Alter, Nothing, Refused, Thin, action
+from ticdc_spark.replicate.plan.ddl_actions import UNCERTAIN, Alter, Nothing, Refused, Thin, action
 from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
 from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.plan.reach import NOT_YET, by_place, partitions_at, reached

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.support.scanned import scanned
 from ticdc_spark.model import Column, ColumnType, Offsets, SchemaChange, Table
 from ticdc_spark.replicate.modes.base import Advanced, Rules, SchemaWaits
-from ticdc_spark.replicate.modes.commit import committed
+from ticdc_spark.replicate.modes.next_progress import committed
 from ticdc_spark.replicate.modes.watermark import advance, due
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, KEPT_VERSIONS, forget_schemas, without_blocks
 from ticdc_spark.replicate.state.conditions import Clean, Condition, Dropped

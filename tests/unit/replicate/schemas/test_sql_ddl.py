@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ticdc_spark.model import SchemaChange
-from ticdc_spark.replicate.plan.evolve import Refused, action
+from ticdc_spark.replicate.plan.ddl_actions import Refused, action
 from ticdc_spark.replicate.schemas.sql_ddl import SchemaRules, with_schemas
 from ticdc_spark.replicate.state.progress import QueuedDdl
 

@@ -1,4 +1,4 @@
-"""Evolve: what a DDL does to the lake. Pure: from a DDL and the tables as they are, to actions.
+"""What a DDL does to the target. Pure: from a DDL and the tables as they are, to actions.
 
 The schemas before and after come from the message where it carries them; the SQL shows what two schemas cannot: that
 a column was renamed and not replaced, and that rows move without row messages.

@@ -12,9 +12,9 @@ from ticdc_spark.names import shortened
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import stop_if_new_column_is_gone, stop_if_old_values_are_gone
 from ticdc_spark.replicate.apply.look import OLD_VALUES
-from ticdc_spark.replicate.plan.evolution import ColumnDefaults, Evolution, Fill, Rewrite, evolution
-from ticdc_spark.replicate.plan.evolution import set_aside as set_column_aside
-from ticdc_spark.replicate.plan.evolve import Alter
+from ticdc_spark.replicate.plan.column_diff import ColumnDefaults, ColumnDiff, Fill, Rewrite, column_diff
+from ticdc_spark.replicate.plan.column_diff import set_aside as set_column_aside
+from ticdc_spark.replicate.plan.ddl_actions import Alter
 from ticdc_spark.replicate.state.table import KeptColumn, TableState
 from ticdc_spark.sinks import base as sink_base
 from ticdc_spark.sinks.base import ColumnChanges, Stamp
@@ -56,7 +56,7 @@ def commits_of(
     known = state.table or pre_table
     old = () if known is None else batch.columns(known)
     live = dict(state.columns_before) or {column.name: column.type.name for column in old}
-    plan = evolution(
+    plan = column_diff(
         live,
         wanted,
         renames_in_target(act, old, wanted),
@@ -188,7 +188,7 @@ def _moment(column: LakeColumn, commit_ts: int, zone: str | None) -> str:
     return at.strftime("%Y-%m-%d %H:%M:%S.%f")[: 20 + digits if digits else 19]
 
 
-def _rewriting(work: TimelineWork, name: TableName, rewrite: Rewrite, plan: Evolution, mark: Mark) -> list[Commit]:
+def _rewriting(work: TimelineWork, name: TableName, rewrite: Rewrite, plan: ColumnDiff, mark: Mark) -> list[Commit]:
     """Three commits: set the old column aside and add the new one, convert, drop the old one."""
     sink, (at, step), column = work.batch.sink, mark, rewrite.column
     aside = set_column_aside(rewrite, plan, OLD_VALUES)

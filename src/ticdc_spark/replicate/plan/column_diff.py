@@ -1,4 +1,4 @@
-"""Evolution: how a lake table gets from the columns that it has to those that the source's table has. Pure."""
+"""How a table of the target gets from the columns that it has to those that the source's table has. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -51,7 +51,7 @@ class ColumnDefaults(msgspec.Struct, frozen=True, kw_only=True):
 _PLAIN = ColumnDefaults()
 
 
-class Evolution(msgspec.Struct, frozen=True):
+class ColumnDiff(msgspec.Struct, frozen=True):
     """How one table gets from its live columns to the wanted ones."""
 
     changes: ColumnChanges
@@ -64,7 +64,7 @@ class Evolution(msgspec.Struct, frozen=True):
     """All lake names in the source's order."""
 
 
-def evolution(
+def column_diff(
     live: Mapping[str, str],
     wanted: tuple[LakeColumn, ...],
     renames: Mapping[str, str],
@@ -72,7 +72,7 @@ def evolution(
     *,
     old: Sequence[LakeColumn] = (),
     defaults: ColumnDefaults = _PLAIN,
-) -> Evolution:
+) -> ColumnDiff:
     """Compare the live columns of a table (name to the sink's type, in the table's order) with the wanted ones.
 
     ``renames``: names in the target, old to new. ``types``: the sink's. ``old``: the table's columns before, whose
@@ -114,7 +114,7 @@ def evolution(
     found = (_fill(column, defaults) for column in add if column.name not in unknown)
     fills = tuple(fill for fill in found if fill is not None)
     order = _order(live, wanted, dict(rename), drop)
-    return Evolution(
+    return ColumnDiff(
         ColumnChanges(rename=tuple(rename), add=add, drop=drop, promote=tuple(promote), order=order),
         fills,
         tuple(rewrites),
@@ -147,7 +147,7 @@ def _order(
     return () if (*found, *(name for name in names if name not in found)) == names else names
 
 
-def set_aside(rewrite: Rewrite, evolved: Evolution, aside: str) -> ColumnChanges:
+def set_aside(rewrite: Rewrite, evolved: ColumnDiff, aside: str) -> ColumnChanges:
     """The changes that begin a rewrite: the old column is renamed ``aside``, the new one comes where it stood."""
     name = rewrite.column.name
     order = tuple(one for other in evolved.order for one in ((other, aside) if other == name else (other,)))

@@ -7,8 +7,8 @@ from msgspec.structs import replace
 
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Column, ColumnType, SchemaChange, Table
-from ticdc_spark.replicate.plan.evolution import ColumnDefaults, Evolution, SessionZone, evolution, set_aside
-from ticdc_spark.replicate.plan.evolve import Alter, Refused, action
+from ticdc_spark.replicate.plan.column_diff import ColumnDefaults, ColumnDiff, SessionZone, column_diff, set_aside
+from ticdc_spark.replicate.plan.ddl_actions import Alter, Refused, action
 from ticdc_spark.sinks.conversions import NO_ZONE
 from ticdc_spark.sinks.spark_types import SparkTypes
 from ticdc_spark.spark.types import LakeOptions, lake_columns
@@ -19,9 +19,9 @@ def column(name: str, kind: str = "int", **more: Any) -> Column:
     return Column(name=name, type=ColumnType(name=kind, **more), default=default)
 
 
-def evolved(live: dict[str, str], *columns: Column, renames: dict[str, str] | None = None) -> Evolution:
+def evolved(live: dict[str, str], *columns: Column, renames: dict[str, str] | None = None) -> ColumnDiff:
     table = Table(schema="s", name="a", columns=columns)
-    return evolution(live, lake_columns(table, (), LakeOptions()), renames or {}, TYPES)
+    return column_diff(live, lake_columns(table, (), LakeOptions()), renames or {}, TYPES)
 
 
 LIVE = {"id": "int", "b": "int"}
@@ -105,7 +105,9 @@ def test_a_new_column_fills_old_rows_with_its_default_and_no_other_does() -> Non
 @pytest.mark.parametrize(("literal", "filled"), [(True, ["USD"]), (False, [])])
 def test_old_rows_get_the_default_of_a_text_where_it_is_no_expression(literal: bool, filled: list[str]) -> None:
     table = Table(schema="s", name="a", columns=(column("id"), column("b"), column("c", "longtext", default="USD")))
-    found = evolution(LIVE, lake_columns(table, (), LakeOptions()), {}, TYPES, defaults=ColumnDefaults(literal=literal))
+    found = column_diff(
+        LIVE, lake_columns(table, (), LakeOptions()), {}, TYPES, defaults=ColumnDefaults(literal=literal)
+    )
     assert [one.name for one in found.changes.add] == ["c"]
     assert [one.value for one in found.fills] == filled
 
@@ -116,13 +118,13 @@ def test_what_the_server_made_in_old_rows_is_not_known() -> None:
         schema="s", name="a", columns=(column("id"), column("b"), column("C", "varchar", default="uuid()"), made)
     )
     wanted = lake_columns(table, (), LakeOptions())
-    found = evolution(LIVE, wanted, {}, TYPES, defaults=ColumnDefaults(computed=("C",)))
+    found = column_diff(LIVE, wanted, {}, TYPES, defaults=ColumnDefaults(computed=("C",)))
     assert not found.fills
     assert found.inexact == (
         "column `C`: rows from before it have NULL in place of its default, 'uuid()'",
         "column `d`: rows from before it have NULL in place of what the server made",
     )
-    assert [fill.value for fill in evolution(LIVE, wanted, {}, TYPES).fills] == ["uuid()"], "by the text alone"
+    assert [fill.value for fill in column_diff(LIVE, wanted, {}, TYPES).fills] == ["uuid()"], "by the text alone"
     change = SchemaChange(
         commit_ts=1,
         query="ALTER TABLE a ADD C VARCHAR(36) DEFAULT uuid()",
@@ -154,11 +156,11 @@ def test_rows_that_move_without_messages_are_refused() -> None:
     assert isinstance(renamed, Alter) and renamed.old == ("s", "old")
 
 
-def modified(old: Column, new: Column, zone: str | None = None) -> Evolution:
+def modified(old: Column, new: Column, zone: str | None = None) -> ColumnDiff:
     before, after = (lake_columns(Table(schema="s", name="a", columns=(one,)), (), LakeOptions()) for one in (old, new))
     live = {one.name: one.type.spark for one in before}
     renames = {} if old.name == new.name else {old.name: new.name}
-    return evolution(live, after, renames, TYPES, old=before, defaults=ColumnDefaults(session=SessionZone(zone)))
+    return column_diff(live, after, renames, TYPES, old=before, defaults=ColumnDefaults(session=SessionZone(zone)))
 
 
 def test_values_change_where_the_lake_type_does_not() -> None:
@@ -200,7 +202,9 @@ STAMP = column("ts", "timestamp", default="2010-10-10 10:10:10")
 def filled(zone: str | None, *, local: bool, new: Column = STAMP) -> object:
     table = Table(schema="s", name="a", columns=(column("id"), new))
     wanted = lake_columns(table, (), LakeOptions())
-    found = evolution({"id": "int"}, wanted, {}, TYPES, defaults=ColumnDefaults(session=SessionZone(zone), local=local))
+    found = column_diff(
+        {"id": "int"}, wanted, {}, TYPES, defaults=ColumnDefaults(session=SessionZone(zone), local=local)
+    )
     return found.fills[0].value if found.fills else None
 
 
@@ -222,7 +226,7 @@ def test_a_default_that_the_zone_skips_is_refused_where_ambiguity_is() -> None:
     table = Table(schema="s", name="a", columns=(column("ts", "timestamp", default="2024-03-10 02:30:00"),))
     session = SessionZone("America/New_York", "reject")
     with pytest.raises(UsageError, match="never happens"):
-        evolution(
+        column_diff(
             {}, lake_columns(table, (), LakeOptions()), {}, TYPES, defaults=ColumnDefaults(session=session, local=True)
         )
 
