@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,18 @@ def test_the_page_has_every_metric_and_no_other(tmp_path: Path) -> None:
 def test_every_metric_of_the_alerts_is_there(tmp_path: Path) -> None:
     used = set(re.findall(r"ticdc_spark_[a-z_]+", RULES.read_text(encoding="utf-8")))
     assert used and used <= names(full(tmp_path))
+
+
+def test_every_metric_of_the_dashboard_is_there_and_no_panel_covers_another(tmp_path: Path) -> None:
+    dashboard = json.loads((RULES.parent / "dashboard.json").read_text(encoding="utf-8"))
+    panels = dashboard["panels"]
+    used = {
+        name for panel in panels for one in panel["targets"] for name in re.findall(r"ticdc_spark_[a-z_]+", one["expr"])
+    }
+    there = names(full(tmp_path)) | documented(PAGE.read_text(encoding="utf-8"), "changefeed")
+    assert used and used <= there
+    places = {(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels}
+    assert len(places) == len({panel["id"] for panel in panels}) == len(panels)
 
 
 def test_every_alert_has_a_runbook_that_is_there() -> None:
