@@ -51,8 +51,14 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
     def rows(self, path: str, content: bytes, schema: bytes | None) -> Iterator[KeyValue]:
         """The messages of a file with rows. ``schema``: the schema file of its version."""
         read = None if self.csv is None else _CsvMessages(self.csv, content, schema)
-        for number, line in enumerate(self._lines(content), 1):
-            yield key_of(path, number), line if read is None else read.message(line)
+        lines = self._lines(content)
+        cut_off = len(lines) if self.csv is not None and self.csv.is_cut_off(content) else 0
+        for number, line in enumerate(lines, 1):
+            if number == cut_off:
+                value = unreadable("the file ends without `terminator`: it is cut off, or has another one", line)
+            else:
+                value = line if read is None else read.message(line)
+            yield key_of(path, number), value
 
     def _lines(self, content: bytes) -> list[bytes]:
         if self.csv is not None:

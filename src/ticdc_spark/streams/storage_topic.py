@@ -40,6 +40,8 @@ _WAYS_OUT = (
     "What they held is lost to this job: begin a new one, with another `name` and an empty target, and a new "
     "changefeed with an empty folder. Keep files longer (file-expiration-days, rules of the bucket)"
 )
+ANY = 0
+"""The count of an entry whose messages were not counted."""
 _ENTRIES = msgspec.json.Decoder(Ledger)
 
 
@@ -148,7 +150,7 @@ class StorageTopic:
         tables = {one.root for one in found.schemas} | {one.folder.root for one in found.data}
         what = f"{len(found.data):,} files with rows, of {len(tables):,} folders of tables; checkpoint {checkpoint}"
         entries = [Entry(0, 1, one.path, is_schema=True) for one in found.schemas[:messages]]
-        entries += [Entry(0, messages, one.path, one.size) for one in found.data[:1] if self.form.csv is None]
+        entries += [Entry(0, ANY, one.path, one.size) for one in found.data[:1] if self.form.csv is None]
         sample = (one for entry in entries for one in entry_messages(self.files, self.form, entry, (0, messages)))
         return what, list(islice(sample, messages))
 
@@ -239,6 +241,12 @@ def entry_messages(
             if entry.schema and form.csv is not None:
                 schema = _there(files, entry.schema, files.find([entry.schema])[0])
             pairs = list(form.rows(entry.path, content, schema))
+            if entry.count not in (ANY, len(pairs)):
+                raise SourceChanged(
+                    f"{files.where}/{entry.path} had {entry.count:,} records when it was first read and has "
+                    f"{len(pairs):,} now: [source.csv] is another one than then. Put it back, or begin a new job, with "
+                    "another `name` and an empty target"
+                )
     for offset, (key, value) in enumerate(pairs, entry.first):
         if wanted[0] <= offset < wanted[1]:
             yield Message(topic=topic, partition=partition, offset=offset, key=key, value=value)
@@ -280,6 +288,12 @@ def _stop_if_removed(
         day = date_of(entry.path.rpartition("/")[0])
         if entry.size and entry.path not in paths and (not day or day >= since[: len(day)]):
             raise _is_gone(where, entry.path)
+    for sequence, numbered in there.items():
+        if max(numbered) < numbers.get(sequence, 0):
+            raise SourceChanged(
+                f"{where}/{sequence[0]} was read up to file {numbers[sequence]}, and its last file is {max(numbered)} "
+                f"now: its files were removed, and TiCDC began to count again. {_WAYS_OUT}"
+            )
     for (folder, name), last in numbers.items():
         if (folder, name) not in there and not _may_be_gone(folder, ledger.checkpoint, checkpoint):
             raise SourceChanged(

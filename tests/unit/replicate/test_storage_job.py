@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.simulator.faults import Fault
 from tests.support.shop import after_every_death
 from tests.support.storage_shop import StorageShop
-from tests.support.storage_sink import DEFAULT, SinkOptions
+from tests.support.storage_sink import DEFAULT, SinkOptions, schema_file
 from ticdc_spark.config.job import SchemaFiles
 from ticdc_spark.errors import DecisionNeeded, EnvironmentFault, RejectedMessage, SourceChanged, SourceFault, UsageError
 from ticdc_spark.topics.storage.csv_lines import CsvFormat
@@ -231,6 +231,20 @@ def test_a_file_whose_rows_wait_and_that_was_removed_stops_the_job(tmp_path: Pat
         shop.run()
 
 
+def test_a_folder_whose_numbers_begin_again_stops_the_job(tmp_path: Path) -> None:
+    """All files of a table were removed, and TiCDC was started again."""
+    shop = of_orders(tmp_path, SinkOptions(date=None))
+    shop.insert("orders", id="2", amount="0")
+    shop.watermark()
+    shop.run()
+    for path in tmp_path.rglob("CDC*"):
+        path.unlink()
+    shop.insert("orders", id="3", amount="0")
+    shop.watermark()
+    with pytest.raises(SourceChanged, match="was read up to file 2, and its last file is 1 now"):
+        shop.run()
+
+
 def test_files_that_were_removed_after_they_were_applied_are_not_missed(tmp_path: Path) -> None:
     shop = of_orders(tmp_path)
     shop.run()
@@ -284,6 +298,17 @@ def test_a_line_that_cannot_be_read_is_named_by_file_and_line(tmp_path: Path, la
     shop.run()
     assert shop.rows("orders") == [(1, 10), (2, 20)]
     assert shop.condition("orders") == "diverged"
+
+
+def test_a_ddl_is_read_though_another_file_describes_its_version(tmp_path: Path) -> None:
+    shop = of_orders(tmp_path)
+    ts = shop.sql("ALTER TABLE orders ADD COLUMN note VARCHAR(20) DEFAULT 'none'")
+    described = schema_file(shop.tables["shop", "orders"], ts, None)
+    (tmp_path / f"shop/orders/meta/schema_{ts}_0000000000.json").write_bytes(described)
+    shop.watermark()
+    shop.run()
+    assert shop.rows("orders") == [(1, 10, "none")]
+    assert shop.condition("orders") == "clean"
 
 
 @given(content=st.binary(max_size=80), at=st.integers(0, 3), data=st.sampled_from(["json", "csv"]))

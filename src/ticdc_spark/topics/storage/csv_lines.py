@@ -37,7 +37,7 @@ class CsvFormat(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         if len(self.delimiter) == 1:
             bare = rb"([^" + delimiter + quote + rb"]*)"
         if not self.quote:
-            escaped = rb"((?:\\.|(?!" + delimiter + rb")[^\\])*)"
+            escaped = rb"((?:\\.|(?!" + delimiter + rb")[^\\\r\n])*)"
             return re.compile(rb"()" + escaped + end, re.DOTALL)
         quoted = quote + rb"((?:[^" + quote + rb"]|" + quote + quote + rb")*)" + quote
         return re.compile(rb"(?:" + quoted + rb"|" + bare + rb")" + end, re.DOTALL)
@@ -62,6 +62,10 @@ class CsvFormat(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                     found.append(piece)
             found += [self.terminator.encode().join(begun)] if begun else []
         return [record for record in found if not record.startswith(HEADER)]
+
+    def is_cut_off(self, content: bytes) -> bool:
+        """Whether the last record of a file has no end."""
+        return bool(content) and not content.endswith(self.terminator.encode())
 
     def header(self, content: bytes) -> tuple[str, ...] | None:
         """The names of the columns, where a file has a header. Raises: MessageError"""

@@ -164,11 +164,23 @@ def _tables(files: Files) -> tuple[list[SchemaName], list[tuple[str, str]]]:
                 f"{files.where}/{root} has rows, and nothing says of which table: there is no schema file "
                 f"{root.partition('/')[0]}/{_META}/schema_….json. Restore it"
             )
+    _stop_if_deeper(files, [f"{root}/{name}" for root in tables for name in lists[root].folders])
     metas = [f"{root}/{_META}" for root in tables if _META in lists[root].folders]
     for path, listed in zip(metas, files.look_into(metas), strict=True):
         schemas += _schemas(path.rpartition("/")[0], listed)
     roots += [(root, version) for root in tables for version in lists[root].folders if _VERSION.fullmatch(version)]
     return schemas, roots
+
+
+def _stop_if_deeper(files: Files, folders: Sequence[str]) -> None:
+    """Stop where a name has a slash, which TiCDC writes to a path as it is. Raises: SourceFault"""
+    odd = [path for path in folders if (name := path.rpartition("/")[2]) != _META and not _VERSION.fullmatch(name)]
+    for path, listed in zip(odd, files.look_into(odd), strict=True):
+        if _META in listed.folders:
+            raise SourceFault(
+                f"{files.where}/{path} is of a table or database whose name has a slash, and it cannot be told where "
+                "the name ends. Rename it, or leave it out of the changefeed, and remove the folder"
+            )
 
 
 def _is_table(files: Files, name: SchemaName) -> bool:

@@ -96,12 +96,10 @@ def new_files(
 ) -> Cut:
     """What of the files that are there was not taken yet. ``complete``: the last complete file of each sequence."""
     versions, numbers = dict(ledger.versions), {(folder, name): last for folder, name, last in ledger.numbers}
-    found: dict[tuple[str, int], SchemaName] = {}
-    for one in schemas:  # TiCDC may have written a version twice, with another form of its columns
-        if one.version > versions.get(one.root, -1):
-            found.setdefault((one.root, one.version), one)
+    # A version may have two files, with another form of the columns: only one of them may have the DDL.
+    new = [one for one in schemas if one.version > versions.get(one.root, -1)]
     rows = [one for one in data if numbers.get(one.sequence, 0) < one.number <= complete.get(one.sequence, 0)]
-    both: list[SchemaName | DataName] = [*found.values(), *rows]
+    both: list[SchemaName | DataName] = [*new, *rows]
     both.sort(key=_order)
     sizes = accumulate(one.size if isinstance(one, DataName) else 0 for one in both)
     taken = [

@@ -74,5 +74,6 @@ def _type(column: _Column) -> ColumnType:
     elif name in TIME_TYPES:
         text = f"{name}({scale})" if scale else name
     else:
-        text = f"{name}({length})" if length and name in _WITH_LENGTH else name
+        is_boolean = name == "tinyint" and length == "1"
+        text = f"{name}({length})" if is_boolean or (length and name in _WITH_LENGTH) else name
     return parse_type(f"{text} {unsigned}".strip())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -135,6 +136,22 @@ def test_bytes_that_are_no_csv_become_messages_that_are_rejected(form: CsvFormat
         assert str(getattr(event, "reason", "")).startswith(f"t/1/CDC000001.csv, line {number}: ")
 
 
+@pytest.mark.parametrize("form", [CsvFormat(), CsvFormat(quote="", terminator="\n")])
+def test_a_record_that_is_cut_off_is_not_read(form: CsvFormat) -> None:
+    table = msgspec.structs.replace(TABLE, columns=TABLE.columns[:2])
+    rows = [RowChange(op="insert", table=table, commit_ts=7, after={"id": "1", "u": "345"}) for _ in range(2)]
+    content = b"".join(csv_record(form, one) for one in rows)
+    cut = len(form.terminator) + 1
+    messages = list(Form(csv=form).rows("t/1/CDC000001.csv", content[:-cut], schema_file(table, 5, None)))
+    assert [b"it is cut off" in value for _, value in messages] == [False, True]
+
+
+def test_a_line_break_of_another_terminator_is_not_part_of_a_value() -> None:
+    form = CsvFormat(quote="", terminator="\n")
+    with pytest.raises(MessageError, match="field 5 cannot be read"):
+        form.fields(b"I,t,s,1,text\r")
+
+
 @given(content=st.binary(max_size=60))
 @settings(max_examples=25, deadline=None)
 def test_bytes_in_place_of_a_schema_file_are_rejected(content: bytes) -> None:
@@ -183,6 +200,8 @@ def test_a_record_that_cannot_be_read_says_why(record: bytes, reason: str) -> No
         ('{"ColumnName":"c","ColumnType":"ENUM","ColumnElems":["a","b\'c"]}', "enum('a','b''c')"),
         ('{"ColumnName":"c","ColumnType":"DECIMAL","ColumnPrecision":"12","ColumnScale":"3"}', "decimal(12,3)"),
         ('{"ColumnName":"c","ColumnType":"YEAR","ColumnPrecision":"4"}', "year(4)"),
+        ('{"ColumnName":"c","ColumnType":"TINYINT","ColumnPrecision":"1"}', "tinyint(1)"),
+        ('{"ColumnName":"c","ColumnType":"TINYINT UNSIGNED","ColumnPrecision":"3"}', "tinyint unsigned"),
     ],
 )
 def test_the_types_of_a_schema_file_are_read(column: str, text: str) -> None:

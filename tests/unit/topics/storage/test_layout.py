@@ -8,10 +8,11 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from ticdc_spark.errors import SourceFault, UsageError
+from ticdc_spark.errors import SourceChanged, SourceFault, UsageError
 from ticdc_spark.streams import storage_topic
 from ticdc_spark.streams.storage_messages import Form
 from ticdc_spark.streams.storage_topic import StorageTopic
+from ticdc_spark.topics.storage.csv_lines import CsvFormat
 from ticdc_spark.topics.storage.files import LocalFiles
 from ticdc_spark.topics.storage.layout import DataFolder, DataName, SchemaName, indexed, key_of, place_of, walk
 from ticdc_spark.topics.storage.ledger import PLACE, Ledger, Most, needed, new_files, with_checkpoint, with_cut, within
@@ -173,6 +174,26 @@ def test_files_that_come_while_it_looks_are_no_gap(tmp_path: Path) -> None:
     topic = StorageTopic(Slow(files.where), Form())
     topic.look()
     assert [one.path[-11:-5] for one in topic.ledger.entries if one.size] == ["000001", "000002"]
+
+
+@pytest.mark.parametrize("path", ["shop/a/b/meta/schema_1_0000000001.json", "a/b/t/meta/schema_1_0000000001.json"])
+def test_names_with_a_slash_are_refused(tmp_path: Path, path: str) -> None:
+    files = put(tmp_path, path, content=DESCRIBED)
+    with pytest.raises(SourceFault, match="whose name has a slash"):
+        walk(files, "")
+
+
+def test_records_that_are_counted_otherwise_than_before_are_not_read(tmp_path: Path) -> None:
+    """The section [source.csv] was changed, and offsets would be of other rows."""
+    files = put(tmp_path, "s/t/1/CDC000001.csv", content=b"1\n2\n3\n")
+    put(tmp_path, "s/t/meta/schema_1_0000000001.json", "s/t/1/meta/CDC.index", content=b"CDC000001.csv\n")
+    put(tmp_path, "metadata", content=b'{"checkpoint-ts":100}')
+    before = StorageTopic(files, Form(csv=CsvFormat()))
+    before.look()
+    after = StorageTopic(files, Form(csv=CsvFormat(terminator="\n")))
+    after.recall(before.memory({PLACE: 0}, ()))
+    with pytest.raises(SourceChanged, match=r"had 1 records when it was first read and has 3 now: \[source\.csv\]"):
+        list(after.messages(0, 3))
 
 
 def test_rows_of_which_nothing_says_the_table_are_named(tmp_path: Path) -> None:
