@@ -1,11 +1,14 @@
 """The HTTP server of metrics and health: ``/metrics``, ``/healthz`` and ``/readyz``."""
 
+import logging
+import socket
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Protocol
+from typing import Any, Protocol
 
 from prometheus_client import CollectorRegistry
 from prometheus_client.exposition import choose_encoder
@@ -13,6 +16,8 @@ from prometheus_client.exposition import choose_encoder
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.config.values import Address
 from ticdc_spark.errors import UsageError, os_reason
+
+log = logging.getLogger(__name__)
 
 
 class Collected(Protocol):
@@ -31,7 +36,7 @@ def served(address: Address, metrics: Collected, key: str) -> Iterator[tuple[str
     registry = CollectorRegistry()
     registry.register(metrics)  # type: ignore[arg-type]  # a Collector by its form
     try:
-        server = ThreadingHTTPServer((address.host, address.port), _handler(registry, metrics.not_ready))
+        server = _Server((address.host, address.port), _handler(registry, metrics.not_ready))
     except OSError as error:
         raise UsageError(
             f"{key}: {address.host}:{address.port} cannot be listened at: {os_reason(error)}. Name a free port of this "
@@ -45,6 +50,18 @@ def served(address: Address, metrics: Collected, key: str) -> Iterator[tuple[str
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+class _Server(ThreadingHTTPServer):
+    def __init__(self, address: tuple[str, int], handler: type[BaseHTTPRequestHandler]) -> None:
+        self.address_family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
+        super().__init__(address, handler)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say so, unless one who asked has gone."""
+        error = sys.exc_info()[1]
+        level = logging.DEBUG if isinstance(error, OSError) else logging.WARNING
+        log.log(level, "metrics were not sent to %s: %r", client_address, error)
 
 
 def _handler(registry: CollectorRegistry, not_ready: Callable[[], str]) -> type[BaseHTTPRequestHandler]:

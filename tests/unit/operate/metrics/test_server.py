@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import socket
+import struct
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -55,6 +57,21 @@ def test_metrics_and_health_are_served_until_the_run_ends() -> None:
         assert get(place, "/other")[0] == 404
     with pytest.raises(urllib.error.URLError):
         get(place, "/metrics")
+
+
+def test_one_who_asks_and_does_not_wait_is_no_error_of_the_job(capfd: pytest.CaptureFixture[str]) -> None:
+    class Much(Some):
+        def collect(self) -> Iterator[Metric]:
+            yield GaugeMetricFamily("rows", "x" * 3_000_000, value=7)
+
+    with served(Address("127.0.0.1", 0), Much(), "listen") as place:
+        for _ in range(3):
+            with socket.create_connection(place) as asking:
+                asking.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+                asking.send(b"GET /metrics HTTP/1.0\r\n\r\n")
+                asking.recv(1)
+        assert get(place, "/healthz") == (200, "ok\n")
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def test_an_address_that_is_taken_is_named_with_its_key() -> None:
