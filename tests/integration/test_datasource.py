@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 from msgspec.structs import replace
 from pyspark.sql import Row, SparkSession
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
 from tests.integration.test_replicate_registry import FIRST, LAST, ZONE, insert, send
 from tests.support.apicurio_registry import Registry
@@ -79,7 +79,8 @@ def test_rows_become_messages_of_a_topic(broker: Broker, topic_name: str, tmp_pa
     write_json(tmp_path / "topic/0.jsonl", lines(topic(SIMPLE)))
     rows = read({"path": tmp_path / "topic", "with-schemas": "true", "include": "ddl,watermark"})
     options = {"bootstrap-servers": broker.servers, "protocol": "open", "topic": topic_name, "time-zone": "UTC"}
-    schema = StructType([StructField(name, StringType()) for name in rows.column_names])
+    kinds = {"int64": LongType(), "int32": IntegerType(), "bool": BooleanType()}
+    schema = StructType([StructField(one.name, kinds.get(str(one.type), StringType())) for one in rows.schema])
     batch = TicdcDataSource(options).writer(schema, overwrite=False)
     batch.commit([batch.write(iter(rows.to_batches()))])
     to_second = rows.set_column(rows.column_names.index("partition"), "partition", pa.array([1] * rows.num_rows))

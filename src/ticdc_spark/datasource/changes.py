@@ -59,6 +59,8 @@ class RowsToChanges:
         topic = self._topic or row.get("topic")
         if not topic:
             raise UsageError("column topic: a row has none; set the option topic")
+        if (row.get("partition") or 0) < 0:
+            raise UsageError(f"column partition: found {row['partition']}; allowed: 0 or more")
         message = Message(
             topic=topic, partition=row.get("partition") or 0, offset=row.get("offset") or 0, key=None, value=None
         )

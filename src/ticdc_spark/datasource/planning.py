@@ -137,16 +137,32 @@ def scan(reading: Reading, topics: Access, start: Offsets, end: Offsets) -> Read
     )
 
 
-def plan_batch(options: ReadOptionsOfSource) -> tuple[Reading, list[Range]]:
-    """What a batch reads. Raises: UsageError, SourceFault, RegistryFault"""
+def look_ahead(reading: Reading, topics: Access, end: Offsets) -> tuple[Reading, Offsets]:
+    """Learn what lies behind ``end``, too, for the rows before it. Returns: up to where as well
+
+    A DDL may be in one partition only, and rows of other partitions that came after it be read before it. Limits are
+    asked for anew: the DDL of a row that was there is there by now. Raises: SourceFault, RegistryFault
+    """
+    beginning, ends = topics.limits()
+    begin = {place: end.get(place, at) for place, at in beginning.items()} | end
+    upto = {place: max(at, ends.get(place, at)) for place, at in begin.items()}
+    if upto == end:
+        return reading, end
+    found = scan(reading, topics, begin, upto)
+    texts = None if found.texts is None else {**(reading.texts or {}), **found.texts}
+    return msgspec.structs.replace(found, texts=texts, shown=found.shown or reading.shown), upto
+
+
+def plan_batch(options: ReadOptionsOfSource, *, ahead: bool = True) -> tuple[Reading, list[Range]]:
+    """What a batch reads. ``ahead``: with what lies behind it. Raises: UsageError, SourceFault, RegistryFault"""
     with closing(access(options)) as topics:
         start, end, limits = limits_of(options, topics)
         check_range(start, end, limits)
         reading = unread(options, topics, limits)
-        return (
-            scan(reading, topics, first_of(options, start, limits), end),
-            cut(start, end, options.max_records_per_partition),
-        )
+        reading = scan(reading, topics, first_of(options, start, limits), end)
+        if ahead and len(end) > 1:
+            reading, _ = look_ahead(reading, topics, end)
+        return reading, cut(start, end, options.max_records_per_partition)
 
 
 def unread(options: ReadOptionsOfSource, topics: Access, limits: tuple[Offsets, Offsets]) -> Reading:

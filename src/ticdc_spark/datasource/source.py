@@ -71,7 +71,7 @@ def query_columns(options: ReadOptionsOfSource) -> dict[str, str]:
     """The columns that the options ask for, each with its type. Raises: UsageError, SourceFault, RegistryFault"""
     if options.table is None:
         return {name: kind for name, kind, _ in fields_of(options)}
-    reading, _ = plan_batch(options)
+    reading, _ = plan_batch(options, ahead=False)
     return {column.name: column.type.spark for column in columns_of(reading)} | {name: kind for name, kind, _ in FIELDS}
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import msgspec
 from pyspark.sql.datasource import DataSourceStreamReader
 
 from ticdc_spark.datasource.access import access, check_range
 from ticdc_spark.datasource.options import Place, ReadOptionsOfSource, by_topic, from_topics
 from ticdc_spark.datasource.parts import Part, parts
-from ticdc_spark.datasource.planning import Reading, cut, first_of, scan, unread
+from ticdc_spark.datasource.planning import Reading, cut, first_of, look_ahead, scan, unread
 from ticdc_spark.datasource.schemas import unpack
 from ticdc_spark.errors import SourceFault
 from ticdc_spark.model import Offsets
@@ -30,7 +31,9 @@ class StreamReader(DataSourceStreamReader):
         self._at: dict[str, Any] | None = None
         """The offset that Spark was given, or gave, last."""
         self._scanned: tuple[dict[str, Any], dict[str, Any], Reading] | None = None
-        """The last two offsets, and what was learnt between them."""
+        """The last two offsets, and how the rows between them are read."""
+        self._ahead: tuple[Reading, Offsets] | None = None
+        """What was learnt from the messages behind a batch, and up to where; no checkpoint has it."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's names, as below
         """Where a new query begins. Raises: UsageError, SourceFault"""
@@ -79,8 +82,16 @@ class StreamReader(DataSourceStreamReader):
         before = Reading(options=self._options, protocol=start["protocol"], known=unpack(start["schemas"]))
         reading = scan(before, self._topics, _offsets(start), end)
         found = _offset(end, reading, self._ids(start, end))
-        self._scanned, self._at = (start, found, reading), found
+        self._scanned, self._at = (start, found, self._with_ahead(reading, end)), found
         return found
+
+    def _with_ahead(self, reading: Reading, end: Offsets) -> Reading:
+        """A batch's reading, with what lies behind the batch. Raises: SourceFault"""
+        known, upto = self._ahead or (reading, end)
+        upto = {place: max(at, upto.get(place, at)) for place, at in end.items()}
+        self._ahead = known, _ = look_ahead(known, self._topics, upto)
+        texts = None if reading.texts is None else {**(known.texts or {}), **reading.texts}
+        return msgspec.structs.replace(known, texts=texts, shown=known.shown or reading.shown)
 
     def _ids(self, start: dict[str, Any], end: Offsets) -> dict[str, str]:
         """The ids of the topics. Raises: SourceChanged where one is another topic than before"""

@@ -135,6 +135,8 @@ class _Reader:
         self._of_row = protocol(reading.protocol).row_tables(reading.texts)
         self._values = _values(reading)
         self._tables: dict[Table, str] = {}
+        self._own: dict[str, tuple[LakeColumn, ...]] = {}
+        """By the key of a schema, the columns as rows of that version are read."""
         self._by_schema_key: dict[str, str] = {}
         self._hidden: frozenset[str] = frozenset()
         self._schema = pa.schema(
@@ -178,7 +180,11 @@ class _Reader:
         return self._key_of(table)
 
     def _key_of(self, table: Table) -> str:
-        return self._tables.setdefault(table, str(len(self._tables)))
+        if table not in self._tables:
+            number = str(len(self._tables))
+            self._own[number] = _columns_then(self._columns, _lake_columns(self._reading, table))
+            self._tables[table] = number
+        return self._tables[table]
 
     def _typed(self, raw: pa.RecordBatch) -> pa.RecordBatch:
         images = list(_images(raw))
@@ -194,25 +200,31 @@ class _Reader:
 
     def _read(self, rows: pa.RecordBatch) -> pa.RecordBatch:
         """Read images, in their order; once more where they have a hidden column that the table has not."""
+        keys = rows.column("schema_key")
+        parts = [(one, rows.filter(pc.equal(keys, one))) for one in pc.unique(keys).to_pylist()]
+        tables = {key: table for table, key in self._tables.items()}
         while True:
-            plan = ReadPlan(
-                protocol=self._reading.protocol,
-                tables={key: table for table, key in self._tables.items()},
-                columns=self._columns,
-                hidden=self._hidden,
-                options=self._values,
-                lake=self._reading.options.lake,
-                schemas=self._reading.texts,
-                expects="nothing",
-                upstream=self._reading.options.upstream,
-            )
-            batches = list(read_rows(plan)(iter([rows])))
+            batches = [batch for key, part in parts for batch in read_rows(self._plan(key, tables[key]))(iter([part]))]
             read = pa.Table.from_batches(batches).sort_by(SEQ).combine_chunks().to_batches()[0]
             found = [odd_columns(reason) for reason in _reasons(read).values()]
             hidden = self._hidden.union(*(one.hidden for one in found if one is not None))
             if hidden == self._hidden:
                 return read
             self._hidden = hidden
+
+    def _plan(self, key: str, table: Table) -> ReadPlan:
+        """How rows of one version of the table are read."""
+        return ReadPlan(
+            protocol=self._reading.protocol,
+            tables={key: table},
+            columns=self._own[key],
+            hidden=self._hidden,
+            options=self._values,
+            lake=self._reading.options.lake,
+            schemas=self._reading.texts,
+            expects="nothing",
+            upstream=self._reading.options.upstream,
+        )
 
     def _shaped(
         self, raw: pa.RecordBatch, images: Sequence[_Image], read: pa.RecordBatch, reasons: dict[int, str]
@@ -247,6 +259,25 @@ class _Reader:
         schema, table = self._reading.options.table or (None, None)
         at = {name: place[name] for name in ("topic", "partition", "offset", "seq")}
         stop_if_rejected(self._reading, EventLine(kind="rejected", schema=schema, table=table, reason=reason, **at))
+
+
+def _columns_then(columns: Sequence[LakeColumn], then: Iterable[LakeColumn]) -> tuple[LakeColumn, ...]:
+    """The query's columns as those of an older version of the table had their values: an ENUM its members of then.
+
+    Raises: MessageError where a value depends on a time zone that this form does not apply
+    """
+    own = {one.name: one for one in then}
+    found = []
+    for column in columns:
+        mine = own.get(column.name, column)
+        kinds = {mine.column.type.name, column.column.type.name}
+        if len(kinds) > 1 and "timestamp" in kinds:
+            raise MessageError(
+                f"column `{column.source}` was {mine.column.type.name} and is {column.column.type.name} now, and its "
+                "value depends on a time zone; read it in the generic form (without `table`)"
+            )
+        found.append(mine if mine.type == column.type else msgspec.structs.replace(column, key=mine.key))
+    return tuple(found)
 
 
 def _values(reading: Reading) -> ReadOptions:

@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import msgspec
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamWriter, WriterCommitMessage
-from pyspark.sql.types import Row, StructType
+from pyspark.sql.types import BooleanType, DataType, IntegralType, NullType, Row, StringType, StructType
 
 from ticdc_spark.clients.registry_file import PREFIX, open_registry
 from ticdc_spark.config.toml import Reads
@@ -65,6 +65,23 @@ class WritePlan(msgspec.Struct, frozen=True, kw_only=True):
     protocol: str
     encoding: dict[str, str]
     """Options of the protocol, by TiCDC's names."""
+
+
+_KINDS: Mapping[str, tuple[type[DataType], ...]] = {
+    **dict.fromkeys(("_change_type", "schema", "table", "before", "after", "topic", "table_schema"), (StringType,)),
+    **dict.fromkeys(("_commit_version", "partition", "seq", "table_id"), (IntegralType,)),
+    "partial": (BooleanType,),
+}
+"""The types of the columns that are read."""
+
+
+def check_types(schema: StructType) -> None:
+    """Raises: UsageError for a column of another type, whose values would be taken for what they are not"""
+    for field in schema.fields:
+        kinds = _KINDS.get(field.name)
+        if kinds is not None and not isinstance(field.dataType, (*kinds, NullType)):
+            allowed = {StringType: "string", IntegralType: "bigint, int", BooleanType: "boolean"}[kinds[0]]
+            raise UsageError(f"column {field.name}: found type {field.dataType.simpleString()}; allowed: {allowed}")
 
 
 def write_plan(options: Mapping[str, str], columns: Iterable[str]) -> WritePlan:
@@ -158,6 +175,7 @@ class BatchWriter(DataSourceArrowWriter):
     def __init__(self, options: Mapping[str, str], schema: StructType, *, overwrite: bool) -> None:
         if overwrite:
             raise UsageError('mode "overwrite": messages of a topic are never replaced; use mode("append")')
+        check_types(schema)
         plan = write_plan(options, schema.fieldNames())
         path = plan.options.path
         self._task = Task(plan, None if path is None else path / f".writing-{uuid.uuid4().hex}")
@@ -187,6 +205,7 @@ class StreamWriter(DataSourceStreamWriter):
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         mine = {key: value for key, value in options.items() if key.lower() not in _OF_SPARK}
+        check_types(schema)
         plan = write_plan(mine, schema.fieldNames())
         if plan.options.path is not None:
             raise UsageError(

@@ -8,6 +8,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.support.datasource import read, rows_of
@@ -15,6 +16,7 @@ from tests.support.recorded_topics import Line, write_json
 from tests.unit.cli.test_inspect import CHANGES, CREATE, MS, NEW, OPEN, SIMPLE, ZONE, lines, topic
 from ticdc_spark.datasource.options import read_options
 from ticdc_spark.datasource.source import BatchReader, query_columns
+from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import RejectedMessage, SourceFault, UsageError
 from ticdc_spark.model import RowChange, SchemaChange
 from ticdc_spark.mysql import tso
@@ -181,3 +183,27 @@ def test_a_column_with_a_name_of_the_sources_own_is_refused(tmp_path: Path) -> N
     options = record(tmp_path, topic(SIMPLE))
     with pytest.raises(UsageError, match=r"column `_OFFSET` of shop\.u has the name of a column of the source"):
         read({**options, "table": "shop.u", "ddl": "CREATE TABLE u (_OFFSET INT)"})
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "sent", "shown"),
+    [
+        ("ENUM('a','b')", "ENUM('b','a')", "1", "a"),
+        ("ENUM('a','b')", "VARCHAR(9)", "1", "a"),
+        ("SET('a','b')", "SET('b','a')", "1", "a"),
+        ("INT", "VARCHAR(9)", "1", "1"),
+        ("DATETIME", "TIMESTAMP", "2026-01-31 10:00:00", "`v` was datetime and is timestamp now"),
+        ("TIMESTAMP", "VARCHAR(30)", "2026-01-31 10:00:00", "`v` was timestamp and is varchar now"),
+    ],
+)
+def test_a_value_of_an_older_type_is_what_it_was(tmp_path: Path, before: str, now: str, sent: str, shown: str) -> None:
+    create = msgspec.structs.replace(CREATE, query=f"CREATE TABLE t (id INT PRIMARY KEY, v {before})")
+    row = RowChange(
+        op="insert", table=parse_create(create.query, "shop"), commit_ts=tso(MS + 1), after={"id": "1", "v": sent}
+    )
+    later = CANAL.ddl(alter(2, f"ALTER TABLE t MODIFY v {now}"))
+    first = CANAL.ddl(create)
+    assert first and later
+    options = record(tmp_path, [first, *CANAL.rows([row]), later])
+    (found,) = read({**options, "table": "shop.t", "on-reject": "row"}).to_pylist()
+    assert shown == found["v"] or shown in found["_reason"]

@@ -6,15 +6,17 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.support.datasource import rows_of, stream
 from tests.support.recorded_topics import Line, write_json
-from tests.unit.cli.test_inspect import CHANGES, CREATE, MS, OPEN, ZONE, topic
+from tests.unit.cli.test_inspect import CANAL, CHANGES, CREATE, MS, OPEN, ZONE, topic
 from ticdc_spark.datasource.source import TicdcDataSource
 from ticdc_spark.datasource.stream import StreamReader
+from ticdc_spark.ddl import apply_ddl, fold, parse_create
 from ticdc_spark.errors import SourceFault, UsageError
-from ticdc_spark.model import SchemaChange
+from ticdc_spark.model import RowChange, SchemaChange
 from ticdc_spark.mysql import tso
 from ticdc_spark.protocols.base import Encoded
 
@@ -117,3 +119,32 @@ def test_a_checkpoint_of_another_source_is_refused(tmp_path: Path) -> None:
     reader = stream(add(tmp_path, "0", topic(OPEN)))
     with pytest.raises(SourceFault, match="the checkpoint has no offset of this source"):
         reader.partitions({"logOffset": 3}, {"logOffset": 4})
+
+
+@pytest.mark.parametrize("form", [{}, {"table": "shop.t"}], ids=["generic", "typed"])
+def test_rows_are_read_by_a_ddl_that_a_later_batch_has(tmp_path: Path, form: dict[str, str]) -> None:
+    """canal-json sends DDL to partition 0 only, and that one is read more slowly than the other."""
+    ddl = msgspec.structs.replace(CREATE, query="CREATE TABLE t (id INT PRIMARY KEY, e ENUM('a','b'))")
+    query = "ALTER TABLE t MODIFY e ENUM('b','a'), ADD COLUMN n INT"
+    later = msgspec.structs.replace(ddl, query=query, kind="ALTER", commit_ts=tso(MS + 50))
+    old = parse_create(ddl.query, "shop")
+    new = fold({("shop", "t"): old}, apply_ddl({("shop", "t"): old}, "shop", query))["shop", "t"]
+    first = [
+        RowChange(op="insert", table=old, commit_ts=tso(MS + at), after={"id": str(at), "e": "1"})
+        for at in range(1, 10)
+    ]
+    change = RowChange(op="insert", table=new, commit_ts=tso(MS + 60), after={"id": "99", "e": "2", "n": "7"})
+    create, alter = CANAL.ddl(ddl), CANAL.ddl(later)
+    assert create and alter
+    add(tmp_path, "0", [create, *CANAL.rows(first), alter])
+    options = add(tmp_path, "1", list(CANAL.rows([change])), partition=1)
+    reader = stream({**options, **form, "maxOffsetsPerTrigger": 3})
+    at, seen = reader.initialOffset(), []
+    while (end := reader.latestOffset()) != at:
+        # what a checkpoint has is enough to plan a batch again
+        found = rows(reader, at, end)
+        assert rows(stream({**options, **form}), at, end) == found
+        seen += [json.loads(row["after"]) if not form else row for row in found]
+        at = end
+    assert [row["e"] for row in seen if int(row["id"]) < 99] == ["a"] * 9
+    assert [(row["e"], str(row["n"])) for row in seen if int(row["id"]) == 99] == [("a", "7")]

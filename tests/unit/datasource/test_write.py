@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from pyspark.sql.types import StringType, StructField, StructType
+from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
 from tests.support.datasource import read
 from tests.support.recorded_topics import Line, read_back, write_json
@@ -35,7 +35,9 @@ def frame(folder: Path) -> pa.Table:
 
 
 def writer(options: dict[str, str], names: Sequence[str], *, overwrite: bool = False) -> BatchWriter:
-    schema = StructType([StructField(name, StringType()) for name in names])
+    integers = dict.fromkeys(("_commit_version", "partition", "offset", "seq", "table_id"), LongType())
+    kinds = {**integers, "partial": BooleanType()}
+    schema = StructType([StructField(name, kinds.get(name, StringType())) for name in names])
     made = TicdcDataSource(options).writer(schema, overwrite)
     assert isinstance(made, BatchWriter)
     return made
@@ -138,6 +140,7 @@ ROW: dict[str, Any] = {
         ({"after": '{"id": {"base64": "?"}}'}, r"column `id`: found .*allowed: text, null or"),
         ({"after": '{"id": "1", "e": "c"}'}, r"'c' is no member of ENUM"),
         ({"topic": None}, r"column topic: a row has none; set the option topic"),
+        ({"partition": -1}, r"column partition: found -1; allowed: 0 or more"),
     ],
 )
 def test_a_row_that_is_no_change_is_named_with_what_is_allowed(row: dict[str, Any], says: str) -> None:
@@ -183,6 +186,19 @@ def test_only_batches_are_appended_to_recorded_topics(tmp_path: Path) -> None:
     options = {"path": str(tmp_path), "protocol": "simple", "topic": "t"}
     with pytest.raises(UsageError, match=r'mode "overwrite": .* use mode\("append"\)'):
         writer(options, NEEDED, overwrite=True)
-    schema = StructType([StructField(name, StringType()) for name in NEEDED])
+    schema = StructType([StructField(name, StringType()) for name in NEEDED if name != "_commit_version"])
+    schema.add("_commit_version", LongType())
     with pytest.raises(UsageError, match="option path: a recorded topic is written by batches"):
         TicdcDataSource(options).streamWriter(schema, overwrite=False)
+
+
+@pytest.mark.parametrize("column", ["_commit_version", "partition", "partial", "before"])
+def test_a_column_of_another_type_is_refused(tmp_path: Path, column: str) -> None:
+    wrong = IntegerType() if column in ("before", "partial") else StringType()
+    kinds = {"_commit_version": LongType(), column: wrong}
+    schema = StructType(
+        [StructField(name, kinds.get(name, StringType())) for name in {**dict.fromkeys(NEEDED), **kinds}]
+    )
+    options = {"path": str(tmp_path / "to"), "protocol": "simple", "topic": "t"}
+    with pytest.raises(UsageError, match=f"column {column}: found type {wrong.simpleString()}; allowed: "):
+        TicdcDataSource(options).writer(schema, False)
