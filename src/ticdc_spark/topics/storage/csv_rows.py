@@ -32,7 +32,8 @@ class CsvRows:
         first = self._form.first_column
         if len(fields) != first + len(self._columns):
             what = f"{len(fields)} fields, and the schema file has {len(self._columns)} columns behind {first} fields"
-            raise MessageError(f"a record with {what}")
+            few = ". Virtual generated columns are not sent: set output-field-header = true under [sink.csv] of TiCDC"
+            raise MessageError(f"a record with {what}{few if len(fields) < first + len(self._columns) else ''}")
         op = _OPS.get(fields[0] or b"")
         if op is None:
             raise MessageError(f"field 1 is {fields[0]!r}; allowed: I, U, D")
