@@ -207,3 +207,20 @@ def test_a_value_of_an_older_type_is_what_it_was(tmp_path: Path, before: str, no
     options = record(tmp_path, [first, *CANAL.rows([row]), later])
     (found,) = read({**options, "table": "shop.t", "on-reject": "row"}).to_pylist()
     assert shown == found["v"] or shown in found["_reason"]
+
+
+def test_a_batch_is_read_by_a_ddl_behind_its_end_in_another_partition(tmp_path: Path) -> None:
+    create = msgspec.structs.replace(CREATE, query="CREATE TABLE t (id INT PRIMARY KEY, e ENUM('a','b'))")
+    old = parse_create(create.query, "shop")
+    new = parse_create("CREATE TABLE t (id INT PRIMARY KEY, e ENUM('b','a'))", "shop")
+    rows = [
+        RowChange(op="insert", table=table, commit_ts=tso(MS + at), after={"id": str(at), "e": "1"})
+        for table, at in ((old, 1), (new, 3))
+    ]
+    first, later = CANAL.ddl(create), CANAL.ddl(alter(2, "ALTER TABLE t MODIFY e ENUM('b','a')"))
+    assert first and later
+    options = record(tmp_path, [first, later], list(CANAL.rows(rows)))
+    found = read({**options, "endingOffsets": '{"orders": {"0": 1}}'}).to_pylist()
+    assert [json.loads(row["after"])["e"] for row in found] == ["a", "b"]
+    typed = read({**options, "endingOffsets": '{"orders": {"0": 1}}', "table": "shop.t"}).to_pylist()
+    assert [row["e"] for row in typed] == ["a", "b"]
