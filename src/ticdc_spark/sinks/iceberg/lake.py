@@ -66,7 +66,7 @@ def read_as_of(job: Job, session: SparkSession, table: TableName, snapshot_id: i
         spark_utilities = session._jvm.org.apache.iceberg.spark.Spark3Util  # type: ignore[union-attr]
         loaded = spark_utilities.loadIcebergTable(session._jsparkSession, name)
         if snapshot_id is not None and loaded.snapshot(snapshot_id) is not None:
-            return session.read.option("versionAsOf", str(snapshot_id)).table(name)
+            return session.read.option("snapshot-id", str(snapshot_id)).table(name)
         if _newest_change(loaded) == snapshot_id:
             return session.table(name)
     raise SinkFault(

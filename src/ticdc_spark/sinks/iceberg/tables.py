@@ -79,7 +79,7 @@ class IcebergTables:
     def read(self, table: TableName, columns: Sequence[str], as_of: int | None) -> Iterator[pa.RecordBatch]:
         """See ``sinks.base.Reads``."""
         with faults(f"table {table} cannot be read"), self.catalog.session() as session:
-            reader = session.read if as_of is None else session.read.option("versionAsOf", str(as_of))
+            reader = session.read if as_of is None else session.read.option("snapshot-id", str(as_of))
             found = reader.table(self.catalog.sql_name(table)).select(*map(quote, columns)).toArrow()
         yield from found.to_batches()
 

@@ -56,7 +56,7 @@ def positions_by_spark(
     schema = ", ".join(f"{quote(column.name)} {column.type.spark}" for column in keys)
     with faults(f"the rows to replace in {to.table} cannot be found"):
         named = session.createDataFrame(wanted, schema)
-        table = session.read.option("versionAsOf", str(to.snapshot_id)).table(tables.catalog.sql_name(to.table))
+        table = session.read.option("snapshot-id", str(to.snapshot_id)).table(tables.catalog.sql_name(to.table))
         for condition in _bounds(wanted.column(keys[0].name), keys[0]):
             table = table.where(condition)
         found = (
