@@ -117,6 +117,8 @@ def test_the_page_runs_as_it_is_written_and_its_stream_goes_on(
     for name in ("recorded", "orders", "checkpoint", "converted", "copied"):
         # Spark's own folder is that of the process that started it
         codes = [code.replace(f'"{name}"', f'"{tmp_path / name}"') for code in codes]
+    # Spark looks a writer's format up in the active session, which another test of this process may have changed
+    spark._jvm.SparkSession.setActiveSession(spark._jsparkSession)  # type: ignore[union-attr]
     run_examples(codes)
     shown = capsys.readouterr().out
     assert "id: integer" in shown and "|orders|" in shown
