@@ -38,6 +38,8 @@ _SESSION = {
     "spark.databricks.delta.writeChecksumFile.enabled": "false",
     # Net changes are kept already while they are merged.
     "spark.databricks.delta.merge.materializeSource": "none",
+    # From 4.1 on, Delta refuses a source that is kept and that it has not kept itself.
+    "spark.databricks.delta.merge.failSourceCachedAfterMaterialization": "false",
     "spark.sql.caseSensitive": "false",
     # ``${…}`` in a name or in a default is what it is.
     "spark.sql.variable.substitute": "false",
