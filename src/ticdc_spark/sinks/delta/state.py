@@ -5,6 +5,7 @@ one of two processes is refused.
 """
 
 import threading
+import time
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,8 @@ if TYPE_CHECKING:
 
 KEPT = 60
 """Newest versions that are kept, and at most twice as many."""
+_UNDER_WAY_S = 600
+"""A file so young may be of a commit that another process is about to make."""
 RESOLVED_TS, NAMES = "ticdc.resolved-ts", "ticdc.parts"
 _HEARTBEAT = "_heartbeat.json"
 _FIELDS = ("kind", "schema", "table", "resolved_ts", "snapshot_id", "condition", "value")
@@ -35,7 +38,8 @@ _SCHEMA = pa.schema(
 )
 _PROPERTIES = {
     "delta.checkpointInterval": str(KEPT),
-    "delta.logRetentionDuration": "interval 1 hours",
+    # The log is tidied here, by versions: a job that commits rarely would lose those that are to be kept.
+    "delta.enableExpiredLogCleanup": "false",
     "delta.deletedFileRetentionDuration": "interval 1 hours",
 }
 
@@ -149,23 +153,42 @@ class DeltaState:
         return DeltaStorageHandler(plain(self.location), self._options or None)
 
     def _tidy(self) -> None:
-        """Remove the rows of old versions. What stays is in nobody's way."""
+        """Remove the rows and the log of old versions. What stays is in nobody's way."""
         from deltalake import DeltaTable
 
         table = self._open()
         assert table is not None, "it was written"
         newest = table.version()
+        oldest = max(0, newest - KEPT)
         kept: set[str] = set()
-        for version in range(max(0, newest - KEPT), newest + 1):
+        for version in range(oldest, newest + 1):
             old = DeltaTable(plain(self.location), version=version, storage_options=self._options)
             kept |= {uri.rpartition("/")[2] for uri in old.file_uris()}
         files = pyarrow.fs.PyFileSystem(self._handler())
+        young = time.time() - _UNDER_WAY_S
         for one in files.get_file_info(pyarrow.fs.FileSelector("", recursive=False)):
-            if one.path.endswith(".parquet") and one.base_name not in kept:
+            if one.path.endswith(".parquet") and one.base_name not in kept and _changed(one) < young:
+                files.delete_file(one.path)
+        log = files.get_file_info(pyarrow.fs.FileSelector("_delta_log", recursive=False))
+        whole = [_version(one) for one in log if one.base_name.endswith(".checkpoint.parquet")]
+        first = max((version for version in whole if version <= oldest), default=0)
+        for one in log:
+            if 0 <= _version(one) < first:
                 files.delete_file(one.path)
 
     def _faults(self, what: str) -> Any:
         return python_faults(f"the state {self.where} cannot be {what}")
+
+
+def _changed(file: pyarrow.fs.FileInfo) -> float:
+    """When a file was written: seconds since the epoch."""
+    return float(file.mtime.timestamp()) if file.mtime is not None else time.time()
+
+
+def _version(file: pyarrow.fs.FileInfo) -> int:
+    """The version that a file of the log is of; -1: of none."""
+    digits = str(file.base_name).partition(".")[0]
+    return int(digits) if digits.isdigit() else -1
 
 
 def _cells(parts: Parts) -> Iterator[dict[str, Any]]:

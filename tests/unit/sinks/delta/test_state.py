@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -43,16 +45,30 @@ def test_a_look_at_a_job_that_never_ran_makes_nothing(tmp_path: Path, opened: Ca
 def test_a_state_does_not_grow_with_its_versions_and_the_last_ones_can_be_read(
     opened: Callable[[], DeltaState],
 ) -> None:
+    """However rarely it is written."""
     states, version = opened(), None
+    folder, then = Path(states.location), time.time() - 7200
     for ts in range(1, 4 * KEPT):
         version = states.commit({"a": rows(str(ts))}, version, ts)
+        for file in folder.rglob("*.*"):
+            os.utime(file, (then, then))
     states.beat(b"9")
-    folder = Path(states.location)
     assert len([*folder.glob("*.parquet")]) <= 2 * KEPT
+    assert len([*folder.glob("_delta_log/*.json")]) <= 2 * KEPT
     newest = 4 * KEPT - 1
     assert values(opened().load()) == {"a": [str(newest)]}
-    assert values(opened().as_of(newest - 40)) == {"a": [str(newest - 40)]}
+    assert values(opened().as_of(newest - KEPT + 1)) == {"a": [str(newest - KEPT + 1)]}
     assert opened().heartbeat() == b"9"
+
+
+def test_what_another_process_is_about_to_commit_is_not_removed(opened: Callable[[], DeltaState]) -> None:
+    states, version = opened(), None
+    for ts in range(1, KEPT):
+        version = states.commit({"a": rows(str(ts))}, version, ts)
+    its = Path(states.location, "part-of-another.parquet")
+    its.touch()
+    states.commit({"a": rows("last")}, version, KEPT)
+    assert its.exists()
 
 
 def test_a_state_that_another_tool_has_rewritten_is_refused(opened: Callable[[], DeltaState]) -> None:
