@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ticdc_spark import failpoints
-from ticdc_spark.changes.events import ENDED, HISTORY, REPLACED
+from ticdc_spark.changes.events import ENDED, HISTORY, INSERT, MOVED_OUT, REPLACED
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.config.histories import histories
 from ticdc_spark.config.job import Job
@@ -68,7 +68,7 @@ class ChangeHistory:
         if place is None:
             return
         if self._sink.find(place) is None:
-            _stop_if_taken(table, columns)
+            _stop_if_taken(table, ColumnChanges(add=tuple(columns)))
             mine = (*history_columns(self._sink.types), *(replace(column, key=False) for column in columns))
             self._sink.create(place, mine, self._stamp(table, stamp, None))
             failpoints.point("history")
@@ -90,21 +90,32 @@ class ChangeHistory:
         if (now := self._open(table)) is not None and now.mark < stamp.mark:
             self._append(table, now, Marker(op, stamp.mark[0]), stamp)
 
-    def note_rows(
+    def take_rows(self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp) -> None:
+        """Append the rows of another table that come, as inserts."""
+        if (now := self._open(table)) is not None and now.mark < stamp.mark:
+            self._fit(table, now, ColumnChanges(add=tuple(columns)), replace(stamp, mark=now.mark))
+            self._append_rows(table, INSERT, stamp, source, None)
+
+    def note_moved(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
+        """Append the rows that go with their partition, as they are now."""
+        if (now := self._open(table)) is not None and now.mark < stamp.mark:
+            self._append_rows(table, MOVED_OUT, stamp, table, where)
+
+    def _append_rows(
         self,
         table: TableName,
         op: str,
         stamp: Stamp,
         source: TableName,
-        where: Sequence[Sequence[Condition]] | None = None,
+        where: Sequence[Sequence[Condition]] | None,
     ) -> None:
-        """Append rows of a table as they are now, if they meet every condition of one of ``where``."""
-        if (now := self._open(table)) is not None and now.mark < stamp.mark:
-            held = self._held(source)
-            mine, theirs = self._sink.columns(now.place), self._sink.columns(held)
-            names = tuple(name for name, kind in theirs.items() if mine.get(name) == kind)
-            rows = RowsOf(op=op, commit_ts=stamp.mark[0], source=held, columns=names, where=where)
-            self._append(table, now, rows, stamp)
+        now, held = self._open(table), self._held(source)
+        assert now is not None, "it is open"
+        mine, theirs = self._sink.columns(now.place), self._sink.columns(held)
+        names = tuple(name for name, kind in theirs.items() if mine.get(name) == kind)
+        rows = RowsOf(op=op, commit_ts=stamp.mark[0], source=held, columns=names, where=where)
+        # A history that has just begun has no columns, and none of the rows.
+        self._append(table, now, rows if names else None, stamp)
 
     def advance(self, table: TableName, stamp: Stamp) -> None:
         """Note that a table takes a step that changes nothing here."""
@@ -208,7 +219,7 @@ class ChangeHistory:
 
     def _fit(self, table: TableName, now: Open, changes: ColumnChanges, stamp: Stamp) -> None:
         """Bring the columns of a history to those that rows have from here on."""
-        _stop_if_taken(table, changes.add)
+        _stop_if_taken(table, changes)
         wanted = _fitting(self._sink, now.place, changes, stamp.mark[0])
         if wanted:
             self._sink.change_columns(now.place, wanted, self._stamp(table, stamp, now.snapshot))
@@ -224,8 +235,9 @@ def _about(found: TableFound) -> About:
     return msgspec.json.decode(about.encode(), type=About) if about else About(schema="", name="")
 
 
-def _stop_if_taken(table: TableName, columns: Sequence[LakeColumn]) -> None:
-    taken = [column.source for column in columns if column.name.casefold() in HISTORY]
+def _stop_if_taken(table: TableName, changes: ColumnChanges) -> None:
+    brought = [*((column.source, column.name) for column in changes.add), *((new, new) for _, new in changes.rename)]
+    taken = [source for source, name in brought if name.casefold() in HISTORY]
     if taken:
         raise UsageError(
             f"{shown(table)} has a column `{taken[0]}`, and so has every history: give it another name with "

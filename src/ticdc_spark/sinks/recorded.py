@@ -5,7 +5,7 @@ What is done to a table is noted in its history first (``change_history``). Whoe
 
 from collections.abc import Sequence
 
-from ticdc_spark.changes.events import ENDED, INSERT, MOVED_OUT, REPLACED
+from ticdc_spark.changes.events import ENDED, REPLACED
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.layout import PLAIN, Layout
@@ -77,11 +77,11 @@ class RecordedSink(RoutedSink):
     def take_rows(
         self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool
     ) -> None:
-        self._history.note_rows(table, INSERT, stamp, source)
+        self._history.take_rows(table, columns, source, stamp)
         super().take_rows(table, columns, source, stamp, new_keys=new_keys)
 
     def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
-        self._history.note_rows(table, MOVED_OUT, stamp, table, where)
+        self._history.note_moved(table, where, stamp)
         super().delete_where(table, where, stamp)
 
     def finish_load(self, table: TableName, stamp: Stamp) -> None:

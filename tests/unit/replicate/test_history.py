@@ -480,3 +480,54 @@ def test_rows_that_go_with_their_partition_are_named() -> None:
     assert shop.rows("t") == [(11, 0)]
     found = [(row[1], row[2]["id"]) for row in shop.history("t_history") if row[0] == "P"]
     assert sorted(found) == [(gone, 1), (gone, 5)]
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_a_history_that_was_not_written_takes_whole_rows_of_an_exchange(there: bool) -> None:
+    shop = Recorded(histories=EVERY if there else ())
+    shop.sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, v INT) PARTITION BY RANGE (id) "
+        "(PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))"
+    )
+    shop.sql("CREATE TABLE o (id INT PRIMARY KEY, v INT)")
+    shop.watermark()
+    shop.run()
+    shop.configure(histories=())
+    for table in ("t", "o"):
+        shop.sql(f"ALTER TABLE {table} ADD COLUMN w INT")
+    shop.insert("o", id="3", v="33", w="7")
+    shop.watermark()
+    shop.run()
+    shop.configure(histories=EVERY)
+    partition_ddl(shop, "ALTER TABLE t EXCHANGE PARTITION p0 WITH TABLE o")
+    shop.watermark()
+    shop.run()
+    assert shop.rows("t") == [(3, 33, 7)]
+    assert [row[2] for row in shop.history("t_history") if row[0] == "I"] == [{"id": 3, "v": 33, "w": 7}]
+
+
+def test_a_history_that_begins_with_a_partition_that_goes_has_no_row_without_values() -> None:
+    shop = Recorded(histories=())
+    shop.sql(
+        "CREATE TABLE t (id INT PRIMARY KEY, v INT) PARTITION BY RANGE (id) "
+        "(PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))"
+    )
+    shop.insert("t", id="1", v="10")
+    shop.watermark()
+    shop.run()
+    shop.configure(histories=EVERY)
+    partition_ddl(shop, "ALTER TABLE t DROP PARTITION p0")
+    shop.watermark()
+    shop.run()
+    assert [row[0] for row in shop.history("t_history")] == ["R"]
+
+
+def test_a_column_that_takes_the_name_of_one_of_every_history_leaves_it_as_it_is() -> None:
+    shop = recorded()
+    shop.run()
+    before = shop.columns("t_history")
+    shop.sql("ALTER TABLE t RENAME COLUMN v TO _tidb_op")
+    shop.watermark()
+    with pytest.raises(UsageError, match=r"has a column `_tidb_op`, and so has every history: .*rename-columns"):
+        shop.run()
+    assert shop.columns("t_history") == before
