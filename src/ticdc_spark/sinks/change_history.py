@@ -155,7 +155,7 @@ class ChangeHistory:
             if there is not None and _about(there).moved:
                 self._sink.drop(target)
             elif there is not None:
-                self._sink.rename(target, (target[0], f"{target[1]}_until_{mark[0]}"))
+                self._sink.rename(target, (target[0], f"{shortened(target[1], _LONGEST)}_until_{mark[0]}"))
             failpoints.point("history")
             self._sink.rename(place, target)
             failpoints.point("history")

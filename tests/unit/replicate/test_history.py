@@ -531,3 +531,17 @@ def test_a_column_that_takes_the_name_of_one_of_every_history_leaves_it_as_it_is
     with pytest.raises(UsageError, match=r"has a column `_tidb_op`, and so has every history: .*rename-columns"):
         shop.run()
     assert shop.columns("t_history") == before
+
+
+def test_the_name_of_a_history_that_makes_room_fits_every_target() -> None:
+    long = "orders_of_the_previous_financial_years_all"
+    shop = Recorded()
+    for ddl in (f"CREATE TABLE {long}", "CREATE TABLE u"):
+        shop.sql(f"{ddl} (id INT PRIMARY KEY, v INT)")
+    shop.sql(f"DROP TABLE {long}")
+    shop.sql(f"RENAME TABLE u TO {long}")
+    shop.watermark()
+    shop.run()
+    names = [name for _, name in shop.lab.lake.tables()]
+    assert len([name for name in names if "_until_" in name]) == 1
+    assert max(map(len, names)) <= 64
