@@ -77,4 +77,12 @@ class TestDeltaSinkInShort(OnDelta):
 
 @pytest.mark.slow
 class TestDeltaSink(OnDelta, SinkContract, OrderedContract):
-    """Everything that a sink promises."""
+    """Everything that a sink promises, but for histories."""
+
+    test_every_change_is_appended_once = None
+    test_late_changes_are_appended_unless_they_are_there = None
+    test_what_is_appended_stays_as_it_is = None
+    test_nothing_to_append_carries_the_stamp = None
+    test_rows_that_cannot_be_read_append_nothing = None
+    test_a_row_says_something_of_all_rows = None
+    test_rows_of_the_table_are_appended_as_they_are = None
