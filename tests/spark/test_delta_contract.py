@@ -53,6 +53,12 @@ class TestDeltaSinkInShort(OnDelta):
         member.sink.drop(member.name)
         assert (folder / "mine.csv").read_text() == "1"
 
+    def test_a_log_without_a_commit_is_no_table_and_makes_room(self, member: Member, warehouse: Path) -> None:
+        (warehouse / member.schema / "t" / "_delta_log").mkdir(parents=True)
+        assert member.sink.find(member.name) is None
+        member.create()
+        assert member.found().stamp is not None
+
     def test_what_a_death_has_left_of_a_drop_is_no_table_and_goes(self, member: Member, warehouse: Path) -> None:
         member.create()
         folder = warehouse / member.schema / "t"

@@ -154,8 +154,9 @@ class DeltaLake:
         return sorted(name for name in names if name != OURS)
 
     def is_table(self, path: str) -> bool:
-        """Whether a folder is a table."""
-        return self.there(f"{path}/_delta_log") and not self.there(f"{path}/{GONE}")
+        """Whether a folder is a table: a death before its first commit leaves a log without any."""
+        store, log = self.file(f"{path}/_delta_log")
+        return bool(store.exists(log) and len(store.listStatus(log))) and not self.there(f"{path}/{GONE}")
 
     def is_ours(self, path: str) -> bool:
         """Whether a folder is a table, or what is left of one."""
