@@ -21,7 +21,7 @@ from ticdc_spark.errors import LeaseHeld
 from ticdc_spark.model import Envelope, Rejected
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.protocols.simple.decode import DECODER
-from ticdc_spark.replicate.modes import commit as commit_module
+from ticdc_spark.replicate.modes import next_progress as commit_module
 from ticdc_spark.replicate.modes import waiting as waiting_module
 from ticdc_spark.replicate.modes import watermark as advance_module
 from ticdc_spark.replicate.modes.watermark import due
