@@ -1,9 +1,11 @@
 """Names in the lake: one reversible escape for names that a catalog or Iceberg cannot hold as they are.
 
-A dot or a slash separates paths, ``_file``, ``_pos``, ``_deleted``, ``_partition`` and the like are reserved by
-Iceberg's metadata columns, a leading or trailing blank gets lost, and Iceberg writes ``9`` as ``_9`` into its files, so
-that ``_9`` must be another name. Such characters become ``_xHH_`` (hexadecimal code
-point); a literal ``_xHH_`` in a name is escaped at its first underscore, so that ``unescape`` is exact.
+- A dot or a slash separates paths, and a blank at either end gets lost.
+- Iceberg reserves the names of its metadata columns, such as ``_file`` and ``_pos``.
+- Iceberg writes ``9`` as ``_9`` into its files, so ``_9`` must be another name.
+
+Such characters become ``_xHH_`` (hexadecimal code point). A literal ``_xHH_`` in a name is escaped at its first
+underscore, so that ``unescape`` is exact.
 """
 
 import re

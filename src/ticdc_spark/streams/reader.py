@@ -84,9 +84,9 @@ class EventReader:
     ) -> None:
         """``schemas``: the decoder's, for a protocol whose rows name schemas of a registry.
 
-        ``fetch`` gets rows that were too large for Kafka from where they are kept, ``lookup`` those of which only the
-        keys were sent from the upstream; without these they stay as they came. ``table_of`` knows the tables of all
-        rows already: no DDL is followed then, and no row waits.
+        ``fetch`` gets rows that were too large for Kafka from where they are kept. ``lookup`` asks the upstream for
+        rows whose message has only the key. Without these, such rows stay as they came. ``table_of`` knows the tables
+        of all rows already: no DDL is followed then, and no row waits.
         """
         self._decoder = decoder
         self._options = options or ReadOptions()

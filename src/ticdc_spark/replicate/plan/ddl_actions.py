@@ -33,8 +33,8 @@ from ticdc_spark.replicate.plan.parked import is_parked
 NAMED_OTHERWISE = "named otherwise"
 """Kind of a DDL whose names are not those of the rows."""
 UNCERTAIN = "by columns that are not certain"
-"""Kind of a DDL that goes on from the columns of a table of which only a schema file is known, or of which a DDL may
-have been left out."""
+"""Kind of a DDL that starts from columns that may not be the source's: a schema file gave them, or an earlier DDL of
+the table may be missing."""
 ENTERS, LEAVES = "enters the filter", "leaves the filter"
 """Kinds of a RENAME by which a table comes into what ``tables`` under [job] names, or goes out of it."""
 
