@@ -77,9 +77,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """Milliseconds since the epoch."""
     changes_rows: bool = False
     restored: int | None = None
-    """The version that a RESTORE has restored."""
-    restored_at: str = ""
-    """The time that it was given instead."""
+    """The version that a RESTORE went back to. One that names a time does not say it: it counts as a change by somebody
+    else."""
 
 
 def read_entry(version: int, whole: str) -> Entry:
@@ -103,7 +102,6 @@ def read_entry(version: int, whole: str) -> Entry:
         at=int(info.get("timestamp", 0)),
         changes_rows=changes,
         restored=int(given["version"]) if operation == _RESTORE and given.get("version") is not None else None,
-        restored_at=str(given.get("timestamp") or "") if operation == _RESTORE else "",
     )
 
 
@@ -127,7 +125,7 @@ class History:
         entry = self.entry(version)
         if entry is None:
             return None
-        restored = self._restored(entry)
+        restored = entry.restored
         changes = entry.changes_rows and restored is None
         parent = version - 1 if restored is None else restored
         return Commit(
@@ -138,11 +136,6 @@ class History:
             stamp=None if entry.text is None else entry.text.stamp,
         )
 
-    def _restored(self, entry: Entry) -> int | None:
-        """The version that a RESTORE went back to; of one that names a time, the rows and columns tell nothing: such
-        a one counts as a change by somebody else."""
-        return entry.restored
-
     def note(self, upto: int | None = None) -> Note | None:
         """The newest whole stamp up to a version, whatever was restored since."""
         for version in range(self.version if upto is None else upto, -1, -1):
@@ -151,9 +144,8 @@ class History:
                 break
             if entry.text is not None and entry.text.whole:
                 return _note(entry.text, version)
-        properties = self._lake.metadata(self._snapshot).get("configuration", {})
-        text = read_text(properties.get(PROPERTY, ""))
-        return None if text is None else _note(text, int(properties.get(VERSION, "0")))
+        text, version = self._property()
+        return None if text is None else _note(text, version)
 
     def found(self) -> TableFound:
         """The newest stamp, and what other writers did since."""
@@ -177,9 +169,13 @@ class History:
                 break
             if entry.text is not None and (entry.text.load or entry.text.whole):
                 return entry.text.load
-        properties = self._lake.metadata(self._snapshot).get("configuration", {})
-        text = read_text(properties.get(PROPERTY, ""))
+        text, _ = self._property()
         return "" if text is None else text.load
+
+    def _property(self) -> tuple[Text | None, int]:
+        """The last whole text as the table's properties have it, and its version."""
+        properties = self._lake.metadata(self._snapshot).get("configuration", {})
+        return read_text(properties.get(PROPERTY, "")), int(properties.get(VERSION, "0"))
 
     def _stamped(self) -> int | None:
         """The version whose rows the table has."""

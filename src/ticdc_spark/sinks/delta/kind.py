@@ -9,13 +9,14 @@ from ticdc_spark.config.job import DeltaConfig, Job
 from ticdc_spark.config.paths import local_folder
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.delta.dead_letters import DeltaDeadLetters
-from ticdc_spark.sinks.delta.lake import CATALOG, EXTENSION, DeltaLake, faults
+from ticdc_spark.sinks.delta.lake import CATALOG, EXTENSION, DeltaLake
 from ticdc_spark.sinks.delta.names import folder_of
 from ticdc_spark.sinks.delta.python_tables import storage_options
 from ticdc_spark.sinks.delta.sink import DeltaSink
 from ticdc_spark.sinks.delta.types import DeltaTypes
 from ticdc_spark.sinks.folders import writable
 from ticdc_spark.sinks.type_map import TypeMap
+from ticdc_spark.spark.faults import spark_faults
 from ticdc_spark.spark.session.session import Part, coordinates, open_session
 
 
@@ -51,7 +52,7 @@ class DeltaKind:
 
     def look(self, spark: SparkSession, config: DeltaConfig) -> str:
         lake = DeltaLake(spark, config.warehouse, config.table_properties)
-        with faults(f"{config.warehouse} cannot be listed"):
+        with spark_faults(f"{config.warehouse} cannot be listed"):
             count = len(lake.folders(config.warehouse))
         return f"{config.warehouse}: {count:,} databases"
 
@@ -64,7 +65,7 @@ class DeltaKind:
 
     def read_as_of(self, job: Job, session: SparkSession, table: TableName, snapshot_id: int | None) -> DataFrame:
         path = f"{delta_of(job).warehouse.rstrip('/')}/{folder_of(table[0])}/{folder_of(table[1])}"
-        with faults(f"{path} cannot be read; a running job may have dropped or renamed it: try again"):
+        with spark_faults(f"{path} cannot be read; a running job may have dropped or renamed it: try again"):
             reader = session.read.format("delta")
             return (reader if snapshot_id is None else reader.option("versionAsOf", str(snapshot_id))).load(path)
 

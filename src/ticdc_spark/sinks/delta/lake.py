@@ -18,7 +18,6 @@ from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.names import unescape
 from ticdc_spark.sinks.delta.names import OURS, folder_of
-from ticdc_spark.spark.faults import spark_faults
 from ticdc_spark.spark.sql import quote
 
 GONE = "_ticdc_gone"
@@ -46,16 +45,6 @@ _SESSION = {
     "spark.sql.ansi.enabled": "true",
 }
 _CONFLICT = re.compile(r"Concurrent|(Metadata|Protocol)ChangedException|FileAlreadyExists")
-
-
-def faults(what: str) -> Any:
-    """Turn errors of Spark and Delta into errors of this package."""
-    return spark_faults(what)
-
-
-def shown(table: TableName) -> str:
-    """A table, for people."""
-    return f"`{table[0]}`.`{table[1]}`"
 
 
 def is_conflict(error: Py4JJavaError) -> bool:

@@ -14,14 +14,15 @@ from pyspark.sql import functions as sf
 
 from ticdc_spark.changes.columns import OP
 from ticdc_spark.changes.typed import TypedChanges
+from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Condition, Stamp
 from ticdc_spark.sinks.delta.history import Text
-from ticdc_spark.sinks.delta.lake import faults, shown
 from ticdc_spark.sinks.delta.tables import Commit, DeltaTables
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.spark_rows import where_sql
+from ticdc_spark.spark.faults import spark_faults
 from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.tasks import ReadParts
 from ticdc_spark.spark.types import LakeColumn
@@ -34,7 +35,7 @@ class DeltaLoads:
         self._tables, self._lake = tables, tables.lake
 
     def load_note(self, table: TableName) -> LoadNote | None:
-        with faults(f"what a full read of {shown(table)} has gathered cannot be read"):
+        with spark_faults(f"what a full read of {shown(table)} has gathered cannot be read"):
             path = self._tables.gathered(table)
             note = self._note(path)
             if note is None or not self._lake.is_table(self._lake.path(table)):
@@ -42,7 +43,7 @@ class DeltaLoads:
             return None if self._tables.history(self._lake.path(table)).loaded() == note.token else note
 
     def begin_load(self, table: TableName, note: LoadNote) -> None:
-        with faults(f"a full read of {shown(table)} cannot begin"), self._lake.session() as session:
+        with spark_faults(f"a full read of {shown(table)} cannot begin"), self._lake.session() as session:
             metadata = self._lake.metadata(self._lake.snapshot(self._tables.living(table)))
             self._tables.begin(session, self._tables.gathered(table), metadata, _text(note))
 
@@ -54,7 +55,7 @@ class DeltaLoads:
         parts: int,
         note: Callable[[int, int], LoadNote],
     ) -> LoadNote:
-        with faults(f"rows of {shown(table)} cannot be gathered"), self._lake.session() as session:
+        with spark_faults(f"rows of {shown(table)} cannot be gathered"), self._lake.session() as session:
             zeros = session.sparkContext.accumulator(0)
             ddl = ", ".join(f"{quote(column.name)} {column.type.spark}" for column in columns)
             rows = session.range(0, parts, 1, parts).mapInArrow(read(zeros), ddl).persist(StorageLevel.MEMORY_AND_DISK)
@@ -66,7 +67,7 @@ class DeltaLoads:
     def load_changes(self, table: TableName, changes: TypedChanges, note: Callable[[int, int], LoadNote]) -> LoadNote:
         names = [quote(column.name) for column in changes.columns]
         what = f"rows of {shown(table)} cannot be gathered"
-        with faults(what), self._lake.session() as session, changes.dataframe(session) as net:
+        with spark_faults(what), self._lake.session() as session, changes.dataframe(session) as net:
             rows = net.where(sf.col(OP) != "d").select(*names)
             return self._gather(session, table, rows, note(rows.count(), changes.counts.zero_dates))
 
@@ -78,12 +79,15 @@ class DeltaLoads:
         where: Sequence[Sequence[Condition]],
         note: LoadNote,
     ) -> None:
-        with faults(f"rows of {shown(source)} cannot be gathered for {shown(table)}"), self._lake.session() as session:
+        with (
+            spark_faults(f"rows of {shown(source)} cannot be gathered for {shown(table)}"),
+            self._lake.session() as session,
+        ):
             rows = session.read.format("delta").load(self._tables.living(source)).where(where_sql(where))
             self._gather(session, table, rows.select(*(quote(column.name) for column in columns)), note)
 
     def finish_load(self, table: TableName, stamp: Stamp) -> None:
-        with faults(f"a full read of {shown(table)} cannot be brought in"), self._lake.session() as session:
+        with spark_faults(f"a full read of {shown(table)} cannot be brought in"), self._lake.session() as session:
             path = self._tables.gathered(table)
             note = self._note(path)
             if note is None:

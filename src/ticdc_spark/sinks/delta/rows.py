@@ -16,14 +16,16 @@ from pyspark.sql import functions as sf
 from ticdc_spark import failpoints
 from ticdc_spark.changes.columns import OP
 from ticdc_spark.changes.typed import TypedChanges
+from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Condition, Fill, Stamp, unconverted
 from ticdc_spark.sinks.delta.history import text_of
-from ticdc_spark.sinks.delta.lake import USER_METADATA, faults, is_conflict, shown, sql_name
+from ticdc_spark.sinks.delta.lake import USER_METADATA, is_conflict, sql_name
 from ticdc_spark.sinks.delta.tables import Commit, DeltaTables
 from ticdc_spark.sinks.spark_rows import DATA_ERROR, literal, merge_sql, where_sql
 from ticdc_spark.sinks.type_map import ColumnConversion
+from ticdc_spark.spark.faults import spark_faults
 from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeColumn
 
@@ -47,7 +49,10 @@ class DeltaRows:
         self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool
     ) -> None:
         """See ``sinks.base.Changes``."""
-        with faults(f"rows of {shown(source)} cannot be brought into {shown(table)}"), self._lake.session() as session:
+        with (
+            spark_faults(f"rows of {shown(source)} cannot be brought into {shown(table)}"),
+            self._lake.session() as session,
+        ):
             rows = session.read.format("delta").load(self._tables.living(source))
             rows = rows.select(*(quote(column.name) for column in columns))
             if not (new_keys and self._append(table, rows, stamp)):
@@ -71,11 +76,14 @@ class DeltaRows:
     def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
         """See ``sinks.base.Changes``."""
         text = where_sql(where)
-        with faults(f"rows of {shown(table)} cannot be deleted"), self._lake.session() as session:
+        with spark_faults(f"rows of {shown(table)} cannot be deleted"), self._lake.session() as session:
             self._run(session, table, f"DELETE FROM {sql_name(self._tables.living(table))} WHERE {text}", stamp)
 
     def _set(self, table: TableName, column: LakeColumn, expression: str, stamp: Stamp) -> None:
-        with faults(f"column {quote(column.name)} of {shown(table)} cannot be filled"), self._lake.session() as session:
+        with (
+            spark_faults(f"column {quote(column.name)} of {shown(table)} cannot be filled"),
+            self._lake.session() as session,
+        ):
             name = sql_name(self._tables.living(table))
             self._run(session, table, f"UPDATE {name} SET {quote(column.name)} = {expression}", stamp)
 
@@ -85,7 +93,7 @@ class DeltaRows:
         def add(log: Any, transaction: Any) -> Any:
             return self._lake.rows_of(transaction, log, rows, overwrite=False)
 
-        with faults(f"rows cannot be appended to {shown(table)}"):
+        with spark_faults(f"rows cannot be appended to {shown(table)}"):
             try:
                 commit = Commit(stamp=stamp, rows=add, only_alone=True)
                 done = self._tables.try_change(rows.sparkSession, table, commit)
@@ -105,7 +113,7 @@ class DeltaRows:
         by: LakeColumn | None,
     ) -> None:
         session, view = changes.sparkSession, f"changes_{uuid4().hex}"
-        with faults(f"changes cannot be merged into {shown(table)}"):
+        with spark_faults(f"changes cannot be merged into {shown(table)}"):
             changes.createOrReplaceTempView(view)
             try:
                 name = sql_name(self._tables.living(table))

@@ -8,11 +8,12 @@ from pyspark.sql import SparkSession
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.config.job import DeltaConfig
 from ticdc_spark.config.layout import PLAIN, Layout
+from ticdc_spark.config.routes import shown
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.appends import Appended
 from ticdc_spark.sinks.base import ColumnChanges, Condition, FilePlace, Fill, Stamp, TableFound, UpkeepPolicy
 from ticdc_spark.sinks.capabilities import Capabilities
-from ticdc_spark.sinks.delta.lake import DeltaLake, shown
+from ticdc_spark.sinks.delta.lake import DeltaLake
 from ticdc_spark.sinks.delta.loads import DeltaLoads
 from ticdc_spark.sinks.delta.python_tables import storage_options
 from ticdc_spark.sinks.delta.rows import DeltaRows

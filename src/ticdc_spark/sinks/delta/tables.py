@@ -15,14 +15,16 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import ColumnChanges, Stamp, TableFound
 from ticdc_spark.sinks.delta.history import PROPERTY, VERSION, History, Text, text_of
-from ticdc_spark.sinks.delta.lake import DeltaLake, faults, is_conflict, shown
+from ticdc_spark.sinks.delta.lake import DeltaLake, is_conflict
 from ticdc_spark.sinks.delta.names import OURS
 from ticdc_spark.sinks.history import Note
 from ticdc_spark.sinks.staged import digest
+from ticdc_spark.spark.faults import spark_faults
 from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeColumn
 
@@ -56,7 +58,7 @@ class DeltaTables:
         self.lake = lake
 
     def find(self, table: TableName) -> TableFound | None:
-        with faults(f"the history of {shown(table)} cannot be read"):
+        with spark_faults(f"the history of {shown(table)} cannot be read"):
             path = self.lake.path(table)
             if not self.lake.is_table(path):
                 return None
@@ -72,7 +74,7 @@ class DeltaTables:
 
     def list_tables(self, job: str) -> list[TableName]:
         found: list[TableName] = []
-        with faults(f"{self.lake.warehouse} cannot be listed"):
+        with spark_faults(f"{self.lake.warehouse} cannot be listed"):
             for database in self.lake.folders(self.lake.warehouse):
                 for name in self.lake.folders(f"{self.lake.warehouse}/{database}"):
                     table = self.lake.name_of(database, name)
@@ -82,7 +84,7 @@ class DeltaTables:
         return found
 
     def snapshot_id(self, table: TableName) -> int:
-        with faults(f"table {shown(table)} cannot be read"):
+        with spark_faults(f"table {shown(table)} cannot be read"):
             return int(self.lake.snapshot(self.living(table)).version())
 
     def living(self, table: TableName) -> str:
@@ -93,12 +95,12 @@ class DeltaTables:
         return path
 
     def columns(self, table: TableName) -> dict[str, str]:
-        with faults(f"the columns of {shown(table)} cannot be read"), self.lake.session() as session:
+        with spark_faults(f"the columns of {shown(table)} cannot be read"), self.lake.session() as session:
             return dict(session.read.format("delta").load(self.living(table)).dtypes)
 
     def read(self, table: TableName, columns: Sequence[str], as_of: int | None) -> Iterator[pa.RecordBatch]:
         """See ``sinks.base.Reads``."""
-        with faults(f"table {shown(table)} cannot be read"), self.lake.session() as session:
+        with spark_faults(f"table {shown(table)} cannot be read"), self.lake.session() as session:
             reader = session.read.format("delta")
             reader = reader if as_of is None else reader.option("versionAsOf", str(as_of))
             found = reader.load(self.living(table)).select(*map(quote, columns)).toArrow()
@@ -107,7 +109,7 @@ class DeltaTables:
     # ---- tables come and go
 
     def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
-        with faults(f"table {shown(table)} cannot be created"), self.lake.session() as session:
+        with spark_faults(f"table {shown(table)} cannot be created"), self.lake.session() as session:
             path = self.lake.path(table)
             if self.lake.is_table(path) and self.find(table) is not None:
                 raise SinkFault(f"{shown(table)} is there already, in {path}")
@@ -124,7 +126,7 @@ class DeltaTables:
         self.lake.commit(session, transaction, self.lake.nothing, text.json)
 
     def drop(self, table: TableName) -> None:
-        with faults(f"table {shown(table)} cannot be dropped"):
+        with spark_faults(f"table {shown(table)} cannot be dropped"):
             path, gathered = self.lake.path(table), self.gathered(table)
             for folder in filter(self.lake.is_ours, (gathered, path)):
                 self.lake.fence()
@@ -132,7 +134,7 @@ class DeltaTables:
 
     def rename(self, old: TableName, new: TableName) -> None:
         """Copy a table to its new folder, in one commit. It is a table once the old one is gone, and not before."""
-        with faults(f"table {shown(old)} cannot be renamed to {shown(new)}"), self.lake.session() as session:
+        with spark_faults(f"table {shown(old)} cannot be renamed to {shown(new)}"), self.lake.session() as session:
             source, path = self.living(old), self.lake.path(new)
             if self.find(new) is not None:
                 raise SinkFault(f"{shown(new)} is there already, and is to be what {shown(old)} becomes")
@@ -167,12 +169,12 @@ class DeltaTables:
         return f"{self.lake.warehouse}/{OURS}/loads/{digest(*table)}"
 
     def create_database(self, schema: str) -> None:
-        with faults(f"the folder of {quote(schema)} cannot be made"):
+        with spark_faults(f"the folder of {quote(schema)} cannot be made"):
             self.lake.fence()
             self.lake.make(self.lake.path((schema, "")))
 
     def drop_database(self, schema: str) -> None:
-        with faults(f"the folder of {quote(schema)} cannot be removed"):
+        with spark_faults(f"the folder of {quote(schema)} cannot be removed"):
             folder = self.lake.path((schema, "")).rstrip("/")
             if not self.lake.there(folder):
                 return
@@ -189,7 +191,7 @@ class DeltaTables:
     # ---- commits
 
     def stamp(self, table: TableName, stamp: Stamp) -> None:
-        with faults(f"table {shown(table)} cannot be stamped"), self.lake.session() as session:
+        with spark_faults(f"table {shown(table)} cannot be stamped"), self.lake.session() as session:
             self.stamp_in(session, table, stamp)
 
     def stamp_in(self, session: SparkSession, table: TableName, stamp: Stamp) -> None:
@@ -197,7 +199,7 @@ class DeltaTables:
         self.change(session, table, Commit(stamp=stamp))
 
     def truncate(self, table: TableName, stamp: Stamp) -> None:
-        with faults(f"table {shown(table)} cannot be truncated"), self.lake.session() as session:
+        with spark_faults(f"table {shown(table)} cannot be truncated"), self.lake.session() as session:
 
             def none(log: Any, transaction: Any) -> Any:
                 rows = session.read.format("delta").load(self.lake.path(table)).limit(0)
@@ -216,7 +218,7 @@ class DeltaTables:
                 # Readers that do not know it are kept out of tables that need it, and of no other.
                 metadata["configuration"]["delta.enableTypeWidening"] = "true"
 
-        with faults(f"the columns of {shown(table)} cannot be changed"), self.lake.session() as session:
+        with spark_faults(f"the columns of {shown(table)} cannot be changed"), self.lake.session() as session:
             self.change(session, table, Commit(stamp=stamp, alter=alter))
 
     def change(self, session: SparkSession, table: TableName, commit: "Commit") -> None:

@@ -6,7 +6,6 @@ from typing import Any
 
 from ticdc_spark.clients.mysql import driver, opened
 from ticdc_spark.errors import DecisionNeeded, SinkFault
-from ticdc_spark.model import TableName
 from ticdc_spark.sinks.connections import Connections
 
 OURS = "_ticdc_spark"
@@ -134,8 +133,3 @@ def code_of(error: BaseException) -> int:
 
 def _text(error: BaseException) -> str:
     return str(error.args[1]) if len(error.args) > 1 else str(error)
-
-
-def shown(table: TableName) -> str:
-    """A table in messages."""
-    return f"`{table[0]}`.`{table[1]}`"

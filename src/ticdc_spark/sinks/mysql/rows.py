@@ -13,12 +13,13 @@ from ticdc_spark.changes.events import HISTORY, marker
 from ticdc_spark.changes.net import rows_left
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.clients.mysql import quoted
+from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import DecisionNeeded, MessageError, SinkFault
 from ticdc_spark.model import TableName, Value
 from ticdc_spark.sinks.appends import Appended, Events, RowsOf, columns_of, same_change
 from ticdc_spark.sinks.base import Condition, Fill, Stamp, unconverted
 from ticdc_spark.sinks.loads_base import LoadNote
-from ticdc_spark.sinks.mysql.client import OURS, shown
+from ticdc_spark.sinks.mysql.client import OURS
 from ticdc_spark.sinks.mysql.pending import Change, Statement
 from ticdc_spark.sinks.mysql.staging import EXTRA, literals, stage, text_literal
 from ticdc_spark.sinks.mysql.tables import MysqlTables, gathered, new_token, sql_name

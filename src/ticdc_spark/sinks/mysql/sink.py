@@ -10,13 +10,14 @@ from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.clients.mysql import connection_options, driver, quoted
 from ticdc_spark.config.job import MysqlConfig
 from ticdc_spark.config.layout import PLAIN, Layout
+from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.appends import Appended, RowsOf
 from ticdc_spark.sinks.base import ColumnChanges, Condition, FilePlace, Fill, Stamp, TableFound, UpkeepPolicy
 from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.loads_base import LoadNote
-from ticdc_spark.sinks.mysql.client import OURS, Client, shown
+from ticdc_spark.sinks.mysql.client import OURS, Client
 from ticdc_spark.sinks.mysql.pending import Change
 from ticdc_spark.sinks.mysql.rows import MysqlRows
 from ticdc_spark.sinks.mysql.state import MysqlState

@@ -16,10 +16,11 @@ import msgspec
 
 from ticdc_spark import failpoints
 from ticdc_spark.clients.mysql import quoted
+from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import ColumnChanges, Stamp, TableFound
-from ticdc_spark.sinks.mysql.client import OURS, Client, shown
+from ticdc_spark.sinks.mysql.client import OURS, Client
 from ticdc_spark.sinks.mysql.pending import Change, Pending, bring_in, put_stamp
 from ticdc_spark.sinks.mysql.types import MysqlTypes, definition, is_indexable, type_of
 from ticdc_spark.sinks.staged import digest

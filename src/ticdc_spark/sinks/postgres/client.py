@@ -6,7 +6,6 @@ from typing import Any
 
 from ticdc_spark.clients.postgres import connect, driver
 from ticdc_spark.errors import DecisionNeeded, SinkFault
-from ticdc_spark.model import TableName
 from ticdc_spark.sinks.connections import Connections
 
 OURS = "_ticdc_spark"
@@ -132,8 +131,3 @@ def _text(error: Any) -> str:
         return " ".join(str(error).split())
     context = [] if not said.context else said.context.splitlines()[:1]
     return "; ".join(part for part in (said.message_primary, said.message_detail, *context) if part)
-
-
-def shown(table: TableName) -> str:
-    """A table in messages."""
-    return f"`{table[0]}`.`{table[1]}`"

@@ -8,11 +8,11 @@ from ticdc_spark import failpoints
 from ticdc_spark.changes.net import rows_left
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.clients.postgres import quoted
+from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Condition, Stamp
 from ticdc_spark.sinks.loads_base import LoadNote
-from ticdc_spark.sinks.postgres.client import shown
 from ticdc_spark.sinks.postgres.rows import PostgresRows, analyze, on_conflict, where_sql
 from ticdc_spark.sinks.postgres.staging import stage
 from ticdc_spark.sinks.postgres.tables import gathered, note_of, put_note, put_stamp, sql_name

@@ -10,10 +10,11 @@ from ticdc_spark import failpoints
 from ticdc_spark.changes.columns import ALWAYS, OP, TIES
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.clients.postgres import quoted
+from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import TableName, Value
 from ticdc_spark.sinks.base import Condition, Fill, Stamp
-from ticdc_spark.sinks.postgres.client import OURS, shown
+from ticdc_spark.sinks.postgres.client import OURS
 from ticdc_spark.sinks.postgres.staging import EXTRA, stage, texts
 from ticdc_spark.sinks.postgres.tables import PostgresTables, put_stamp, sql_name
 from ticdc_spark.sinks.postgres.types import definition, type_name

@@ -10,6 +10,7 @@ from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.clients.postgres import connection_options, quoted
 from ticdc_spark.config.job import PostgresConfig
 from ticdc_spark.config.layout import PLAIN, Layout
+from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.appends import Appended, RowsOf
@@ -17,7 +18,7 @@ from ticdc_spark.sinks.base import ColumnChanges, Condition, FilePlace, Fill, St
 from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.postgres.appends import append
-from ticdc_spark.sinks.postgres.client import OURS, Client, shown
+from ticdc_spark.sinks.postgres.client import OURS, Client
 from ticdc_spark.sinks.postgres.convert import convert
 from ticdc_spark.sinks.postgres.loads import PostgresLoads
 from ticdc_spark.sinks.postgres.rows import PostgresRows

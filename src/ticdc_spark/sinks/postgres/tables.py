@@ -12,10 +12,11 @@ from uuid import uuid4
 import msgspec
 
 from ticdc_spark.clients.postgres import quoted
+from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import ColumnChanges, Stamp, TableFound
-from ticdc_spark.sinks.postgres.client import OURS, Client, shown
+from ticdc_spark.sinks.postgres.client import OURS, Client
 from ticdc_spark.sinks.postgres.types import definition, is_indexable, stop_if_no_column, type_name
 from ticdc_spark.sinks.postgres.work import Work
 from ticdc_spark.sinks.staged import digest
