@@ -1,4 +1,4 @@
-"""Writes docs/changefeed-keys.md: every key of a changefeed's configuration, and what becomes of it here.
+"""Writes docs/reference/changefeed-keys.md: every key of a changefeed's configuration, and what becomes of it here.
 
 The rows come from the table that reads the keys (``ticdc_spark.changefeed.config.keys``). A test runs this and
 compares. Run it after a change: python scripts/changefeed_keys.py
@@ -29,11 +29,11 @@ from ticdc_spark.changefeed.config.kinds import ticdc_name
 from ticdc_spark.changefeed.filter import ddl_events
 from ticdc_spark.protocols import PROTOCOLS
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "changefeed-keys.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "changefeed-keys.md"
 _HEAD = """# Keys of a changefeed
 
-Every key of TiCDC's configuration of a Kafka sink, and what becomes of it here. [changefeed.md](changefeed.md) is the
-way in. Written by `scripts/changefeed_keys.py` from the table that reads the keys; a test keeps the page in step.
+Every key of TiCDC's configuration of a Kafka sink, and what becomes of it here. Begin with
+[the changefeed](../how-to/changefeed.md). Written by `scripts/changefeed_keys.py` from the table that reads the keys.
 
 - **Key**: its name in the file. **URI**: its name in the sink URI, where it may stand there; a value of the URI goes
   over the file's. **Default** and meaning are TiCDC's.

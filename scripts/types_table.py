@@ -1,4 +1,4 @@
-"""Writes docs/types.md: every MySQL type, what each protocol sends of it, and its type in the lake.
+"""Writes docs/reference/types.md: every MySQL type, what each protocol sends of it, and its type in the lake.
 
 Everything but the list of types and their sample values comes from the code: the samples are encoded by it. A test
 runs this and compares, so that the page says what the code does. Run it after a change: python scripts/types_table.py
@@ -28,7 +28,7 @@ from ticdc_spark.protocols.simple.encode import encoder as simple_encoder
 from ticdc_spark.sinks.iceberg.types import iceberg_type
 from ticdc_spark.spark.types import LakeOptions, lake_type
 
-PAGE = Path(__file__).resolve().parents[1] / "docs" / "types.md"
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "types.md"
 ZONE = "Asia/Shanghai"
 SAMPLES: dict[str, Value] = {
     "tinyint": "-1", "tinyint(1)": "1", "tinyint unsigned": "255", "smallint": "-1", "smallint unsigned": "65535",

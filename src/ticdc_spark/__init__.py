@@ -1,7 +1,7 @@
 """Change data capture for TiDB and MySQL on Spark: the public names.
 
 What is not in ``__all__`` may change in any version. A name's module is imported when the name is first used, so
-``import ticdc_spark`` is cheap, and nothing that reads or writes messages imports Spark. See ``docs/python.md``.
+``import ticdc_spark`` is cheap, and nothing that reads or writes messages imports Spark. See ``docs/how-to/python.md``.
 """
 
 from importlib import import_module

@@ -130,7 +130,7 @@ class CircleWorker:
         name, kind, family = self._column()
         renamed = ("d" if name[0] == "c" else "c") + name[1:]
         first = self._random.choice(("", "FIRST", "AFTER id"))
-        # what old rows get of a default of these is not on the wire (docs/capture.md)
+        # what old rows get of a default of these is not on the wire (docs/reference/capture.md)
         default = "NULL" if kind in ("TEXT", "JSON") else family.default
         created = f"TABLE {table} (id INT PRIMARY KEY, {name} {kind}) CHARSET utf8mb4"
         return self._random.choice(

@@ -5,8 +5,8 @@ Each has its name, what each side sends, and what justifies it:
 - ``document, …``: a section of TiCDC's documentation of its Debezium protocol.
 - ``TiCDC's messages``: bytes that TiCDC itself has sent, with which the golden tests compare ours.
 - ``config, …``: an option of a changefeed or a property of the connector that is set, or left at its default.
-- ``MariaDB, …``: what ``docs/capture.md`` says of a type that TiDB does not have.
-- ``limit, …``: what ``docs/protocol-limits.md`` says of us.
+- ``MariaDB, …``: what ``docs/reference/capture.md`` says of a type that TiDB does not have.
+- ``limit, …``: what ``docs/reference/protocol-limits.md`` says of us.
 - ``native is wrong``: the value in the database is another than native's; the difference has it.
 """
 
@@ -202,7 +202,9 @@ DIFFERENCES = (
         of_field(BINARIES, type=("string", "bytes")),
     ),
     Difference("binary's default", VECTORS, "text", "base64", of_field({"defaults.vb"}, default=("ab", "YWI="))),
-    Difference("spatial types", TYPES + ": not supported by TiDB", "bytes (docs/capture.md)", "a struct", spatial),
+    Difference(
+        "spatial types", TYPES + ": not supported by TiDB", "bytes (docs/reference/capture.md)", "a struct", spatial
+    ),
     Difference(
         "ENUM with a quote",
         TYPES + ": ENUM elements",
@@ -213,7 +215,7 @@ DIFFERENCES = (
     Difference(
         "NULL with a default",
         "config, value.converter.replace.null.with.default = true",
-        "null (docs/protocol-limits.md)",
+        "null (docs/reference/protocol-limits.md)",
         "the default",
         null_default,
     ),

@@ -113,7 +113,7 @@ def test_the_page_runs_as_it_is_written_and_its_stream_goes_on(
     sent = [one for one in encoded if one is not None]
     write_json(tmp_path / "recorded/0.jsonl", lines(sent[:2]))
     broker.produce("shop", [(one.key, one.value) for one in sent], 0)
-    codes = [code.replace("broker:9092", broker.servers) for _, code in marked("spark-source.md")]
+    codes = [code.replace("broker:9092", broker.servers) for _, code in marked("how-to/spark-source.md")]
     for name in ("recorded", "orders", "checkpoint", "converted", "copied"):
         # Spark's own folder is that of the process that started it
         codes = [code.replace(f'"{name}"', f'"{tmp_path / name}"') for code in codes]

@@ -21,7 +21,7 @@ from tests.support.local_server import free_port
 from tests.support.postgres_server import PostgresServer
 from ticdc_spark.spark import tasks
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "postgres-target.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "postgres-target.md"
 
 
 def _job(folder: Path, postgres: PostgresServer) -> Path:

@@ -51,7 +51,7 @@ def is_at_twin(world: World, text: str) -> bool:
 
 def came_as_twin(world: World, name: Name) -> bool:
     """Whether a job took a table for a second one of a name, as it got the name in other letters before the job had
-    read, in another topic, who gives it up (``docs/limits.md``)."""
+    read, in another topic, who gives it up (``docs/reference/limits.md``)."""
     return world.setup.feed.topic_per_table and sum(folded(one) == name for one in world.lab.view().tables) > 1
 
 

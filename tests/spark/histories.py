@@ -29,7 +29,7 @@ HISTORIES: dict[str, Found] = {
 """By table: (commit_ts, op, key), sorted."""
 
 
-_PAGE = Path(__file__).resolve().parents[2] / "docs" / "history.md"
+_PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "history.md"
 _STAYS = [(4, 4, 24), (5, None, 40), (6, 6, 41), (7, 7, 42)]
 VERSIONS: dict[str, set[tuple[Any, ...]]] = {
     "t3": {

@@ -42,7 +42,7 @@ from ticdc_spark import consistent, table_snapshots
 from ticdc_spark.errors import SinkFault, UsageError
 from ticdc_spark.model import Change, Watermark
 
-PAGE = Path(__file__).resolve().parents[2] / "docs" / "delta.md"
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "delta.md"
 POINTS = {"append", "merge", "ddl", "intent", "fill", "stamp", "create", "take", "swap", *STEPS, *GATHERED}
 """What a job passes."""
 D = msgspec.structs.replace(C, name="d")

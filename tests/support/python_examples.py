@@ -10,8 +10,8 @@ _BLOCK = re.compile(r"(?:<!-- (\w+) -->\n)?```python\n(.*?)```", re.DOTALL)
 
 
 def examples(*, spark: bool) -> list[str]:
-    """The examples of ``docs/python.md`` that need Spark, or those that do not, in order."""
-    chosen = [code for mark, code in marked("python.md") if (mark == "spark") == spark]
+    """The examples of ``docs/how-to/python.md`` that need Spark, or those that do not, in order."""
+    chosen = [code for mark, code in marked("how-to/python.md") if (mark == "spark") == spark]
     assert len(chosen) >= 3
     return chosen
 

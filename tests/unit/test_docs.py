@@ -27,7 +27,7 @@ from ticdc_spark.config.toml import Section
 from ticdc_spark.spark.session.session import coordinates
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
-JOB_FILE = (DOCS / "job-file.md").read_text(encoding="utf-8")
+JOB_FILE = (DOCS / "reference" / "job-file.md").read_text(encoding="utf-8")
 _ROW = re.compile(r"^\| `([^`]+)` \| *(.*?) *\| (.+) \|$", re.MULTILINE)
 # What stands in a section beside the fields of its struct: the tag of a union, and free options with a prefix.
 _BESIDE = {
@@ -144,7 +144,7 @@ def test_the_jobs_of_the_cluster_page_are_jobs(tmp_path: Path, monkeypatch: pyte
 
     monkeypatch.setenv("LAKE_ACCESS_KEY", "shop-access")
     monkeypatch.setenv("LAKE_SECRET_KEY", "shop-secret-31415926")
-    examples = re.findall(r"```toml\n(.*?)```", (DOCS / "deploy.md").read_text(encoding="utf-8"), re.DOTALL)
+    examples = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to" / "deploy.md").read_text(encoding="utf-8"), re.DOTALL)
     for example in examples:
         (tmp_path / "shop.toml").write_text(example)
         assert load_job(tmp_path / "shop.toml").sink.warehouse == "s3://lake/house"
@@ -157,7 +157,9 @@ def test_the_sections_of_the_storage_page_are_read(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("FEED_ACCESS_KEY", "feed-access")
     monkeypatch.setenv("FEED_SECRET_KEY", "feed-secret-31415926")
     (tmp_path / "feed").mkdir()
-    _, job, csv, bucket = re.findall(r"```toml\n(.*?)```", (DOCS / "storage.md").read_text(encoding="utf-8"), re.DOTALL)
+    _, job, csv, bucket = re.findall(
+        r"```toml\n(.*?)```", (DOCS / "how-to" / "storage.md").read_text(encoding="utf-8"), re.DOTALL
+    )
     found = []
     for source in (job, csv, bucket):
         rest = "" if "[sink]" in source else re.sub(r"\[source\]\n(.+\n)+", "", job)
@@ -170,20 +172,36 @@ def test_the_sections_of_the_storage_page_are_read(tmp_path: Path, monkeypatch: 
     assert len(found[2].options) == 3
 
 
-def test_links_between_the_pages_lead_somewhere() -> None:
-    for page in DOCS.glob("*.md"):
-        for target, anchor in re.findall(r"\]\(([\w.-]*\.md)?(?:#([\w-]+))?\)", page.read_text(encoding="utf-8")):
-            other = DOCS / target if target else page
-            assert other.exists(), f"{page.name}: {target}"
-            headings = re.findall(r"^#+ (.+)$", other.read_text(encoding="utf-8"), re.MULTILINE)
-            anchors = {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
-            assert not anchor or anchor in anchors, f"{page.name}: {target}#{anchor}"
+def anchors(page: Path) -> set[str]:
+    """The anchors that GitHub makes of the headings of a page."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [DOCS.parent / "README.md", DOCS.parent / "CONTRIBUTING.md", DOCS.parent / "CHANGELOG.md", *DOCS.rglob("*.md")],
+    ids=lambda page: str(page.relative_to(DOCS.parent)),
+)
+def test_links_of_a_page_lead_somewhere(page: Path) -> None:
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", page.read_text(encoding="utf-8")):
+        other = page.parent / target if target else page
+        assert other.exists(), target
+        assert not anchor or anchor in anchors(other), f"{target}#{anchor}"
+
+
+def test_every_file_of_the_sources_that_names_a_page_names_one_that_is_there() -> None:
+    for folder in ("src", "scripts", "tests", "monitoring", "benchmarks"):
+        for file in (DOCS.parent / folder).rglob("*.*"):
+            if file.suffix in {".py", ".yaml", ".json", ".md"}:
+                for page in re.findall(r"docs/[a-z-]+(?:/[a-z-]+)*\.md", file.read_text(encoding="utf-8")):
+                    assert (DOCS.parent / page).exists(), f"{file}: {page}"
 
 
 def test_the_maven_coordinates_in_the_pages_are_those_of_the_spark_that_is_installed() -> None:
     ours = {each.rpartition(":")[0]: each for each in coordinates("iceberg", "sqlite", "kafka")}
     iceberg = ours[next(name for name in ours if "iceberg-spark-runtime" in name)].rpartition(":")[2]
-    pages = [DOCS.parent / "README.md", *DOCS.glob("*.md")]
+    pages = [DOCS.parent / "README.md", *DOCS.rglob("*.md")]
     named = [
         each for page in pages for each in re.findall(r"(?:org\.[\w.]+):[\w.-]+:[\d.]+\d", page.read_text("utf-8"))
     ]

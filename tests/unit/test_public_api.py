@@ -15,7 +15,7 @@ from tests.support.recorded_topics import write_json
 from tests.unit.cli.test_inspect import SIMPLE, lines, topic
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGE = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "python.md").read_text(encoding="utf-8")
 NEED_SPARK = {
     *("BatchReport", "ConsistentTables", "Summary", "TicdcDataSource"),
     *("consistent", "list_tables", "open_lake", "read_table", "read_topic", "run"),

@@ -1,4 +1,4 @@
-"""What a job is: the sections of a job file as structs. Every key is described in ``docs/job-file.md``."""
+"""What a job is: the sections of a job file as structs. Every key is described in ``docs/reference/job-file.md``."""
 
 from pathlib import Path
 from typing import Literal, TypeAlias

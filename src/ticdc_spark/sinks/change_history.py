@@ -1,4 +1,4 @@
-"""History tables: beside a table, one with every change of it, which only grows. See ``docs/history.md``.
+"""History tables: beside a table, one with every change of it, which only grows. See ``docs/how-to/history.md``.
 
 A history has a mark of its own, and it is never behind that of its table: whatever is done to the table is noted here
 first. So a process that dies between the two finds what is done, and leaves it out. A history that is behind its table

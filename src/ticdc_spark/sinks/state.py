@@ -1,7 +1,7 @@
 """Where a target keeps the state of a job: rows that change by compare-and-swap, and a heartbeat beside them.
 
 The rows lie in named parts. A commit replaces some parts whole, and the others stay as they are; either all of it
-happens or nothing. Readers of other engines find the rows too: ``docs/state-table.md`` describes the columns.
+happens or nothing. Readers of other engines find the rows too: ``docs/reference/state-table.md`` describes the columns.
 """
 
 from collections.abc import Iterable, Mapping, Sequence

@@ -1,6 +1,6 @@
 """MySQL types in the lake: one table from a column type to its lake type, for Spark and Arrow.
 
-The lake types are those of the table in ``docs/types.md``. ``to_arrow`` turns a list of canonical values
+The lake types are those of the table in ``docs/reference/types.md``. ``to_arrow`` turns a list of canonical values
 (``mysql.values``) into an Arrow array of the lake type and the rows that could not be read: a failed cast is a reject,
 never a NULL.
 """

@@ -315,7 +315,7 @@ main(["inspect", {str(path)!r}])
 
 
 def test_the_json_form_is_documented() -> None:
-    text = (Path(__file__).resolve().parents[3] / "docs" / "inspect.md").read_text(encoding="utf-8")
+    text = (Path(__file__).resolve().parents[3] / "docs" / "how-to" / "inspect.md").read_text(encoding="utf-8")
     documented = re.findall(r"^\| `(\w+)` \|", text, re.MULTILINE)
     assert documented == [field.name for field in msgspec.structs.fields(EventLine)]
     described = next(line for line in text.splitlines() if line.startswith("| `kind`"))

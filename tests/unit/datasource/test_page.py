@@ -12,7 +12,7 @@ from ticdc_spark.datasource.generic import FIELDS
 from ticdc_spark.datasource.options import ReadOptionsOfSource
 from ticdc_spark.datasource.writer import WriteOptionsOfSource
 
-PAGE = (Path(__file__).resolve().parents[3] / "docs" / "spark-source.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[3] / "docs" / "how-to" / "spark-source.md").read_text(encoding="utf-8")
 FREE = {"kafka", "schema-registry-options"}
 ROW = re.compile(r"^\| (.+?) \|\s*(✓?)\s*\|\s*(✓?)\s*\|", re.MULTILINE)
 NOT_NAMED = FREE | {name.replace("_", "-") for name in NATIVE[1:]}

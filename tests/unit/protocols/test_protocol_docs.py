@@ -1,4 +1,4 @@
-"""``docs/types.md`` is what the code makes of it, and each line of ``docs/protocol-limits.md`` has its test."""
+"""The page of types is what the code makes of it, and each line of the page of protocol limits has its test."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ticdc_spark.protocols.debezium.types import CODECS as DEBEZIUM
 from ticdc_spark.protocols.open.types import CODECS as OPEN
 
 ROOT = Path(__file__).resolve().parents[3]
-LIMITS = (ROOT / "docs" / "protocol-limits.md").read_text(encoding="utf-8")
+LIMITS = (ROOT / "docs" / "reference" / "protocol-limits.md").read_text(encoding="utf-8")
 _SHOWN = re.compile(r"^\| .+ \| .* \| (.+) \|$", re.MULTILINE)
 
 

@@ -83,14 +83,14 @@ OUR_KEYS = (
         words("never initial"),
         "never",
         "`initial`: a new changefeed begins with the rows that its tables have ([tables that exist already]"
-        "(changefeed.md#tables-that-exist-already)).",
+        "(../how-to/changefeed.md#tables-that-exist-already)).",
     ),
     _key(
         "metrics",
         OURS,
         annotated(Listen),
         None,
-        "Host and port where metrics and health are served ([metrics](metrics.md)). Default: nowhere.",
+        "Host and port where metrics and health are served ([metrics](../how-to/metrics.md)). Default: nowhere.",
     ),
     _key("snapshot-parallelism", OURS, integer(1, 1024), 4, "Ranges of keys that are read side by side."),
     _key("snapshot-chunk-rows", OURS, integer(1, 10**9), 50_000, "Rows of a range, about."),
@@ -100,7 +100,7 @@ OUR_KEYS = (
         integer(0, 2**63 - 1),
         0,
         "How many messages a topic must be behind for Spark's tasks to send them; fewer are sent by one process. "
-        "0: tasks are never used ([a long backlog](changefeed.md#a-long-backlog)).",
+        "0: tasks are never used ([a long backlog](../how-to/changefeed.md#a-long-backlog)).",
     ),
     _key(
         "spark",

@@ -1,4 +1,4 @@
-"""The metrics of ``replicate``. Names and labels are in ``docs/metrics.md``.
+"""The metrics of ``replicate``. Names and labels are in ``docs/how-to/metrics.md``.
 
 Most are the progress of the job as it was committed last, so they go on where they were after a restart. Lags are
 computed when they are asked for, and so they grow while a job is stuck.

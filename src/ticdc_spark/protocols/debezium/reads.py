@@ -1,7 +1,7 @@
 """How Debezium's JSON is read: from each cell to the canonical value.
 
 A reader is made once for a column, and then called for every value, so what can be decided for the column is. What the
-wire has lost stays lost: see ``docs/protocol-limits.md``. Source: ``debezium`` in the vectors' notes.
+wire has lost stays lost: see ``docs/reference/protocol-limits.md``. Source: ``debezium`` in the vectors' notes.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Full reads of tables, and how the changes join them. See ``docs/snapshots.md``."""
+"""Full reads of tables, and how the changes join them. See ``docs/how-to/snapshots.md``."""

@@ -44,7 +44,7 @@ Outcome: TypeAlias = Literal["worked", "waits", "idle"]
 
 
 class Loader:
-    """The full reads of one job. See ``docs/snapshots.md``."""
+    """The full reads of one job. See ``docs/how-to/snapshots.md``."""
 
     def __init__(
         self, job: Job, keys: SnapshotKeys, sink: Sink, reader: SnapshotReader, batch: Callable[[Progress], Batch]

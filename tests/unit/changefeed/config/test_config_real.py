@@ -186,7 +186,7 @@ def test_a_file_of_ticdc_loads_as_it_is(tmp_path: Path) -> None:
 def test_the_documented_example_loads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("KAFKA_PASSWORD", "a long password")
     monkeypatch.setenv("DB_PASSWORD", "another password")
-    page = (Path(__file__).resolve().parents[4] / "docs" / "changefeed.md").read_text(encoding="utf-8")
+    page = (Path(__file__).resolve().parents[4] / "docs" / "how-to" / "changefeed.md").read_text(encoding="utf-8")
     example, names, snapshot, backlog = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     (tmp_path / "feed.toml").write_text(example)
     feed = load_changefeed(tmp_path / "feed.toml")

@@ -16,7 +16,7 @@ from ticdc_spark.changefeed.filter.expressions import compile_condition
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Row, Table, Value
 
-DOCS = (Path(__file__).parents[4] / "docs" / "changefeed.md").read_text("utf-8")
+DOCS = (Path(__file__).parents[4] / "docs" / "how-to" / "changefeed.md").read_text("utf-8")
 SQL = """t (id int primary key, u bigint unsigned, d decimal(10,2), f float, g double, s varchar(20), ci varchar(20),
 n varbinary(9), dt date, dm datetime(3), ts timestamp, tm time, e enum('a','b'), st set('x','y'), bt bit(9), y year,
 j json, v int as (id + 1) virtual, `odd name` int, `select` int)"""

@@ -22,7 +22,7 @@ from ticdc_spark.replicate.run.watch import Maintained
 from ticdc_spark.replicate.state.progress import Hold, PartitionState, Progress
 from ticdc_spark.replicate.state.table import TableState, diverge, quarantine
 
-PAGE = Path(__file__).parents[4] / "docs" / "metrics.md"
+PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "metrics.md"
 RULES = Path(__file__).parents[4] / "monitoring" / "alerts.yaml"
 
 
@@ -163,8 +163,8 @@ def test_every_metric_of_the_dashboard_is_there_and_no_panel_covers_another(tmp_
 
 
 def test_every_alert_has_a_runbook_that_is_there() -> None:
-    runbooks = re.findall(r"runbook: (docs/[a-z-]+\.md)#([a-z-]+)", RULES.read_text(encoding="utf-8"))
+    runbooks = re.findall(r"runbook: (docs/[a-z-]+/[a-z-]+\.md)#([a-z-]+)", RULES.read_text(encoding="utf-8"))
     assert len(runbooks) == RULES.read_text(encoding="utf-8").count("- alert:")
     for page, anchor in runbooks:
-        titles = re.findall(r"^#+ (.+)$", (PAGE.parents[1] / page).read_text(encoding="utf-8"), re.MULTILINE)
+        titles = re.findall(r"^#+ (.+)$", (RULES.parents[1] / page).read_text(encoding="utf-8"), re.MULTILINE)
         assert anchor in {re.sub(r"[^a-z0-9 -]", "", title.lower()).replace(" ", "-") for title in titles}
