@@ -6,7 +6,7 @@ export PYTHON
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --no-input --disable-pip-version-check
 
-.PHONY: help setup demo demo-circle test test-all simulate check format lock bench bench-catch-up bench-trickle bench-codecs bench-codecs-spark bench-changefeed bench-binlog bench-snapshot bench-big bench-debezium bench-latency bench-backlog bench-store bench-size bench-postgres clean test-mysql
+.PHONY: help setup demo demo-circle test test-all simulate check format lock bench bench-catch-up bench-trickle bench-codecs bench-codecs-spark bench-changefeed bench-binlog bench-snapshot bench-big bench-debezium bench-latency bench-backlog bench-store bench-size bench-postgres clean test-mysql docs reference
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 26
@@ -61,6 +61,12 @@ format: setup ## rewrite the sources as make check wants them
 lock: setup ## pin anew what pyproject.toml asks for
 	@$(BIN)/python scripts/lock.py
 
+docs: setup ## build the documentation site into site/, broken links are errors
+	@$(BIN)/python -m zensical build --strict --clean
+
+reference: setup ## write the pages of docs/reference that are made from the code
+	@for script in types_table changefeed_keys reference; do $(BIN)/python -m scripts.$$script; done
+
 simulate: setup ## stories of the simulator: make simulate SEEDS=0-20000, or STEPS=10000000 (STORY=--story prints one)
 	@$(BIN)/python -m tests.simulator --seeds $(or $(SEEDS),0-2000) $(if $(STEPS),--steps-total $(STEPS)) \
 		--jobs $(or $(JOBS),0) --shrink $(STORY)
@@ -112,5 +118,5 @@ bench-store: setup ## measure the same catch-up into a lake on the local disk an
 
 clean: ## remove everything that was made here
 	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
-	rm -rf dist spark-warehouse metastore_db derby.log
+	rm -rf dist site spark-warehouse metastore_db derby.log
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,90 +1,22 @@
 """The documentation of the job file agrees with the code."""
 
 import re
-import typing
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from tests.unit.config.test_job_file import JOB, KAFKA, SINK, load
-from ticdc_spark.config.ddl import DdlKeys
-from ticdc_spark.config.job import (
-    DeltaConfig,
-    FilesSource,
-    IcebergConfig,
-    JobKeys,
-    KafkaSource,
-    MessageSource,
-    MysqlConfig,
-    PostgresConfig,
-    Recording,
-    Route,
-    SchemaFiles,
-    StorageSource,
-)
-from ticdc_spark.config.toml import Section
+from ticdc_spark.config.job import StorageSource
 from ticdc_spark.spark.session.session import coordinates
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 JOB_FILE = (DOCS / "reference" / "job-file.md").read_text(encoding="utf-8")
-_ROW = re.compile(r"^\| `([^`]+)` \| *(.*?) *\| (.+) \|$", re.MULTILINE)
-# What stands in a section beside the fields of its struct: the tag of a union, and free options with a prefix.
-_BESIDE = {
-    FilesSource: {"kind", "schema-registry.…"},
-    KafkaSource: {"kind", "kafka.…", "schema-registry.…"},
-    IcebergConfig: {"kind", "catalog.…"},
-    DeltaConfig: {"kind"},
-    MysqlConfig: {"kind"},
-    PostgresConfig: {"kind"},
-    StorageSource: {"kind"},
-}
-# What has no use there, and is refused.
-_WITHOUT: dict[type[Section], set[str]] = {
-    StorageSource: {field.encode_name for field in msgspec.structs.fields(MessageSource)} - {"protocol", "upstream"}
-}
 
 
-def rows(section: str, kind: str = "") -> dict[str, str]:
-    """Key to its default, of the table under a heading (and after ``kind = "…"``)."""
-    text = JOB_FILE.partition(f"\n## [{section}]\n")[2].partition("\n## ")[0]
-    if kind:
-        text = re.split(r"^`kind = \"", text.partition(f'`kind = "{kind}"`')[2], maxsplit=1, flags=re.MULTILINE)[0]
-    return {key: default for key, default, _ in _ROW.findall(text)}
-
-
-DOCUMENTED: list[tuple[type[Section], dict[str, str]]] = [
-    (JobKeys, rows("job")),
-    (DdlKeys, rows("ddl")),
-    (FilesSource, rows("source", "files")),
-    (KafkaSource, rows("source", "kafka")),
-    (StorageSource, rows("source", "storage")),
-    (SchemaFiles, rows("schema")),
-    (Route, rows("[route]")),
-    (Recording, rows("[history]")),
-    (IcebergConfig, rows("sink", "iceberg")),
-    (DeltaConfig, rows("sink", "delta")),
-    (MysqlConfig, rows("sink", "mysql")),
-    (PostgresConfig, rows("sink", "postgres")),
-]
-
-
-@pytest.mark.parametrize(("kind", "documented"), DOCUMENTED)
-def test_every_key_is_documented_and_every_documented_key_is_one(
-    kind: type[Section], documented: dict[str, str]
-) -> None:
-    hints = typing.get_type_hints(kind)
-    free = {"options", "catalog-options", "schema-registry-options"}
-    keys = {field.encode_name for field in msgspec.structs.fields(kind)} - free
-    keys -= _WITHOUT.get(kind, set())
-    assert set(documented) == keys | _BESIDE.get(kind, set())
-    assert all(typing.get_origin(hints[name.replace("-", "_")]) is not dict for name in keys - {"table-properties"})
-
-
-@pytest.mark.parametrize(("kind", "documented"), DOCUMENTED)
-def test_required_keys_are_documented_as_such(kind: type[Section], documented: dict[str, str]) -> None:
-    required = {field.encode_name for field in msgspec.structs.fields(kind) if field.required}
-    assert {key for key, default in documented.items() if default == "required"} - {"kind"} == required
+def rows(section: str) -> dict[str, str]:
+    """Key to its default, of the table of a section."""
+    table = JOB_FILE.partition(f"<!-- keys {section} -->\n\n")[2].partition("\n\n")[0]
+    return dict(re.findall(r"^\| `([^`]+)` \| [^|]+ \| *(.*?) *\| .+ \|$", table, re.MULTILINE))
 
 
 def test_documented_defaults_are_the_defaults(tmp_path: Path) -> None:
@@ -95,11 +27,11 @@ def test_documented_defaults_are_the_defaults(tmp_path: Path) -> None:
     for title, documented in (
         ("job", rows("job")),
         ("ddl", rows("ddl")),
-        ("source", rows("source", "kafka")),
-        ("sink", rows("sink", "iceberg")),
+        ("source", rows("kafka")),
+        ("sink", rows("iceberg")),
     ):
         for key, default in documented.items():
-            if not re.fullmatch(r"`[^`]+`", default) or key == "topics":
+            if not re.fullmatch(r"`[^`]+`", default):
                 continue
             with_it = load(tmp_path, **sections | {title: sections[title] | {key: default.strip("`")}})
             assert with_it == plain, key

@@ -18,23 +18,31 @@ class DdlKinds(Section, frozen=True, kw_only=True):
     """What each kind does. ``keep``: what is in the target stays there. ``stop``: the job stops before it."""
 
     drop_table: Keeps = "apply"
+    """DROP TABLE and DROP DATABASE."""
     truncate_table: Keeps = "apply"
+    """TRUNCATE TABLE, and TRUNCATE or DROP PARTITION."""
     drop_column: Keeps = "apply"
+    """DROP COLUMN."""
     rename_table: Stops = "apply"
+    """RENAME of a table."""
     rename_column: Stops = "apply"
+    """RENAME of a column."""
     modify_column: Stops = "apply"
     """A change of a column's type that changes the target's column, or its values."""
     partition_ddl: OfPartitions = "stop"
-    """A DDL that adds or removes the rows of a partition, where it is not computed which rows these are."""
+    """TRUNCATE, DROP or EXCHANGE PARTITION whose rows the job cannot compute."""
     keep_dropped: Duration = 0.0
-    """How long a table that was dropped or emptied can come back; 0: it cannot."""
+    """How long a table that was dropped or truncated can come back by RECOVER or FLASHBACK TABLE.
+
+    0: it cannot.
+    """
 
 
 class DdlKeys(DdlKinds, frozen=True, kw_only=True):
     """The section ``[ddl]``, but for its rules."""
 
     allow: Skips = ()
-    """DDLs that are applied although their kind stops the job."""
+    """DDLs that are applied although their kind is ``stop``."""
 
 
 class DdlRule(Section, frozen=True, kw_only=True):

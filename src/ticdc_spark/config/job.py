@@ -57,64 +57,98 @@ class MessageSource(Section, frozen=True, kw_only=True):
     """How messages are read, wherever they come from: of a job, and of the command line."""
 
     protocol: ProtocolName | None = None
-    """``None``: detected from the first messages."""
+    """The protocol of the messages, by its name in the sink URI. ``None``: by the first messages."""
     schema_registry: RegistryUrl | None = None
+    """The registry of ``avro`` and ``debezium-avro``: a URL, or ``file:`` and a list of schemas. ``None``: none."""
     schema_registry_options: dict[str, str] = msgspec.field(default_factory=dict)
-    """Every ``schema-registry.…`` key of the section, without the prefix: an option of the registry's client."""
+    """An option of confluent-kafka's registry client, such as ``schema-registry.ssl.ca.location``."""
     claim_check_storage: Text | None = None
-    """Where the changefeed keeps rows that are too large: an absolute path once loaded, or a URI."""
+    """Where the changefeed keeps rows that are too large for Kafka: a folder or a URI. ``None``: none.
+
+    Absolute once loaded.
+    """
     upstream: UpstreamUrl | None = None
-    """The database to ask for rows of which only the key was sent."""
+    """The database to ask for rows of which only the key was sent, and for missing schemas. ``None``: none."""
     decimal_handling_mode: DecimalMode | None = None
-    """How Debezium's own connector is configured, as are the next three; for messages without a schema block."""
+    """``decimal.handling.mode`` of Debezium's own connector. ``None``: by the value."""
     binary_handling_mode: BinaryMode | None = None
+    """``binary.handling.mode`` of Debezium's own connector. ``None``: as ``bytes``."""
     bigint_unsigned_handling_mode: UnsignedMode | None = None
+    """``bigint.unsigned.handling.mode`` of Debezium's own connector. ``None``: as ``long``."""
     time_precision_mode: TimeMode | None = None
+    """``time.precision.mode`` of Debezium's own connector. ``None``: as ``adaptive_time_microseconds``."""
 
 
 class FilesSource(MessageSource, frozen=True, kw_only=True, tag="files", tag_field="kind"):
     """A recorded topic: a folder, or one file."""
 
     path: Folder
-    """Absolute once loaded."""
+    """A folder, or one file: JSON lines (also ``.gz``) or Parquet.
+
+    Absolute once loaded.
+    """
 
 
 class KafkaSource(MessageSource, frozen=True, kw_only=True, tag="kafka", tag_field="kind"):
     """Topics of a Kafka cluster: ``topics`` or ``topic_pattern``, never both."""
 
     bootstrap_servers: Servers
+    """The brokers to begin with."""
     topics: Topics | None = None
+    """The topics of one changefeed. ``None``: this or ``topic-pattern``."""
     topic_pattern: TopicPattern | None = None
+    """Topics by name, also those that appear while the job runs. ``None``: this or ``topics``."""
     starting: Literal["earliest", "latest"] = "earliest"
+    """Where a new job begins in each partition."""
 
     options: dict[str, str] = msgspec.field(default_factory=dict)
-    """Every ``kafka.…`` key of the section, with its prefix, as Spark's Kafka source takes it."""
+    """An option of Kafka's consumer, as Spark's Kafka source takes it, such as ``kafka.security.protocol``.
+
+    Keys have the prefix.
+    """
 
 
 class CsvKeys(Section, frozen=True, kw_only=True):
     """``[source.csv]``: what ``[sink.csv]`` of the changefeed says."""
 
     delimiter: Characters = ","
+    """What is between two fields."""
     quote: Quote = '"'
+    """What is around a field."""
     null: Characters = "\\N"
+    """What NULL is written as."""
     include_commit_ts: CommitTs = True
+    """Whether rows have their commitTs; they must."""
     binary_encoding_method: Literal["base64", "hex"] = "base64"
+    """How bytes are written."""
     output_old_value: bool = False
+    """Whether an update has its old row too."""
     output_field_header: bool = False
-    """Not needed: a header is found."""
+    """Whether files have a header.
+
+    Not needed: a header is found.
+    """
 
 
 class StorageSource(MessageSource, frozen=True, kw_only=True, tag="storage", tag_field="kind"):
     """What TiCDC's storage sink writes. ``protocol`` is the one whose messages its files become."""
 
     path: Text
-    """An absolute path, or a URI such as ``s3a://bucket/feed``, once loaded."""
+    """A folder, or a URI such as ``s3a://bucket/feed``.
+
+    Absolute once loaded.
+    """
     starting: Literal["earliest", "latest"] = "earliest"
+    """Where a new job begins; ``latest`` excludes the files that are there."""
     list_interval: Duration = 5.0
-    """Seconds between two looks at which files there are."""
+    """How long after one look at the files the next one is due."""
     terminator: Characters = "\r\n"
+    """For ``csv``: what ends a line, as under ``[sink]`` of the changefeed."""
     csv: CsvKeys | None = None
-    """``None``: rows are JSON."""
+    """The section ``[source.csv]``, with the keys of the changefeed's ``[sink.csv]``. ``None``: TiCDC's defaults.
+
+    Without it rows are JSON.
+    """
     options: dict[str, str] = msgspec.field(default_factory=dict)
     """``spark.hadoop.fs.…`` of the section ``[spark]``: how a store is reached."""
 
@@ -133,29 +167,40 @@ class IcebergConfig(Section, frozen=True, kw_only=True, tag="iceberg", tag_field
     """Iceberg tables under a warehouse."""
 
     warehouse: Text
-    """An absolute path, or a URI such as ``s3a://bucket/lake``, once loaded."""
+    """Where the tables are: a path, or a URI such as ``s3://bucket/lake``.
+
+    Absolute once loaded.
+    """
     catalog: Identifier = "lake"
+    """Name of the catalog: ``shop.orders`` of the source is ``<catalog>.shop.orders`` here."""
     catalog_options: dict[str, str] = msgspec.field(default_factory=dict)
-    """Every ``catalog.…`` key of the section, without the prefix: an option of ``spark.sql.catalog.<catalog>``."""
+    """An option of Iceberg's catalog, such as ``catalog.uri``. ``None``: a SQLite file in the warehouse.
+
+    Keys have no prefix here.
+    """
     table_properties: dict[str, str] = msgspec.field(default_factory=dict)
-    """Properties given to every table that the job creates."""
+    """Iceberg properties of every table that the job creates, as the section ``[sink.table-properties]``."""
 
 
 class DeltaConfig(Section, frozen=True, kw_only=True, tag="delta", tag_field="kind"):
     """Delta tables under a warehouse, by their folders."""
 
     warehouse: Text
-    """An absolute path, or a URI such as ``s3a://bucket/lake``, once loaded."""
+    """Where the tables are: ``shop.orders`` is the folder ``<warehouse>/shop/orders``.
+
+    Absolute once loaded.
+    """
     type_widening: bool = True
-    """Whether a column of a wider type is changed without a rewrite, which not every reader of Delta knows."""
+    """Whether a column gets a wider type without a rewrite, which not every reader of Delta knows."""
     table_properties: dict[str, str] = msgspec.field(default_factory=dict)
-    """Properties given to every table that the job creates."""
+    """Delta properties of every table that the job creates, as the section ``[sink.table-properties]``."""
 
 
 class MysqlConfig(Section, frozen=True, kw_only=True, tag="mysql", tag_field="kind"):
     """Tables of a MySQL-compatible database."""
 
     uri: UpstreamUrl
+    """The server, with special characters URL-encoded."""
     database_prefix: Text = ""
     """Put before the name of each database."""
 
@@ -164,8 +209,9 @@ class PostgresConfig(Section, frozen=True, kw_only=True, tag="postgres", tag_fie
     """Tables of a PostgreSQL database."""
 
     uri: PostgresUrl
+    """The database, with special characters URL-encoded and libpq's options behind ``?``."""
     schema_prefix: Text = ""
-    """Put before the name of each schema, which is that of the source's database."""
+    """Put before the name of each schema; a database of the source is a schema here."""
 
 
 SinkConfig: TypeAlias = IcebergConfig | DeltaConfig | MysqlConfig | PostgresConfig
@@ -175,119 +221,162 @@ class SchemaFiles(Section, frozen=True, kw_only=True):
     """Schemas that no message carries."""
 
     file: Paths = ()
-    """Files of CREATE statements, absolute once loaded."""
+    """Files of CREATE TABLE statements, for tables whose schema no message carries.
+
+    Absolute once loaded.
+    """
     skip_to_known: Patterns = ()
-    """Tables (filter rules) whose rows before the first known schema are left out."""
+    """Tables whose rows before the first known schema are skipped; they count as diverged."""
 
 
 class SnapshotKeys(Section, frozen=True, kw_only=True):
     """Full reads of tables: of a database, or of a dump, never both."""
 
     upstream: UpstreamUrl | None = None
-    """``None``: that of the section ``[source]``, unless there is ``path``."""
+    """The database to read from, with SELECT on the tables. ``None``: that of ``[source]``.
+
+    Not with ``path``.
+    """
     path: Folder | None = None
-    """A folder that Dumpling wrote. Absolute once loaded."""
+    """In place of ``upstream``: a folder that Dumpling wrote. ``None``: none.
+
+    Absolute once loaded.
+    """
     commit_ts: Positive | None = None
-    """Of a dump whose metadata has no TSO."""
+    """The commitTs of a dump. ``None``: by the folder's ``metadata``."""
     tables: Patterns = ()
+    """Rules that choose among the tables of ``[job] tables``; empty: all of them."""
     parallelism: Positive = 4
+    """Chunks of a table that are read at the same time, each by a task."""
     chunk_rows: Positive = 100_000
+    """Rows of a chunk, about."""
 
 
 class UpkeepKeys(Section, frozen=True, kw_only=True):
     """What is done for the tables' files while a job runs. Durations are seconds."""
 
     enabled: bool = True
+    """Whether the job looks after the files; otherwise ``ticdc-spark upkeep`` or another tool does."""
     interval: Duration = 600.0
-    """Between two looks at a table."""
+    """Time between two looks at a table that changes."""
     small_files: Positive = 20
-    """Small data files, or files of deletes, from which a table is compacted."""
+    """Data files below 32 MB, or files of deletes, from which a table is compacted."""
     keep_all: Duration = 1800.0
     """How long every snapshot is kept."""
     keep_hourly: Duration = 5 * 86400.0
-    """How long one snapshot an hour is kept."""
+    """How long the newest snapshot of each hour is kept."""
 
 
 class MetricsKeys(Section, frozen=True, kw_only=True):
     """Where a running job serves its metrics and its health."""
 
     listen: Listen | None = None
-    """``None``: nowhere."""
+    """Where metrics and health are served. ``None``: nowhere."""
     table_series: NotNegative = 200
-    """So many tables have series of their own; the others are summed up in one."""
+    """How many tables have a series of their own; the others share one."""
 
 
 class Route(Section, frozen=True, kw_only=True):
     """One ``[[route]]``: what becomes of some tables in the target. The first one that takes a table decides."""
 
     tables: Patterns
+    """Tables that the rule takes, by the names of the source."""
     target_schema: Target | None = None
-    """``None``: as at the source, as is ``target_table``."""
+    """The database in the target, or the namespace of Iceberg. ``None``: ``"{schema}"``."""
     target_table: Target | None = None
+    """The table in the target. ``None``: ``"{table}"``."""
     drop_columns: ColumnRules = ()
-    """The last rule that matches a column decides."""
+    """Columns that the target does not have; the last pattern that matches decides."""
     mask_columns: Masks = ()
-    """Patterns of columns, each with what their values become; the first that matches decides."""
+    """Columns whose values are replaced, each with ``hash``, ``null`` or ``constant:…``; the first match decides."""
     rename_columns: Renames = ()
-    """Columns, each with its name in the target."""
+    """Columns with other names in the target."""
     partition_by: Partitions = ()
-    """Of new tables of a lake, as are the next two; see ``config.layout``."""
+    """Partitions of new Iceberg tables.
+
+    See ``config.layout``.
+    """
     sort_by: Sorts = ()
+    """Order of the rows in files of new Iceberg tables."""
     properties: Properties = ()
+    """Properties of new Iceberg tables, besides those of ``[sink.table-properties]``."""
 
 
 class Recording(Section, frozen=True, kw_only=True):
     """One ``[[history]]``: tables that have a history table beside them. The first one that takes a table decides."""
 
     tables: Patterns
+    """Tables that get a history, by the names of the source."""
     target: HistoryTarget = "{schema}.{table}_history"
+    """Schema and name of the history in the target."""
 
 
 class JobKeys(Section, frozen=True, kw_only=True):
     """The section ``[job]``. Durations are seconds, sizes are bytes."""
 
     name: Name
+    """Name of the job."""
     owner: Label | None = None
+    """A label for whoever starts this job while it runs: a team, a pager, a link. ``None``: none."""
     tables: Patterns = ()
+    """Tables to replicate; the last rule that matches decides. Empty: all tables."""
     mode: Mode | None = None
-    """``None``: by the protocol, and by whether the first messages hold watermarks."""
+    """Whether the job waits for watermarks, or applies a batch once it is read. ``None``: by the first messages."""
     batch_rows: Positive = 500_000
+    """Most messages in one batch."""
     batch_bytes: Size = 256 * 2**20
+    """Most bytes in one batch, about."""
     poll_interval: Duration = 1.0
+    """Pause before the next look when nothing new was there."""
     commit_interval: Duration = 10.0
-    """From the begin of a batch to that of the next one, unless a full one is there already."""
+    """Time from the begin of one batch to the next, unless a full batch is there before."""
     retry_for: Duration = 600.0
-    """How long a run goes on trying when a broker, registry or catalog does not answer any more."""
+    """How long a running job tries again when broker, registry or catalog do not answer."""
     idle_partition_timeout: Duration = 60.0
+    """How long a partition that is read to its end and has no watermark holds back the other partitions."""
     schema_timeout: Duration = 600.0
+    """How long rows may wait for the schema of their table before the job stops."""
     parallel_tables: Positive = 4
+    """Tables that are written at the same time."""
     writer: Writer = "python"
-    """What writes files: the Python tasks, where Python can open the warehouse (elsewhere always Spark)."""
+    """What writes files: Python tasks, where Python can open the warehouse, or Spark's writer."""
     on_reject: OnReject = "stop"
+    """What a message that cannot be read does: stop the job, quarantine its table, or nothing more."""
     max_rejects: Positive = 1000
+    """Most unreadable messages in one batch; with more, the job fails as in a broken environment."""
     max_lag: Duration | None = None
-    """How old the resolved ts may be before ``status`` shows a warning; ``None``: as old as it likes."""
+    """How old the resolved ts may be before ``status`` shows ``warning``. ``None``: none."""
     late_rows: Literal["fail", "apply-if-newest"] = "fail"
+    """What a row does that is older than what its table has applied, and no replay."""
     source_timezone: Zone | None = None
+    """Time zone of the changefeed, for protocols that send TIMESTAMP without one. ``None``: none."""
     ddl_timezone: Zone | None = None
-    """Of the sessions that run DDLs; ``None``: the same as ``source_timezone``. ``ddl_zone`` gives the one in force."""
+    """Time zone of the sessions that run DDL. ``None``: as ``source-timezone``.
+
+    ``ddl_zone`` gives the one in force.
+    """
     ambiguous_timestamp: Literal["earlier", "later", "reject"] = "earlier"
+    """Which moment a local time is that happens twice when clocks go back."""
     zero_dates: Literal["null", "error"] = "null"
+    """What zero or impossible dates become: NULL, which is counted, or a value that cannot be read."""
     verify_checksum: bool = False
     """Whether a row must have the checksum that its message carries."""
     tinyint1: Literal["int", "boolean"] = "int"
+    """The type of TINYINT(1) in the target."""
     no_key: Literal["stop", "skip"] = "stop"
-    """What rows of a table without a key do."""
+    """What rows of a table without a primary key or a NOT NULL unique key do."""
     skip_ddl: Skips = ()
+    """DDLs to skip; their tables count as diverged."""
     skip_messages: Places = ()
-    """Messages to leave out, each by its place."""
+    """Messages to skip; their tables count as diverged."""
     soft_deletes: Literal["delete", "keep"] = "delete"
-    """What rows become that TiDB has soft-deleted, which come as updates."""
+    """Whether rows that TiDB has soft-deleted are deleted, or kept with the column that shows it."""
     schema_change: Literal["stop", "keep"] = "stop"
-    """What a schema that changed without a DDL (Avro) does, but for columns that are added."""
+    """What a changed schema without a DDL does, unless columns are only added or widened."""
     mask_salt: Salt | None = None
-    """What hashes of masked columns are made with, besides the values."""
+    """The secret of hashed columns; required with the mask ``hash``. ``None``: none."""
     adopt: bool = False
+    """Whether the job takes over target tables that it did not make."""
 
 
 class Job(JobKeys, frozen=True, kw_only=True):

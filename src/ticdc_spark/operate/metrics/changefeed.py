@@ -1,4 +1,4 @@
-"""The metrics of ``changefeed``. Names and labels are in ``docs/how-to/metrics.md``."""
+"""The metrics of ``changefeed``. Names and labels are in ``docs/reference/metrics.md``."""
 
 import threading
 import time

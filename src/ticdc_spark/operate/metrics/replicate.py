@@ -1,4 +1,4 @@
-"""The metrics of ``replicate``. Names and labels are in ``docs/how-to/metrics.md``.
+"""The metrics of ``replicate``. Names and labels are in ``docs/reference/metrics.md``.
 
 Most are the progress of the job as it was committed last, so they go on where they were after a restart. Lags are
 computed when they are asked for, and so they grow while a job is stuck.
@@ -100,7 +100,7 @@ class ReplicateMetrics:
         retries = {fault.__name__: self._retries[fault.__name__] for fault in CONNECTIONS}
         yield _counters("retries", "Faults of connections after which the job tried again.", "fault", retries)
         looked = {result: self._maintained[result] for result in ("done", "nothing", "failed")}
-        yield _counters("maintenance", "Looks after the files of a table, by result.", "result", looked)
+        yield _counters("maintenance", "Looks at the files of a table, by result.", "result", looked)
 
     def _of_job(self, report: BatchReport) -> Iterator[Metric]:
         progress, slowest = report.progress, slowest_partition(report.progress)
@@ -111,7 +111,7 @@ class ReplicateMetrics:
             at = tso_physical_ms(progress.applied) / 1000
             yield _gauge("resolved_timestamp_seconds", "All tables equal the source at this time.", at)
         if behind:
-            yield _gauges("lag_seconds", "Behind now: what is committed, what is received.", "of", behind)
+            yield _gauges("lag_seconds", "How far the tables and the messages are behind now.", "of", behind)
         yield _gauge("last_commit_timestamp_seconds", "When the progress was saved last.", progress.committed_at)
         if report.left is not None:
             yield _gauge("unread_messages", "Messages that are there and not read yet.", report.left)

@@ -22,7 +22,7 @@ from ticdc_spark.replicate.run.watch import Maintained
 from ticdc_spark.replicate.state.progress import Hold, PartitionState, Progress
 from ticdc_spark.replicate.state.table import TableState, diverge, quarantine
 
-PAGE = Path(__file__).parents[4] / "docs" / "how-to" / "metrics.md"
+PAGE = Path(__file__).parents[4] / "docs" / "reference" / "metrics.md"
 RULES = Path(__file__).parents[4] / "monitoring" / "alerts.yaml"
 
 
