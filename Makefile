@@ -65,7 +65,7 @@ docs: setup ## build the documentation site into site/, broken links are errors
 	@$(BIN)/python -m zensical build --strict --clean
 
 reference: setup ## write the pages of docs/reference that are made from the code
-	@for script in types_table changefeed_keys reference; do $(BIN)/python -m scripts.$$script; done
+	@for script in types_table changefeed_keys reference chart; do $(BIN)/python -m scripts.$$script; done
 
 simulate: setup ## stories of the simulator: make simulate SEEDS=0-20000, or STEPS=10000000 (STORY=--story prints one)
 	@$(BIN)/python -m tests.simulator --seeds $(or $(SEEDS),0-2000) $(if $(STEPS),--steps-total $(STEPS)) \

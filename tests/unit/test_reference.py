@@ -4,6 +4,7 @@ import inspect
 from pathlib import Path
 
 import pytest
+from scripts import chart
 from scripts.reference import CURES, TABLES, filled, pages
 from scripts.reference_keys import SECTIONS, keys
 
@@ -56,3 +57,9 @@ def test_every_error_that_ends_a_command_has_a_cure() -> None:
         if issubclass(kind, errors.TicdcSparkError) and not kind.__subclasses__()
     }
     assert set(CURES) == found - {errors.MessageError}
+
+
+def test_the_chart_is_drawn_from_the_numbers_of_its_page() -> None:
+    text = chart.PAGE.read_text(encoding="utf-8")
+    assert len(chart.rows(text)) == 5
+    assert chart.PICTURE.read_text(encoding="utf-8") == chart.picture(text), "run make reference"
