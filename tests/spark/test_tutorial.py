@@ -8,6 +8,7 @@ import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
+from tests.support.python_examples import marked, run_examples
 from ticdc_spark.cli import main
 from ticdc_spark.cli.demo import RECORDED
 
@@ -71,3 +72,8 @@ def test_the_tutorial_works_as_it_is_written(
             exec(compile(block, PAGE.name, "exec"), names)
             ran += 1
     assert ran == 3
+    # The page for other engines shows the same lake.
+    Path("first.toml").rename("shop.toml")
+    plain = [code for mark, code in marked("how-to/read-the-lake.md") if mark != "duckdb"]
+    run_examples(plain)
+    assert len(plain) == 2
