@@ -32,11 +32,11 @@ from ticdc_spark.protocols import PROTOCOLS
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "reference" / "changefeed-keys.md"
 _HEAD = """# Keys of a changefeed
 
-Every key of TiCDC's configuration of a Kafka sink, and what becomes of it here. Begin with
+Every key of TiCDC's configuration of a Kafka sink, and its effect here. Begin with
 [the changefeed](../how-to/changefeed.md). Written by `scripts/changefeed_keys.py` from the table that reads the keys.
 
-- **Key**: its name in the file. **URI**: its name in the sink URI, where it may stand there; a value of the URI goes
-  over the file's. **Default** and meaning are TiCDC's.
+- **Key**: its name in the file. **URI**: its name in the sink URI, where it may stand there; a value of the URI
+  overrides the file's. **Default** and meaning are TiCDC's.
 - **Here**: ✓ it does what it does in TiCDC. *no effect*: it is accepted with a warning, as it has no meaning here.
   *refused*: any value but the default is an error.
 - Durations are written as Go writes them: `"10s"`, `"1m30s"`, `"500ms"`.
@@ -55,12 +55,15 @@ _TITLES = {
     DISPATCHERS: ("[[sink.dispatchers]]", "Entries of `dispatchers`: where the rows of a table go."),
     SELECTORS: ("[[sink.column-selectors]]", "Entries of `column-selectors`: which columns are sent."),
     FILTER: ("[filter]", ""),
-    EVENTS: ("[[filter.event-filters]]", "Entries of `event-filters`: events that are left out."),
+    EVENTS: ("[[filter.event-filters]]", "Entries of `event-filters`: events to exclude."),
     "integrity": ("[integrity]", ""),
     "mounter": ("[mounter]", ""),
     "scheduler": ("[scheduler]", ""),
     "synced-status": ("[synced-status]", ""),
-    OURS: ("[ticdc-spark]", "Keys that TiCDC's file does not have. All are optional; the command line goes over them."),
+    OURS: (
+        "[ticdc-spark]",
+        "Keys that TiCDC's file does not have. All are optional, and the command line overrides them.",
+    ),
 }
 
 
@@ -74,9 +77,9 @@ def page() -> str:
         head = "| key | URI | default | allowed | meaning | here |\n|---|---|---|---|---|---|\n"
         parts.append(f"## {title}\n\n{text and text + chr(10) * 2}{head}" + "\n".join(rows) + "\n")
     parts.append(_options())
-    names = ", ".join(f"`{name}`" for name in ddl_events.EVENTS)
-    rest = "`alter table` is all that ALTER TABLE does, and CREATE INDEX and DROP INDEX. A DDL of another kind is never"
-    parts.append(f"## Events\n\nWhat `ignore-event` takes: {names}. {rest} left out.\n")
+    names = "\n".join(ddl_events.EVENTS)
+    rest = "`alter table` is all that ALTER TABLE does, CREATE INDEX and DROP INDEX. Other DDL is never excluded."
+    parts.append(f"## Events\n\n`ignore-event` takes:\n\n```text\n{names}\n```\n\n{rest}\n")
     return "\n".join(parts)
 
 

@@ -56,5 +56,5 @@ def _row(option: click.Option) -> str:
     if option.show_default and option.default is not None and not option.is_flag:
         default = f"`{option.default}`"
     text = (option.help or "").replace("${env:NAME}", "`${env:NAME}`").replace("${file:PATH}", "`${file:PATH}`")
-    several = option.multiple and "repeat" not in text
+    several = option.multiple and "repeat" not in text.lower()
     return " | ".join(["| " + names, value, default, text + (" May be repeated." if several else "")]).rstrip() + " |"

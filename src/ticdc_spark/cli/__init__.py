@@ -19,7 +19,7 @@ _COMMANDS = {
     "skip": "Skip messages or DDLs that stop a job, also while it runs.",
     "rebuild": "Read tables in full again and swap them in, also while the job runs.",
     "upkeep": "Compact a job's tables and thin out their history.",
-    "dead-letters": "Show the messages that a job rejected or left out.",
+    "dead-letters": "Show the messages that a job rejected or skipped.",
     "record": "Copy Kafka topics into a recorded topic.",
     "cdc-command": "Print the cdc command that creates a job's changefeed in TiCDC.",
     "changefeed": "Send the changes of a database or of a topic to Kafka as TiCDC does.",

@@ -40,7 +40,7 @@ _TABLES_SHOWN = 8
 @click.argument(
     "changefeed_file", metavar="[FILE.toml]", required=False, type=click.Path(path_type=Path, dir_okay=False)
 )
-@click.option("--sink-uri", metavar="URI", help="kafka://host:port/topic?protocol=…; goes over the file's.")
+@click.option("--sink-uri", metavar="URI", help="kafka://host:port/topic?protocol=…; overrides the file's.")
 @click.option(
     "--source",
     metavar="SOURCE",
@@ -60,7 +60,7 @@ _TABLES_SHOWN = 8
     help="Only let the changefeed, which may be running, send the rows that a table has.",
 )
 @click.option("--check", is_flag=True, help="Only say what would be sent where; send and create nothing.")
-@click.option("--status", "show_status", is_flag=True, help="Only say how far it is, also while it runs.")
+@click.option("--status", "show_status", is_flag=True, help="Only show its progress, also while it runs.")
 def command(
     changefeed_file: Path | None,
     sink_uri: str | None,
@@ -73,9 +73,9 @@ def command(
 ) -> None:
     """Send the changes of a database, or of another topic, to Kafka as TiCDC does.
 
-    FILE.toml is TiCDC's changefeed file. Goes on until the source ends or target-ts is reached, or until SIGINT
-    (Ctrl-C) or SIGTERM, after which what was taken is still sent; one more, a second or more later, ends it at once.
-    Either way nothing is lost: started again, it goes on where it was, and may repeat what was not stored as sent.
+    FILE.toml is TiCDC's changefeed file. Goes on until the source ends, target-ts is reached, or SIGINT (Ctrl-C) or
+    SIGTERM comes. After a signal it still sends what it has taken; a second signal, a second or more later, ends it at
+    once. Either way nothing is lost: started again, it goes on where it was. It may repeat what was not stored as sent.
     """
     from ticdc_spark.changefeed.config.load import load_changefeed, load_identity
 

@@ -21,8 +21,8 @@ def command(job_file: Path, quick: bool, deep: bool) -> None:
     Looks at folders, the state and its owner, brokers, topics, protocol, registry, keys of tables, Java, Spark's master
     and the catalog. Changes nothing. Prints a line for each.
 
-    Exits with 0, or with the code of the first that failed. 1: something is broken. 2: the job file is wrong. 4: you
-    must decide, as another process has the job or a table has no key.
+    Exits with 0, or with the code of the first check that failed. Code 1: something is broken. Code 2: the job file is
+    wrong. Code 4: you must decide, as another process has the job or a table has no key.
 
     With --deep it lists each stop ahead, with the line of the job file that decides it. A stop is a DDL that needs a
     decision, a table without a key, rows without a schema, or a message that cannot be read. It reads about 10,000

@@ -42,7 +42,7 @@ from ticdc_spark.topics.writer import FORMATS, RecordWriter, recording
     multiple=True,
     callback=client_options,
     metavar="KEY=VALUE",
-    help="An option of the protocol to write, by TiCDC's name; time-zone is that of TIMESTAMP.",
+    help="An option of the protocol to write, by TiCDC's name; time-zone is for TIMESTAMP.",
 )
 @click.option("--format", "kind", type=click.Choice(FORMATS), default="parquet", show_default=True)
 @click.option("--segment-rows", type=click.IntRange(min=1), default=500_000, show_default=True)
@@ -58,8 +58,8 @@ def command(
 ) -> None:
     """Write the events of a recorded topic (a folder or a file) or of Kafka topics in another protocol.
 
-    Topics and partitions stay, offsets are counted anew. What cannot be read, or not be written in the other protocol,
-    is left out and counted on standard error; the exit code is then 1. The result's files appear all at once at the
+    Topics and partitions stay, offsets begin again at 0. What cannot be read, or not be written in the other protocol,
+    is skipped and counted on standard error; the exit code is then 1. The result's files appear all at once at the
     end: a conversion that stops leaves none. It stops where TIMESTAMP needs --source-timezone. Avro's schemas are
     registered with --schema-registry, under subjects that TiCDC's rule {schema}_{table} gives.
     """

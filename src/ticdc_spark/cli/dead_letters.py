@@ -43,7 +43,7 @@ def _place(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 )
 @click.option("--replay", "again", is_flag=True, help="Have all, or the one of --show, applied once the cause is gone.")
 def command(job_file: Path, as_json: bool, place: tuple[str, int, int] | None, topic: str | None, again: bool) -> None:
-    """List the messages and rows that a job could not read, or left out by skip-messages.
+    """List the messages and rows that a job could not read, or skipped by skip-messages.
 
     Each with its place, the stage (decode: a message; schema.table: a row of it; skip-messages) and the reason. The job
     may run. An Iceberg sink needs Spark for it, a MySQL sink does not.

@@ -69,7 +69,7 @@ def command(
     """Print the events of a recorded topic (a folder or a file) or of Kafka topics, one line each.
 
     An event without a table or commit ts does not pass a filter of it. Bad messages are printed as `rejected` and
-    counted on standard error at the end. Rows of the Simple protocol are printed when their schema has come.
+    counted on standard error at the end. Rows of the Simple protocol are printed once their schema is there.
     --summary prints, instead of events, how many there are.
     """
     wanted = _filter(tables, kinds, from_ts, to_ts, partitions)

@@ -20,9 +20,9 @@ from ticdc_spark.config.load import load_job
     help="snapshot: the database or the dump that [snapshot] names. topic: the topics of the job.",
 )
 def command(job_file: Path, tables: tuple[str, ...], more: tuple[str, ...], source: str) -> None:
-    """Read tables again from the source, beside the old copies, while the others go on.
+    """Read tables again from the source, beside the old copies, while other tables go on.
 
-    It cures tables that are unverified, diverged or quarantined, or that somebody changed or dropped in the lake.
+    It cures tables that are unverified, diverged or quarantined, or that another user changed or dropped.
     Readers see a table as it was until its new rows are there. A job that runs takes the request between two batches;
     else it takes it when it starts.
 

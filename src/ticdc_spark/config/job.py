@@ -68,7 +68,7 @@ class MessageSource(Section, frozen=True, kw_only=True):
     Absolute once loaded.
     """
     upstream: UpstreamUrl | None = None
-    """The database to ask for rows of which only the key was sent, and for missing schemas. ``None``: none."""
+    """The database to ask for rows that came with their key only, and for missing schemas. ``None``: none."""
     decimal_handling_mode: DecimalMode | None = None
     """``decimal.handling.mode`` of Debezium's own connector. ``None``: by the value."""
     binary_handling_mode: BinaryMode | None = None
@@ -97,7 +97,7 @@ class KafkaSource(MessageSource, frozen=True, kw_only=True, tag="kafka", tag_fie
     topics: Topics | None = None
     """The topics of one changefeed. ``None``: this or ``topic-pattern``."""
     topic_pattern: TopicPattern | None = None
-    """Topics by name, also those that appear while the job runs. ``None``: this or ``topics``."""
+    """Topics by name, also new ones while the job runs. ``None``: this or ``topics``."""
     starting: Literal["earliest", "latest"] = "earliest"
     """Where a new job begins in each partition."""
 
@@ -233,7 +233,7 @@ class SnapshotKeys(Section, frozen=True, kw_only=True):
     """Full reads of tables: of a database, or of a dump, never both."""
 
     upstream: UpstreamUrl | None = None
-    """The database to read from, with SELECT on the tables. ``None``: that of ``[source]``.
+    """The database to read from, with SELECT on the tables. ``None``: as under ``[source]``.
 
     Not with ``path``.
     """
@@ -273,7 +273,7 @@ class MetricsKeys(Section, frozen=True, kw_only=True):
     listen: Listen | None = None
     """Where metrics and health are served. ``None``: nowhere."""
     table_series: NotNegative = 200
-    """How many tables have a series of their own; the others share one."""
+    """How many tables have a series of their own; all other tables share one."""
 
 
 class Route(Section, frozen=True, kw_only=True):
@@ -299,7 +299,7 @@ class Route(Section, frozen=True, kw_only=True):
     sort_by: Sorts = ()
     """Order of the rows in files of new Iceberg tables."""
     properties: Properties = ()
-    """Properties of new Iceberg tables, besides those of ``[sink.table-properties]``."""
+    """Properties of new Iceberg tables, besides ``[sink.table-properties]``."""
 
 
 class Recording(Section, frozen=True, kw_only=True):

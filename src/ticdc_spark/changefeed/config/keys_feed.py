@@ -38,7 +38,7 @@ FEED_KEYS = (
     ),
     _not(
         "ignored",
-        "old rows are always read; `output-old-value` and the like leave them out",
+        "old rows are always read; `output-old-value` and other options of protocols exclude them",
         FEED,
         "enable-old-value",
         boolean(),
@@ -54,7 +54,7 @@ FEED_KEYS = (
     ),
     _not(
         "ignored",
-        "such tables are always left out, and named",
+        "such tables are always excluded, and named",
         FEED,
         "ignore-ineligible-table",
         boolean(),

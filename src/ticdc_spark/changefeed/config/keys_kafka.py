@@ -89,7 +89,7 @@ KAFKA_KEYS = (
         "required-acks",
         one_of(-1, 0, 1),
         -1,
-        "Who must have a message: -1 all replicas in sync, 1 the leader, 0 nobody.",
+        "Who must have a message: -1 all replicas in sync, 1 the leader, 0 no one.",
     ),
     _key(
         "compression",
@@ -101,7 +101,7 @@ KAFKA_KEYS = (
         "auto-create-topic",
         boolean(),
         True,
-        "Whether topics that do not exist are created, those of `dispatchers` too.",
+        "Whether topics that do not exist are created, for `dispatchers` too.",
     ),
     Key(
         name="max-retry",

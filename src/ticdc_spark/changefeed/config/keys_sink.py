@@ -150,7 +150,7 @@ SINK_KEYS = (
         "large-message-handle-option",
         words("none handle-key-only claim-check"),
         "none",
-        "What becomes of a message that is too large: an error, only its key, or a file that a small message names.",
+        "What is sent for a message that is too large: an error, only its key, or a file that a small message names.",
     ),
     _large(
         "large-message-handle-compression",
@@ -210,7 +210,7 @@ SINK_KEYS = (
         "The database that messages name: text, `{schema}`, `{table}`. Of the entries that have it or `target-table`, "
         "the first that takes a table decides.",
     ),
-    _key("target-table", DISPATCHERS, text(), "", "The table that messages name, likewise."),
+    _key("target-table", DISPATCHERS, text(), "", "The table that messages name, in the same way."),
     _key(
         "matcher",
         SELECTORS,
@@ -223,7 +223,7 @@ SINK_KEYS = (
         SELECTORS,
         texts(),
         None,
-        "Columns that are sent: patterns, `!` before those that are not; the last that matches decides.",
+        "Patterns of the columns that are sent; `!` excludes columns. The last match decides.",
     ),
     _unused(
         "encoder-concurrency",

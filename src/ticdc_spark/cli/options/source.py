@@ -136,17 +136,18 @@ _OPTIONS = (
     click.option(
         "--upstream",
         metavar="URI",
-        help="mysql://user:password@host:port of the source, to look up rows of which only the keys were sent.",
+        help="mysql://user:password@host:port of the source, to look up rows that came with their keys only.",
     ),
     click.option(
         "--debezium",
         multiple=True,
         callback=client_options,
         metavar="KEY=VALUE",
-        help="How Debezium's own connector is configured, where messages have no schema block: decimal.handling.mode, "
-        "binary.handling.mode, bigint.unsigned.handling.mode, time.precision.mode; may be repeated.",
+        help="How Debezium's own connector is configured, for messages without a schema block. Keys: "
+        "decimal.handling.mode, binary.handling.mode, bigint.unsigned.handling.mode, time.precision.mode. "
+        "May be repeated.",
     ),
-    click.option("--verify-checksum", is_flag=True, help="Reject a row whose checksum is not that of its values."),
+    click.option("--verify-checksum", is_flag=True, help="Reject a row whose values have another checksum."),
 )
 
 
