@@ -159,7 +159,7 @@ def test_avro_with_ddl_and_watermarks_ends_in_its_final_state(
         return
     summary = replicate(job)
     assert summary.finished and summary.progress.mode == kept == mode(config)
-    assert bool(summary.progress.ddls_applied) == (kept == "watermark")
+    assert bool(summary.progress.counters.ddls) == (kept == "watermark")
     found = list(differences(lake(spark, folder), config, summary.progress))
     if kept == "watermark":
         assert not unequal("avro", found)

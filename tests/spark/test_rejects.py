@@ -211,7 +211,7 @@ def test_at_each_commit_all_tables_equal_the_source_and_no_row_is_lost(spark: Sp
         progress = report.progress
         (partition,) = progress.partitions
         waiting = sum(one.waiting for one in progress.pending)
-        assert progress.rows + waiting == sum(rows for offset, rows in sent if offset < partition.offset)
+        assert progress.counters.rows + waiting == sum(rows for offset, rows in sent if offset < partition.offset)
         assert not wrong(spark, folder, truth_of(SHOP, progress.applied))
         seen.append(progress.applied)
 

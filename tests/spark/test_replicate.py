@@ -54,7 +54,7 @@ def test_late_rows_are_counted_and_applied_where_they_are_the_newest(spark: Spar
     write_job(folder, folder / "topic", 'late-rows = "apply-if-newest"')
     summary = replicate(job)
     assert not wrong(spark, folder, truth)
-    assert summary.progress.late == 2
+    assert summary.progress.counters.late == 2
     assert not summary.progress.pending
 
 
@@ -111,8 +111,8 @@ def test_whoever_writes_the_tables_are_the_same(
         assert not {name: reported for name, reported in compare(job, truth).items() if reported}
         session = lake(spark, place)
         tables = {name: sorted_rows(read_table(session, *name)) for name in names(session)}
-        found.append((tables, progress.ddls_applied, progress.applied))
-        counted.append(progress.rows)
+        found.append((tables, progress.counters.ddls, progress.applied))
+        counted.append(progress.counters.rows)
     assert found[0] == found[1] == found[2]
     assert counted[0] == counted[1]
     assert counted[1] <= counted[2], "a MERGE does not count: what is written for it is the most that it can be"
@@ -127,7 +127,7 @@ def test_an_unreadable_message_is_kept_and_its_tables_are_marked(folder: Path, r
     job = write_job(folder, source.parent, f'on-reject = "{rule}"')
     summary = replicate(job)
     assert summary.finished
-    assert summary.progress.rejected == len(bad)
+    assert summary.progress.counters.rejected == len(bad)
     tables = summary.progress.tables
     assert tables and all(not table.is_clean for table in tables)
     if rule == "continue":

@@ -13,6 +13,7 @@ from ticdc_spark.replicate.state.conditions import Clean, Diverged, Dropped, Kep
 from ticdc_spark.replicate.state.owner import Ownership, this_process
 from ticdc_spark.replicate.state.processes import Process
 from ticdc_spark.replicate.state.progress import (
+    Counters,
     Hold,
     PartitionState,
     PendingRows,
@@ -66,9 +67,7 @@ PROGRESS = Progress(
         for name in ("orders", "orders", "new")
     ),
     hold=Hold(kind="partition", what="shop-1 is behind", since=NOW - 30),
-    rows=1234,
-    ddls_applied=2,
-    rejected=1,
+    counters=Counters(rows=1234, ddls=2, rejected=1),
 )
 
 
@@ -92,7 +91,7 @@ def gone() -> Process:
 
 
 WELL = msgspec.structs.replace(
-    PROGRESS, tables=PROGRESS.tables[:1], pending=(), ddls=(), hold=Hold(kind="none", what=""), rejected=0
+    PROGRESS, tables=PROGRESS.tables[:1], pending=(), ddls=(), hold=Hold(kind="none", what=""), counters=Counters()
 )
 """A progress without trouble."""
 

@@ -154,16 +154,16 @@ def describe(
         last_commit_age=max(0.0, now - progress.committed_at) if progress.committed_at else None,
         held_back_by=held_back(progress, beat if state == "failed" else None, now),
         slowest_partition=f"{slowest.topic}-{slowest.partition}" if slowest else None,
-        changes=progress.rows,
+        changes=progress.counters.rows,
         changes_waiting=sum(one.waiting for one in progress.pending),
         changes_waiting_at_most=any(one.uncounted for one in progress.pending),
-        ddls=progress.ddls_applied,
+        ddls=progress.counters.ddls,
         ddls_waiting=tuple(f"{one.change.commit_ts}: {redact(one.change.query)}" for one in progress.ddls),
-        rejected=progress.rejected,
-        replays=progress.replays,
-        late=progress.late,
-        zero_dates=progress.zero_dates,
-        regressions=progress.regressions,
+        rejected=progress.counters.rejected,
+        replays=progress.counters.replays,
+        late=progress.counters.late,
+        zero_dates=progress.counters.zero_dates,
+        regressions=progress.counters.regressions,
         tables=tables_status(progress),
         partitions=tuple(
             PartitionStatus(
@@ -240,7 +240,7 @@ def _ways_out(file: str, progress: Progress) -> str:
     """What to do about tables that stand still or have diverged."""
     stand = any(table.is_quarantined and not table.is_gone for table in progress.tables)
     parts = [
-        f"look at what was left out: ticdc-spark dead-letters {file}" if progress.rejected else "",
+        f"look at what was left out: ticdc-spark dead-letters {file}" if progress.counters.rejected else "",
         f"once the cause is corrected: ticdc-spark resume {file} …" if stand else "",
         f"or read tables in full: ticdc-spark rebuild {file} …" if progress.mode != "arrival" else "",
     ]

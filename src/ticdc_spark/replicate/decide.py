@@ -33,7 +33,7 @@ from ticdc_spark.replicate.schemas.sql_ddl import SchemaRules, named_after, with
 from ticdc_spark.replicate.schemas.upstream import add_upstream_schemas
 from ticdc_spark.replicate.skips import STAGE, left_out_places, mark_lacking, skipped_of
 from ticdc_spark.replicate.state.notes import UnreadNote
-from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl
+from ticdc_spark.replicate.state.progress import Counters, Plan, Progress, QueuedDdl
 from ticdc_spark.replicate.state.table import TableState, diverge, quarantine
 from ticdc_spark.replicate.unread import names_in, of_databases, with_left_out, with_topics_of_tables
 from ticdc_spark.spark.decode.control import MessageSkipped, reject_of
@@ -292,7 +292,7 @@ class Decider:
             advanced.progress,
             tables=tables,
             unread=(*advanced.progress.unread, *notes),
-            rejected=advanced.progress.rejected + len(rejects),
+            counters=advanced.progress.counters + Counters(rejected=len(rejects)),
         )
         return msgspec.structs.replace(advanced, progress=progress)
 

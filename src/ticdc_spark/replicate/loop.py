@@ -132,8 +132,8 @@ def _run(run_state: "_RunState", opened: Callable[[Job], Steps | None]) -> Summa
     return Summary(
         progress=progress,
         batches=run_state.batches,
-        changes=progress.rows - begun.rows,
-        ddls=progress.ddls_applied - begun.ddls_applied,
+        changes=progress.counters.rows - begun.counters.rows,
+        ddls=progress.counters.ddls - begun.counters.ddls,
         seconds=time.monotonic() - started,
         finished=run_state.finished,
     )

@@ -94,7 +94,7 @@ def needs_a_look(progress: Progress) -> str:
         f"{quarantined} of {len(live)} tables stand still (quarantined)" if quarantined else "",
         f"{diverged} of {len(live)} tables have diverged" if diverged else "",
     ]
-    found = ", ".join(filter(None, parts))
+    found, rejected = ", ".join(filter(None, parts)), progress.counters.rejected
     if not found:
         return ""
-    return f"{found}; {progress.rejected:,} messages or rows were left out" if progress.rejected else found
+    return f"{found}; {rejected:,} messages or rows were left out" if rejected else found

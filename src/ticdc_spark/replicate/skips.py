@@ -11,7 +11,7 @@ from ticdc_spark.replicate.apply.rejects import LOGGED
 from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.plan.offsets import known_offsets
 from ticdc_spark.replicate.state.notes import SkippedRow, UnreadNote
-from ticdc_spark.replicate.state.progress import Progress, QueuedDdl
+from ticdc_spark.replicate.state.progress import Counters, Progress, QueuedDdl
 from ticdc_spark.replicate.state.table import TableState, diverge
 from ticdc_spark.replicate.unread import holders, last_of, names_in
 from ticdc_spark.spark.decode.control import ControlEvent, MessageSkipped
@@ -64,9 +64,9 @@ def mark_lacking(progress: Progress, skipped: Sequence[MessageSkipped], database
                 tables[name] = diverge(table, event.commit_ts or table.applied, why)
     if len(skipped) > LOGGED:
         log.warning("and %d more messages of this batch are left out by skip-messages", len(skipped) - LOGGED)
-    rejected = progress.rejected + len(skipped)
+    counters = progress.counters + Counters(rejected=len(skipped))
     unread = (*progress.unread, *notes.values())
-    found = msgspec.structs.replace(progress, tables=tuple(tables.values()), skipped=tuple(waiting), rejected=rejected)
+    found = msgspec.structs.replace(progress, tables=tuple(tables.values()), skipped=tuple(waiting), counters=counters)
     return msgspec.structs.replace(found, unread=unread)
 
 

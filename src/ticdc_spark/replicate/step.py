@@ -58,7 +58,7 @@ from ticdc_spark.replicate.snapshot.loader import Loader, Outcome
 from ticdc_spark.replicate.snapshot.wanted import with_settled
 from ticdc_spark.replicate.start import begin, furthest, is_interrupted, look_at_wanted
 from ticdc_spark.replicate.state.notes import SourceNote
-from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl
+from ticdc_spark.replicate.state.progress import Counters, Plan, Progress, QueuedDdl
 from ticdc_spark.replicate.state.requests import take
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.replicate.stops import stop_if_left_out_before, stop_if_needed
@@ -360,10 +360,8 @@ class Steps:
             dropped_databases=with_dropped(before.dropped_databases, ddls, oldest),
             databases=databases_after(before.databases, ddls),
             pending=counted_off(before.pending, result.taken, result.uncounted, decided.resolved),
-            rows=before.rows + result.rows,
-            ddls_applied=before.ddls_applied + result.ddls,
-            rejected=before.rejected + result.rejected,
-            zero_dates=before.zero_dates + result.zero_dates,
+            counters=before.counters
+            + Counters(rows=result.rows, ddls=result.ddls, rejected=result.rejected, zero_dates=result.zero_dates),
         )
         mode = MODES[decided.mode or "watermark"]
         progress = mode.commit(counted, number, states, decided.resolved, ddls, result.left, now)
@@ -377,8 +375,10 @@ class Steps:
             progress = self.loader.with_partial(progress)
         self._keep(progress)
         self.rows.keep(map(range_of, progress.pending))
-        if progress.regressions > REGRESSIONS_TO_WARN * max(1, len(progress.partitions)):
-            log.warning("watermarks went back %d times: a second changefeed on the topic?", progress.regressions)
+        if progress.counters.regressions > REGRESSIONS_TO_WARN * max(1, len(progress.partitions)):
+            log.warning(
+                "watermarks went back %d times: a second changefeed on the topic?", progress.counters.regressions
+            )
 
 
 def _without(ddls: Sequence[QueuedDdl], those: Iterable[QueuedDdl]) -> list[QueuedDdl]:

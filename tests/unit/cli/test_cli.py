@@ -25,7 +25,7 @@ from ticdc_spark.config.durations import duration
 from ticdc_spark.mysql.tso_time import LARGEST, lag, seconds, utc
 from ticdc_spark.replicate.report import BatchReport, Summary
 from ticdc_spark.replicate.state.conditions import Dropped
-from ticdc_spark.replicate.state.progress import Hold, PendingRows, Progress
+from ticdc_spark.replicate.state.progress import Counters, Hold, PendingRows, Progress
 from ticdc_spark.replicate.state.table import TableState
 
 TSO = 462_354_011_751_161_858
@@ -33,7 +33,7 @@ PROGRESS = Progress(
     job="shop",
     batch=3,
     applied=TSO,
-    rows=12_345,
+    counters=Counters(rows=12_345),
     tables=(
         *(TableState(schema="shop", name=f"t{i}[b]", applied=TSO, rows=i) for i in range(20)),
         TableState(schema="shop", name="old", condition=Dropped()),

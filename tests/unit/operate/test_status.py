@@ -22,7 +22,7 @@ from ticdc_spark.replicate.state.conditions import Clean, Dropped, Quarantined, 
 from ticdc_spark.replicate.state.notes import CatchUp
 from ticdc_spark.replicate.state.owner import this_process
 from ticdc_spark.replicate.state.processes import Process
-from ticdc_spark.replicate.state.progress import Hold, Progress
+from ticdc_spark.replicate.state.progress import Counters, Hold, Progress
 from ticdc_spark.replicate.state.store import take_over
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.state import StateRow
@@ -275,7 +275,7 @@ def test_a_status_that_is_watched_changes(job_file: Path, options: list[str]) ->
         try:
             assert running.stdout is not None
             assert any("1234" in line.replace(",", "") for line in running.stdout)
-            put(job_file, msgspec.structs.replace(PROGRESS, rows=5678))
+            put(job_file, msgspec.structs.replace(PROGRESS, counters=Counters(rows=5678)))
             assert any("5678" in line.replace(",", "") for line in running.stdout)
             running.send_signal(signal.SIGINT)
             assert running.wait(timeout=30) == 0

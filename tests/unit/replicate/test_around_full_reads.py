@@ -93,7 +93,7 @@ def test_rows_that_come_late_while_a_full_read_settles_leave_the_table_unverifie
     shop.batch()
     shop.send_row(late)
     shop.batch()
-    assert shop.steps.progress.late == 1
+    assert shop.steps.progress.counters.late == 1
     for _ in range(2):
         shop.watermark()
         shop.run()

@@ -60,7 +60,7 @@ def test_a_late_row_from_before_a_truncate_does_not_come_back(again: bool) -> No
     shop.send(shop.encoder.watermark(shop.watermark()), "cdc", 1)
     shop.run(again=again)
     assert shop.steps is not None
-    assert shop.steps.progress.late == 1
+    assert shop.steps.progress.counters.late == 1
     assert shop.rows("t") == [(3, "c")]
 
 

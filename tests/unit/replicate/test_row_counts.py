@@ -58,7 +58,7 @@ def steps(folder: Path, source: ListSource, lake: Lake, store: Kept) -> Steps:
 
 
 def counts(progress: Progress) -> tuple[int, str]:
-    return progress.rows, waiting(progress) if progress.pending else ""
+    return progress.counters.rows, waiting(progress) if progress.pending else ""
 
 
 SENT = messages(
@@ -125,8 +125,8 @@ def test_what_was_sent_is_applied_or_waits(tmp_path: Path) -> None:
         read = [one for place, held in source.held.items() for one in held if one.offset < ends[place]]
         rows = sum(isinstance(event, Envelope) for one in read for event in DECODER.open_message(one.key, one.value))
         left = sum(one.waiting for one in job.progress.pending)
-        gone = job.progress.replays + job.progress.late
-        dropped = rows - gone - job.progress.rows - left
+        gone = job.progress.counters.replays + job.progress.counters.late
+        dropped = rows - gone - job.progress.counters.rows - left
         assert dropped >= 0
         cut += any(0 < one.applied < one.rows for one in job.progress.pending)
     assert cut > 3, "groups were cut"

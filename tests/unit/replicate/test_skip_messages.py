@@ -116,7 +116,7 @@ def test_the_line_that_a_stop_prints_leaves_out_exactly_that_message(tmp_path: P
     assert tomllib.loads(line[line.index("skip-messages") :]) == {"skip-messages": ["t/0/5"]}
     done = go(tmp_path, [*messages, *far], lake, store, skip_messages=at(5))
     assert (ids(lake, "user"), ids(lake, "other"), ids(lake, "far")) == ([1, 2], [1, 2], [1, 2])
-    assert done.progress.rejected == 1
+    assert done.progress.counters.rejected == 1
     found = states(done)
     assert found["user"].diverged_since is not None and found["other"].diverged_since is not None
     assert "offset 5" in found["user"].diverged_why
@@ -178,7 +178,7 @@ def test_a_row_that_cannot_be_read_is_left_out_whenever_that_shows(tmp_path: Pat
     done = go(tmp_path, messages, lake, store, skip_messages=at(5))
     assert (ids(lake, "user"), ids(lake, "other")) == ([1, 3], [1, 2])
     assert (states(done)["user"].diverged_since, states(done)["other"].diverged_since) == (30, None)
-    assert done.progress.rejected == 1
+    assert done.progress.counters.rejected == 1
 
 
 def test_a_message_left_out_under_quarantine_holds_nothing(tmp_path: Path) -> None:
@@ -268,5 +268,5 @@ def test_a_left_out_message_does_not_come_back_when_a_late_row_has_the_topic_rea
     lake, store, keys = Lake(), Kept(), {"skip_messages": at(4), "late_rows": "apply-if-newest"}
     for messages in (feed, [*feed, *more[:2]], [*feed, *more, *late]):
         steps = go(tmp_path, messages, lake, store, **keys)
-    assert steps.progress.late == 1
+    assert steps.progress.counters.late == 1
     assert ids(lake, "user") == [1, 2, 4, 99]

@@ -157,7 +157,7 @@ def test_rows_that_are_sent_again_are_replays(tmp_path: Path) -> None:
     shop.run()
     assert shop.rows("orders") == [(1, 11), (2, 20)]
     assert shop.lab.state.progress is not None
-    assert shop.lab.state.progress.replays >= 2
+    assert shop.lab.state.progress.counters.replays >= 2
     assert shop.condition("orders") == "clean"
 
 

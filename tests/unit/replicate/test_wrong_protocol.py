@@ -55,7 +55,10 @@ def test_another_protocol_is_a_mistake_of_the_job_file(
     assert lake.letters["job"] == {}
     assert store.progress is not None and store.progress.batch == 0
     done = go(job, SIMPLE, "simple", lake, store)
-    assert (done.progress.rejected, all(table.is_clean for table in done.progress.tables if not table.is_gone)) == (
+    assert (
+        done.progress.counters.rejected,
+        all(table.is_clean for table in done.progress.tables if not table.is_gone),
+    ) == (
         0,
         True,
     )

@@ -111,7 +111,8 @@ class View:
         self._spinner.update(text=Text(f" {self._job}: batch {progress.batch}, running {duration(elapsed)}"))
         facts = Table.grid(padding=(0, 2))
         facts.add_row(
-            "changes", f"{count(progress.rows)}  (this run {count(self._changes)}, {self._changes / elapsed:,.0f}/s)"
+            "changes",
+            f"{count(progress.counters.rows)}  (this run {count(self._changes)}, {self._changes / elapsed:,.0f}/s)",
         )
         facts.add_row("resolved ts", f"{progress.applied}  {tso_time.utc(progress.applied)}")
         facts.add_row("lag", duration(tso_time.lag(progress.applied, time.time())))

@@ -104,6 +104,7 @@ class ReplicateMetrics:
 
     def _of_job(self, report: BatchReport) -> Iterator[Metric]:
         progress, slowest = report.progress, slowest_partition(report.progress)
+        counters = progress.counters
         received = 0 if slowest is None else slowest.watermark
         known = {"committed": progress.applied, "received": received}
         behind = {of: tso_time.lag(ts, self._clock()) for of, ts in known.items() if ts}
@@ -115,12 +116,12 @@ class ReplicateMetrics:
         yield _gauge("last_commit_timestamp_seconds", "When the progress was saved last.", progress.committed_at)
         if report.left is not None:
             yield _gauge("unread_messages", "Messages that are there and not read yet.", report.left)
-        yield _counter("changes", "Row changes applied.", progress.rows)
-        yield _counter("ddls", "DDL applied.", progress.ddls_applied)
-        yield _counter("replays", "Changes that came again and were excluded.", progress.replays)
-        yield _counter("late_rows", "Rows at or below what their table had applied, and no replays.", progress.late)
-        yield _counter("dead_letters", "Messages and rows that cannot be read.", progress.rejected)
-        yield _counter("zero_dates", "Zero or impossible dates that became NULL.", progress.zero_dates)
+        yield _counter("changes", "Row changes applied.", counters.rows)
+        yield _counter("ddls", "DDL applied.", counters.ddls)
+        yield _counter("replays", "Changes that came again and were excluded.", counters.replays)
+        yield _counter("late_rows", "Rows at or below what their table had applied, and no replays.", counters.late)
+        yield _counter("dead_letters", "Messages and rows that cannot be read.", counters.rejected)
+        yield _counter("zero_dates", "Zero or impossible dates that became NULL.", counters.zero_dates)
         waiting = sum(rows.waiting for rows in progress.pending)
         yield _gauge("waiting_changes", "Row changes that are read and not applied yet.", waiting)
         yield _gauge("waiting_ddls", "DDL that is read and not applied yet.", len(progress.ddls))

@@ -30,6 +30,7 @@ from ticdc_spark.replicate.plan.names import tables_before_and_after
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl, Rows, Step, identity, timelines
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, bound_of_schemas, is_block, known_schemas
 from ticdc_spark.replicate.state.progress import (
+    Counters,
     Hold,
     LastDdl,
     PartitionState,
@@ -97,7 +98,7 @@ def advance_arrived(
         tables=tables,
         hold=hold,
         schema_wait_since=(progress.schema_wait_since or rules.now) if missing else 0.0,
-        replays=progress.replays + replays + replayed,
+        counters=progress.counters + Counters(replays=replays + replayed),
     )
     rejects = tuple(reject_of(event) for event in ordered if isinstance(event, MessageRejected))
     return Advanced(progress=advanced, resolved=bound, rejects=rejects, late=late, missing=missing)

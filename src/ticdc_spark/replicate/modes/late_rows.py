@@ -15,7 +15,7 @@ from ticdc_spark.errors import LateRow
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.modes.base import Advanced, ScannedBatch
 from ticdc_spark.replicate.plan.offsets import known_offsets
-from ticdc_spark.replicate.state.progress import PendingRows, Progress
+from ticdc_spark.replicate.state.progress import Counters, PendingRows, Progress
 from ticdc_spark.replicate.unread import topics_of
 from ticdc_spark.spark.decode.control import RowsRead, WatermarkRead
 
@@ -29,8 +29,7 @@ def add_late_rows(job: Job, rows: TopicRows, scanned: ScannedBatch, before: Prog
     count = sum(late.rows for late in found)
     progress = msgspec.structs.replace(
         advanced.progress,
-        replays=advanced.progress.replays + advanced.late - count,
-        late=advanced.progress.late + count,
+        counters=advanced.progress.counters + Counters(replays=advanced.late - count, late=count),
         pending=(*advanced.progress.pending, *found),
     )
     if found and job.late_rows == "fail":

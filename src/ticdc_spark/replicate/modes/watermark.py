@@ -24,7 +24,7 @@ from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.plan.reach import by_place, reached, with_end_of_gone
 from ticdc_spark.replicate.plan.timeline import Rows, Step, identity, timelines
 from ticdc_spark.replicate.schemas.history import known_schemas, without_blocks
-from ticdc_spark.replicate.state.progress import Hold, PartitionState, PendingRows, Progress, QueuedDdl
+from ticdc_spark.replicate.state.progress import Counters, Hold, PartitionState, PendingRows, Progress, QueuedDdl
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.spark.decode.control import (
     BootstrapRead,
@@ -72,8 +72,7 @@ def advance(
         catching_up=catching_up(progress, ordered, partitions, furthest, now, ended=ended),
         hold=hold,
         schema_wait_since=(progress.schema_wait_since or rules.now) if missing else 0.0,
-        replays=progress.replays + replays,
-        regressions=progress.regressions + regressions,
+        counters=progress.counters + Counters(replays=replays, regressions=regressions),
         newest=max([progress.newest, *(event.summary.max_ts for event in ordered if isinstance(event, RowsRead))]),
     )
     rejects = tuple(reject_of(event) for event in ordered if isinstance(event, MessageRejected))

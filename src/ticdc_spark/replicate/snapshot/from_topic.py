@@ -41,7 +41,7 @@ from ticdc_spark.replicate.snapshot.topic_history import (
 )
 from ticdc_spark.replicate.snapshot.wanted import without, without_passed
 from ticdc_spark.replicate.state.conditions import Loading
-from ticdc_spark.replicate.state.progress import Progress, Refused, WantedLoad
+from ticdc_spark.replicate.state.progress import Counters, Progress, Refused, WantedLoad
 from ticdc_spark.replicate.state.table import TableState, diverge
 from ticdc_spark.replicate.unread import topics_of
 from ticdc_spark.sinks.base import Sink
@@ -147,8 +147,8 @@ class TopicReads:
                 return
             bring_in(work, name, note)
             log.info("`%s`.`%s`: %d rows are read from its topics and brought in", *name, note.rows)
-            zeros, rows = progress.zero_dates + note.zero_dates, progress.rows + note.rows
-            progress = msgspec.structs.replace(progress, zero_dates=zeros, rows=rows)
+            read = Counters(rows=note.rows, zero_dates=note.zero_dates)
+            progress = msgspec.structs.replace(progress, counters=progress.counters + read)
         # else it was brought in before a restart
         save(_without_notes(with_states(progress, work, self.sink), name, promised))
 

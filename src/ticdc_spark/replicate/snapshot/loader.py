@@ -30,7 +30,7 @@ from ticdc_spark.replicate.snapshot.wanted import (
     without_passed,
 )
 from ticdc_spark.replicate.state.conditions import Loading
-from ticdc_spark.replicate.state.progress import Progress, WantedLoad
+from ticdc_spark.replicate.state.progress import Counters, Progress, WantedLoad
 from ticdc_spark.replicate.state.table import TableState, gather
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.loads_base import LoadNote
@@ -132,7 +132,7 @@ class Loader:
                 table, identity, exact = found
                 token = f"{progress.batch}.{base}.{work.mark(name)[1]}"
                 # What could not be read was left out for tables that were known then, and this one may not have been.
-                lacks = progress.rejected > 0 and self.reader.fixed is not None
+                lacks = progress.counters.rejected > 0 and self.reader.fixed is not None
                 load = Loading(base=base, token=token, exact=exact, identity=identity)
                 begin(work, name, table, load, lacks=lacks)
                 bases[name] = base
@@ -166,7 +166,7 @@ class Loader:
             return "gone" if table is None else (as_known(table, state, work), "", True)
         # What was read of the feed by now, and perhaps left out, is older than the source's present; and a schema that
         # is not the lake's comes with a DDL until then, or none was sent for it.
-        now = (self._asked(name, None), self.reader.identity(name), progress.rejected)
+        now = (self._asked(name, None), self.reader.identity(name), progress.counters.rejected)
         seen = self._seen.get(name)
         if seen is None or seen[:3] != now:
             self._seen[name] = (*now, self.reader.now())
@@ -234,10 +234,10 @@ class Loader:
         for name, note in complete:
             bring_in(work, name, note)
             log.info("`%s`.`%s`: %d rows are read and brought in", *name, note.rows)
-        zeros = sum(note.zero_dates for _, note in complete)
-        read = sum(note.rows for _, note in complete)
-        done_now = with_states(progress, work, self.sink)
-        save(msgspec.structs.replace(done_now, zero_dates=progress.zero_dates + zeros, rows=progress.rows + read))
+        read = Counters(
+            rows=sum(note.rows for _, note in complete), zero_dates=sum(note.zero_dates for _, note in complete)
+        )
+        save(msgspec.structs.replace(with_states(progress, work, self.sink), counters=progress.counters + read))
 
     def _gathered(self, name: TableName, load: Loading) -> LoadNote:
         """How far a read is; it begins to gather where it has not. Raises: SinkFault"""

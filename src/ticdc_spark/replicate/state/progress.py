@@ -144,6 +144,28 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     since: float = 0.0
 
 
+class Counters(msgspec.Struct, frozen=True, kw_only=True):
+    """What the job has done since it began."""
+
+    rows: int = 0
+    """Row changes applied."""
+    ddls: int = 0
+    """DDLs applied."""
+    replays: int = 0
+    """Row changes and DDLs that came again."""
+    late: int = 0
+    """Rows at or below what their table had applied that are no replays."""
+    rejected: int = 0
+    """Messages and rows that were not applied, and are kept as dead letters."""
+    zero_dates: int = 0
+    """Zero or impossible dates that became NULL."""
+    regressions: int = 0
+    """How often a watermark went back; more than a few point to a second changefeed on the topic."""
+
+    def __add__(self, more: "Counters") -> "Counters":
+        return Counters(**{name: getattr(self, name) + getattr(more, name) for name in self.__struct_fields__})
+
+
 class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything a job must remember. Grows with tables and partitions, not with time. What another version wrote is
     refused, unless it has the same fields."""
@@ -183,17 +205,9 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     hold: Hold = Hold(kind="none", what="")
     schema_wait_since: float = 0.0
     """When rows began to wait for a schema; 0: none wait."""
-    rows: int = 0
-    ddls_applied: int = 0
-    replays: int = 0
-    late: int = 0
-    rejected: int = 0
-    zero_dates: int = 0
-    """Zero or impossible dates that became NULL."""
+    counters: Counters = Counters()
     skipped: tuple[SkippedRow, ...] = ()
     unread: tuple[UnreadNote, ...] = ()
-    regressions: int = 0
-    """How often a watermark went back; more than a few point to a second changefeed on the topic."""
     committed_at: float = 0.0
     source: tuple[SourceNote, ...] = ()
     """See ``Source.notes``."""

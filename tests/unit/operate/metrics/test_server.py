@@ -20,7 +20,7 @@ from ticdc_spark.errors import UsageError
 from ticdc_spark.operate.metrics.server import served
 from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.run.watch import together
-from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.progress import Counters, Progress
 
 
 class Some:
@@ -102,7 +102,7 @@ def test_a_run_serves_its_metrics_where_the_job_file_says(tmp_path: Path) -> Non
             told.phase("scan", 1)
             place = ("127.0.0.1", int(line.rpartition(":")[2].partition("/")[0]))
             assert get(place, "/readyz") == (503, "no batch is done yet: scan\n")
-            told.committed(BatchReport(progress=Progress(job="shop", rows=7)))
+            told.committed(BatchReport(progress=Progress(job="shop", counters=Counters(rows=7))))
             assert get(place, "/readyz")[0] == 200
             assert "ticdc_spark_replicate_changes_total 7.0" in get(place, "/metrics")[1]
     finally:

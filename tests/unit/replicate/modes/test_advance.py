@@ -91,9 +91,9 @@ def test_a_watermark_covers_what_is_smaller_than_itself() -> None:
 
 def test_a_watermark_that_goes_back_is_counted_and_changes_nothing() -> None:
     advanced = fold(EMPTY, watermark(100, offset=1), watermark(40, offset=2), watermark(90, offset=3))
-    assert (advanced.resolved, advanced.progress.regressions) == (99, 1)
+    assert (advanced.resolved, advanced.progress.counters.regressions) == (99, 1)
     again = fold(commit(advanced), watermark(50))
-    assert (again.resolved, again.progress.regressions) == (99, 2)
+    assert (again.resolved, again.progress.counters.regressions) == (99, 2)
     assert fold(commit(again), watermark(120)).resolved == 119
 
 
@@ -251,7 +251,7 @@ def test_rejects_are_reported_with_their_place() -> None:
 
 def test_replays_and_late_rows_are_counted() -> None:
     advanced = fold(EMPTY, rows(0, 0, rows=0, replays=3, late=2))
-    assert (advanced.progress.replays, advanced.late, advanced.progress.pending) == (3, 2, ())
+    assert (advanced.progress.counters.replays, advanced.late, advanced.progress.pending) == (3, 2, ())
 
 
 @pytest.mark.parametrize("condition", [Clean(), Dropped()])

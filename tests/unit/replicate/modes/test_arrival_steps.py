@@ -84,7 +84,7 @@ def test_what_precedes_an_applied_ddl_is_a_replay() -> None:
     assert (done.applied, done.tables[0].applied, done.pending, done.ddls) == (90, 50, (), ())
     assert replay_below_last_ddl(done)["s", "t"] == 49
     again = step(done, [copy(0)], {0: 9}, {0: 9})
-    assert (again.progress.ddls, again.progress.replays) == ((), 1)
+    assert (again.progress.ddls, again.progress.counters.replays) == ((), 1)
 
 
 def test_marks_rise_within_a_batch() -> None:

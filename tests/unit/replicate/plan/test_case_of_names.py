@@ -265,4 +265,4 @@ def test_rows_that_come_again_under_another_case_count_as_replays(protocol: str)
     shop.run()
     assert (shop.rows("t"), shop.condition("t")) == ([(1, "b")], "clean")
     assert shop.lab.state.progress is not None
-    assert shop.lab.state.progress.replays > 0
+    assert shop.lab.state.progress.counters.replays > 0
