@@ -11,7 +11,7 @@ _TOPICS = "tests/unit/replicate/plan/test_late_topics.py"
 _SET_BACK = "tests/unit/replicate/apply/test_set_back.py"
 _SKIP_DDL = "tests/unit/replicate/apply/test_skip_ddl.py"
 _LATE_NAMES = "tests/unit/replicate/plan/test_late_names.py"
-_UNREAD = "tests/unit/replicate/test_unread.py"
+_UNREAD = "tests/unit/replicate/test_missed.py"
 _SKIPS = "tests/unit/replicate/test_skip_messages.py"
 
 MARKS = (
@@ -44,8 +44,8 @@ MARKS = (
         (
             Edit(
                 "rows:_merge",
-                "state.is_clean and not group.is_redo and not late and name not in batch.unread",
-                "not group.is_redo and not late and name not in batch.unread",
+                "state.is_clean and not group.is_redo and not late and name not in batch.lacking",
+                "not group.is_redo and not late and name not in batch.lacking",
             ),
             Edit("rows:_merge", "changes.new_keys and now.is_clean", "changes.new_keys"),
         ),

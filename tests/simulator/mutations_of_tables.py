@@ -56,16 +56,16 @@ TIME = (
     ),
     one(
         "a key is new although a message was noted for a former name",
-        "unread_names",
+        "names_that_lack",
         "holders((note.schema, note.name), ddls)",
         "((note.schema, note.name),)",
         found_by="test_an_insert_after_an_unreadable_delete_replaces_the_row_under_the_tables_next_name",
     ),
     one(
         "an unreadable message is forgotten before the table that it may be of is made",
-        "mark_unread",
-        "(waits and resolves)",
-        "False",
+        "_mark_any",
+        "(is_behind or waits)",
+        "is_behind",
         found_by="test_an_unreadable_message_marks_a_table_that_is_made_only_once_its_topic_goes_on",
     ),
     one(
@@ -280,16 +280,16 @@ ROWS = (
     ),
     one(
         "a message that cannot be read marks no new table",
-        "touch_new",
-        "topics and table.is_clean and (topics & set(table.topics) or not table.topics)",
+        "missed:mark_new",
+        "(table.is_clean or is_new) and _may_be_of(one, table)",
         "False",
         found_by="test_an_unreadable_message_of_a_tables_old_topic_marks_it_though_the_batch_empties_it",
     ),
     one(
         "a message that cannot be read marks no table",
-        "Decider._decode_rejects",
-        "topics = {reject.topic for reject in rejects}",
-        "return advanced",
+        "mark_known",
+        "if not missed:",
+        "if True:",
         "garbage",
     ),
 )

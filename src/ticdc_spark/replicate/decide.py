@@ -1,7 +1,7 @@
 """Decide: from what a batch read, how far all tables may go and which DDLs are due."""
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Literal
 
 import msgspec
@@ -12,8 +12,9 @@ from ticdc_spark.config.values import ModeName, OnReject
 from ticdc_spark.errors import EnvironmentFault, RejectedMessage, UsageError
 from ticdc_spark.model import SchemaChange, TableName
 from ticdc_spark.protocols import PROTOCOLS
-from ticdc_spark.replicate.apply.rejects import log_rejects, ways_out
+from ticdc_spark.replicate.apply.rejects import ways_out
 from ticdc_spark.replicate.letters import Letters
+from ticdc_spark.replicate.missed import MissedMessage, lacking_until, mark_known, note_excluded, skipped, unreadable
 from ticdc_spark.replicate.modes.base import Advanced, Rules, ScannedBatch, SchemaWaits
 from ticdc_spark.replicate.modes.choose import MODES, as_read, hides, refuse_hidden
 from ticdc_spark.replicate.modes.filters import at_the_filter, judge_left_out, leave_out, names_left_out, skip_to_known
@@ -28,15 +29,13 @@ from ticdc_spark.replicate.plan.parked import parks
 from ticdc_spark.replicate.plan.policy import Stop, first_stop, is_skipped
 from ticdc_spark.replicate.plan.routes import stop_at_rules, with_hidden_partitions
 from ticdc_spark.replicate.plan.timeline import identity
+from ticdc_spark.replicate.plan.waiting_names import of_databases, with_topics_of_tables
 from ticdc_spark.replicate.resources import Resources, RunEnd
 from ticdc_spark.replicate.schemas.sql_ddl import SchemaRules, named_after, with_schemas
 from ticdc_spark.replicate.schemas.upstream import add_upstream_schemas
-from ticdc_spark.replicate.skips import STAGE, left_out_places, mark_lacking, skipped_of
-from ticdc_spark.replicate.state.notes import UnreadNote
-from ticdc_spark.replicate.state.progress import Counters, Plan, Progress, QueuedDdl
-from ticdc_spark.replicate.state.table import TableState, diverge, quarantine
-from ticdc_spark.replicate.unread import names_in, of_databases, with_left_out, with_topics_of_tables
-from ticdc_spark.spark.decode.control import MessageSkipped, reject_of
+from ticdc_spark.replicate.skips import STAGE, left_out_places, skipped_of
+from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl
+from ticdc_spark.spark.decode.control import Reject, reject_of
 
 log = logging.getLogger(__name__)
 _ANY_TIME = 2**63 - 1
@@ -73,8 +72,8 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     """The first DDL that stops the job: the batch ends just before it."""
     stop: Stop | None = None
     """Why it does."""
-    skipped: tuple[MessageSkipped, ...] = ()
-    """What ``skip-messages`` left out."""
+    missed: tuple[MissedMessage, ...] = ()
+    """What the batch does not read."""
     on_reject: OnReject | Literal[""] = ""
     """The policy that messages met that cannot be read; ``""``: there are none."""
 
@@ -105,26 +104,29 @@ class Decider:
             now=now,
             floor=0 if plan is None else plan.resolved,
         )
-        controls, skipped = skipped_of(scanned.controls)
+        controls, left_out = skipped_of(scanned.controls)
         filtered = msgspec.structs.replace(scanned, controls=leave_out(controls, self.job.tables))
         mode, advanced = self._advance(progress, mode, filtered, rules)
         tables = judge_left_out(advanced.progress.tables, self.job.tables)
         # Also in the queue: once it is due, `tables` may have changed, and rows beyond it were left out.
         ddls = self._judge_queue(advanced.progress)
         judged = msgspec.structs.replace(advanced.progress, tables=tables, ddls=ddls)
-        judged = with_left_out(judged, self.job.tables, names_left_out(controls, self.job.tables))
+        judged = note_excluded(judged, self.job.tables, names_left_out(controls, self.job.tables))
         advanced = msgspec.structs.replace(advanced, progress=judged)
         # Tables may be there already as the policy of the first try had it.
         on_reject = (plan.on_reject if plan is not None else "") or self.job.on_reject
         databases = of_databases(progress)
         noted = with_topics_of_tables(advanced.progress, controls)
-        noted = msgspec.structs.replace(noted, left_out=left_out_places(progress, skipped))
+        noted = msgspec.structs.replace(noted, mode=mode or "", left_out=left_out_places(progress, left_out))
         advanced = msgspec.structs.replace(advanced, progress=noted)
-        if skipped:
-            self.letters.keep(scanned.number, STAGE, [reject_of(event) for event in skipped], now)
-            advanced = msgspec.structs.replace(advanced, progress=mark_lacking(advanced.progress, skipped, databases))
+        missed = [skipped(event) for event in left_out]
+        if left_out:
+            self.letters.keep(scanned.number, STAGE, [reject_of(event) for event in left_out], now)
         if advanced.rejects:
-            advanced = self._decode_rejects(scanned.number, advanced, databases, now, on_reject)
+            self._keep_rejects(scanned.number, advanced.rejects, now, on_reject)
+            missed += [unreadable(one, quarantine=on_reject == "quarantine") for one in advanced.rejects]
+        marked = mark_known(advanced.progress, missed, databases)
+        advanced = msgspec.structs.replace(advanced, progress=marked)
         if advanced.late:
             advanced = add_late_rows(self.job, self.letters.rows, scanned, progress, advanced)
         resolved = max(advanced.resolved, rules.floor)
@@ -149,7 +151,7 @@ class Decider:
             ddls=due,
             refused=refused,
             stop=None if found is None else found[1],
-            skipped=tuple(skipped),
+            missed=tuple(missed),
             on_reject=on_reject if advanced.rejects else "",
         )
 
@@ -225,7 +227,7 @@ class Decider:
                 sanitised=sanitised,
                 is_included=self._is_included,
                 is_skipped=lambda change: is_skipped(self.job, change) and not is_of_partitions(change),
-                unread={(note.schema, note.name): note.until for note in progress.unread},
+                lacking=lacking_until(progress),
                 may_come=_may_come(progress),
                 has_partitions=is_resolving(mode),
                 zone=self.job.ddl_zone,
@@ -253,10 +255,8 @@ class Decider:
         }
         return first_stop(self.job, due, known, self.sink.types)
 
-    def _decode_rejects(
-        self, number: int, advanced: Advanced, databases: Collection[str], now: float, on_reject: OnReject
-    ) -> Advanced:
-        rejects = advanced.rejects
+    def _keep_rejects(self, number: int, rejects: Sequence[Reject], now: float, on_reject: OnReject) -> None:
+        """Keep unreadable messages as dead letters. Raises: RejectedMessage, EnvironmentFault by the policy"""
         first = rejects[0]
         where = f"topic {first.topic}, partition {first.partition}, offset {first.offset}"
         if len(rejects) > self.job.max_rejects:
@@ -266,49 +266,10 @@ class Decider:
             )
             raise EnvironmentFault(message)
         self.letters.keep(number, "decode", rejects, now)
-        text = f"a message cannot be read: {first.reason} ({where})"
         if on_reject == "stop":
             message = (
-                f"{text}; {len(rejects)} such in this batch, kept in {self.letters.where}; nothing of the "
-                f"batch is applied. {ways_out(self.job, ((at.topic, at.partition, at.offset) for at in rejects))}"
+                f"a message cannot be read: {first.reason} ({where}); {len(rejects)} such in this batch, kept in "
+                f"{self.letters.where}; nothing of the batch is applied. "
+                f"{ways_out(self.job, ((at.topic, at.partition, at.offset) for at in rejects))}"
             )
             raise RejectedMessage(message)
-        log_rejects([f"{at.reason} (topic {at.topic}, partition {at.partition}, offset {at.offset})" for at in rejects])
-        topics = {reject.topic for reject in rejects}
-        names, strange = names_in(advanced.progress, topics)
-        # A topic that no table is known by may be that of a table's new name.
-        tables = tuple(
-            _touched(table, text, on_reject)
-            if topics & {*table.topics, *databases} or not table.topics or (strange and table.was)
-            else table
-            for table in advanced.progress.tables
-        )
-        stops = on_reject == "quarantine"
-        notes = [
-            UnreadNote(schema=name[0], name=name[1], until=until, why=text, quarantine=stops)
-            for name, until in sorted(names.items())
-        ]
-        progress = msgspec.structs.replace(
-            advanced.progress,
-            tables=tables,
-            unread=(*advanced.progress.unread, *notes),
-            counters=advanced.progress.counters + Counters(rejected=len(rejects)),
-        )
-        return msgspec.structs.replace(advanced, progress=progress)
-
-
-def _touched(table: TableState, reason: str, on_reject: OnReject | Literal[""]) -> TableState:
-    """A table of a topic with an unreadable message, which may have been this table's last change."""
-    marked = diverge(table, table.applied, reason, columns=True)
-    return quarantine(marked, reason) if on_reject == "quarantine" else marked
-
-
-def touch_new(states: Mapping[TableName, TableState], decided: Decided) -> dict[TableName, TableState]:
-    """Tables that came with the batch itself may miss what its unreadable messages hold, too."""
-    rejects = decided.advanced.rejects
-    topics = {reject.topic for reject in rejects}
-    marked = dict(states)
-    for name, table in states.items():
-        if topics and table.is_clean and (topics & set(table.topics) or not table.topics):
-            marked[name] = _touched(table, f"a message cannot be read: {rejects[0].reason}", decided.on_reject)
-    return marked

@@ -16,9 +16,10 @@ from ticdc_spark.model import Offsets, Table, TableName
 from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.replicate.apply.batch import Batch
 from ticdc_spark.replicate.apply.timelines import TimelineResult, apply, settle
-from ticdc_spark.replicate.decide import Decided, Decider, touch_new
+from ticdc_spark.replicate.decide import Decided, Decider
 from ticdc_spark.replicate.first_messages import refuse_other
 from ticdc_spark.replicate.letters import Letters
+from ticdc_spark.replicate.missed import mark_new, mark_noted, names_that_lack
 from ticdc_spark.replicate.modes.base import ScannedBatch
 from ticdc_spark.replicate.modes.choose import MODES, of_job
 from ticdc_spark.replicate.modes.next_progress import DROPPED_KEPT_MS, counted_off
@@ -49,10 +50,11 @@ from ticdc_spark.replicate.plan.source_check import (
 )
 from ticdc_spark.replicate.plan.spelling import Spelled, databases_after
 from ticdc_spark.replicate.plan.timeline import identity
+from ticdc_spark.replicate.plan.waiting_names import topics_of, with_topics
 from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.resources import ENDLESS, Resources, RunEnd
 from ticdc_spark.replicate.scanning import learn_waiting, opening_of, scan, scan_plan
-from ticdc_spark.replicate.skips import mark_new, warn_of_old
+from ticdc_spark.replicate.skips import warn_of_old
 from ticdc_spark.replicate.snapshot.from_topic import TopicReads
 from ticdc_spark.replicate.snapshot.loader import Loader, Outcome
 from ticdc_spark.replicate.snapshot.wanted import with_settled
@@ -63,7 +65,6 @@ from ticdc_spark.replicate.state.requests import take
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.replicate.stops import stop_if_left_out_before, stop_if_needed
 from ticdc_spark.replicate.timer import Timer
-from ticdc_spark.replicate.unread import mark_unread, topics_of, unread_names, with_topics
 
 log = logging.getLogger(__name__)
 REGRESSIONS_TO_WARN = 10
@@ -320,15 +321,14 @@ class Steps:
             topics=topics_of(progress),
             read=known_offsets(progress),
             names=names,
-            unread=unread_names(progress.unread, ddls),
+            lacking=names_that_lack(progress, ddls),
         )
         lines = mode.timelines(self.progress, states, progress.pending, ddls, decided.resolved, bounds)
         result = apply(batch, states, lines, mode.apply_rows)
         states = with_settled(result.states, decided.resolved, bounds)
-        states = touch_new(with_topics(states, progress), decided)
+        states = mark_new(with_topics(states, progress), decided.missed, progress.tables)
         ddls = _without(ddls, result.left)
-        states, _ = mark_unread(states, progress, decided.resolved, ddls, resolves=exact, from_dump=self._reads_dump)
-        states, _ = mark_new(states, progress.tables, decided.skipped, progress.skipped, ddls, resolves=exact)
+        states, _ = mark_noted(states, progress, decided.resolved, ddls, from_dump=self._reads_dump)
         states = without_beginning(self.progress, states, progress.partitions)
         before = {(table.schema, table.name): table for table in self.progress.tables}
         changed = [name for name, state in states.items() if _is_judged(before.get(name), state)]
@@ -348,15 +348,12 @@ class Steps:
             if state is not None and not state.is_gone:
                 states[name] = msgspec.structs.replace(state, snapshot_id=self.sink.snapshot_id(name))
         before = decided.advanced.progress
-        exact = is_resolving(decided.mode)
         ddls = _without(decided.ddls, result.left)
-        states, unread = mark_unread(states, before, decided.resolved, ddls, resolves=exact, from_dump=self._reads_dump)
+        states, missed = mark_noted(states, before, decided.resolved, ddls, from_dump=self._reads_dump)
         oldest = tso_physical_ms(decided.resolved) - DROPPED_KEPT_MS
         counted = msgspec.structs.replace(
             before,
-            mode=self.mode or "",
-            skipped=mark_new(states, (), (), before.skipped, ddls, resolves=exact)[1],
-            unread=unread,
+            missed=missed,
             dropped_databases=with_dropped(before.dropped_databases, ddls, oldest),
             databases=databases_after(before.databases, ddls),
             pending=counted_off(before.pending, result.taken, result.uncounted, decided.resolved),

@@ -148,7 +148,7 @@ def test_a_table_that_comes_after_its_left_out_message_is_marked(tmp_path: Path)
     done = go(tmp_path, messages, lake, Kept(), skip_messages=at(0), batch_rows=1)
     assert ids(lake, "user") == [1, 2]
     assert (states(done)["user"].diverged_since, states(done)["other"].diverged_since) == (5, None)
-    assert done.progress.skipped == ()
+    assert done.progress.missed == ()
 
 
 def test_a_table_that_was_emptied_after_that_is_not_marked(tmp_path: Path) -> None:

@@ -58,8 +58,8 @@ class Batch:
     """What all tables had applied before this batch."""
     furthest: int = 2**63 - 1
     """The highest first half of a mark that this batch makes, or that an interrupted try of it has made."""
-    unread: frozenset[TableName] = frozenset()
-    """Tables that may lack a message, and are marked after the batch: one that cannot be read, or is in no topic."""
+    lacking: frozenset[TableName] = frozenset()
+    """Names whose tables may lack changes of any key, and are marked after the batch."""
     read: Offsets = field(default_factory=dict)
     """The offsets up to which partitions were read."""
     names: Names = NO_NAMES

@@ -149,7 +149,7 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
     late = [rows for rows in waiting if rows.late]
     assert state.table is not None, "the table was created"
     columns = batch.columns_of(state)
-    is_new = state.is_clean and not group.is_redo and not late and name not in batch.unread
+    is_new = state.is_clean and not group.is_redo and not late and name not in batch.lacking
     """Whether a key that begins with an insert has no row in the lake."""
     partitioned = None if late else partitions_to_check(state, columns)
     changes = TypedChanges(

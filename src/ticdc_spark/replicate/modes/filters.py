@@ -6,12 +6,12 @@ import msgspec
 
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.model import TableName
+from ticdc_spark.replicate.missed import EXCLUDED
 from ticdc_spark.replicate.plan.ddl_actions import ENTERS, LEAVES, Alter, action
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.parked import is_parked
 from ticdc_spark.replicate.state.progress import QueuedDdl
 from ticdc_spark.replicate.state.table import TableState, diverge
-from ticdc_spark.replicate.unread import LEFT_OUT
 from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, RowsRead, table_of
 
 
@@ -62,7 +62,7 @@ def judge_left_out(tables: Sequence[TableState], patterns: Sequence[str]) -> tup
     return tuple(
         table
         if is_included(*_filtered_by(table)) or table.is_dropped or table.has_unsure_columns or _stays(table)
-        else diverge(table, table.applied, LEFT_OUT, columns=True)
+        else diverge(table, table.applied, EXCLUDED, columns=True)
         for table in tables
     )
 

@@ -15,8 +15,8 @@ from ticdc_spark.errors import LateRow
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.modes.base import Advanced, ScannedBatch
 from ticdc_spark.replicate.plan.offsets import known_offsets
+from ticdc_spark.replicate.plan.waiting_names import topics_of
 from ticdc_spark.replicate.state.progress import Counters, PendingRows, Progress
-from ticdc_spark.replicate.unread import topics_of
 from ticdc_spark.spark.decode.control import RowsRead, WatermarkRead
 
 

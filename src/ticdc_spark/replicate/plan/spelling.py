@@ -55,7 +55,7 @@ def scan_names(progress: Progress, *, exact: bool = False) -> Names:
     gone = {(one.schema, one.name): None for one in progress.tables if one.is_gone}
     named: list[_HasName] = [*progress.schemas, *progress.catching_up]
     live |= {name: None for one in named if (name := (one.schema, one.name)) not in gone}
-    noted: list[_HasName] = [*progress.unread, *progress.skipped, *progress.last_ddls]
+    noted: list[_HasName] = [*progress.missed, *progress.last_ddls]
     noted += progress.wanted  # by names that the source has now, and the DDLs to come are older
     gone |= {name: None for one in noted if one.name and (name := (one.schema, one.name)) not in live}
     # A schema may be of a later time than the CREATE DATABASE that is read behind it, so it does not count here.

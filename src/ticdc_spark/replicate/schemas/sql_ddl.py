@@ -44,7 +44,7 @@ class SchemaRules:
     """Whether the job replicates a name."""
     is_skipped: Callable[[SchemaChange], bool] = lambda _change: False
     """Whether a DDL is left out."""
-    unread: Mapping[TableName, int] = field(default_factory=dict)
+    lacking: Mapping[TableName, int] = field(default_factory=dict)
     """Tables that may lack a DDL up to a commit_ts."""
     may_come: Callable[[TableName, int], bool] = lambda _name, _ts: False
     """Whether DDLs of a table up to a commit_ts may not have been read yet."""
@@ -123,7 +123,7 @@ def with_schemas(
             unsure |= after
         else:
             unsure -= after
-        lacking = {name for name in after if rules.unread.get(name, 0) >= change.commit_ts}
+        lacking = {name for name in after if rules.lacking.get(name, 0) >= change.commit_ts}
         unsure |= lacking
         untold = after if rules.is_skipped(change) or not rules.has_partitions else lacking
         tables |= {name: without_partitions(tables[name]) for name in untold if name in tables}

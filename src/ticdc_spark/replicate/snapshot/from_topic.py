@@ -27,6 +27,7 @@ from ticdc_spark.replicate.plan.column_diff import ColumnDefaults, ColumnDiff, c
 from ticdc_spark.replicate.plan.offsets import known_offsets
 from ticdc_spark.replicate.plan.pending import bounded
 from ticdc_spark.replicate.plan.spelling import scan_names
+from ticdc_spark.replicate.plan.waiting_names import topics_of
 from ticdc_spark.replicate.scanning import opening_of, scan
 from ticdc_spark.replicate.snapshot.loader import Outcome
 from ticdc_spark.replicate.snapshot.steps import as_known, begin, bring_in, give_up, states_of, with_states
@@ -43,7 +44,6 @@ from ticdc_spark.replicate.snapshot.wanted import without, without_passed
 from ticdc_spark.replicate.state.conditions import Loading
 from ticdc_spark.replicate.state.progress import Counters, Progress, Refused, WantedLoad
 from ticdc_spark.replicate.state.table import TableState, diverge
-from ticdc_spark.replicate.unread import topics_of
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import NO_MARK
@@ -326,6 +326,5 @@ def _without_notes(progress: Progress, name: TableName, read: TableState) -> Pro
     """The progress without what was noted as missing in a table that was read since. ``read``: with its read."""
     assert read.load is not None, "it was under way"
     base = read.load.base
-    unread = tuple(one for one in progress.unread if (one.schema, one.name) != name or one.until > base)
-    skipped = tuple(one for one in progress.skipped if (one.schema, one.name) != name or one.commit_ts > base)
-    return msgspec.structs.replace(progress, unread=unread, skipped=skipped)
+    missed = tuple(one for one in progress.missed if (one.schema, one.name) != name or one.until > base)
+    return msgspec.structs.replace(progress, missed=missed)

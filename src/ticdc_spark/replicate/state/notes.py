@@ -1,27 +1,22 @@
 """What the progress notes: of names, what may be missing in the tables that have them; of the source, what it was."""
 
+from typing import Literal
+
 import msgspec
 
 
-class SkippedRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A message of a table that is not known yet, or not as far yet, which ``skip-messages`` left out."""
+class MissedNote(msgspec.Struct, frozen=True, kw_only=True):
+    """A name, and messages that the job did not read and that tables of the name lack."""
 
     schema: str
     name: str
-    commit_ts: int
-    why: str
-
-
-class UnreadNote(msgspec.Struct, frozen=True, kw_only=True):
-    """A name that waiting rows or DDLs have, and a message that is not read: one that cannot be, of a topic of that
-    name; or any of a name that ``tables`` under [job] leaves out by now."""
-
-    schema: str
-    name: str
+    kind: Literal["row", "any", "excluded"]
+    """A change of the table that ``skip-messages`` names; a message that may be of any table of its topic, and may be
+    a DDL; what ``tables`` under [job] excludes."""
     until: int
-    """commit_ts of the last of what waited: the tables that have the name until then are marked."""
+    """commit_ts of the row, or of the last of what waited for the name: tables that have it until then are marked."""
     why: str
-    quarantine: bool
+    quarantine: bool = False
     """By ``on-reject``."""
 
 

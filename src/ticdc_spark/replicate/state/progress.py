@@ -13,7 +13,7 @@ import msgspec
 from ticdc_spark.config.job import Route
 from ticdc_spark.config.values import ModeName, OnReject
 from ticdc_spark.model import SchemaChange, Table
-from ticdc_spark.replicate.state.notes import CatchUp, SkippedRow, SourceNote, UnreadNote
+from ticdc_spark.replicate.state.notes import CatchUp, MissedNote, SourceNote
 from ticdc_spark.replicate.state.table import TableState
 
 
@@ -206,8 +206,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     schema_wait_since: float = 0.0
     """When rows began to wait for a schema; 0: none wait."""
     counters: Counters = Counters()
-    skipped: tuple[SkippedRow, ...] = ()
-    unread: tuple[UnreadNote, ...] = ()
+    missed: tuple[MissedNote, ...] = ()
+    """What tables lack that wait to be made, or to be made others."""
     committed_at: float = 0.0
     source: tuple[SourceNote, ...] = ()
     """See ``Source.notes``."""

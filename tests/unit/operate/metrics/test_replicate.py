@@ -70,7 +70,9 @@ def test_lags_grow_while_nothing_is_committed(tmp_path: Path) -> None:
 def test_counts_of_a_run_are_added_up_and_those_of_the_job_are_the_progress(tmp_path: Path) -> None:
     of = metrics(tmp_path)
     for _ in range(2):
-        of.watcher.committed(report(msgspec.structs.replace(WELL, counters=Counters(rows=70)), messages=5, phases={"scan": 0.5}, left=9))
+        of.watcher.committed(
+            report(msgspec.structs.replace(WELL, counters=Counters(rows=70)), messages=5, phases={"scan": 0.5}, left=9)
+        )
     of.watcher.maintained(Maintained(table=("s", "a"), seconds=2.0, done=("compacted",)))
     of.watcher.maintained(Maintained(table=("s", "a"), seconds=1.0, fault="another writer was faster"))
     found = samples(of)

@@ -137,7 +137,7 @@ def test_a_table_that_is_read_in_full_is_not_marked_for_a_message_before_it() ->
         shop.watermark()
         shop.run()
     assert shop.steps is not None
-    assert [(note.name, note.quarantine) for note in shop.steps.progress.unread] == [("b", True)], "one for all"
+    assert [(note.name, note.quarantine) for note in shop.steps.progress.missed] == [("b", True)], "one for all"
     shop.stop()
     shop.rebuild("b")
     for at in range(3):
