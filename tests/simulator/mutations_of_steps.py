@@ -237,7 +237,7 @@ STEPS = (
     ),
     one(
         "what is left out of a table that waits to be made is forgotten",
-        "with_left_out",
+        "note_excluded",
         "if not patterns:",
         "if patterns:",
         found_by="test_a_table_that_was_left_out_for_a_while_is_marked_whatever_waited_for_it",
