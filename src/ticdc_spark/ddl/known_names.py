@@ -84,13 +84,15 @@ class KnownNames:
         return found[0] if len(found) == 1 else None
 
     def new(self, name: TableName, freed: Collection[TableName] = ()) -> TableName:
-        """The name under which a table comes. ``freed``: names that other tables give up at the same moment."""
+        """The name under which a table comes. ``freed``: names that other tables give up at the same moment, also of
+        tables that are not known."""
         if self._exact:
             return name
         name = (self.database(name[0]), name[1])
         if name in self._live or name in self._gone:
             return name
-        same = [one for one in self._alike(name) if one[0] == name[0]]
+        alike = {*self._alike(name), *(one for one in freed if is_same_name(one, name))}
+        same = [one for one in alike if one[0] == name[0]]
         if any(one in self._live and one not in freed for one in same):
             return name  # The server has both.
         return _nearest(name, same) or name

@@ -82,7 +82,9 @@ def spell(progress: Progress, controls: Sequence[ControlEvent], scanned_by: Name
     if not unknown and not any(isinstance(event, _NAMING) for event in controls):
         return Spelled(progress, list(controls), scanned_by)
     read = [event.change for event in controls if isinstance(event, DdlRead)]
-    changes = _spelled_ddls(progress, read, scanned_by, _names_by_rows(progress, met, scanned_by))
+    # Not by ``scanned_by``: after the first scan it has what the DDL of the batch brings.
+    before = scan_names(msgspec.structs.replace(progress, ddls=()), exact=scanned_by.exact)
+    changes = _spelled_ddls(progress, read, before, _names_by_rows(progress, met, before))
     queue = tuple(_queued(ddl, changes[identity(ddl.change)]) for ddl in progress.ddls)
     rows = KnownNames(scanned_by)
     for change in changes.values():
@@ -171,10 +173,10 @@ def _note(known: KnownNames, change: SchemaChange) -> None:
             known.note(full)
 
 
-def _names_by_rows(progress: Progress, met: Sequence[RowsRead], scanned_by: Names) -> dict[TableName, int]:
+def _names_by_rows(progress: Progress, met: Sequence[RowsRead], before: Names) -> dict[TableName, int]:
     """The names by which nothing but rows is known, each with the commit_ts of its first row."""
     first: dict[TableName, int] = {}
-    live = set(scanned_by.live)
+    live = set(before.live)
     waiting = [((rows.schema, rows.name), rows.min_ts) for rows in progress.pending]
     for name, ts in (*waiting, *(((one.schema, one.table), one.summary.min_ts) for one in met)):
         if name not in live:
@@ -183,16 +185,15 @@ def _names_by_rows(progress: Progress, met: Sequence[RowsRead], scanned_by: Name
 
 
 def _spelled_ddls(
-    progress: Progress, read: Sequence[SchemaChange], scanned_by: Names, names_by_rows: Mapping[TableName, int]
+    progress: Progress, read: Sequence[SchemaChange], before: Names, names_by_rows: Mapping[TableName, int]
 ) -> dict[_Identity, SchemaChange]:
-    """The DDLs of the queue and of a batch."""
+    """The DDLs of the queue and of a batch. ``before``: the names that are known without them."""
     found = {identity(ddl.change): ddl.change for ddl in progress.ddls}
     if not read and not names_by_rows:
         return found
     queued = set(found)
     for change in read:
         found.setdefault(identity(change), change)
-    before = scan_names(msgspec.structs.replace(progress, ddls=()), exact=scanned_by.exact)
     # What waits keeps the database that it was read with, also where the CREATE DATABASE is read behind it.
     waits = (ddl.change.schema for ddl in progress.ddls if ddl.change.schema)
     known = KnownNames(msgspec.structs.replace(before, seen=(*before.seen, *waits)))
@@ -294,11 +295,12 @@ def _spell_moment(known: KnownNames, moment: Sequence[_Named], rows: Sequence[Ta
         for at, one in enumerate(named.references):
             if one.is_new and not (past and named.is_raw):
                 coming.append((named, at))
-            elif (found := _there(known, named, at)) is None:
-                unknown.append((named, at))
-            else:
+            elif (found := _there(known, named, at)) is not None:
                 named.full[at] = found
                 freed |= {found} if named.frees else set()
+            else:
+                unknown.append((named, at))
+                freed |= {named.full[at]} & {*rows} if named.frees else set()
     for named, at in unknown:
         known.see(named.full[at])  # so that what comes is in the same database, whatever its letters
     for named, at in coming:

@@ -217,6 +217,22 @@ def test_a_rename_finds_a_table_that_is_known_by_its_rows_alone(rows: int) -> No
     assert shop.rows("t2") == [(1, "a"), (2, "b")]
 
 
+def test_a_table_takes_the_name_in_another_case_of_one_that_was_known_by_its_rows_alone() -> None:
+    shop = Shop("simple")
+    shop.change("CREATE TABLE old (id INT PRIMARY KEY)")
+    shop.insert("old", id="1")
+    shop.sql("CREATE TABLE new (id INT PRIMARY KEY)")
+    away = shop.change("RENAME TABLE old TO older")
+    taken = shop.change("RENAME TABLE new TO old", typed="RENAME TABLE new TO SHOP.Old", ts=away.commit_ts)
+    assert taken.table is not None
+    shop.send_ddl(msgspec.structs.replace(taken, table=renamed(taken.table, "shop", "Old")))
+    shop.send_ddl(away)
+    insert_as(shop, "shop", "Old", {"id": "2"}, table="old")
+    shop.watermark()
+    shop.run()
+    assert (shop.rows("older"), shop.rows("old"), shop.rows("Old")) == ([(1,)], [(2,)], None)
+
+
 @pytest.mark.parametrize("renames", [False, True])
 @PROTOCOLS
 def test_a_ddl_and_rows_that_are_read_before_the_create_of_another_topic_are_of_one_table(
