@@ -94,7 +94,7 @@ def judge_tables(world: World, view: JobView, *, final: bool) -> Finding | None:
             if finding is not None:
                 return finding
     kept = _judge_kept(world, view, lake) if final else None
-    return kept or _judge_extra(world, view, lake, truth, final=final) or judge_twins(world, twins)
+    return kept or _judge_extra(world, view, lake, truth, final=final) or judge_twins(world, twins, final=final)
 
 
 def _judge(
