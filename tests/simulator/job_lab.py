@@ -129,7 +129,15 @@ def job_view(progress: Progress | None, folder: Path, now: float) -> JobView:
     read = frozenset(one.topic for one in status.partitions if one.offset > 0)
     offsets = {(one.topic, one.partition): one.offset for one in status.partitions}
     hold = status.held_back_by.what
-    return JobView(applied=status.resolved_ts, batch=status.batch, tables=tables, read=read, offsets=offsets, hold=hold)
+    return JobView(
+        applied=status.resolved_ts,
+        batch=status.batch,
+        tables=tables,
+        read=read,
+        offsets=offsets,
+        hold=hold,
+        mode=status.mode,
+    )
 
 
 class LeaseRecord:

@@ -144,6 +144,8 @@ class JobView(msgspec.Struct, frozen=True, kw_only=True):
     """Where each partition is read on."""
     hold: str = ""
     """What keeps ``applied`` from rising, as status shows it; ``""``: nothing."""
+    mode: str = ""
+    """``""``: not known yet."""
 
 
 class Process(Protocol):

@@ -166,6 +166,8 @@ def _judge_end(world: World, last: int) -> Finding | None:
         detail = (
             f"applied {view.applied}, and should be {last - 1}; held by: {view.hold or 'nothing that status shows'}"
         )
+        if view.mode == "arrival":
+            return None  # No watermark came while it waited for the first one, and nothing promises how far it is.
         if not view.hold:
             return Finding(kind="stuck, and nothing says why", where="end", detail=detail)
         if not world.excuses.disturbances:

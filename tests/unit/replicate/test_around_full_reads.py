@@ -14,6 +14,7 @@ from tests.support.changefeed import SCHEMA
 from tests.support.shop import Shop, ShopTables
 from tests.unit.replicate.schemas.test_row_columns import LACKED, send_without
 from ticdc_spark.config.values import MessagePlace
+from ticdc_spark.protocols.base import Encoded
 
 
 class ShopWithHistory(Shop):
@@ -276,3 +277,22 @@ def test_a_ddl_that_waited_is_not_done_again_behind_a_full_read(protocol: str) -
     later = [(key, "z", 5) for key in range(5, 15)]
     assert shop.rows("t") == sorted([(1, "x", 3), (2, "y", 3), (4, "z", 4), *later], key=repr)
     assert shop.condition("t") == "clean"
+
+
+def test_a_table_whose_drop_could_not_be_read_is_not_read_as_the_one_that_took_its_name_in_other_letters() -> None:
+    """The source compares names without case, and gives the rows of `t` also under the name `T`."""
+    shop = Shop("debezium", on_reject="continue", snapshot="now")
+    shop.sql("CREATE TABLE T (id INT PRIMARY KEY)")
+    shop.insert("T", id="1")
+    shop.watermark()
+    shop.run()
+    shop.rebuild("T")
+    shop.send(Encoded(None, b"{"), "cdc")
+    del shop.tables[SCHEMA, "T"]
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    for key in range(2, 9):
+        shop.insert("t", id=str(key))
+        shop.watermark()
+        shop.run()
+    assert (shop.rows("T"), shop.condition("T")) == ([(1,)], "diverged")
+    assert shop.rows("t") == [(key,) for key in range(2, 9)]

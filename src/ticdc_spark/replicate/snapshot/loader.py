@@ -12,6 +12,7 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.capture.snapshot.base import SnapshotReader, TooOld, Wanted, Wave
 from ticdc_spark.config.job import Job, SnapshotKeys
+from ticdc_spark.ddl.known_names import is_same_name
 from ticdc_spark.errors import DecisionNeeded, MessageError
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import HIDDEN_NAMES, handle_key, tso_physical_ms
@@ -161,6 +162,8 @@ class Loader:
         self, progress: Progress, name: TableName, base: int, state: TableState | None, work: TimelineWork
     ) -> tuple[Table, str, bool] | Literal["gone"] | None:
         """What a table is at ``base``, its identity, and whether it can be read as of it; ``None``: not known yet."""
+        if self._is_of_twin(progress, name):
+            return "gone"
         if self.reader.fixed is not None:
             table = None if _may_be_dropped(progress, state, base) else self._asked(name, base)
             return "gone" if table is None else (as_known(table, state, work), "", True)
@@ -181,6 +184,17 @@ class Loader:
                 log.warning("`%s`.`%s` as of %d: %s; it is read as it is now", *name, base, error)
                 exact = False
         return "gone" if table is None else (as_known(table, state, work), now[1], exact)
+
+    def _is_of_twin(self, progress: Progress, name: TableName) -> bool:
+        """Whether the source has only another table under this name, in other letters: a source that compares names
+        without case would read that one twice."""
+        twins = {
+            one for table in progress.tables if (one := (table.schema, table.name)) != name and is_same_name(one, name)
+        }
+        if not twins:
+            return False
+        known = set(by_source(progress, self.reader.tables()).values())
+        return name not in known and bool(twins & known)
 
     def _asked(self, name: TableName, at: int | None) -> Table | None:
         try:
