@@ -1,7 +1,6 @@
 """How each table of a job stands, by what its progress says."""
 
 from collections.abc import Collection
-from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -10,17 +9,9 @@ from ticdc_spark.config.secrets import redact
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.parked import is_parked
-from ticdc_spark.replicate.state.conditions import Loading
 from ticdc_spark.replicate.state.notes import CatchUp
 from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.replicate.state.table import TableState, come_back, is_without_rows
-
-Condition: TypeAlias = Literal[
-    "clean", "unverified", "diverged", "quarantined", "snapshot", "skipped", "dropped", "kept"
-]
-"""clean: known to equal the source. unverified: up to date, but from a start that this job did not make. diverged: a
-message or a DDL was left out. quarantined: it does not advance. snapshot: a full read of it is under way. skipped: it
-has no key, and ``no-key`` leaves its rows out."""
+from ticdc_spark.replicate.state.table import TableState, Word, come_back, condition_of
 
 
 class TableStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,7 +24,8 @@ class TableStatus(msgspec.Struct, frozen=True, kw_only=True):
     applied_ts: int
     applied_ts_text: str
     applied_time: str
-    condition: Condition
+    condition: Word
+    """As ``condition_of`` says, but that a clean table is unverified while it is behind the others."""
     detail: str = ""
     rebuild: bool = False
     """Whether a full read, ``ticdc-spark rebuild``, is what makes it clean."""
@@ -150,17 +142,37 @@ _KEPT_AND_REPLACED = (
 )
 
 
-def _gathered(load: Loading) -> str:
+def _gathered(table: TableState) -> str:
+    load = table.load
+    assert load is not None, "a full read of it is under way"
     share = f" of about {load.expected:,} ({min(99, 100 * load.gathered // load.expected)}%)" if load.expected else ""
     return f"a full read of it is under way, at {load.base}: {load.gathered:,} rows{share}"
 
 
-def _diverged(table: TableState) -> tuple[Condition, str]:
-    assert table.has_diverged, "it has diverged"
-    if is_without_rows(table):
-        return "skipped", redact(table.diverged_why)
+def _diverged(table: TableState) -> str:
     why = f": {redact(table.diverged_why)}" if table.diverged_why else ""
-    return "diverged", f"since {table.diverged_since} ({tso_time.utc(table.diverged_since)}){why}"
+    assert table.diverged_since is not None, "it has diverged"
+    return f"since {table.diverged_since} ({tso_time.utc(table.diverged_since)}){why}"
+
+
+def _is_unfollowed(table: TableState) -> bool:
+    return table.origin == "snapshot" and not table.topics
+
+
+_UNFOLLOWED = "it was read in full, and no message of it has come since: does the changefeed send it?"
+
+
+def _unverified(table: TableState, behind: str | None) -> tuple[str, bool]:
+    """Why a table is unverified, and whether a full read makes it clean."""
+    if table.settles:
+        since = f"{table.settles} ({tso_time.utc(table.settles)})"
+        found = f"it was read in full while it changed: it equals the source from {since} on"
+        return "; ".join(filter(None, (found, behind))), False
+    if behind is not None:
+        return behind, False
+    if table.cleared is not None:
+        return f"it had diverged since {table.cleared}, which a person has looked at and cleared", True
+    return _why_unverified(table), True
 
 
 def table_status(
@@ -168,34 +180,23 @@ def table_status(
 ) -> TableStatus:
     """The status of one table. ``waiting``: its rows that were received and are not applied; ``behind``: why it is
     behind the others; ``None``: it is not. ``replaced``: DDLs of its name wait."""
-    condition: Condition = "unverified"
+    condition = condition_of(table)
     detail, rebuild = "", False
-    if table.quarantined is not None:
-        condition, detail, rebuild = "quarantined", redact(table.quarantined), True
-    elif table.has_diverged:
-        condition, detail = _diverged(table)
-        rebuild = condition == "diverged"
-    elif table.is_kept:
-        condition, detail = "kept", _parked(table) or (_KEPT_AND_REPLACED if replaced else _KEPT)
-    elif table.is_gone:
-        condition = "dropped"
-    elif table.load is not None:
-        condition, detail = "snapshot", _gathered(table.load)
-    elif table.settles:
-        detail = f"it was read in full while it changed: it equals the source from {table.settles} "
-        detail += f"({tso_time.utc(table.settles)}) on"
-        detail += "" if behind is None else f"; {behind}"
-    elif behind is not None:
-        detail = behind
-    elif table.is_clean and table.origin == "snapshot" and not table.topics:
-        detail = "it was read in full, and no message of it has come since: does the changefeed send it?"
-    elif table.is_clean:
-        condition = "clean"
-    elif table.cleared is not None:
-        detail = f"it had diverged since {table.cleared}, which a person has looked at and cleared"
-        rebuild = True
-    else:
-        detail, rebuild = _why_unverified(table), True
+    match condition:
+        case "quarantined":
+            detail, rebuild = redact(table.quarantined or ""), True
+        case "diverged":
+            detail, rebuild = _diverged(table), True
+        case "skipped":
+            detail = redact(table.diverged_why)
+        case "kept":
+            detail = _parked(table) or (_KEPT_AND_REPLACED if replaced else _KEPT)
+        case "snapshot":
+            detail = _gathered(table)
+        case "clean" if behind is not None or _is_unfollowed(table):
+            condition, detail = "unverified", behind or _UNFOLLOWED
+        case "unverified":
+            detail, rebuild = _unverified(table, behind)
     return TableStatus(
         name=f"{table.schema}.{table.name}",
         schema=table.schema,

@@ -17,14 +17,15 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.errors import EnvironmentFault
 from ticdc_spark.mysql import tso_physical_ms, tso_time
 from ticdc_spark.operate.lag import slowest_partition
-from ticdc_spark.operate.table_status import Condition, tables_status
+from ticdc_spark.operate.table_status import tables_status
 from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.run.retry import CONNECTIONS
 from ticdc_spark.replicate.run.watch import Maintained, Watcher
 from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.table import Word
 
 PREFIX = "ticdc_spark_replicate_"
-CONDITIONS: tuple[Condition, ...] = get_args(Condition)
+CONDITIONS: tuple[Word, ...] = get_args(Word)
 HOLDS = ("partition", "schema", "ddl", "reject")
 PHASES = ("scan", "advance", "apply", "commit", "snapshot")
 OTHERS = ("", "")

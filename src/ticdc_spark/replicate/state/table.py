@@ -3,7 +3,7 @@
 Each function that changes a state says in its first line what has happened to the table.
 """
 
-from typing import Literal
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -145,8 +145,14 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return self.condition.why if isinstance(self.condition, Quarantined) else None
 
 
-def condition_of(state: TableState) -> str:
-    """What is known of a table, in the word that ``status`` has for it, as its own state tells."""
+Word: TypeAlias = Literal["clean", "unverified", "diverged", "quarantined", "snapshot", "skipped", "dropped", "kept"]
+"""clean: known to equal the source. unverified: up to date, but from a start that this job did not make. diverged: a
+message or a DDL was left out. quarantined: it does not advance. snapshot: a full read of it is under way. skipped: it
+has no key, and ``no-key`` leaves its rows out. dropped: it is gone. kept: it is gone at the source alone."""
+
+
+def condition_of(state: TableState) -> Word:
+    """What is known of a table, in one word, as its own state tells."""
     if state.is_quarantined:
         return "quarantined"
     if state.has_diverged:
