@@ -26,7 +26,7 @@ from ticdc_spark.capture.stream import StreamCapture, open_stream
 from ticdc_spark.changefeed.backlog.backlog import Backlog
 from ticdc_spark.changefeed.backlog.batch import Tasks
 from ticdc_spark.changefeed.config.load import load_changefeed
-from ticdc_spark.changefeed.loop import run
+from ticdc_spark.changefeed.loop import Upstream, run
 from ticdc_spark.changefeed.spark_tasks import SparkTasks
 from ticdc_spark.protocols.encoder_options import target_encoder
 
@@ -52,7 +52,7 @@ def measure(broker: Broker, folder: Path, source: Path, target: str, tasks: Task
     backlog = Backlog(feed, capture, tasks) if tasks is not None else None
     before, began = _seconds(broker._process.pid, 2), time.monotonic()
     with measured() as seconds:
-        report = run(feed, capture, folder / "state", source="topic", stop=Event(), backlog=backlog)
+        report = run(feed, Upstream(capture, "topic", backlog=backlog), folder / "state", stop=Event())
     clock = time.monotonic() - began
     assert report.finished
     share = 100_000 / report.rows

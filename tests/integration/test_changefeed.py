@@ -23,7 +23,7 @@ from ticdc_spark.capture.stream import open_stream
 from ticdc_spark.changefeed.config.load import load_changefeed
 from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.filter.split import net_changes
-from ticdc_spark.changefeed.loop import run
+from ticdc_spark.changefeed.loop import Upstream, run
 from ticdc_spark.changefeed.progress import read_stored
 from ticdc_spark.changefeed.report import Report
 from ticdc_spark.errors import DecisionNeeded, LeaseHeld, SinkFault, UnsendableChange, UsageError
@@ -48,7 +48,7 @@ def changefeed(broker: Broker, topic: str, protocol: str, more: str = "", file: 
 
 
 def send(feed: Changefeed, source: str, state: Path, stop: threading.Event | None = None) -> Report:
-    return run(feed, open_stream(source), state, source="recorded topic", stop=stop or threading.Event())
+    return run(feed, Upstream(open_stream(source), "recorded topic"), state, stop=stop or threading.Event())
 
 
 def contents(source: str, rows: int) -> list[object]:

@@ -28,7 +28,7 @@ from ticdc_spark.capture.stream import StreamCapture, open_stream
 from ticdc_spark.changefeed.backlog import source as backlog_source
 from ticdc_spark.changefeed.backlog.backlog import Backlog
 from ticdc_spark.changefeed.config.settings import Changefeed
-from ticdc_spark.changefeed.loop import run
+from ticdc_spark.changefeed.loop import Upstream, run
 from ticdc_spark.changefeed.progress import read_stored
 from ticdc_spark.changefeed.report import Report
 from ticdc_spark.clients.registry import SchemaRegistry
@@ -50,7 +50,7 @@ def send(feed: Changefeed, source: str, state: Path) -> Report:
     capture = open_stream(source)
     assert isinstance(capture, StreamCapture)
     backlog = Backlog(feed, capture, Here())
-    return run(feed, capture, state, source="recorded topic", stop=threading.Event(), backlog=backlog)
+    return run(feed, Upstream(capture, "recorded topic", backlog=backlog), state, stop=threading.Event())
 
 
 def command(broker: Broker, folder: Path, topic: str, source: str) -> list[str]:
@@ -87,9 +87,8 @@ def test_a_topic_in_kafka_is_followed_after_its_backlog(broker: Broker, topic_na
     path = recorded(tmp_path / "recorded", config)
     run(
         changefeed(broker, first, "debezium", "&enable-tidb-extension=true"),
-        open_stream(path),
+        Upstream(open_stream(path), "recorded topic"),
         tmp_path / "one",
-        source="recorded topic",
         stop=threading.Event(),
     )
     line = command(broker, tmp_path, second, f"kafka://{broker.servers}/{first}?source-timezone=Asia%2FShanghai")
@@ -123,9 +122,8 @@ def test_partitions_that_get_nothing_do_not_keep_tasks_from_the_others(
     path = recorded(tmp_path / "recorded", config)
     run(
         changefeed(broker, first, "simple"),
-        open_stream(path),
+        Upstream(open_stream(path), "recorded topic"),
         tmp_path / "one",
-        source="recorded topic",
         stop=threading.Event(),
     )
     source = f"kafka://{broker.servers}/{first}"
@@ -142,7 +140,7 @@ def test_partitions_that_get_nothing_do_not_keep_tasks_from_the_others(
             stop.set()
 
     backlog = Backlog(feed, capture, Here())
-    report = run(feed, capture, tmp_path / "two", source="kafka", stop=stop, show=show, backlog=backlog)
+    report = run(feed, Upstream(capture, "kafka", backlog=backlog), tmp_path / "two", stop=stop, show=show)
     assert report.rows == wanted
 
 
@@ -192,11 +190,9 @@ def test_a_topic_that_refuses_stops_and_nothing_is_stored_as_sent(
     with pytest.raises(SinkFault, match="was it deleted"):
         run(
             feed,
-            capture,
+            Upstream(capture, "recorded topic", backlog=Backlog(feed, capture, Deleting())),
             tmp_path / "state",
-            source="recorded topic",
             stop=threading.Event(),
-            backlog=Backlog(feed, capture, Deleting()),
         )
     stored = read_stored(tmp_path / "state")
     assert stored is not None and stored.rows < 100

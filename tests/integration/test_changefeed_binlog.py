@@ -18,7 +18,7 @@ from ticdc_spark.capture.open import open_capture
 from ticdc_spark.changefeed.config.load import load_changefeed
 from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.filter.tables import named_tables
-from ticdc_spark.changefeed.loop import run
+from ticdc_spark.changefeed.loop import Upstream, run
 from ticdc_spark.changefeed.progress import read_stored
 from ticdc_spark.errors import RejectedMessage, UsageError
 from ticdc_spark.model import Envelope, SchemaChange, Watermark
@@ -43,7 +43,7 @@ def until_now(server: Server, made: Changefeed, state: Path) -> None:
             stop.set()
 
     capture = open_capture(server.uri, named_tables(made))
-    run(made, capture, state, source="binlog", stop=stop, show=show)
+    run(made, Upstream(capture, "binlog"), state, stop=stop, show=show)
     capture.close()
 
 
@@ -102,7 +102,7 @@ def test_a_changefeed_ends_at_its_target_after_the_binlog_was_rotated(
 
     made = feed(broker, topic_name, tmp_path, **{"target-ts": end})
     capture = open_capture(server.uri, named_tables(made))
-    report = run(made, capture, state, source="binlog", stop=stop, show=show)
+    report = run(made, Upstream(capture, "binlog"), state, stop=stop, show=show)
     capture.close()
     assert report.finished and report.saved == end
     assert sent(broker, topic_name) == ["row of t", "row of t"]

@@ -15,7 +15,7 @@ from tests.support.apicurio_registry import Registry
 from tests.support.kafka_broker import Broker
 from ticdc_spark.capture.stream import open_stream
 from ticdc_spark.changefeed.config.load import load_changefeed
-from ticdc_spark.changefeed.loop import run
+from ticdc_spark.changefeed.loop import Upstream, run
 from ticdc_spark.changefeed.progress import read_stored
 from ticdc_spark.changefeed.topics import Topics
 from ticdc_spark.errors import RegistryFault, SinkFault
@@ -31,7 +31,7 @@ def test_a_file_is_followed(broker: Broker, topic_name: str, tmp_path: Path) -> 
     )
     feed = load_changefeed(file)
     assert feed.source == source and feed.state == tmp_path / "state"
-    assert run(feed, open_stream(feed.source), feed.state, source=feed.source, stop=threading.Event()).finished
+    assert run(feed, Upstream(open_stream(feed.source), feed.source), feed.state, stop=threading.Event()).finished
     made = AdminClient({"bootstrap.servers": broker.servers}).list_topics(topic_name).topics[topic_name]
     assert len(made.partitions) == 2
     rows = count(SHOP)
@@ -59,7 +59,7 @@ def test_a_registry_that_does_not_answer_is_no_beginning(
     assert checked.returncode == 0, checked.stderr
     assert f"schema registry {registry.url}: it answers" in checked.stdout
     with pytest.raises(RegistryFault):
-        run(load_changefeed(file, down), open_stream(source), tmp_path / "state", source="s", stop=threading.Event())
+        run(load_changefeed(file, down), Upstream(open_stream(source), "s"), tmp_path / "state", stop=threading.Event())
     assert read_stored(tmp_path / "state") is None
 
 
@@ -80,7 +80,7 @@ def test_timeout_of_gnu_lets_a_changefeed_store_what_it_sent(broker: Broker, top
     first, second = f"{topic_name}.in", f"{topic_name}.out"
     made = load_changefeed(None, f"kafka://{broker.servers}/{first}?protocol=simple&partition-num=1")
     source = recorded(tmp_path / "recorded")
-    run(made, open_stream(source), tmp_path / "one", source="recorded topic", stop=threading.Event())
+    run(made, Upstream(open_stream(source), "recorded topic"), tmp_path / "one", stop=threading.Event())
     uri = f"kafka://{broker.servers}/{second}?protocol=simple&partition-num=1"
     state = tmp_path / "state"
     command = ["timeout", "600", *COMMAND, "--sink-uri", uri, "--state", str(state)]

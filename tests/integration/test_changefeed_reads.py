@@ -24,7 +24,7 @@ from ticdc_spark.changefeed.check import lines
 from ticdc_spark.changefeed.config.load import load_changefeed
 from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.filter.tables import named_tables
-from ticdc_spark.changefeed.loop import run
+from ticdc_spark.changefeed.loop import Upstream, run
 from ticdc_spark.changefeed.progress import read_stored
 from ticdc_spark.changefeed.report import Report
 from ticdc_spark.changefeed.snapshot.plan import PartSent
@@ -68,12 +68,10 @@ def read_all(made: Changefeed, server: Server, state: Path, sender: Sender | Non
     capture = open_capture(server.uri, named_tables(made))
     run(
         made,
-        capture,
+        Upstream(capture, "binlog", reads=TableReads(made, server.uri, sender or Here())),
         state,
-        source="binlog",
         stop=stop,
         show=show,
-        reads=TableReads(made, server.uri, sender or Here()),
     )
     capture.close()
 
@@ -171,7 +169,7 @@ def test_a_ddl_that_is_not_sent_yet_keeps_its_table_from_being_read(
 
     capture = open_capture(server.uri, named_tables(made))
     reads = TableReads(made, server.uri, Here(), lambda: Late(server.uri))
-    run(made, capture, tmp_path / "state", source="binlog", stop=stop, show=show, reads=reads)
+    run(made, Upstream(capture, "binlog", reads=reads), tmp_path / "state", stop=stop, show=show)
     capture.close()
     assert_equal(server, contents(broker, topic_name))
 
@@ -185,6 +183,6 @@ def test_without_the_grant_a_changefeed_that_reads_tables_does_not_begin(
     made, uri = feed_of(tmp_path, broker, topic_name, 8), server.uri.replace("root@", "reader@")
     reads, capture = TableReads(made, uri, Here()), open_capture(uri, named_tables(made))
     with pytest.raises(UsageError, match=r"GRANT PROCESS ON \*\.\* TO"):
-        run(made, capture, tmp_path / "state", source="binlog", stop=Event(), reads=reads)
+        run(made, Upstream(capture, "binlog", reads=reads), tmp_path / "state", stop=Event())
     assert read_stored(tmp_path / "state") is None
     capture.close()

@@ -10,7 +10,7 @@ from tests.support.secure_broker import PASSWORD, SecureBroker
 from tests.workload import Workload, WorkloadConfig, dispatch, write_topic
 from ticdc_spark.capture.stream import open_stream
 from ticdc_spark.changefeed.config.load import load_changefeed
-from ticdc_spark.changefeed.loop import run
+from ticdc_spark.changefeed.loop import Upstream, run
 from ticdc_spark.changefeed.report import Report
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.protocols.encoder_options import target_encoder
@@ -28,7 +28,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> str:
 def send(address: str, topic: str, source: str, state: Path, more: str) -> Report:
     uri = f"kafka://{address}/{topic}?protocol=simple&dial-timeout=5s{more}"
     feed = load_changefeed(None, uri, {"changefeed-id": "test"})
-    return run(feed, open_stream(source), state, source="recorded topic", stop=threading.Event())
+    return run(feed, Upstream(open_stream(source), "recorded topic"), state, stop=threading.Event())
 
 
 def login(mechanism: str, password: str = PASSWORD) -> str:

@@ -23,7 +23,7 @@ from tests.support.kafka_broker import Broker
 from tests.support.registry_proxy import guarded
 from ticdc_spark.capture.stream import open_stream
 from ticdc_spark.changefeed.config.load import load_changefeed
-from ticdc_spark.changefeed.loop import run
+from ticdc_spark.changefeed.loop import Upstream, run
 from ticdc_spark.changefeed.report import Report
 from ticdc_spark.cli import main
 from ticdc_spark.clients.registry import SchemaRegistry
@@ -165,7 +165,7 @@ def test_a_changefeed_by_tls_and_a_password(
 
     def sent() -> Report:
         feed = load_changefeed(tmp_path / "feed.toml", None, {"changefeed-id": "test"})
-        return run(feed, open_stream(str(source)), tmp_path / "state", source="recorded", stop=threading.Event())
+        return run(feed, Upstream(open_stream(str(source)), "recorded"), tmp_path / "state", stop=threading.Event())
 
     if not message:
         assert sent().rows == 1

@@ -25,7 +25,7 @@ from ticdc_spark.capture.snapshot.base import Wanted
 from ticdc_spark.capture.snapshot.database import DatabaseReader
 from ticdc_spark.changefeed.config.load import load_changefeed
 from ticdc_spark.changefeed.filter.tables import named_tables
-from ticdc_spark.changefeed.loop import run
+from ticdc_spark.changefeed.loop import Upstream, run
 from ticdc_spark.config.load import load_identity
 from ticdc_spark.errors import MessageError
 from ticdc_spark.mysql import handle_key
@@ -67,7 +67,7 @@ def sending(server: Server, broker: Broker, topic: str, folder: Path) -> Iterato
     capture = open_capture(server.uri, named_tables(feed))
 
     def work() -> None:
-        run(feed, capture, folder / "feed", source="binlog", stop=stop, show=lambda _: begun.set())
+        run(feed, Upstream(capture, "binlog"), folder / "feed", stop=stop, show=lambda _: begun.set())
 
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(work)

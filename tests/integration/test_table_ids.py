@@ -18,7 +18,7 @@ from ticdc_spark.capture.open import open_capture
 from ticdc_spark.changefeed.config.load import load_changefeed
 from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.filter.tables import named_tables
-from ticdc_spark.changefeed.loop import run
+from ticdc_spark.changefeed.loop import Upstream, run
 from ticdc_spark.changefeed.progress import read_stored
 from ticdc_spark.changefeed.report import Report
 from ticdc_spark.changefeed.snapshot.reads import TableReads
@@ -38,7 +38,7 @@ def run_until_now(server: Server, made: Changefeed, state: Path) -> None:
             stop.set()
 
     capture = open_capture(server.uri, named_tables(made))
-    run(made, capture, state, source="binlog", stop=stop, show=show, reads=TableReads(made, server.uri, Here()))
+    run(made, Upstream(capture, "binlog", reads=TableReads(made, server.uri, Here())), state, stop=stop, show=show)
     capture.close()
 
 

@@ -6,6 +6,7 @@ import logging
 import threading
 import time
 from contextlib import ExitStack
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -42,29 +43,37 @@ _LOOK_AT_TOPICS = 60.0
 _LOG = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class Upstream:
+    """Where a changefeed takes what it sends."""
+
+    capture: Capture
+    name: str
+    """As the state folder has it; no secrets in it."""
+    reads: TableReads | None = None
+    """Of tables that exist already, for a source that has such."""
+    backlog: Backlog | None = None
+    """How a long backlog of ``capture`` is sent, if not by this process."""
+
+
 def run(
     changefeed: Changefeed,
-    capture: Capture,
+    upstream: Upstream,
     state: Path,
     *,
-    source: str,
     stop: threading.Event,
     show: Show = lambda _: None,
-    reads: TableReads | None = None,
-    backlog: Backlog | None = None,
 ) -> Report:
     """Send what the source gives until it ends, ``target_ts`` is reached, or ``stop`` is set.
 
-    ``source`` names the source in the state folder; no secrets in it. What is taken when ``stop`` is set is still sent
-    and stored. ``reads``: of tables that exist already, for a source that has such. ``backlog``: how a long
-    backlog of ``capture`` is sent, if not by this process.
+    ``state``: the state folder. What is taken when ``stop`` is set is still sent and stored.
 
     Raises: every error of the tree; started again, it goes on from what is stored.
     """
-    totals = _Totals()
+    totals, reads, backlog = _Totals(), upstream.reads, upstream.backlog
     target = changefeed.kafka.topic
     with StateFolder(
-        state, changefeed=changefeed.id, target=target, protocol=changefeed.protocol, source=source
+        state, changefeed=changefeed.id, target=target, protocol=changefeed.protocol, source=upstream.name
     ) as folder:
         ask_registry(changefeed)
         failures, first = 0, True
@@ -75,7 +84,7 @@ def run(
             try:
                 # before anything is stored: a target that cannot be used is no beginning
                 Topics(changefeed.kafka, create=False).facts(target)
-                begun = begin(capture, folder, changefeed.start_ts, reads)
+                begun = begin(upstream.capture, folder, changefeed.start_ts, reads)
                 topics = Topics(changefeed.kafka)
                 topics.facts(target)
                 if first:
@@ -86,8 +95,8 @@ def run(
                     totals.add(*reads.finish_round(folder, topics, stop, lambda one: show(totals.added_to(one))))
                 if folder.reading.base:  # stopped within a round, to go on with it
                     return totals.report(begun.commit_ts)
-                with _Run(changefeed, capture, folder, topics, totals, stop, show, reads, backlog) as once:
-                    report = once.work()
+                with _Run(changefeed, upstream, folder, topics, totals) as once:
+                    report = once.work(stop, show)
                 if not once.is_paused or reads is None:
                     return report
                 reads.begin_round(folder, topics)
@@ -146,20 +155,10 @@ class _Run:
     """The work with one producer."""
 
     def __init__(
-        self,
-        changefeed: Changefeed,
-        capture: Capture,
-        folder: StateFolder,
-        topics: Topics,
-        totals: _Totals,
-        stop: threading.Event,
-        show: Show,
-        reads: TableReads | None,
-        backlog: Backlog | None,
+        self, changefeed: Changefeed, upstream: Upstream, folder: StateFolder, topics: Topics, totals: _Totals
     ) -> None:
-        self._changefeed, self._folder, self._totals = changefeed, folder, totals
-        self._stop, self._show = stop, show
-        self._capture, self._topics, self._reads, self._backlog = capture, topics, reads, backlog
+        self._changefeed, self._upstream, self._folder, self._totals = changefeed, upstream, folder, totals
+        self._topics = topics
         self.is_paused = False
         """It has ended so that tables are read."""
         self._stack = ExitStack()
@@ -170,7 +169,7 @@ class _Run:
         totals.acknowledged_since_start = False
         changefeed = self._changefeed
         with ExitStack() as stack:
-            state = begin(self._capture, self._folder, changefeed.start_ts)
+            state = begin(self._upstream.capture, self._folder, changefeed.start_ts)
             reading = self._folder.reading
             self._target = changefeed.target_ts
             if self._target is not None and self._target < reading.settles:
@@ -191,9 +190,11 @@ class _Run:
                 state, self._router, cadence(changefeed), time.monotonic(), consistent_from=reading.settles
             )
             self._batches: BatchSender | None = None
-            source: Source = self._capture
-            if self._backlog is not None:
-                source, self._batches = self._backlog.source(self._router.rules, self._topics, self._folder.path)
+            source: Source = self._upstream.capture
+            if self._upstream.backlog is not None:
+                source, self._batches = self._upstream.backlog.source(
+                    self._router.rules, self._topics, self._folder.path
+                )
                 stack.callback(self._batches.close)
             self._feed = stack.enter_context(Feed(source, state))
             if isinstance(source, BacklogCapture):
@@ -206,8 +207,8 @@ class _Run:
     def __exit__(self, *error: Any) -> None:
         self._stack.__exit__(*error)
 
-    def work(self) -> Report:
-        """Send until the source ends or is stopped.
+    def work(self, stop: threading.Event, show: Show) -> Report:
+        """Send until the source ends, or ``stop`` is set.
 
         What was given before an error of the source is sent and stored before the error is raised.
         """
@@ -216,7 +217,7 @@ class _Run:
         shown_rows, shown_at = self._totals.rows, time.monotonic()
         ended = False
         while not sequencer.done:
-            if not ended and self._stop.is_set():
+            if not ended and stop.is_set():
                 ended = True
                 sequencer.end()
             ended = self._take(ended) or ended
@@ -226,18 +227,18 @@ class _Run:
             if now >= next_report:
                 rate = (self._totals.rows - shown_rows) / max(now - shown_at, 1e-3)
                 shown_rows, shown_at, next_report = self._totals.rows, now, now + _REPORT
-                self._show(self._report(rate))
+                show(self._report(rate))
             if now - next_look > _LOOK_AT_TOPICS:
                 next_look = now
                 self._look_at_topics()
-            if self._reads is not None and not ended and now >= next_read:
+            if self._upstream.reads is not None and not ended and now >= next_read:
                 next_read = now + _REPORT
-                if self._reads.is_due(sequencer.saved_state, self._folder):
+                if self._upstream.reads.is_due(sequencer.saved_state, self._folder):
                     self.is_paused = ended = True
                     sequencer.end()
         if self._broken is not None:
             raise self._broken
-        return self._report(0.0, finished=not self._stop.is_set())
+        return self._report(0.0, finished=not stop.is_set())
 
     def _take(self, ended: bool) -> bool:
         """Offer what the source has given; whether it has ended."""

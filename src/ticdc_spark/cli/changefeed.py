@@ -106,7 +106,7 @@ def command(
             for line in lines(changefeed, capture, present):
                 click.echo(redact(line))
         return
-    from ticdc_spark.changefeed.loop import run
+    from ticdc_spark.changefeed.loop import Upstream, run
 
     stop = Event()
     kind = source_kind(changefeed.source)
@@ -114,10 +114,8 @@ def command(
         reads = stack.enter_context(_table_reads(changefeed))
         backlog = stack.enter_context(_backlog(changefeed, capture))
         show = stack.enter_context(_watched(changefeed))
-        report = stoppable(
-            lambda: run(changefeed, capture, folder, source=kind, stop=stop, show=show, reads=reads, backlog=backlog),
-            stop,
-        )
+        upstream = Upstream(capture, kind, reads, backlog)
+        report = stoppable(lambda: run(changefeed, upstream, folder, stop=stop, show=show), stop)
     log.info("%s", _last_line(report))
 
 

@@ -27,7 +27,7 @@ from ticdc_spark.changefeed.snapshot.fence import take_over
 from ticdc_spark.changefeed.snapshot.note import ReadNote
 from ticdc_spark.changefeed.snapshot.plan import readable, why_never
 from ticdc_spark.changefeed.snapshot.requests import requested, taken
-from ticdc_spark.changefeed.snapshot.rounds import Round, Sender
+from ticdc_spark.changefeed.snapshot.rounds import Outlet, Round, Sender
 from ticdc_spark.changefeed.topics import Topics
 from ticdc_spark.errors import SourceFault
 from ticdc_spark.model import TableName
@@ -128,19 +128,17 @@ class TableReads:
                 with ExitStack() as stack:
                     tables = stack.enter_context(closing(self._open()))
                     announcer = stack.enter_context(Announcer(self._changefeed, self._rules, topics))
-                    round_ = Round(
-                        self._changefeed,
-                        self._rules,
-                        self._server,
-                        state,
-                        folder,
-                        sender=self._sender(),
+                    outlet = Outlet(
+                        changefeed=self._changefeed,
+                        rules=self._rules,
+                        server=self._server,
+                        folder=folder,
                         topics=topics,
-                        tables=tables,
                         announcer=announcer,
+                        sender=self._sender(),
                         token=token,
-                        show=show,
                     )
+                    round_ = Round(outlet, state, tables, show)
                     try:
                         round_.work(stop.is_set)
                     finally:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from msgspec.structs import replace
@@ -49,28 +50,50 @@ class Sender(Protocol):
         """Give up what it needs for that."""
 
 
+@dataclass(frozen=True, slots=True)
+class Outlet:
+    """Where the waves of a round go, and by what."""
+
+    changefeed: Changefeed
+    rules: Router
+    server: ServerUri
+    folder: StateFolder
+    topics: Topics
+    announcer: Announcer
+    sender: Sender
+    token: str
+    """Of this process: a sender whose token is not the last one stops."""
+
+    def send(self, wave: Wave, base: int) -> Sequence[PartSent]:
+        """Send the rows of a wave with the commit_ts ``base``. Raises: EnvironmentFault, UsageError, DecisionNeeded"""
+        found = {part.found.table: None for part in wave.parts}
+        ids = self.announcer.announce(found, base)
+        topics = [self.rules.route(table).topic for table in found]
+        sent = self.sender(
+            SendJob(
+                changefeed=self.changefeed,
+                rules=self.rules,
+                server=self.server,
+                parts=wave.parts,
+                base=base,
+                facts={topic: self.topics.facts(topic) for topic in topics},
+                ids=ids,
+                folder=self.folder.path.absolute(),
+                token=self.token,
+            )
+        )
+        for one in sent:
+            if one.fault:
+                raise_fault(one.fault, one.text)
+        return sent
+
+
 class Round:
     """A round at the commit_ts of a stored state, to the end of which nothing else is sent."""
 
-    def __init__(
-        self,
-        changefeed: Changefeed,
-        rules: Router,
-        server: ServerUri,
-        state: CaptureState,
-        folder: StateFolder,
-        *,
-        sender: Sender,
-        topics: Topics,
-        tables: PresentTables,
-        announcer: Announcer,
-        token: str,
-        show: Show,
-    ) -> None:
-        self._changefeed, self._rules, self._server = changefeed, rules, server
-        self._state, self._folder, self._note = state, folder, folder.reading
-        self._sender, self._topics, self._tables, self._announcer = sender, topics, tables, announcer
-        self._token, self._show = token, show
+    def __init__(self, outlet: Outlet, state: CaptureState, tables: PresentTables, show: Show) -> None:
+        self._outlet, self._state, self._note = outlet, state, outlet.folder.reading
+        self._tables, self._show = tables, show
         self._later: dict[TableName, str] = {}
         self.rows = self.messages = 0
         """Sent."""
@@ -101,13 +124,13 @@ class Round:
         return self._state.unread
 
     def _planned(self) -> Wave:
-        snapshot = self._changefeed.snapshot
+        snapshot = self._outlet.changefeed.snapshot
         wave = plan_wave(
             self._state,
             self._note,
             self._later,
             self._tables,
-            self._rules.tables.why_left_out,
+            self._outlet.rules.tables.why_left_out,
             parts=snapshot.parallelism,
             chunk_rows=snapshot.chunk_rows,
         )
@@ -119,26 +142,8 @@ class Round:
 
     def _do(self, wave: Wave) -> None:
         began = time.monotonic()
-        base = self._note.base
         self._report(wave)
-        found = {part.found.table: None for part in wave.parts}
-        ids = self._announcer.announce(found, base)
-        topics = [self._rules.route(table).topic for table in found]
-        job = SendJob(
-            changefeed=self._changefeed,
-            rules=self._rules,
-            server=self._server,
-            parts=wave.parts,
-            base=base,
-            facts={topic: self._topics.facts(topic) for topic in topics},
-            ids=ids,
-            folder=self._folder.path.absolute(),
-            token=self._token,
-        )
-        sent = self._sender(job)
-        for one in sent:
-            if one.fault:
-                raise_fault(one.fault, one.text)
+        sent = self._outlet.send(wave, self._note.base)
         rows = sum(one.rows for one in sent)
         self.rows += rows
         self.messages += sum(one.messages for one in sent)
@@ -159,7 +164,7 @@ class Round:
         self._later |= later
 
     def _save(self, note: ReadNote) -> None:
-        self._folder.save(self._state, self._topics.used(), self.rows, note)
+        self._outlet.folder.save(self._state, self._outlet.topics.used(), self.rows, note)
         self._note = note
 
     def _report(self, wave: Wave) -> None:
