@@ -48,6 +48,12 @@ def test_a_broken_link_fails_the_build(sources: Path, link: str) -> None:
     assert "types.md" in done.stdout + done.stderr
 
 
+def test_a_list_in_a_list_is_indented_as_the_site_needs_it() -> None:
+    for page in (ROOT / "docs").rglob("*.md"):
+        prose = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+        assert not re.findall(r"^ {1,3}[-*] .*", prose, re.MULTILINE), page
+
+
 def test_every_page_is_in_the_navigation() -> None:
     config = tomllib.loads((ROOT / "zensical.toml").read_text(encoding="utf-8"))
     there = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
