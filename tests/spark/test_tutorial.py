@@ -72,8 +72,9 @@ def test_the_tutorial_works_as_it_is_written(
             exec(compile(block, PAGE.name, "exec"), names)
             ran += 1
     assert ran == 3
-    # The page for other engines shows the same lake.
+    # Other pages show the same lake.
     Path("first.toml").rename("shop.toml")
-    plain = [code for mark, code in marked("how-to/read-the-lake.md") if mark != "duckdb"]
-    run_examples(plain)
-    assert len(plain) == 2
+    for page in ("how-to/read-the-lake.md", "reference/state-table.md", "../README.md"):
+        plain = [code for mark, code in marked(page) if mark != "duckdb"]
+        assert plain, page
+        run_examples(plain)

@@ -55,6 +55,16 @@ NOT_RUN = {
     "cp": "of the shell",
 }
 """Other commands that the pages show, and which test runs them or why none does."""
+PYTHON = {
+    "README.md": "tests/spark/test_tutorial.py",
+    "docs/tutorial/first-query.md": "tests/spark/test_tutorial.py",
+    "docs/how-to/read-the-lake.md": "tests/spark/test_tutorial.py",
+    "docs/reference/state-table.md": "tests/spark/test_tutorial.py",
+    "docs/how-to/python.md": "tests/support/python_examples.py",
+    "docs/how-to/spark-source.md": "tests/integration/test_datasource.py",
+    "docs/how-to/delta.md": "tests/spark/test_delta_job.py",
+}
+"""Pages with examples in Python, and what runs them. One block is left to you: DuckDB is not installed here."""
 _FILES = ("password", "ca.pem", "client.pem", "demo/topic/x", "dump/metadata", "feed/x", "state/x", "orders.sql")
 
 
@@ -114,6 +124,13 @@ def test_what_else_a_reader_types_is_run_or_has_a_reason() -> None:
         assert word in NOT_RUN, typed
         if word == "make":
             assert typed.split()[1] in targets, typed
+
+
+def test_every_example_in_python_is_run_by_a_test() -> None:
+    pages = {str(page.relative_to(ROOT)) for page in PAGES if blocks(page, "python")}
+    assert pages == PYTHON.keys()
+    for page, test in PYTHON.items():
+        assert Path(page).name in (ROOT / test).read_text(encoding="utf-8"), test
 
 
 def examples() -> list[tuple[str, str]]:
