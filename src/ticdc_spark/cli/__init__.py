@@ -5,7 +5,7 @@ Exit codes: 0 ok, 1 failed, 2 usage, 3 finished but not all is applied, 4 a pers
 
 import signal
 from importlib import import_module, metadata
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import click
 
@@ -77,7 +77,15 @@ def _version(ctx: click.Context, parameter: click.Parameter, value: bool) -> Non
     "--version", is_flag=True, expose_value=False, is_eager=True, callback=_version, help="Print the version."
 )
 @click.option("-v", "--verbose", is_flag=True, help="Log more, and print where an error arose.")
-def main(verbose: bool) -> None:
+@click.option(
+    "--log-format",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    envvar="TICDC_SPARK_LOG_FORMAT",
+    show_default=True,
+    help="Write the log for people, or as one JSON object a line. Also TICDC_SPARK_LOG_FORMAT.",
+)
+def main(verbose: bool, log_format: Literal["text", "json"]) -> None:
     """Change data capture for TiDB and MySQL on Spark.
 
     Exit codes: 0 ok, 1 failed, 2 wrong usage or job file, 3 finished but not all is applied, 4 nothing is broken but
@@ -85,4 +93,4 @@ def main(verbose: bool) -> None:
     """
     from ticdc_spark.cli.output.logging import set_up
 
-    set_up(verbose)
+    set_up(verbose, log_format)

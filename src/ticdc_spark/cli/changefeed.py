@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from ticdc_spark.cli.output.logging import console, redacted_children
+from ticdc_spark.cli.output.events import event, lag_seconds
+from ticdc_spark.cli.output.logging import console, is_json, redacted_children
 from ticdc_spark.cli.output.text import count, noun
 from ticdc_spark.cli.signals import stoppable
 from ticdc_spark.config.durations import duration
@@ -116,7 +117,8 @@ def command(
         show = stack.enter_context(_watched(changefeed))
         upstream = Upstream(capture, kind, reads, backlog)
         report = stoppable(lambda: run(changefeed, upstream, folder, stop=stop, show=show), stop)
-    log.info("%s", _last_line(report))
+    fields = {"changefeed": changefeed.id, "finished": report.finished, "saved_ts": report.saved}
+    log.info("%s", _last_line(report), extra=event("end", **fields))
 
 
 @contextmanager
@@ -190,15 +192,16 @@ def _watched(changefeed: Changefeed) -> Iterator[Show]:
 @contextmanager
 def _shown(name: str) -> Iterator[Show]:
     """Show reports while this lasts: one line that changes on a terminal, a log line now and then elsewhere."""
-    if console.is_terminal and not console.is_dumb_terminal:
+    if console.is_terminal and not console.is_dumb_terminal and not is_json():
         with console.status(f"{name}: starting") as status:
             yield lambda report: status.update(redact(f"{name}: {_line(report)}"))
         return
-    yield _LogLines()
+    yield _LogLines(name)
 
 
 class _LogLines:
-    def __init__(self) -> None:
+    def __init__(self, changefeed: str) -> None:
+        self._changefeed = changefeed
         self._at = float("-inf")
         self._rows = -1
 
@@ -207,7 +210,17 @@ class _LogLines:
         if now - self._at < (_LINE_SECONDS if report.rows != self._rows or report.outage else _QUIET_SECONDS):
             return
         self._at, self._rows = now, report.rows
-        log.info("%s", redact(_line(report)))
+        fields = {
+            "changefeed": self._changefeed,
+            "rows": report.rows,
+            "messages": report.messages,
+            "rows_waiting": report.waiting,
+            "saved_ts": report.saved,
+            "lag_seconds": lag_seconds(report.saved),
+            "reads": report.reading or None,
+            "outage": report.outage or None,
+        }
+        log.info("%s", redact(_line(report)), extra=event("sent", **fields))
 
 
 def _line(report: Report) -> str:

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from ticdc_spark.cli.output.logging import redacted_children
-from ticdc_spark.cli.output.progress import shown
+from ticdc_spark.cli.output.run_events import watched
 from ticdc_spark.cli.output.text import count, noun
 from ticdc_spark.config.durations import duration
 from ticdc_spark.config.load import load_job
@@ -24,7 +24,6 @@ from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.names import unescape
 from ticdc_spark.replicate.report import Summary
-from ticdc_spark.replicate.run.watch import Watcher
 
 RECORDED = Path(__file__).parent / "recorded_shop"
 """``topic``: the messages; ``tables``: what the tables hold after them. ``scripts/demo_topic.py`` writes both."""
@@ -102,8 +101,8 @@ def replicate(job_file: Path) -> Summary:
     # Only now: Spark takes a second to import.
     from ticdc_spark.replicate import loop
 
-    with shown(job.name) as show_batch:
-        return loop.run(job, once=True, watchers=[Watcher(committed=show_batch)])
+    with watched(job.name) as watcher:
+        return loop.run(job, once=True, watchers=[watcher])
 
 
 def compare(job_file: Path, wanted: Tables) -> dict[TableName, bool]:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import click
 
+from ticdc_spark.cli.output.events import event
 from ticdc_spark.cli.output.logging import redacted_children
-from ticdc_spark.cli.output.progress import shown
+from ticdc_spark.cli.output.run_events import watched
 from ticdc_spark.cli.output.text import noun
 from ticdc_spark.cli.signals import stoppable
 from ticdc_spark.config.durations import duration
@@ -50,14 +51,14 @@ def command(job_file: Path, once: bool, until_ts: int | None) -> None:
     if summary.held:
         log.warning("%s", last_line(summary))
         click.get_current_context().exit(NOT_ALL_APPLIED)
-    log.info("%s", last_line(summary))
+    log.info("%s", last_line(summary), extra=event("end", job=job.name, finished=summary.finished))
 
 
 @contextmanager
 def watching(job: Job) -> Iterator[list[Watcher]]:
     """What watches a run: the terminal or the log, and metrics if the job file wants them. Raises: UsageError"""
     with ExitStack() as stack:
-        watchers = [Watcher(committed=stack.enter_context(shown(job.name)))]
+        watchers = [stack.enter_context(watched(job.name))]
         if job.metrics.listen is not None:
             metrics = ReplicateMetrics(job)
             host, port = stack.enter_context(served(job.metrics.listen, metrics, f"{job.file}: [metrics] listen"))

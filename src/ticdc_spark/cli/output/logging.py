@@ -1,4 +1,4 @@
-"""Log lines and errors on standard error, with no secret in them."""
+"""Log lines and errors on standard error, as text or as JSON, with no secret in them."""
 
 import logging
 import os
@@ -9,9 +9,11 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stderr
 from types import TracebackType
+from typing import Any, Literal
 
 from rich.console import Console
 
+from ticdc_spark.cli.output.events import json_line
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.errors import TicdcSparkError
 
@@ -32,10 +34,25 @@ class _Formatter(logging.Formatter):
         return redact(super().format(record))
 
 
-def set_up(verbose: bool) -> None:
+class _JsonFormatter(logging.Formatter):
+    def format(self, record: logging.LogRecord) -> str:
+        fields = dict(getattr(record, "fields", {}))
+        if record.exc_info:
+            fields["traceback"] = self.formatException(record.exc_info)
+        name, level = getattr(record, "event", "log"), record.levelname.lower()
+        return json_line(name, level, record.getMessage(), **fields)
+
+
+def is_json() -> bool:
+    """Whether the log is for programs, one object of JSON a line."""
+    return any(isinstance(one.formatter, _JsonFormatter) for one in logging.getLogger("ticdc_spark").handlers)
+
+
+def set_up(verbose: bool, log_format: Literal["text", "json"] = "text") -> None:
     """Send log lines to standard error, and what nobody catches to it as a redacted traceback."""
     handler = _Handler()
-    handler.setFormatter(_Formatter("%(asctime)s %(levelname)-7s %(message)s", _TIME))
+    is_text = log_format == "text"
+    handler.setFormatter(_Formatter("%(asctime)s %(levelname)-7s %(message)s", _TIME) if is_text else _JsonFormatter())
     root = logging.getLogger("ticdc_spark")
     root.handlers = [handler]
     root.setLevel(logging.DEBUG if verbose else logging.INFO)
@@ -46,15 +63,28 @@ def set_up(verbose: bool) -> None:
 
 def show_error(error: TicdcSparkError, verbose: bool) -> None:
     """Print an error: the time, its text and notes; with ``verbose`` where it arose."""
-    if verbose:
-        _write("".join(traceback.format_exception(error)))
-    lines = [f"{_now()} error: {error}", *getattr(error, "__notes__", ())]
-    _write("\n".join(lines) + "\n")
+    trace = "".join(traceback.format_exception(error)) if verbose else ""
+    text = "\n".join([str(error), *getattr(error, "__notes__", ())])
+    if is_json():
+        more = {"traceback": trace} if trace else {}
+        _write_event("error", "error", text, error=type(error).__name__, exit_code=error.exit_code, **more)
+    else:
+        _write(f"{trace}{_now()} error: {text}\n")
 
 
 def _uncaught(kind: type[BaseException], error: BaseException | None, trace: TracebackType | None) -> None:
-    _write("".join(traceback.format_exception(kind, error, trace)))
-    _write(f"{_now()} error: this is a fault of ticdc-spark itself; nothing that was committed is lost\n")
+    text = "".join(traceback.format_exception(kind, error, trace))
+    if is_json():
+        _write_event("fault", "error", _FAULT, traceback=text)
+    else:
+        _write(f"{text}{_now()} error: {_FAULT}\n")
+
+
+_FAULT = "this is a fault of ticdc-spark itself; nothing that was committed is lost"
+
+
+def _write_event(name: str, level: str, message: str, **fields: Any) -> None:
+    console.print(json_line(name, level, message, **fields))
 
 
 def _now() -> str:
@@ -94,7 +124,7 @@ def redacted_children() -> Iterator[None]:
 def _pump(reading: int, ended: threading.Event) -> None:
     with os.fdopen(reading, encoding="utf-8", errors="replace") as lines:
         for line in lines:
-            text = redact(line.rstrip("\n"))
+            text = json_line("output", "info", line.rstrip("\n")) if is_json() else redact(line.rstrip("\n"))
             if ended.is_set():
                 # Past the console: Python aborts when it ends while a daemon thread holds the lock of sys.stderr.
                 os.write(2, f"{text}\n".encode())

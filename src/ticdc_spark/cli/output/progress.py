@@ -44,15 +44,16 @@ def shown(job: str) -> Iterator[Show]:
 class LogLines:
     """Each batch that did something as a log line; now and then that nothing came."""
 
-    def __init__(self) -> None:
+    def __init__(self, write: Show | None = None) -> None:
         self._last = float("-inf")
+        self._write = write or (lambda report: log.info("%s", line(report, time.time())))
 
     def __call__(self, report: BatchReport) -> None:
         now = time.monotonic()
         if not (report.messages or report.changes) and now - self._last < _QUIET:
             return
         self._last = now
-        log.info("%s", line(report, time.time()))
+        self._write(report)
 
 
 def line(report: BatchReport, now: float) -> str:

@@ -1,0 +1,93 @@
+"""A running job for programs that read its log: an event for each batch and for each table whose condition changes."""
+
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from ticdc_spark.cli.output.events import event, lag_seconds
+from ticdc_spark.cli.output.logging import is_json
+from ticdc_spark.cli.output.progress import LogLines, line, shown
+from ticdc_spark.errors import EnvironmentFault
+from ticdc_spark.model import TableName
+from ticdc_spark.replicate.report import BatchReport
+from ticdc_spark.replicate.run.watch import Maintained, Watcher
+from ticdc_spark.replicate.state.table import Word, condition_of
+
+log = logging.getLogger(__name__)
+
+
+@contextmanager
+def watched(job: str) -> Iterator[Watcher]:
+    """Show a run while this lasts: in the terminal, as log lines, or as events."""
+    if is_json():
+        yield RunEvents(job).watcher
+        return
+    with shown(job) as show:
+        yield Watcher(committed=show)
+
+
+class RunEvents:
+    """A run of a job as events of the log."""
+
+    def __init__(self, job: str) -> None:
+        self._job = job
+        self._lines = LogLines(self._batch)
+        self._conditions: dict[TableName, Word] = {}
+
+    @property
+    def watcher(self) -> Watcher:
+        """What tells of it."""
+        return Watcher(committed=self._committed, trouble=self._trouble, maintained=self._maintained)
+
+    def _committed(self, report: BatchReport) -> None:
+        self._lines(report)
+        for table in report.progress.tables:
+            name, now = (table.schema, table.name), condition_of(table)
+            before = self._conditions.get(name)
+            if before == now:
+                continue
+            self._conditions[name] = now
+            why = table.quarantined or table.diverged_why
+            log.log(
+                logging.WARNING if why else logging.INFO,
+                "`%s`.`%s` is %s%s",
+                *name,
+                now,
+                f": {why}" if why else "",
+                extra=event(
+                    "table", job=self._job, schema=name[0], table=name[1], condition=now, before=before, reason=why
+                ),
+            )
+
+    def _batch(self, report: BatchReport) -> None:
+        progress = report.progress
+        fields = {
+            "batch": progress.batch,
+            "messages": report.messages,
+            "changes": report.changes,
+            "seconds": round(report.seconds, 3),
+            "phases": {name: round(spent, 3) for name, spent in report.phases.items()},
+            "resolved_ts": progress.applied,
+            "lag_seconds": lag_seconds(progress.applied),
+            "messages_left": report.left,
+            "changes_waiting": sum(rows.waiting for rows in progress.pending),
+            "held_back_by": progress.hold.what or None,
+        }
+        log.info("%s", line(report, time.time()), extra=event("batch", job=self._job, **fields))
+
+    def _trouble(self, fault: EnvironmentFault) -> None:
+        log.warning("%s", fault, extra=event("retry", job=self._job, error=type(fault).__name__))
+
+    def _maintained(self, upkeep: Maintained) -> None:
+        if not (upkeep.done or upkeep.fault):
+            return
+        schema, table = upkeep.table
+        log.log(
+            logging.WARNING if upkeep.fault else logging.INFO,
+            "upkeep of %s.%s: %s",
+            schema,
+            table,
+            upkeep.fault or "; ".join(upkeep.done),
+            extra=event("upkeep", job=self._job, schema=schema, table=table, done=upkeep.done, reason=upkeep.fault),
+        )
