@@ -11,7 +11,7 @@ from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.parked import is_parked
 from ticdc_spark.replicate.state.notes import CatchUp
 from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.replicate.state.table import TableState, Word, come_back, condition_of
+from ticdc_spark.replicate.state.table import TableState, Word, come_back, condition_of, is_unfollowed
 
 
 class TableStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -155,10 +155,6 @@ def _diverged(table: TableState) -> str:
     return f"since {table.diverged_since} ({tso_time.utc(table.diverged_since)}){why}"
 
 
-def _is_unfollowed(table: TableState) -> bool:
-    return table.origin == "snapshot" and not table.topics
-
-
 _UNFOLLOWED = "it was read in full, and no message of it has come since: does the changefeed send it?"
 
 
@@ -193,7 +189,7 @@ def table_status(
             detail = _parked(table) or (_KEPT_AND_REPLACED if replaced else _KEPT)
         case "snapshot":
             detail = _gathered(table)
-        case "clean" if behind is not None or _is_unfollowed(table):
+        case "clean" if behind is not None or is_unfollowed(table):
             condition, detail = "unverified", behind or _UNFOLLOWED
         case "unverified":
             detail, rebuild = _unverified(table, behind)

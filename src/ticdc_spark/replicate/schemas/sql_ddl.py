@@ -29,7 +29,7 @@ from ticdc_spark.replicate.plan.parked import is_parked, parked_name, parked_of
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.schemas.partitioned import with_partitions, without_partitions
 from ticdc_spark.replicate.state.progress import KnownSchema, QueuedDdl
-from ticdc_spark.replicate.state.table import TableState
+from ticdc_spark.replicate.state.table import TableState, is_unfollowed
 
 IsParking: TypeAlias = Callable[[TableName], bool]
 
@@ -97,6 +97,8 @@ def with_schemas(
             doubted.add(model)  # It has been through a later DDL.
         if model is not None and rules.may_come(model, change.commit_ts):
             doubted.add(model)
+        if model is not None and model in states and is_unfollowed(states[model]):
+            doubted.add(model)  # Its DDL may not be sent, or may be in a topic that is not read.
         like = None if model in doubted else model
         change = parked.follow(change, None if rules.is_skipped(change) else tables)
         if is_restored(change):

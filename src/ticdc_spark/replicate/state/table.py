@@ -169,6 +169,11 @@ def is_without_rows(state: TableState) -> bool:
     return state.has_diverged and state.table is not None and not handle_key(state.table)
 
 
+def is_unfollowed(state: TableState) -> bool:
+    """Whether a table was read in full, and no message of it has come since: it may change unseen."""
+    return state.origin == "snapshot" and not state.topics
+
+
 def create(table: Table, ts: int, topics: tuple[str, ...], *, certain: bool) -> TableState:
     """Its CREATE TABLE is applied. ``certain``: whether ``table`` is what the source has."""
     return TableState(

@@ -110,3 +110,20 @@ def test_a_copy_is_not_certain_while_the_topic_of_its_model_is_left_out(protocol
         shop.watermark("cdc", "cdc_shop_u")
         shop.run()
     assert shop.columns("u") == ("id", "w") or shop.condition("u") in ("unverified", "diverged")
+
+
+def test_what_is_made_like_a_table_that_was_read_in_full_and_sends_nothing_may_have_other_columns() -> None:
+    """The DDL of the model is in a topic that the job does not read."""
+    shop = Shop("open", topic_per_table=True, topics=("cdc", "cdc_shop_u"), snapshot="now")
+    shop.change("CREATE TABLE model (id INT PRIMARY KEY, v INT)")
+    shop.send(shop.encoder.watermark(shop.ts), "cdc_shop_u")
+    shop.watermark()
+    for _ in range(4):
+        shop.run()
+        shop.watermark()
+    assert shop.rows("model") == []
+    shop.sql("ALTER TABLE model DROP COLUMN v")
+    shop.sql("CREATE TABLE u LIKE model")
+    shop.watermark()
+    shop.run()
+    assert shop.condition("u") == "snapshot", "it is read in full, which tells its columns"
