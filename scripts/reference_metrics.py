@@ -19,11 +19,11 @@ def replicate_metrics() -> list[str]:
     """A row each."""
     source, sink = KafkaSource(bootstrap_servers="broker:9092", topics=("shop",)), IcebergConfig(warehouse="lake")
     job = Job(name="shop", file=Path("shop.toml"), source=source, sink=sink)
-    partition = PartitionState(topic="shop", partition=0, offset=10, watermark=TSO)
+    partition = PartitionState(topic="shop", partition=0, offset=10, end=11, watermark=TSO)
     tables = (TableState(schema="shop", name="orders"),)
     of = replicate.ReplicateMetrics(job, lambda: NOW)
     progress = msgspec.structs.replace(WELL, partitions=(partition,), tables=tables)
-    of.watcher.committed(BatchReport(progress=progress, left=0))
+    of.watcher.committed(BatchReport(progress=progress, left=0, retention={"shop": 604_800.0}))
     return _rows(of.collect(), replicate.PREFIX)
 
 

@@ -288,3 +288,14 @@ def test_a_job_whose_tasks_cannot_read_goes_on_by_the_source_of_spark(
     with caplog.at_level("WARNING"):
         assert loop.run(load_job(tmp_path / "job.toml"), once=True).changes == 3
     assert "that read the topic themselves failed" in caplog.text and "needs the Kafka client" in caplog.text
+
+
+def test_topics_say_how_long_they_keep_messages(spark: SparkSession, broker: Broker, topic_name: str) -> None:
+    broker.create_topic(topic_name, 1, {"retention.ms": "86400000"})
+    broker.create_topic(f"{topic_name}-forever", 1, {"retention.ms": "-1"})
+    source = KafkaTopicSource(spark, broker.servers, topics=[topic_name, f"{topic_name}-forever"])
+    assert source.retention() == {topic_name: 86_400.0}
+    source.close()
+    gone = KafkaTopicSource(spark, broker.servers, topics=[f"{topic_name}-gone"])
+    assert gone.retention() == {}, "it is only a warning"
+    gone.close()

@@ -235,6 +235,9 @@ class BrokerSource:
     def memory(self, offsets: Offsets, needed: Iterable[Stretch]) -> str:
         return ""
 
+    def retention(self) -> dict[str, float]:
+        return {}
+
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         backlog = {
             place: [OffsetRange(start.get(place, 0), last, last - start.get(place, 0), 0)]

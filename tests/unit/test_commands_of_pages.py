@@ -92,6 +92,8 @@ def test_a_command_that_a_page_shows_has_these_options(page: str, typed: str) ->
         return
     if name == "-v":
         name, *arguments = arguments
+    if name == "--log-format":
+        _, name, *arguments = arguments
     command = main.get_command(group, name)
     assert command is not None, f"{page}: {typed}"
     arguments = [each for each in arguments if each not in ("…", "TABLE…")]

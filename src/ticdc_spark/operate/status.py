@@ -13,6 +13,7 @@ from ticdc_spark.config.values import ModeName
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.operate.held_back import HeldBack, first_line, held_back
 from ticdc_spark.operate.lag import lag_of, seconds_left, slowest_partition, too_late
+from ticdc_spark.operate.retention import headroom_of, too_short
 from ticdc_spark.operate.table_status import TableStatus, tables_status
 from ticdc_spark.replicate.report import held, needs_a_look, reading
 from ticdc_spark.replicate.state.owner import Ownership, beat_of, load_status
@@ -87,6 +88,8 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     last_commit_age: float | None = None
     held_back_by: HeldBack
     slowest_partition: str | None = None
+    retention_headroom: float | None = None
+    """Seconds until Kafka may delete what the job needs; ``null``: nothing is needed, or there is no limit."""
     changes: int = 0
     """Row changes that were applied."""
     changes_waiting: int = 0
@@ -129,7 +132,11 @@ def describe(
     if running and state in ("normal", "warning") and (late := too_late(identity.max_lag, progress, beat, now)):
         reason = f"{reason}; {late}" if state == "warning" else late
         state, todo = "warning", todo or _LATE
+    if short := too_short(progress, beat, now):
+        reason = short if state == "normal" else f"{reason}; {short}"
+        state, todo = ("failed" if state == "failed" else "warning"), todo or _SHORT
     slowest = slowest_partition(progress)
+    headroom = headroom_of(progress, beat.retention, now) if beat else None
     return JobStatus(
         job=identity.name,
         state=state,
@@ -154,6 +161,7 @@ def describe(
         last_commit_age=max(0.0, now - progress.committed_at) if progress.committed_at else None,
         held_back_by=held_back(progress, beat if state == "failed" else None, now),
         slowest_partition=f"{slowest.topic}-{slowest.partition}" if slowest else None,
+        retention_headroom=headroom.seconds if headroom else None,
         changes=progress.counters.rows,
         changes_waiting=sum(one.waiting for one in progress.pending),
         changes_waiting_at_most=any(one.uncounted for one in progress.pending),
@@ -275,4 +283,5 @@ _PHASES = {
     "upkeep": "looking after the files of a table",
     "waiting": "waiting for new messages",
 }
+_SHORT = "raise retention.ms of the topic, so that the job can read or apply these messages first"
 _LATE = "see that the changefeed runs: cdc cli changefeed query"

@@ -30,6 +30,8 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds of this batch, by phase."""
     rate: float | None = None
     """Messages a second over the last batches; ``None``: not known yet."""
+    retention: dict[str, float] = {}
+    """For how many seconds the topics keep messages, see ``Source.retention``."""
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):

@@ -67,6 +67,8 @@ from ticdc_spark.replicate.stops import stop_if_left_out_before, stop_if_needed
 from ticdc_spark.replicate.timer import Timer
 
 log = logging.getLogger(__name__)
+_RETENTION_SECONDS = 600.0
+"""How often the source is asked how long it keeps messages."""
 REGRESSIONS_TO_WARN = 10
 """A partition: so many times may its watermark fall before a second changefeed is suspected."""
 
@@ -112,6 +114,8 @@ class Steps:
         """Nothing was done in this run yet."""
         self.in_batch = is_interrupted(self.progress, self.store)
         """Whether tables may have something of a batch that is not done."""
+        self._kept: dict[str, float] = {}
+        self._ask_retention_at = 0.0
         self.seconds: dict[str, float] = {}
         """Seconds by phase, for the whole run."""
 
@@ -133,7 +137,7 @@ class Steps:
         messages = sum(max(0, end - starts.get(place, end)) for place, end in end_offsets.items())
         if interrupted is None and not messages and not self._may_advance():
             self._first = False
-            return BatchReport(progress=self.progress, left=0, looked_at=looked_at)
+            return BatchReport(progress=self.progress, left=0, looked_at=looked_at, retention=self._retention())
         beat("scan", number)
         notes = notes_of_batch(self.source, self.progress, end_offsets)
         with Timer(self.seconds, "scan"):
@@ -198,7 +202,15 @@ class Steps:
             changes=result.rows,
             seconds=time.monotonic() - began,
             phases={phase: spent - before.get(phase, 0.0) for phase, spent in self.seconds.items()},
+            retention=self._retention(),
         )
+
+    def _retention(self) -> dict[str, float]:
+        """How long the topics keep messages, asked for now and then."""
+        now = time.monotonic()
+        if now >= self._ask_retention_at:
+            self._kept, self._ask_retention_at = self.source.retention(), now + _RETENTION_SECONDS
+        return self._kept
 
     def _without_expired(self, progress: Progress) -> Progress:
         """Remove the parked tables that cannot come back any more."""

@@ -17,6 +17,7 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.errors import EnvironmentFault
 from ticdc_spark.mysql import tso_physical_ms, tso_time
 from ticdc_spark.operate.lag import slowest_partition
+from ticdc_spark.operate.retention import headroom_of
 from ticdc_spark.operate.table_status import tables_status
 from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.run.retry import CONNECTIONS
@@ -117,6 +118,10 @@ class ReplicateMetrics:
         yield _gauge("last_commit_timestamp_seconds", "When the progress was saved last.", progress.committed_at)
         if report.left is not None:
             yield _gauge("unread_messages", "Messages that are there and not read yet.", report.left)
+        if (headroom := headroom_of(progress, report.retention, self._clock())) is not None:
+            left = "Time until Kafka may delete the oldest message that the job still needs."
+            yield _gauge("retention_headroom_seconds", left, headroom.seconds)
+            yield _gauge("retention_headroom_ratio", "The same, as a share of the topic's retention.", headroom.share)
         yield _counter("changes", "Row changes applied.", counters.rows)
         yield _counter("ddls", "DDL applied.", counters.ddls)
         yield _counter("replays", "Changes that came again and were excluded.", counters.replays)

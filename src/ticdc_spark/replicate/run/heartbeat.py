@@ -105,7 +105,9 @@ class Heartbeat:
         # What came while the batch ran is for the next one, and no backlog.
         read, left = (self.status.read_at, report.left) if report.full else (report.looked_at, 0)
         with self._lock:
-            self.status = msgspec.structs.replace(self.status, read_at=read, left=left, rate=report.rate)
+            self.status = msgspec.structs.replace(
+                self.status, read_at=read, left=left, rate=report.rate, retention=report.retention
+            )
 
     def trouble(self, fault: EnvironmentFault) -> None:
         """Note what keeps the job from going on for now; it tries again."""

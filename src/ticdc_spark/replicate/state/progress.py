@@ -260,3 +260,5 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     """Messages that were there after the last batch and not read yet; ``None``: not known."""
     rate: float | None = None
     """Messages a second, over the last batches."""
+    retention: dict[str, float] = {}
+    """For how many seconds the topics keep messages, see ``Source.retention``."""

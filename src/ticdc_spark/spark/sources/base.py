@@ -64,6 +64,10 @@ class Source(Protocol):
         ``offsets``: where it reads on; ``needed``: what it will read again below these.
         """
 
+    def retention(self) -> dict[str, float]:
+        """For how many seconds each topic keeps a message. A topic without a limit, or whose limit is not known, is not
+        in it. Never raises: a login may lack the right to ask."""
+
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         """Cut the backlog [start, end) to about ``max_rows`` and ``max_bytes`` of keys and values.
 

@@ -60,6 +60,9 @@ class RecordedTopicSource:
     def memory(self, offsets: Offsets, needed: Iterable[Stretch]) -> str:
         return ""
 
+    def retention(self) -> dict[str, float]:
+        return {}
+
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         """Cut a backlog by the manifest's sizes of its chunks."""
         held = spans(self._files())

@@ -4,6 +4,7 @@ Offsets are listed by Kafka's own client inside Spark's JVM, so that every ``kaf
 listing and in reading, and no second client has to be configured.
 """
 
+import logging
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
@@ -24,6 +25,7 @@ from ticdc_spark.spark.sources.faults import keys_and_values
 from ticdc_spark.spark.tasks import Parts, is_small
 
 R = TypeVar("R")
+_LOG = logging.getLogger(__name__)
 
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
 
@@ -96,6 +98,14 @@ class KafkaTopicSource:
 
     def memory(self, offsets: Offsets, needed: Iterable[Stretch]) -> str:
         return ""
+
+    def retention(self) -> dict[str, float]:
+        """See ``Source``: by ``retention.ms`` of each topic."""
+        try:
+            return self._ask(lambda consumer: self._retention({at.topic() for at in self._partitions(consumer)}))
+        except (SourceFault, UsageError) as error:
+            _LOG.debug("how long topics keep messages is not known: %s", error)
+            return {}
 
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         """Cut a backlog by offsets; a message's bytes come from a small sample at ``start`` of each partition."""
@@ -238,11 +248,24 @@ class KafkaTopicSource:
                 found.add(jvm.org.apache.kafka.common.TopicPartition(topic, info.partition()))
         return found
 
-    def _ids(self, topics: Sequence[str]) -> dict[str, str]:
-        jvm: Any = self._spark._jvm
+    def _admin_client(self) -> Any:
         if self._admin is None:
+            jvm: Any = self._spark._jvm
             self._admin = jvm.org.apache.kafka.clients.admin.Admin.create(self._properties())
-        known = self._admin.listTopics().namesToListings().get()
+        return self._admin
+
+    def _retention(self, topics: Iterable[str]) -> dict[str, float]:
+        config: Any = self._spark._jvm.org.apache.kafka.common.config  # type: ignore[union-attr]
+        wanted = self._spark._jvm.java.util.ArrayList()  # type: ignore[union-attr]
+        for topic in sorted(topics):
+            wanted.add(config.ConfigResource(config.ConfigResource.Type.TOPIC, topic))
+        described = self._admin_client().describeConfigs(wanted).all().get()
+        found = {resource.name(): settings.get("retention.ms") for resource, settings in described.items()}
+        millis = {topic: int(entry.value()) for topic, entry in found.items() if entry is not None and entry.value()}
+        return {topic: one / 1000 for topic, one in millis.items() if one >= 0}
+
+    def _ids(self, topics: Sequence[str]) -> dict[str, str]:
+        known = self._admin_client().listTopics().namesToListings().get()
         return {name: str(known[name].topicId()) for name in topics if name in known}
 
     @staticmethod

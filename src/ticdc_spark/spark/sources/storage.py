@@ -63,6 +63,9 @@ class StorageSinkSource:
     def memory(self, offsets: Offsets, needed: Iterable[Stretch]) -> str:
         return self._topic.memory(offsets, [(first, end) for place, first, end in needed if place == PLACE])
 
+    def retention(self) -> dict[str, float]:
+        return {}
+
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         """Cut a backlog by the sizes of its files."""
         first, last = start.get(PLACE, 0), end.get(PLACE, 0)

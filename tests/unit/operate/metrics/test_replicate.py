@@ -136,9 +136,9 @@ def documented(page: str, command: str) -> set[str]:
 
 def full(tmp_path: Path) -> ReplicateMetrics:
     of = metrics(tmp_path)
-    partition = PartitionState(topic="shop", partition=0, offset=10, watermark=TSO)
-    tables = (TableState(schema="s", name="a"),)
-    of.watcher.committed(report(msgspec.structs.replace(WELL, partitions=(partition,), tables=tables), left=0))
+    partition = PartitionState(topic="shop", partition=0, offset=10, end=11, watermark=TSO)
+    progress = msgspec.structs.replace(WELL, partitions=(partition,), tables=(TableState(schema="s", name="a"),))
+    of.watcher.committed(report(progress, left=0, retention={"shop": 86_400.0}))
     return of
 
 
