@@ -8,6 +8,7 @@ from tests.contract.appends import AppendsContract
 from tests.contract.capabilities import CapabilitiesContract, DeletesContract, ReadsContract, TypesContract
 from tests.contract.changes import ChangesContract
 from tests.contract.columns import ColumnsContract
+from tests.contract.counts import CountsContract
 from tests.contract.fences import FenceContract
 from tests.contract.loads import LoadsContract
 from tests.contract.moves import MovesContract
@@ -22,6 +23,7 @@ class SinkContract(
     TablesContract,
     ColumnsContract,
     ChangesContract,
+    CountsContract,
     AppendsContract,
     LoadsContract,
     MovesContract,

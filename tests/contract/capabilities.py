@@ -9,6 +9,7 @@ import pytest
 from msgspec.structs import replace
 
 from tests.contract.appends import BASE, History
+from tests.contract.counts import count
 from tests.contract.loads import BEGUN
 from tests.contract.member import Member, insert, row, source, update
 from tests.contract.newest import EXACT, arrive, started
@@ -51,6 +52,12 @@ def _history(member: Member) -> None:
     History(member).append(Marker("T", BASE), 1)
 
 
+def _counts(member: Member) -> None:
+    member.of = replace(member.of, indexes=())
+    member.create()
+    count(member, 20, insert(member.of, 15, **source(1)))
+
+
 USES: dict[str, Callable[[Member], None]] = {
     "rename": _rename,
     "full_reads": _full_reads,
@@ -58,6 +65,7 @@ USES: dict[str, Callable[[Member], None]] = {
     "time_travel": _time_travel,
     "layouts": _layouts,
     "history": _history,
+    "counts": _counts,
 }
 """By capability: its use."""
 

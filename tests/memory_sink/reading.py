@@ -90,7 +90,7 @@ def _read_version(plan: ReadPlan, version: Version, rows: list[RawRow], found: R
         columns.append(values)
     if bad and plan.strict:
         raise MessageError(next(iter(bad.values())))
-    gone = deleted_rows(version, plan, new)
+    gone = deleted_rows(version, plan, new, bad)
     letters = ["d" if at in gone else letter for at, letter in enumerate(letters)]
     letters += ["d"] * len(moved)
     for letter, at, cells in zip(letters, source, zip(*columns, strict=True), strict=True):

@@ -9,6 +9,7 @@ from tests.memory_sink.appends import appended_rows
 from tests.memory_sink.changes import newest_of, read_changes
 from tests.memory_sink.conditions import met_by
 from tests.memory_sink.convert import convert_values
+from tests.memory_sink.counts import read_counts, with_counts
 from tests.memory_sink.lake import Field, Lake, LakeRow, MemoryTable
 from tests.memory_sink.loads import MemoryLoads
 from tests.memory_sink.newest import merged
@@ -243,6 +244,17 @@ class MemorySink(MemoryLoads):
 
         self._ids(self.lake.table(table), changes.columns)
         self._durable(f"apply the newest rows of {_plain(table)}", commit)
+
+    def change_counts(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
+        self.capabilities.need("counts", f"table {table} has no key")
+        copies = read_counts(changes)
+
+        def commit() -> None:
+            held = self.lake.table(table)
+            self._put(held, with_counts(held.rows, copies, self._ids(held, changes.columns)), "overwrite", stamp)
+
+        self._ids(self.lake.table(table), changes.columns)
+        self._durable(f"apply rows of {_plain(table)}", commit)
 
     def take_rows(
         self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool

@@ -66,7 +66,7 @@ class MemoryOthers:
         self._put(table, [{ids[name]: value for name, value in row.items()} for row in rows], "append")
 
 
-FEW = Capabilities(rename=False, full_reads=False, ordered_upsert=False, time_travel=False)
+FEW = Capabilities(rename=False, full_reads=False, ordered_upsert=False, time_travel=False, counts=False)
 
 
 def member_of(capabilities: Capabilities) -> Member:

@@ -11,10 +11,12 @@ from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_spark.changes import windows
+from ticdc_spark.changes.counted import counts, counts_ddl
 from ticdc_spark.changes.events import H_OP, H_TIME, H_TS, every_change, history_rows
 from ticdc_spark.changes.net import combine, net_of_keys
 from ticdc_spark.changes.raw import RawChanges
 from ticdc_spark.changes.spread import can_spread
+from ticdc_spark.changes.tries import Begin, numbered_tries
 from ticdc_spark.errors import SourceChanged
 from ticdc_spark.spark.decode.places import Place, Places
 from ticdc_spark.spark.decode.rows import BAD, TS, BadRow, read_rows, rows_ddl
@@ -64,7 +66,8 @@ def _as_version(key: str) -> ArrowTask:
 class TypedChanges:
     """Row changes of one table that are to be applied: of each key the net change, in columns of the table's types.
 
-    A **net change** has the column ``OP`` (``changes.columns``) and ``columns``, one row a key.
+    A **net change** has the column ``OP`` (``changes.columns``) and ``columns``, one row a key. Of a table without a
+    key it has ``COUNT`` and ``columns``, one for each whole row of which copies come or go.
     Nothing is read before ``write`` or ``dataframe`` is called; each call reads again.
     """
 
@@ -92,6 +95,8 @@ class TypedChanges:
     """With ``ordered_by``: deletes that came earlier, of keys that the table has no row of, count too."""
     places: frozenset[Place] = frozenset()
     """What is known of where the rows of physical ids lie, and what the last ``write`` or ``dataframe`` has found."""
+    begins: tuple[Begin, ...] = ()
+    """Of a table without a key: where the tries begin in which its rows were sent (``changes.tries``)."""
     collector: Places | None = field(default=None, init=False, repr=False, compare=False)
     """What collects places while tasks read; ``None``: the plan has no partitions."""
     _zeros: Count | None = field(default=None, init=False, repr=False, compare=False)
@@ -108,9 +113,14 @@ class TypedChanges:
         return None if self.ordered_by is not None else self.raw.size
 
     @property
+    def is_counted(self) -> bool:
+        """Whether the table has no key, so that net changes are counts of whole rows."""
+        return self.plan.is_whole
+
+    @property
     def can_spread(self) -> bool:
         """Whether several tasks can share the keys."""
-        return can_spread([arrow_type(column.type) for column in self.columns if column.key])
+        return can_spread([arrow_type(column.type) for column in self.columns if column.key or self.is_counted])
 
     @property
     def counts(self) -> Counts:
@@ -136,6 +146,8 @@ class TypedChanges:
         """
         if self.size is None:
             return self._write_by_spark(task, tasks, keep_first=keep_first)
+        if self.is_counted:
+            return self._run(_as_they_are, chain(counts(self._names, self.begins), task), tasks)
         net = net_of_keys(self._keys, self._names, keep_first=keep_first)
         return self._run(combine(self._keys, keep_first=keep_first), chain(net, task), tasks)
 
@@ -152,14 +164,19 @@ class TypedChanges:
 
     def _run(self, first: ArrowTask, then: ArrowTask, tasks: int) -> list[bytes]:
         """Read, and run ``then`` over the rows of its keys. ``first``: what leaves out rows before they cross."""
-        plan, zeros, rows = self.begin()
-        read = chain(counted(rows), read_rows(plan, zeros, self.collector))
+        read, rows = self._read()
         if self.raw.is_here:
             found = self.raw.run(chain(read, then))
         else:
             found = self.raw.run_spread(chain(read, first), self._keys, then, tasks)
         self.stop_if_fewer(rows.value)
         return found
+
+    def _read(self) -> tuple[ArrowTask, Count]:
+        """What reads raw rows, and counts them."""
+        plan, zeros, rows = self.begin()
+        read = chain(counted(rows), read_rows(plan, zeros, self.collector))
+        return (chain(numbered_tries(self.begins), read) if self.is_counted else read), rows
 
     def stop_if_fewer(self, rows: int) -> None:
         """Stop before anything is committed if fewer rows were read than the scan counted, or if the rows of one
@@ -186,16 +203,14 @@ class TypedChanges:
 
         Raises: as ``write``
         """
-        plan, zeros, rows = self.begin()
-        read = chain(counted(rows), read_rows(plan, zeros, self.collector))
+        read, rows = self._read()
         with self._held(self._net(read, session, keep_first=keep_first), rows) as net:
             yield net
 
     @contextmanager
     def events(self, session: SparkSession | None, above: int) -> Iterator[DataFrame]:
         """Every change above a commit_ts, as rows of a history table. Otherwise as ``dataframe``."""
-        plan, zeros, rows = self.begin()
-        read = chain(counted(rows), read_rows(plan, zeros, self.collector))
+        read, rows = self._read()
         ddl = rows_ddl(self.plan.columns)
         typed = self.raw.map(chain(read, every_change(self._keys, above)), ddl, session)
         cut = typed.repartition(*map(quote, self._keys))
@@ -219,6 +234,9 @@ class TypedChanges:
 
     def _net(self, read: ArrowTask, session: SparkSession | None, *, keep_first: bool) -> DataFrame:
         ddl = rows_ddl(self.plan.columns)
+        if self.is_counted:
+            cut = self.raw.map(read, ddl, session).repartition(*map(quote, self._names))
+            return cut.mapInArrow(counts(self._names, self.begins), counts_ddl(self.plan.columns))
         if self.ordered_by is None:
             typed = self.raw.map(chain(read, combine(self._keys, keep_first=keep_first)), ddl, session)
         else:
@@ -243,11 +261,16 @@ class TypedChanges:
 
     @property
     def _keys(self) -> list[str]:
-        return [column.name for column in self.columns if column.key]
+        """By which rows are spread over tasks."""
+        return [column.name for column in self.columns if column.key or self.is_counted]
 
     @property
     def _names(self) -> list[str]:
         return [column.name for column in self.columns]
+
+
+def _as_they_are(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    yield from batches
 
 
 def history_ddl(columns: Sequence[LakeColumn]) -> str:

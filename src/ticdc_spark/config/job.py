@@ -363,8 +363,8 @@ class JobKeys(Section, frozen=True, kw_only=True):
     """Whether a row must have the checksum that its message carries."""
     tinyint1: Literal["int", "boolean"] = "int"
     """The type of TINYINT(1) in the target."""
-    no_key: Literal["stop", "skip"] = "stop"
-    """What rows of a table without a primary key or a NOT NULL unique key do."""
+    no_key: Literal["stop", "skip", "apply"] = "stop"
+    """What rows of a table without a primary key or a NOT NULL unique key do. ``apply`` counts equal rows."""
     skip_ddl: Skips = ()
     """DDLs to skip; their tables count as diverged."""
     skip_messages: Places = ()

@@ -238,8 +238,9 @@ def no_key(table: str, where: str) -> DecisionNeeded:
     ``table``: the quoted name. ``where``: the sections of the job file whose ``tables`` can leave it out.
     """
     return DecisionNeeded(
-        f"{table}: there is no primary key and no unique key that is not null, so rows cannot be told apart. Leave "
-        f'such tables out with `tables` under {where}, or set no-key = "skip" under [job]: their rows are left out'
+        f"{table}: there is no primary key and no unique key that is not null, so equal rows cannot be told apart. "
+        f"Leave such tables out with `tables` under {where}, or set under [job] what becomes of their rows: "
+        'no-key = "apply" counts equal rows, no-key = "skip" leaves the rows out'
     )
 
 

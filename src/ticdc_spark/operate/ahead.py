@@ -134,7 +134,9 @@ class Look:
         self._tables.add(name)
         if not handle_key(table) and self._job.no_key == "stop":
             what = f"`{name[0]}`.`{name[1]}` has no key"
-            self._stops["key", name] = Stop(what=what, line='[job] no-key = "skip", or exclude it with [job] tables')
+            self._stops["key", name] = Stop(
+                what=what, line='[job] no-key = "apply" or "skip", or exclude it with [job] tables'
+            )
 
     def _ddl(self, found: Found, change: SchemaChange) -> None:
         if (copy := identity(change)) in self._ddls:

@@ -176,6 +176,14 @@ class Changes(Protocol):
         that a commit of their own has appended. SinkFault
         """
 
+    def change_counts(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
+        """Add and remove whole rows of a table without a key, all or none, in one commit with the stamp.
+
+        ``changes`` are counted (``changes.is_counted``). Rows are equal if all their values are, and NULL equals NULL;
+        no collation counts. What is to be removed and is not there is left out.
+        Raises: UnreadableRows as ``upsert``; NotSupported unless ``counts``; SinkFault
+        """
+
     def take_rows(
         self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool
     ) -> None:

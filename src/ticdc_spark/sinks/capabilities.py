@@ -36,6 +36,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """``ColumnChanges.order``. ``False``: columns stay where they are, and new ones come last."""
     history: bool = True
     """``Changes.append``: tables may have a history table beside them."""
+    counts: bool = True
+    """``Changes.change_counts``: tables without a key are kept equal to the source."""
     parallel_writers: bool = True
     """Several tasks write one upsert side by side. ``False``: the sink asks ``TypedChanges.write`` for one task."""
 

@@ -85,6 +85,14 @@ class ChangeHistory:
         events = Events(changes, max(above, 0), unless_there=changes.is_late)
         self._append(table, now, events, replace(stamp, mark=max(now.mark, stamp.mark)))
 
+    def refuse_counts(self, table: TableName) -> None:
+        """Refuse the changes of a table without a key: equal rows cannot be told apart. Raises: DecisionNeeded"""
+        if self._rules.of(table) is not None:
+            raise DecisionNeeded(
+                f"{shown(table)} has no key, so its changes cannot be kept in a history. Leave the table out of "
+                "`tables` under [[history]]"
+            )
+
     def note(self, table: TableName, op: str, stamp: Stamp) -> None:
         """Append a row that says something of all rows."""
         if (now := self._open(table)) is not None and now.mark < stamp.mark:

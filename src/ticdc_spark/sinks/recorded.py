@@ -74,6 +74,10 @@ class RecordedSink(RoutedSink):
         self._history.note_events(table, changes, stamp)
         super().upsert(table, changes, stamp, appended)
 
+    def change_counts(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
+        self._history.refuse_counts(table)
+        super().change_counts(table, changes, stamp)
+
     def take_rows(
         self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool
     ) -> None:

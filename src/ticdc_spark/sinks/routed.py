@@ -120,6 +120,9 @@ class RoutedSink:
     def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None = None) -> None:
         self._sink.upsert(self._to(table), changes, stamp, appended)
 
+    def change_counts(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
+        self._sink.change_counts(self._to(table), changes, stamp)
+
     def take_rows(
         self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool
     ) -> None:

@@ -1,15 +1,27 @@
-"""Tables without a key: their rows cannot be told apart, so that no update or delete finds its row."""
+"""Tables without a key: no update or delete finds its row. Rows are counted, left out, or stop the job, by ``no-key``.
+
+A count has no key by which a row that comes twice is the same one. So what is sent again is known by its place alone
+(``changes.tries``), and rows that come late cannot be judged: they mark the table.
+"""
 
 import logging
+from collections.abc import Sequence
 
+import msgspec
+
+from ticdc_spark.changes.ranges import RowRange
+from ticdc_spark.changes.tries import Tries, find_tries
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import handle_key, no_key
-from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.state.table import TableState, diverge
+from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
+from ticdc_spark.replicate.plan.pending import range_of
+from ticdc_spark.replicate.state.progress import PendingRows
+from ticdc_spark.replicate.state.table import LEFT_OUT, TableState, diverge
 
 log = logging.getLogger(__name__)
+_HIGHEST = 2**63 - 1
 _NAMED = 20
 """Tables that one error names."""
 
@@ -17,14 +29,65 @@ _NAMED = 20
 def leave_out_rows(work: TimelineWork, state: TableState, since: int) -> TableState:
     """What a table without a key is, once rows of it from a commit_ts on are left out.
 
-    Raises: DecisionNeeded with ``no-key = "stop"``, naming every such table
+    Raises: DecisionNeeded unless ``no-key = "skip"``; with ``"stop"`` it names every such table
     """
-    if work.batch.job.no_key == "stop":
-        raise _stop(work, (state.schema, state.name))
-    why = 'it has no primary key and no unique key that is not null, and no-key = "skip" leaves its rows out'
+    match work.batch.job.no_key:
+        case "stop":
+            raise _stop(work, (state.schema, state.name))
+        case "apply":
+            raise DecisionNeeded(
+                f"`{state.schema}`.`{state.name}` has no key, and its rows cannot be counted without watermarks (mode "
+                '"arrival"): a row that is sent twice would count twice. Leave the table out with `tables` under '
+                '[job], or set no-key = "skip" there'
+            )
+    if not state.has_diverged:
+        log.warning("`%s`.`%s`: %s", state.schema, state.name, LEFT_OUT)
+    return diverge(state, since, LEFT_OUT)
+
+
+def is_counted(work: TimelineWork, state: TableState) -> bool:
+    """Whether a table has no key, and its rows are counted. Raises: NotSupported"""
+    if work.batch.job.no_key != "apply" or state.table is None or handle_key(state.table):
+        return False
+    work.batch.sink.capabilities.need("counts", f"`{state.schema}`.`{state.name}` has no key")
+    return True
+
+
+def leave_out_late(state: TableState, late: Sequence[PendingRows]) -> TableState:
+    """What a table without a key is, once rows of it are left out that came late: they may be in it already."""
+    since = min(rows.min_ts for rows in late)
+    why = (
+        f"{sum(rows.rows for rows in late)} late rows, the first at {since}, are left out: the table has no key, so it "
+        "cannot be known whether it has them"
+    )
+    log.warning("`%s`.`%s`: %s", state.schema, state.name, why)
+    return diverge(state, since, why)
+
+
+def tries_of(batch: Batch, name: TableName, waiting: Sequence[PendingRows]) -> Tries:
+    """The tries in which rows that wait for a table were sent. All rows of the table between the first and the last of
+    them count, also those that are applied, or are to be later. Raises: SinkFault, SourceFault"""
+    ends: dict[tuple[str, int, TableName | None], tuple[int, int]] = {}
+    for one in map(range_of, waiting):
+        first, end = ends.get(at := (one.topic, one.partition, one.sent), (one.first, one.end))
+        ends[at] = (min(first, one.first), max(end, one.end))
+    scan = batch.waiting(name, waiting, -1, _HIGHEST)
+    ranges = tuple(RowRange(topic, partition, *ends[topic, partition, sent], sent) for topic, partition, sent in ends)
+    return find_tries(batch.rows.raw(msgspec.structs.replace(scan, ranges=ranges)))
+
+
+def doubt(state: TableState, tries: Tries, above: int, upto: int) -> TableState:
+    """What a table is, if it is not known of a transaction in (above, upto] whether it was sent once or twice."""
+    doubted = [ts for ts in tries.doubted if above < ts <= upto]
+    if not doubted:
+        return state
+    why = (
+        f"{len(doubted)} transactions, the first at {doubted[0]}, have equal rows behind each other, and the table has "
+        "no key: it cannot be known whether they were sent again. Each row counts once"
+    )
     if not state.has_diverged:
         log.warning("`%s`.`%s`: %s", state.schema, state.name, why)
-    return diverge(state, since, why)
+    return diverge(state, doubted[0], why)
 
 
 def _stop(work: TimelineWork, first: TableName) -> DecisionNeeded:

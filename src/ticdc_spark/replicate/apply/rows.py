@@ -16,7 +16,7 @@ from ticdc_spark.changes.typed import Counts, TypedChanges
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded, SourceChanged
 from ticdc_spark.model import Column, Table, TableName
-from ticdc_spark.mysql import HIDDEN_NAMES
+from ticdc_spark.mysql import HIDDEN_NAMES, handle_key
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.columns import (
     expected_columns,
@@ -24,7 +24,7 @@ from ticdc_spark.replicate.apply.columns import (
     merge_with_hidden_columns,
     stop_if_columns_are_gone,
 )
-from ticdc_spark.replicate.apply.keyless import leave_out_rows
+from ticdc_spark.replicate.apply.keyless import doubt, is_counted, leave_out_late, leave_out_rows, tries_of
 from ticdc_spark.replicate.apply.look import rebuild_line, way_back
 from ticdc_spark.replicate.apply.partitions import partitions_to_check
 from ticdc_spark.replicate.apply.rejects import Quarantined, apply_readable, lacks
@@ -41,7 +41,7 @@ from ticdc_spark.replicate.state.table import (
     doubt_partitions,
     unverify,
 )
-from ticdc_spark.sinks.base import ColumnChanges
+from ticdc_spark.sinks.base import ColumnChanges, Stamp
 from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.spark.tasks import Misplaced
 
@@ -66,6 +66,8 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     above = stamp.applied_before if redo and stamp is not None else max(state.applied, mark[0])
     waiting = [rows for rows in batch.pending if _is_of(rows, name) and not rows.late and rows.max_ts > above]
     waiting = [rows for rows in (*waiting, *late) if rows.min_ts <= upto]
+    if is_counted(work, state):
+        state, waiting = _without_late(work, state, waiting, upto)
     if not waiting:
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
@@ -92,7 +94,7 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     scan = msgspec.structs.replace(scan, keys=tuple(versions))
     state = _with_columns_of_rows(_prepare_table(work, name, state, versions, above), versions, above)
     assert state.table is not None, "the table was created"
-    if not any(column.key for column in batch.columns(state.table)):
+    if not (handle_key(state.table) or is_counted(work, state)):
         state = leave_out_rows(work, state, max(above + 1, min(rows.min_ts for rows in waiting)))
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
@@ -148,7 +150,12 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
     above, upto = scan.above, scan.upto
     late = [rows for rows in waiting if rows.late]
     assert state.table is not None, "the table was created"
-    columns = batch.columns_of(state)
+    columns, tries = batch.columns_of(state), None
+    if not handle_key(state.table):
+        # Columns that the source dropped are no part of a whole row.
+        columns, tries = batch.columns(state.table), tries_of(batch, name, waiting)
+        state = doubt(state, tries, above, upto)
+    assert state.table is not None, "as before"
     is_new = state.is_clean and not group.is_redo and not late and name not in batch.lacking
     """Whether a key that begins with an insert has no row in the lake."""
     partitioned = None if late else partitions_to_check(state, columns)
@@ -161,6 +168,7 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
         share=sum(rows.rows for rows in waiting) / max(1, sum(rows.rows for rows in batch.pending)),
         scanned=_scanned(group),
         is_late=bool(late),
+        begins=() if tries is None else tries.begins,
     )
 
     def commit(now: TableState, leave_out: bool) -> Counts:
@@ -181,10 +189,15 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
         )
         # What a quarantined table gets is one commit: after a death, nothing would do what comes behind an append.
         appended = None if now.is_quarantined else batch.stamp(after, (upto, ROWS_APPENDED), above)
+
+        def write(stamp: Stamp) -> None:
+            if tries is None:
+                batch.sink.upsert(name, readable, stamp, appended)
+            else:
+                batch.sink.change_counts(name, readable, stamp)
+
         try:
-            work.commit(
-                after, (upto, ROWS_MERGED), above, lambda stamp: batch.sink.upsert(name, readable, stamp, appended)
-            )
+            work.commit(after, (upto, ROWS_MERGED), above, write)
         except SourceChanged as error:
             again = f"{rebuild_line(batch.job, name)} reads the table again from the source"
             raise SourceChanged(f"`{name[0]}`.`{name[1]}`: {error}. {again}") from error
@@ -247,6 +260,17 @@ def _leave_out_behind_ddl(state: TableState, behind: Sequence[PendingRows]) -> T
     )
     log.warning("`%s`.`%s`: %s", state.schema, state.name, why)
     return diverge(state, since, why)
+
+
+def _without_late(
+    work: TimelineWork, state: TableState, waiting: Sequence[PendingRows], upto: int
+) -> tuple[TableState, list[PendingRows]]:
+    """A table without a key takes no late rows, and is marked."""
+    late = [rows for rows in waiting if rows.late]
+    if late:
+        state = leave_out_late(state, late)
+        work.late_done[state.schema, state.name] = upto
+    return state, [rows for rows in waiting if not rows.late]
 
 
 def _is_of(rows: PendingRows, name: TableName) -> bool:

@@ -65,6 +65,8 @@ def known_tables(job: Job, messages: Sequence[Message]) -> str:
     without = [f"`{schema}`.`{name}`" for (schema, name), table in sorted(tables.items()) if not handle_key(table)]
     if without and job.no_key == "stop":
         raise no_key(_some(without), "[job]")
+    if without and job.no_key == "apply":
+        return f"{len(tables):,} known so far; without a key, so that their rows are counted: {_some(without)}"
     if without:
         return f"{len(tables):,} known so far; no-key leaves out the rows of {_some(without)}"
     return f"{len(tables):,} known so far, each with a key" if tables else "the first messages describe none"

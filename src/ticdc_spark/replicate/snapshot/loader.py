@@ -125,8 +125,8 @@ class Loader:
                 log.warning("`%s`.`%s`: the source does not have this table (any more); nothing is read", *name)
                 over.add(name)
                 self._gone.add((name, 0 if state is None else state.ddl_ts))
-            elif found is not None and self.job.no_key == "skip" and not handle_key(found[0]):
-                log.warning("`%s`.`%s` has no key, and no-key leaves its rows out: nothing is read", *name)
+            elif found is not None and self.job.no_key != "stop" and not handle_key(found[0]):
+                log.warning("`%s`.`%s` has no key: it is not read in full", *name)
                 over.add(name)
                 self._gone.add((name, 0 if state is None else state.ddl_ts))
             elif found is not None:

@@ -25,6 +25,9 @@ from ticdc_spark.replicate.state.conditions import (
 )
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
+LEFT_OUT = 'it has no primary key and no unique key that is not null, and no-key = "skip" leaves its rows out'
+"""Why a table without a key has diverged."""
+
 
 class KeptColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A column that the source dropped and the copy keeps. A row that changes has NULL there."""
@@ -166,7 +169,7 @@ def condition_of(state: TableState) -> Word:
 
 def is_without_rows(state: TableState) -> bool:
     """Whether ``no-key = "skip"`` leaves out the rows of a table: it has no key."""
-    return state.has_diverged and state.table is not None and not handle_key(state.table)
+    return state.diverged_why == LEFT_OUT and state.table is not None and not handle_key(state.table)
 
 
 def is_unfollowed(state: TableState) -> bool:

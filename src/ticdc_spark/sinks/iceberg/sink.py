@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.config.job import IcebergConfig
 from ticdc_spark.config.layout import PLAIN, Layout
+from ticdc_spark.config.routes import shown
 from ticdc_spark.config.values import WriterName
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.appends import Appended
@@ -40,7 +41,7 @@ from ticdc_spark.spark.types import LakeColumn
 class IcebergSink:
     """Iceberg tables. See ``sinks.base.Sink``."""
 
-    capabilities = Capabilities()
+    capabilities = Capabilities(counts=False)
     types = SparkTypes()
     names = LakeNames()
 
@@ -131,6 +132,9 @@ class IcebergSink:
 
     def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None = None) -> None:
         self.upserts.upsert(table, changes, stamp, appended)
+
+    def change_counts(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
+        self.capabilities.need("counts", f"table {shown(table)} has no key")
 
     def take_rows(
         self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool

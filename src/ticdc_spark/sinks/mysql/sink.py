@@ -37,7 +37,13 @@ class MysqlSink:
     """See ``sinks.base.Sink``. Below it, tables have the names that they have in the target."""
 
     capabilities = Capabilities(
-        time_travel=False, transactional_ddl=False, atomic_tables=True, upkeep=False, sees_others=False, layouts=False
+        counts=False,
+        time_travel=False,
+        transactional_ddl=False,
+        atomic_tables=True,
+        upkeep=False,
+        sees_others=False,
+        layouts=False,
     )
     names = MysqlNames()
 
@@ -132,6 +138,9 @@ class MysqlSink:
 
     def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None = None) -> None:
         self.rows.upsert(self._here(table), changes, stamp)
+
+    def change_counts(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
+        self.capabilities.need("counts", f"table {shown(table)} has no key")
 
     def take_rows(
         self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool

@@ -37,7 +37,13 @@ class PostgresSink:
     """See ``sinks.base.Sink``. A database of the source is a schema here."""
 
     capabilities = Capabilities(
-        time_travel=False, atomic_tables=True, upkeep=False, sees_others=False, column_order=False, layouts=False
+        counts=False,
+        time_travel=False,
+        atomic_tables=True,
+        upkeep=False,
+        sees_others=False,
+        column_order=False,
+        layouts=False,
     )
     names = PostgresNames()
     types = PostgresTypes()
@@ -141,6 +147,9 @@ class PostgresSink:
 
     def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None = None) -> None:
         self.rows.upsert(self._here(table), changes, stamp)
+
+    def change_counts(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
+        self.capabilities.need("counts", f"table {shown(table)} has no key")
 
     def take_rows(
         self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool

@@ -13,11 +13,22 @@ import pyarrow.compute as pc
 from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.errors import MessageError
 from ticdc_spark.spark.decode.places import Place, Places, Placing
-from ticdc_spark.spark.decode.versions import ReadPlan, Version, cells_of, deleted_rows, moved_rows, read_new, read_old
+from ticdc_spark.spark.decode.versions import (
+    ReadPlan,
+    Version,
+    cells_of,
+    deleted_rows,
+    lack_old,
+    moved_rows,
+    read_new,
+    read_old,
+)
 from ticdc_spark.spark.tasks import UNREADABLE, ArrowTask, Counter, in_worker
 from ticdc_spark.spark.types import Cells, LakeColumn, Typed, arrow_type, to_arrow
 
 META = OP, TS, ORDER, SEQ, BAD = "_ticdc_op", "_ticdc_ts", "_ticdc_offset", "_ticdc_seq", "_ticdc_bad"
+TRY = "_ticdc_try"
+"""A column that raw rows may have, see ``changes.tries``: it stands in ``ORDER`` in place of the offset."""
 META_DDL = f"`{OP}` string, `{TS}` bigint, `{ORDER}` bigint, `{SEQ}` int, `{BAD}` string"
 """``op``: d, i or u (u where the protocol does not distinguish); ``bad``: JSON of ``BadRow``."""
 RAW_COLUMNS = (
@@ -129,9 +140,10 @@ def _typed(
         marks = found.column("corrupted").fill_null(False).to_pylist()
         for at, reason in version.verify(new.values, found.column("checksum").to_pylist(), marks).items():
             bad.setdefault(at, reason)
+    lack_old(version, batch.column("op").slice(0, first_old), bad)
     letters = pc.utf8_slice_codeunits(batch.column("op"), 0, 1)
     moved = moved_rows(version, letters.to_pylist(), new, old, first_old) if new and old else []
-    if gone := deleted_rows(version, plan, new):
+    if gone := deleted_rows(version, plan, new, bad):
         letters = pc.if_else(pa.array([at in gone for at in range(size)]), "d", letters)
     source = [*range(size), *moved]
     arrays: list[pa.Array] = []
@@ -181,7 +193,7 @@ def _meta(batch: pa.RecordBatch, letters: pa.Array, source: Sequence[int], bad: 
     for at in bad:
         place = batch.slice(at, 1).select(["topic", "partition", "offset", "seq", "commit_ts"]).to_pylist()[0]
         reasons[at] = msgspec.json.encode(BadRow(**place, reason=bad[at])).decode()
-    taken = batch.select(["commit_ts", "offset", "seq"])
+    taken = batch.select(["commit_ts", TRY if TRY in batch.schema.names else "offset", "seq"])
     if len(source) != batch.num_rows:
         taken = taken.take(pa.array(source, pa.int64()))
     for at, origin in enumerate(source[batch.num_rows :], batch.num_rows):

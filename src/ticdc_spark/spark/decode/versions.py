@@ -3,7 +3,7 @@
 What is done here needs no Arrow: ``rows`` puts it between batches of a change log, and other logs call it as it is.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Literal, TypeAlias
 
@@ -11,7 +11,7 @@ import msgspec
 
 from ticdc_spark.model import Table, Value
 from ticdc_spark.mysql import HIDDEN_NAMES, NO_CONSTANT, default_value, fsp, utc_timestamp, with_hidden_columns
-from ticdc_spark.protocols import decoder
+from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.protocols.base import Columns, ReadOptions, RowReader
 from ticdc_spark.protocols.checksums import verifier
 from ticdc_spark.spark.decode.odd_columns import OddColumns
@@ -19,6 +19,14 @@ from ticdc_spark.spark.types import HIDDEN_PREFIX, Cells, LakeColumn, LakeOption
 from ticdc_spark.streams.handle_keys import Lookup, complete_columns
 
 INCOMPLETE = "the row is not complete (large-message-handle = handle-key-only): `upstream` names the database to ask"
+_OLD_LACKS = (
+    "a table without a key needs whole old values, and the old image (delete-only-output-handle-key-columns, "
+    "column-selectors) has no column"
+)
+NO_OLD_VALUES = (
+    "a table without a key needs the old values of every update and delete, and the message has none: the changefeed "
+    "must send them (output-old-value)"
+)
 _READERS_KEPT = 128
 """Compiled readers that a process keeps: a worker reads the same tables again in the next batch."""
 
@@ -58,18 +66,27 @@ class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
     upstream: str | None = None
     """URI of the database that is asked for rows of which only the key was sent."""
 
+    @property
+    def is_whole(self) -> bool:
+        """Whether the table has no key: a row is known by all of its values, so old images are read whole."""
+        return not any(column.key for column in self.columns)
+
 
 class Version:
     """A compiled reader of one version of the table."""
 
     def __init__(self, plan: ReadPlan, key: str, lookup: Lookup | None) -> None:
         self.table = with_hidden_columns(plan.tables[key], plan.hidden)
-        self.lookup = lookup
+        self.protocol, self.lookup = plan.protocol, lookup
         self.verify = verifier(self.table) if plan.options.verify_checksum else None
         self._plan = plan
-        self.keys = [column.source for column in plan.columns if column.key]
+        self.is_whole = plan.is_whole
+        """Whether old images are read whole, as the table has no key."""
+        self.keys = [column.source for column in plan.columns if column.key or self.is_whole]
         by_name = {column.name: column for column in self.table.columns}
-        self.exact_keys = any(by_name[name].type.name == "timestamp" for name in self.keys if name in by_name)
+        self.exact_keys = not self.is_whole and any(
+            by_name[name].type.name == "timestamp" for name in self.keys if name in by_name
+        )
         """Whether keys may hold local times: one that happens twice would fold two rows into one, so it is refused."""
         self.places = {column.name: at for at, column in enumerate(self.table.columns)}
         self.sent = {
@@ -129,7 +146,7 @@ def cells_of(
     if place is None:
         return [version.fill[column.source]] * (size + len(moved))
     mine: Cells = new.values[place] if new else []
-    if not column.key or old is None:
+    if not (column.key or version.is_whole) or old is None:
         return [*mine, *([None] * (size + len(moved) - len(mine)))] if len(mine) < size or moved else mine
     theirs = old.values[place]
     lacking = size - len(mine)
@@ -179,25 +196,50 @@ def _hidden(version: Version, image: bytes | None) -> tuple[str, ...]:
 
 
 def read_old(version: Version, images: Sequence[bytes | None], bad: dict[int, str], first: int) -> Columns | None:
-    """Read the keys of old images; ``None`` when there are none. ``first``: the place of the first one in ``bad``."""
+    """Read the keys of old images, or all of them; ``None`` when there are none. ``first``: the place of the first one
+    in ``bad``."""
     if images.count(None) == len(images):
         return None
     columns = version.read_keys(images)
     for at, reason in columns.bad.items():
         bad.setdefault(at + first, reason)
+    for name, lacking in columns.absent.items() if version.is_whole else ():
+        if name not in version.sent:
+            continue
+        for at in lacking:
+            if images[at] is not None:
+                bad.setdefault(at + first, f"{_OLD_LACKS} `{name}`")
     return columns
 
 
-def deleted_rows(version: Version, plan: ReadPlan, new: Columns | None) -> set[int]:
-    """Rows whose new image says that the row is deleted, whatever the target has of that column."""
+def lack_old(version: Version, ops: Iterable[object], bad: dict[int, str]) -> None:
+    """Note the rows with a new image alone that are no inserts, of a table without a key. ``ops``: theirs."""
+    if not version.is_whole:
+        return
+    traits = PROTOCOLS[version.protocol].traits
+    for at, op in enumerate(map(str, ops)):
+        # Open has no other message for an insert; Avro never has old values.
+        if op != "insert" and not (op == "upsert" and traits.upserts and not traits.registry):
+            bad.setdefault(at, NO_OLD_VALUES)
+
+
+def deleted_rows(version: Version, plan: ReadPlan, new: Columns | None, bad: dict[int, str]) -> set[int]:
+    """Rows whose new image says that the row is deleted, whatever the target has of that column. Without a key they are
+    bad: the rest of the image is not that of a row that is there."""
     place = version.places.get(plan.deleted_by)
     if place is None or new is None:
         return set()
-    return {at for at, value in enumerate(new.values[place]) if value is not None}
+    gone = {at for at, value in enumerate(new.values[place]) if value is not None}
+    if version.is_whole:
+        bad.update(dict.fromkeys(gone, "the row is soft-deleted, and its table has no key"))
+        return set()
+    return gone
 
 
 def moved_rows(version: Version, letters: Sequence[str], new: Columns, old: Columns, first_old: int) -> list[int]:
-    """Rows of raw key changes: an update whose key differs between its images."""
+    """Rows of raw key changes: an update whose key differs between its images. Without a key, every update."""
+    if version.is_whole:
+        return [at for at in range(first_old, len(new.values[0])) if letters[at] == "u"]
     moved: set[int] = set()
     for place in (version.places[name] for name in version.keys if name in version.places):
         mine, theirs = new.values[place][first_old:], old.values[place]

@@ -1,0 +1,145 @@
+"""Which rows of a topic TiCDC sent again: of a table without a key, nothing but their place tells them apart.
+
+TiCDC sends the changes of a table in the order of their commit_ts. After a restart it begins again behind its
+checkpoint, and sends every later transaction again, whole. So where the commit_ts of a table falls in a partition, a
+new **try** begins. A transaction may be in several tries, and the last of them has all of it.
+
+Where only one transaction is sent again, right behind itself, its commit_ts does not fall. The rows are then twice the
+same ones, in the same order. One transaction may have such rows, too: its commit_ts is **doubted**.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from hashlib import blake2b
+from typing import TypeAlias
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ticdc_spark.changes.raw import RawChanges
+from ticdc_spark.spark.decode.rows import TRY
+from ticdc_spark.spark.faults import spark_faults
+from ticdc_spark.spark.tasks import ArrowTask, chain
+
+Begin: TypeAlias = tuple[str, int, int]
+"""Topic, partition and offset."""
+_PLACES = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("seq", pa.int32()),
+        ("commit_ts", pa.int64()),
+        ("content", pa.binary(8)),
+    ]
+)
+_PLACES_DDL = "topic string, partition int, offset bigint, seq int, commit_ts bigint, content binary"
+
+
+class Tries(msgspec.Struct, frozen=True):
+    """The tries in which the rows of a table were sent."""
+
+    begins: tuple[Begin, ...] = ()
+    """Where each of them begins, in order. The first one of a partition begins at offset 0."""
+    doubted: tuple[int, ...] = ()
+    """commit_ts of transactions that were sent once or twice, in order."""
+
+    @property
+    def partitions(self) -> tuple[int, ...]:
+        """Of each try the number of its partition."""
+        known: dict[tuple[str, int], int] = {}
+        return tuple(known.setdefault(begin[:2], len(known)) for begin in self.begins)
+
+
+def find_tries(raw: RawChanges) -> Tries:
+    """The tries of a table's rows. ``raw``: all of its rows in a stretch of each partition, of whatever commit_ts.
+
+    Raises: SinkFault, SourceFault
+    """
+    if raw.is_here:
+        found = raw.run(chain(_places, _judge))
+    elif raw.size is not None:
+        found = raw.run_spread(_places, (), _judge, 1)
+    else:
+        with spark_faults("the messages cannot be read"):
+            rows = raw.map(_places, _PLACES_DDL).coalesce(1).mapInArrow(_judge, "found binary").collect()
+        found = [bytes(row[0]) for row in rows]
+    return msgspec.msgpack.decode(found[0], type=Tries) if found else Tries()
+
+
+def numbered_tries(begins: Sequence[Begin]) -> ArrowTask:
+    """Return a function over raw rows, to the same with the number of their try in ``TRY`` (-1: none is known)."""
+    by_place: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
+    for number, (topic, partition, offset) in enumerate(begins):
+        offsets, numbers = by_place.setdefault((topic, partition), ([], []))
+        offsets.append(offset)
+        numbers.append(number)
+
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            tries = np.full(len(batch), -1, np.int64)
+            topics, partitions = batch.column("topic"), batch.column("partition")
+            offsets = np.asarray(batch.column("offset"))
+            for (topic, partition), (begun, numbers) in by_place.items():
+                here = np.asarray(pc.and_(pc.equal(topics, topic), pc.equal(partitions, partition)))
+                at = np.searchsorted(np.asarray(begun), offsets[here], side="right") - 1
+                tries[here] = np.asarray(numbers)[at]
+            yield batch.append_column(TRY, pa.array(tries))
+
+    return run
+
+
+def _places(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Raw rows to where they are and a digest of what they are."""
+    for batch in batches:
+        images = zip(*(batch.column(name).to_pylist() for name in ("op", "before", "after")), strict=True)
+        content = pa.array([_digest(*one) for one in images], pa.binary(8))
+        yield pa.RecordBatch.from_arrays(
+            [*(batch.column(name) for name in _PLACES.names[:-1]), content], schema=_PLACES
+        )
+
+
+def _digest(op: str, before: bytes | None, after: bytes | None) -> bytes:
+    digest = blake2b(op.encode(), digest_size=8)
+    for image in (before, after):
+        digest.update(b"\0" if image is None else b"\1%d:" % len(image) + image)
+    return digest.digest()
+
+
+def _judge(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    some = [batch for batch in batches if len(batch)]
+    if some:
+        found = _tries_of(pa.Table.from_batches(some))
+        yield pa.record_batch([pa.array([msgspec.msgpack.encode(found)], pa.binary())], ["found"])
+
+
+def _tries_of(rows: pa.Table) -> Tries:
+    begins: list[Begin] = []
+    doubted: set[int] = set()
+    rows = rows.sort_by([(name, "ascending") for name in ("topic", "partition", "offset", "seq")])
+    places = rows.group_by(["topic", "partition"]).aggregate([]).to_pylist()
+    for topic, partition in sorted((place["topic"], place["partition"]) for place in places):
+        is_here = pc.and_(pc.equal(rows.column("topic"), topic), pc.equal(rows.column("partition"), partition))
+        here = rows.filter(is_here)
+        offsets, stamps = np.asarray(here.column("offset")), np.asarray(here.column("commit_ts"))
+        falls = np.flatnonzero(stamps[1:] < stamps[:-1]) + 1
+        begins += [(topic, partition, 0), *((topic, partition, int(one)) for one in np.unique(offsets[falls]))]
+        contents = here.column("content").to_pylist()
+        edges = np.concatenate([[0], np.flatnonzero(stamps[1:] != stamps[:-1]) + 1, [len(stamps)]])
+        long = np.flatnonzero(np.diff(edges) > 1)
+        for first, end in zip(edges[long].tolist(), edges[long + 1].tolist(), strict=True):
+            if _may_be_twice(contents[first:end], offsets[first:end]):
+                doubted.add(int(stamps[first]))
+    return Tries(tuple(begins), tuple(sorted(doubted)))
+
+
+def _may_be_twice(contents: Sequence[bytes], offsets: npt.NDArray[np.int64]) -> bool:
+    """Whether a transaction begins with rows that come again right behind them, from another message on."""
+    return any(
+        contents[size] == contents[0]
+        and offsets[size] != offsets[size - 1]
+        and contents[:size] == contents[size : 2 * size]
+        for size in range(1, len(contents) // 2 + 1)
+    )

@@ -1,0 +1,156 @@
+"""Whole rows of a table without a key: as many equal ones as the source has."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+
+from tests.contract.member import Member, delete, insert, update
+from ticdc_spark.changes.tries import find_tries
+from ticdc_spark.errors import SourceChanged
+from ticdc_spark.model import Column, ColumnType, Row, RowChange, Table
+from ticdc_spark.spark.tasks import UnreadableRows
+
+KINDS = {
+    "f": ColumnType(name="float"),
+    "d": ColumnType(name="decimal", length=9, decimal=2),
+    "t": ColumnType(name="datetime", decimal=3),
+    "c": ColumnType(name="char", length=5, charset="utf8mb4", collate="utf8mb4_general_ci"),
+    "b": ColumnType(name="varbinary", length=5, charset="binary", collate="binary"),
+    "j": ColumnType(name="json"),
+    "n": ColumnType(name="bigint", unsigned=True),
+}
+"""Columns of every kind of equality."""
+
+
+class CountsContract:
+    def test_equal_rows_come_and_go_one_by_one(self, member: Member) -> None:
+        of = begin(member)
+        count(member, 20, *(insert(of, 15, **row) for row in (one(1), one(1), one(1), one(2), one(3, w=None))))
+        assert values(member) == [(1, "1"), (1, "1"), (1, "1"), (2, "2"), (3, None)]
+        changes = [
+            delete(of, 21, **one(1)),
+            update(of, 22, one(1), w="x"),
+            update(of, 23, one(3, w=None), w=None),
+            delete(of, 24, **one(3, w=None)),
+            insert(of, 24, **one(2)),
+            insert(of, 25, **one(4)),
+            delete(of, 26, **one(4)),
+        ]
+        count(member, 30, *changes, above=20)
+        assert values(member) == [(1, "1"), (1, "x"), (2, "2"), (2, "2")]
+        found = member.found()
+        assert found.stamp is not None
+        assert (found.stamp.mark, found.changed_by) == ((30, 2), "")
+
+    def test_what_is_not_there_does_not_go(self, member: Member) -> None:
+        of = begin(member)
+        count(member, 20, insert(of, 15, **one(1)))
+        count(member, 30, *(delete(of, 25, **one(key)) for key in (1, 1, 2)), insert(of, 26, **one(3)), above=20)
+        assert values(member) == [(3, "3")]
+
+    def test_what_was_sent_in_two_tries_counts_once(self, member: Member) -> None:
+        begin(member)
+        first, second = insert(member.of, 15, **one(1)), insert(member.of, 16, **one(1))
+        count(member, 20, first, second, first, second)
+        assert values(member) == [(1, "1"), (1, "1")]
+
+    def test_counts_of_nothing_carry_their_stamp(self, member: Member) -> None:
+        begin(member)
+        count(member, 20, insert(member.of, 15, **one(1)), delete(member.of, 16, **one(1)))
+        assert values(member) == []
+        assert member.found().stamp.mark == (20, 2)  # type: ignore[union-attr]
+
+    def test_one_unreadable_row_keeps_all_counts_out(self, member: Member) -> None:
+        of = begin(member)
+        count(member, 20, insert(of, 15, **one(1)))
+        bad = insert(of, 25, id="1", v="one", w="1")
+        controls = member.land([delete(of, 24, **one(1)), bad])
+        net = member.net(controls, 30, above=20, stamp=member.stamp(30))
+        net = net.having(begins=find_tries(net.changes.raw).begins)
+        with pytest.raises(UnreadableRows):
+            member.sink.change_counts(net.table, net.changes, net.stamp)
+        assert values(member) == [(1, "1")]
+        net = net.having(leave_out_unreadable=True)
+        member.sink.change_counts(net.table, net.changes, net.stamp)
+        assert values(member) == []
+
+    def test_fewer_rows_than_the_scan_counted_change_no_count(self, member: Member) -> None:
+        begin(member)
+        net = member.net(member.land([insert(member.of, 15, **one(1))]), 20, stamp=member.stamp(20), scanned=2)
+        net = net.having(begins=find_tries(net.changes.raw).begins)
+        with pytest.raises(SourceChanged):
+            member.sink.change_counts(net.table, net.changes, net.stamp)
+        assert values(member) == []
+
+    @pytest.mark.parametrize("column", KINDS)
+    def test_rows_are_equal_by_their_bytes(self, member: Member, column: str) -> None:
+        alike = {
+            "f": ("1.1", "1.1000001"),
+            "d": ("1.10", "1.11"),
+            "t": ("2026-01-01 00:00:00.000", "2026-01-01 00:00:00.001"),
+            "c": ("a", "A"),
+            "b": (b"a", b"a\0"),
+            "j": ('{"a": 1}', '{"a": "1"}'),
+            "n": ("18446744073709551615", "18446744073709551614"),
+        }[column]
+        member.of = msgspec.structs.replace(
+            member.of, columns=(*member.of.columns, Column(name=column, type=KINDS[column]))
+        )
+        of = begin(member)
+        some = [one(1) | {column: value} for value in (*alike, None, None)]
+        count(member, 20, *(insert(of, 15, **row) for row in some))
+        count(member, 30, *(delete(of, 25, **row) for row in (some[1], some[2])), above=20)
+        kept, gone = (row[column] for row in sorted(member.rows(), key=lambda row: row[column] is None))
+        assert gone is None
+        count(member, 40, delete(of, 35, **some[0]), above=30)
+        assert kept is not None
+        assert [row[column] for row in member.rows()] == [None]
+
+    def test_text_that_ends_in_spaces_is_other_text(self, member: Member) -> None:
+        of = begin(member)
+        count(member, 20, *(insert(of, 15, **one(1, w=text)) for text in ("a", "a ", "", None)))
+        count(member, 30, *(delete(of, 25, **one(1, w=text)) for text in ("a ", "")), above=20)
+        assert values(member) == [(1, "a"), (1, None)]
+
+    def test_columns_of_others_stay_with_their_rows(self, member: Member) -> None:
+        mine = keyless(member)
+        extra = Column(name="extra", type=mine.columns[1].type)
+        member.of = msgspec.structs.replace(mine, columns=(*mine.columns, extra))
+        columns = member.columns
+        member.of = mine
+        member.others.create(member.name, columns, [{"id": 1, "v": 1, "w": "1", "extra": 7}] * 2)
+        member.sink.stamp(member.name, member.stamp(10))
+        count(member, 20, delete(mine, 15, **one(1)), insert(mine, 15, **one(2)))
+        assert [row.get("extra") for row in member.rows()] == [7, None]
+
+
+def keyless(member: Member) -> Table:
+    """The member's table has no key."""
+    if not member.sink.capabilities.counts:
+        pytest.skip("this sink keeps no tables without a key")
+    member.of = msgspec.structs.replace(member.of, indexes=())
+    return member.of
+
+
+def begin(member: Member) -> Table:
+    """Create the table without a key."""
+    of = keyless(member)
+    member.create()
+    return of
+
+
+def count(member: Member, upto: int, *changes: RowChange, above: int = 10) -> None:
+    """Send changes and apply them, as a job does."""
+    net = member.net(member.land(changes), upto, above=above, stamp=member.stamp(upto))
+    net = net.having(begins=find_tries(net.changes.raw).begins)
+    member.sink.change_counts(net.table, net.changes, net.stamp)
+
+
+def one(key: int, **more: str | None) -> Row:
+    """A row as the source has it."""
+    return {"id": str(key), "v": str(key), "w": str(key)} | more
+
+
+def values(member: Member) -> list[tuple[int, str | None]]:
+    return sorted(((row["id"], row["w"]) for row in member.read(member.name)), key=repr)
