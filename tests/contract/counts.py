@@ -117,10 +117,10 @@ class CountsContract:
         mine = keyless(member)
         extra = Column(name="extra", type=mine.columns[1].type)
         member.of = msgspec.structs.replace(mine, columns=(*mine.columns, extra))
-        columns = member.columns
+        member.create()
         member.of = mine
-        member.others.create(member.name, columns, [{"id": 1, "v": 1, "w": "1", "extra": 7}] * 2)
-        member.sink.stamp(member.name, member.stamp(10))
+        for _ in range(2):
+            member.others.insert(member.name, {"id": 1, "v": 1, "w": "1", "extra": 7})
         count(member, 20, delete(mine, 15, **one(1)), insert(mine, 15, **one(2)))
         assert [row.get("extra") for row in member.rows()] == [7, None]
 

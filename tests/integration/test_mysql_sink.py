@@ -11,6 +11,7 @@ from tests.contract.appends import AppendsContract
 from tests.contract.capabilities import CapabilitiesContract, DeletesContract, ReadsContract, TypesContract
 from tests.contract.changes import ChangesContract
 from tests.contract.columns import ColumnsContract
+from tests.contract.counts import CountsContract
 from tests.contract.fences import FenceContract
 from tests.contract.loads import LoadsContract
 from tests.contract.member import Member
@@ -33,6 +34,7 @@ class TestMysqlSink(
     TablesContract,
     ColumnsContract,
     ChangesContract,
+    CountsContract,
     AppendsContract,
     LoadsContract,
     MovesContract,

@@ -10,6 +10,7 @@ from tests.contract.appends import AppendsContract
 from tests.contract.capabilities import CapabilitiesContract, DeletesContract, ReadsContract, TypesContract
 from tests.contract.changes import ChangesContract
 from tests.contract.columns import ColumnsContract
+from tests.contract.counts import CountsContract
 from tests.contract.fences import FenceContract
 from tests.contract.loads import LoadsContract
 from tests.contract.member import Member
@@ -34,6 +35,7 @@ class TestPostgresSink(
     TablesContract,
     ColumnsContract,
     ChangesContract,
+    CountsContract,
     AppendsContract,
     LoadsContract,
     MovesContract,

@@ -14,6 +14,7 @@ from tests.contract.appends import AppendsContract
 from tests.contract.capabilities import CapabilitiesContract, DeletesContract, ReadsContract, TypesContract
 from tests.contract.changes import ChangesContract
 from tests.contract.columns import ColumnsContract
+from tests.contract.counts import CountsContract
 from tests.contract.fences import FenceContract
 from tests.contract.loads import LoadsContract
 from tests.contract.member import OPENING, Guard, Member, Rows
@@ -173,6 +174,7 @@ class TestIcebergSink(
     OnIceberg,
     TablesContract,
     ChangesContract,
+    CountsContract,
     AppendsContract,
     LoadsContract,
     MovesContract,
@@ -190,7 +192,7 @@ class TestIcebergSink(
 
 
 class TestIcebergSinkOfManyRows(
-    OnIceberg, ChangesContract, AppendsContract, TypedContract, OrderedContract, TopicContract
+    OnIceberg, ChangesContract, CountsContract, AppendsContract, TypedContract, OrderedContract, TopicContract
 ):
     """The same with rows that tasks read."""
 

@@ -6,6 +6,7 @@ as often as in the one that has it most: each try has all of a transaction, or a
 
 from collections.abc import Iterable, Iterator, Sequence
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -41,6 +42,15 @@ def counts(columns: Sequence[str], begins: Sequence[Begin]) -> ArrowTask:
             yield from whole.add_column(0, COUNT, found.column(_SIGN)).combine_chunks().to_batches(_BATCH)
 
     return run
+
+
+def copies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Counts, with each row that comes as often as its count says."""
+    for batch in batches:
+        times = np.maximum(np.asarray(batch.column(COUNT)), 1)
+        more = batch if times.max(initial=1) == 1 else batch.take(pa.array(np.repeat(np.arange(len(batch)), times)))
+        for first in range(0, len(more), _BATCH):
+            yield more.slice(first, _BATCH)
 
 
 def counts_ddl(columns: Sequence[LakeColumn]) -> str:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Sequence
 
-from ticdc_spark.changes.columns import ALWAYS, OP, TIES
+from ticdc_spark.changes.columns import ALWAYS, COUNT, OP, TIES
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Value
 from ticdc_spark.sinks.base import Condition, Fill
@@ -14,6 +14,8 @@ DATA_ERROR = re.compile(
     r"CAST_INVALID_INPUT|CAST_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE|USER_RAISED_EXCEPTION|ARITHMETIC_OVERFLOW"
 )
 """In Spark's errors for a value that does not fit, as against those of a broken lake."""
+
+_NUMBER = "_ticdc_number"
 
 
 def merge_sql(table: str, view: str, columns: Sequence[LakeColumn], by: LakeColumn | None = None) -> str:
@@ -31,6 +33,35 @@ def merge_sql(table: str, view: str, columns: Sequence[LakeColumn], by: LakeColu
         f"WHEN MATCHED AND s.{OP} = 'd'{newer} THEN DELETE {update} "
         f"WHEN NOT MATCHED AND s.{OP} <> 'd' THEN "
         f"INSERT ({', '.join(names)}) VALUES ({', '.join(f's.{name}' for name in names)})"
+    )
+
+
+def counts_sql(table: str, view: str, columns: Sequence[LakeColumn], have: Sequence[str]) -> str:
+    """A MERGE of counts: of each whole row, how many copies come or go.
+
+    Spark's MERGE knows no single row of several equal ones. So all that equal one of which copies go are deleted, and
+    those that stay come back, with what other writers gave them.
+    ``table``, ``view``: for SQL. ``have``: the names of all columns of the table.
+    """
+    names, every = [quote(column.name) for column in columns], list(map(quote, have))
+    same = " AND ".join(f"t.{name} <=> s.{name}" for name in names)
+    mine = [name if name in names else "NULL" for name in every]
+    stay = (
+        f"SELECT {', '.join(f't.{name}' for name in every)}, s.{COUNT}, row_number() OVER "
+        f"(PARTITION BY {', '.join(f's.{name}' for name in names)} ORDER BY s.{COUNT}) AS {_NUMBER} "
+        f"FROM {table} t JOIN {view} s ON {same} WHERE s.{COUNT} < 0"
+    )
+    source = (
+        f"SELECT 'd' AS {OP}, {', '.join(f'{cell} AS {name}' for cell, name in zip(mine, every, strict=True))} "
+        f"FROM {view} WHERE {COUNT} < 0 "
+        f"UNION ALL SELECT 'i', {', '.join(every)} FROM ({stay}) WHERE {_NUMBER} > -{COUNT} "
+        f"UNION ALL SELECT 'i', {', '.join(mine)} FROM {view} LATERAL VIEW explode(sequence(1L, {COUNT})) AS {_NUMBER} "
+        f"WHERE {COUNT} > 0"
+    )
+    return (
+        f"MERGE INTO {table} t USING ({source}) s ON s.{OP} = 'd' AND {same} WHEN MATCHED THEN DELETE "
+        f"WHEN NOT MATCHED AND s.{OP} = 'i' THEN "
+        f"INSERT ({', '.join(every)}) VALUES ({', '.join(f's.{name}' for name in every)})"
     )
 
 

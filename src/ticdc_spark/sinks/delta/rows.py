@@ -23,7 +23,7 @@ from ticdc_spark.sinks.base import Condition, Fill, Stamp, unconverted
 from ticdc_spark.sinks.delta.history import text_of
 from ticdc_spark.sinks.delta.lake import USER_METADATA, is_conflict, sql_name
 from ticdc_spark.sinks.delta.tables import Commit, DeltaTables
-from ticdc_spark.sinks.spark_rows import DATA_ERROR, literal, merge_sql, where_sql
+from ticdc_spark.sinks.spark_rows import DATA_ERROR, counts_sql, literal, merge_sql, where_sql
 from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.spark.faults import spark_faults
 from ticdc_spark.spark.sql import quote
@@ -44,6 +44,19 @@ class DeltaRows:
             rows = net.where(sf.col(OP) != "d").select(*(quote(column.name) for column in columns))
             if not (may_append and self._append(table, rows, stamp)):
                 self._merge(table, net, columns, stamp, changes.ordered_by)
+
+    def change_counts(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
+        """See ``sinks.base.Changes``."""
+        columns, view = changes.columns, f"counts_{uuid4().hex}"
+        with self._lake.session() as session, changes.dataframe(session) as counts:
+            have = list(self._tables.columns(table))
+            with spark_faults(f"rows cannot be counted into {shown(table)}"):
+                counts.createOrReplaceTempView(view)
+                try:
+                    name = sql_name(self._tables.living(table))
+                    self._run(session, table, counts_sql(name, view, columns, have), stamp)
+                finally:
+                    session.catalog.dropTempView(view)
 
     def take_rows(
         self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool

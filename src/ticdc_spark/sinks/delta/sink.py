@@ -31,7 +31,7 @@ from ticdc_spark.spark.types import LakeColumn
 class DeltaSink:
     """Delta tables. See ``sinks.base.Sink``."""
 
-    capabilities = Capabilities(upkeep=False, layouts=False, history=False, counts=False)
+    capabilities = Capabilities(upkeep=False, layouts=False, history=False)
     names = LakeNames()
 
     def __init__(self, spark: SparkSession, config: DeltaConfig, fence: Callable[[], None] = lambda: None) -> None:
@@ -108,7 +108,7 @@ class DeltaSink:
         self.capabilities.need("history", f"table {shown(table)} is to be the history of {shown(beside)}")
 
     def change_counts(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
-        self.capabilities.need("counts", f"table {shown(table)} has no key")
+        self.rows.change_counts(table, changes, stamp)
 
     def take_rows(
         self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool

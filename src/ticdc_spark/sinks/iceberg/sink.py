@@ -8,7 +8,6 @@ from pyspark.sql import SparkSession
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.config.job import IcebergConfig
 from ticdc_spark.config.layout import PLAIN, Layout
-from ticdc_spark.config.routes import shown
 from ticdc_spark.config.values import WriterName
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.appends import Appended
@@ -41,7 +40,7 @@ from ticdc_spark.spark.types import LakeColumn
 class IcebergSink:
     """Iceberg tables. See ``sinks.base.Sink``."""
 
-    capabilities = Capabilities(counts=False)
+    capabilities = Capabilities()
     types = SparkTypes()
     names = LakeNames()
 
@@ -134,7 +133,7 @@ class IcebergSink:
         self.upserts.upsert(table, changes, stamp, appended)
 
     def change_counts(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
-        self.capabilities.need("counts", f"table {shown(table)} has no key")
+        self.upserts.change_counts(table, changes, stamp)
 
     def take_rows(
         self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool

@@ -8,7 +8,8 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from ticdc_spark import failpoints
-from ticdc_spark.changes.columns import ALWAYS, OP, TIES
+from ticdc_spark.changes.columns import ALWAYS, COUNT, OP, TIES
+from ticdc_spark.changes.counted import copies
 from ticdc_spark.changes.events import HISTORY, marker
 from ticdc_spark.changes.net import rows_left
 from ticdc_spark.changes.typed import TypedChanges
@@ -20,6 +21,7 @@ from ticdc_spark.sinks.appends import Appended, Events, RowsOf, columns_of, same
 from ticdc_spark.sinks.base import Condition, Fill, Stamp, unconverted
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mysql.client import OURS
+from ticdc_spark.sinks.mysql.counts import COUNTED, taking_counts
 from ticdc_spark.sinks.mysql.pending import Change, Statement
 from ticdc_spark.sinks.mysql.staging import EXTRA, literals, stage, text_literal
 from ticdc_spark.sinks.mysql.tables import MysqlTables, gathered, new_token, sql_name
@@ -47,20 +49,21 @@ class MysqlRows:
         for (name,) in self._client.run(f"{listed} AND `table_name` LIKE %s", OURS, f"{self._stages}%"):
             self._client.run(f"DROP TABLE IF EXISTS `{OURS}`.{quoted(name)}")
 
-    def _new_stage(self, columns: Sequence[LakeColumn]) -> str:
-        """A new table for rows on their way, for SQL."""
+    def _new_place(self) -> str:
+        return f"`{OURS}`.`{self._stages}{uuid4().hex[:16]}`"
+
+    def _new_stage(self, columns: Sequence[LakeColumn], more: Sequence[str] = ()) -> str:
+        """A new table for rows on their way, for SQL. ``more``: definitions of what it has besides."""
         self._client.prepare()
-        place = f"`{OURS}`.`{self._stages}{uuid4().hex[:16]}`"
+        place = self._new_place()
         parts = [definition(column, self._tables.types, key=False) for column in columns]
-        self._client.run(f"CREATE TABLE {place} ({', '.join([*parts, *EXTRA])})")
+        self._client.run(f"CREATE TABLE {place} ({', '.join([*parts, *EXTRA, *more])})")
         return place
 
     def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
         """See ``sinks.base.Changes.upsert``."""
-        columns, have = changes.columns, {name.casefold() for name in self._tables.columns(table)}
-        for column in columns:
-            if column.name.casefold() not in have:
-                raise SinkFault(f"{shown(table)} has no column {quoted(column.name)}")
+        columns = changes.columns
+        self._find_columns(table, columns)
         is_only = self._tables.with_key(table, columns)
         place = self._new_stage(columns)
         names = [column.name for column in columns]
@@ -76,6 +79,35 @@ class MysqlRows:
         staged = Staged(place).with_answers(done)
         if staged.rows:
             statements = self._merge(table, staged, changes, is_only=is_only)
+            change = msgspec.structs.replace(change, statements=tuple((sql, ()) for sql in statements))
+        self._tables.do(change)
+
+    def _find_columns(self, table: TableName, columns: Sequence[LakeColumn]) -> list[str]:
+        """The names of all columns of a table. Raises: SinkFault where one of ``columns`` is not there"""
+        names = list(self._tables.columns(table))
+        have = {name.casefold() for name in names}
+        for column in columns:
+            if column.name.casefold() not in have:
+                raise SinkFault(f"{shown(table)} has no column {quoted(column.name)}")
+        return names
+
+    def change_counts(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
+        """See ``sinks.base.Changes``."""
+        columns = changes.columns
+        have = self._find_columns(table, columns)
+        self._tables.with_key(table, columns)
+        place, aside = self._new_stage(columns, COUNTED), self._new_place()
+        change = Change(table, (), stamp, (place, aside))
+        try:
+            self._client.run(f"CREATE TABLE {aside} LIKE {sql_name(table)}")
+            what = chain(copies, stage(self._client.options, place, [*(column.name for column in columns), COUNT]))
+            staged = Staged(place).with_answers(changes.write(what, tasks=tasks_for(changes)))
+        except BaseException:
+            self._tables.discard([change])
+            raise
+        failpoints.point("write")
+        if staged.rows:
+            statements = taking_counts(sql_name(table), staged, aside, columns, have)
             change = msgspec.structs.replace(change, statements=tuple((sql, ()) for sql in statements))
         self._tables.do(change)
 

@@ -37,7 +37,6 @@ class MysqlSink:
     """See ``sinks.base.Sink``. Below it, tables have the names that they have in the target."""
 
     capabilities = Capabilities(
-        counts=False,
         time_travel=False,
         transactional_ddl=False,
         atomic_tables=True,
@@ -140,7 +139,7 @@ class MysqlSink:
         self.rows.upsert(self._here(table), changes, stamp)
 
     def change_counts(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
-        self.capabilities.need("counts", f"table {shown(table)} has no key")
+        self.rows.change_counts(self._here(table), changes, stamp)
 
     def take_rows(
         self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool

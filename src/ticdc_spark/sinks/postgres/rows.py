@@ -7,7 +7,8 @@ from uuid import uuid4
 from pyspark.sql import SparkSession
 
 from ticdc_spark import failpoints
-from ticdc_spark.changes.columns import ALWAYS, OP, TIES
+from ticdc_spark.changes.columns import ALWAYS, COUNT, OP, TIES
+from ticdc_spark.changes.counted import copies
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.clients.postgres import quoted
 from ticdc_spark.config.routes import shown
@@ -20,6 +21,7 @@ from ticdc_spark.sinks.postgres.tables import PostgresTables, put_stamp, sql_nam
 from ticdc_spark.sinks.postgres.types import definition, type_name
 from ticdc_spark.sinks.staged import Staged, digest
 from ticdc_spark.sinks.staging import tasks_for
+from ticdc_spark.spark.tasks import chain
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, to_arrow
 
 _MANY = 10_000
@@ -47,9 +49,9 @@ class PostgresRows:
         self.client.run(f"CREATE UNLOGGED TABLE {place} ({', '.join(definitions)}) WITH (autovacuum_enabled = false)")
         return place
 
-    def stage_of(self, columns: Sequence[LakeColumn]) -> str:
-        """The same for columns, none of which is a key."""
-        return self.new_stage([*(definition(column, key=False) for column in columns), *EXTRA])
+    def stage_of(self, columns: Sequence[LakeColumn], more: Sequence[str] = ()) -> str:
+        """The same for columns, none of which is a key. ``more``: definitions of what it has besides."""
+        return self.new_stage([*(definition(column, key=False) for column in columns), *EXTRA, *more])
 
     def discard(self, place: str) -> None:
         """Drop a table in which rows were staged, unless that is done."""
@@ -57,10 +59,8 @@ class PostgresRows:
 
     def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
         """See ``sinks.base.Changes.upsert``."""
-        columns, have = changes.columns, self.tables.columns(table)
-        for column in columns:
-            if column.name not in have:
-                raise SinkFault(f"{shown(table)} has no column {quoted(column.name)}")
+        columns = changes.columns
+        self._find_columns(table, columns)
         place = self.stage_of(columns)
         names = [column.name for column in columns]
         try:
@@ -95,6 +95,48 @@ class PostgresRows:
         listed = ", ".join(names)
         insert = f"INSERT INTO {target} ({listed}) SELECT {listed} FROM {place} s WHERE {counts} AND s.{OP} <> 'd'"
         cursor.execute(insert + (on_conflict(keys, names) if updates else ""))
+
+    def _find_columns(self, table: TableName, columns: Sequence[LakeColumn]) -> None:
+        """Raises: SinkFault where one of the columns is not there"""
+        have = self.tables.columns(table)
+        for column in columns:
+            if column.name not in have:
+                raise SinkFault(f"{shown(table)} has no column {quoted(column.name)}")
+
+    def change_counts(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
+        """See ``sinks.base.Changes``."""
+        columns = changes.columns
+        self._find_columns(table, columns)
+        place = self.stage_of(columns, [f"{COUNT} bigint NOT NULL"])
+        try:
+            what = chain(copies, stage(self.client.options, place, [*(column.name for column in columns), COUNT]))
+            staged = Staged(place).with_answers(changes.write(what, tasks=tasks_for(changes)))
+            failpoints.point("write")
+            with self.tables.step() as cursor:
+                if staged.rows:
+                    self._take_counts(cursor, table, staged, columns)
+                put_stamp(cursor, table, stamp)
+                cursor.execute(f"DROP TABLE {place}")
+        except BaseException:
+            self.discard(place)
+            raise
+
+    def _take_counts(self, cursor: Any, table: TableName, staged: Staged, columns: Sequence[LakeColumn]) -> None:
+        """Rows are equal if their texts are: it is the same for the same types, and a hash finds it."""
+        analyze(cursor, staged)
+        self.tables.with_key(cursor, table, columns)
+        target, counts = sql_name(table), f"s.{staged.counts}"
+        names = [quoted(column.name) for column in columns]
+        one, other = (f"ROW({', '.join(f'{side}.{name}' for name in names)})::text" for side in "ts")
+        found = (
+            f"SELECT t.ctid AS at, row_number() OVER (PARTITION BY s.ctid) AS number, s.{COUNT} AS count "
+            f"FROM {staged.place} s JOIN {target} t ON {one} = {other} WHERE {counts} AND s.{COUNT} < 0"
+        )
+        goes = f"SELECT f.at FROM ({found}) f WHERE f.number <= -f.count"
+        cursor.execute(f"DELETE FROM {target} WHERE ctid IN ({goes})")
+        listed = ", ".join(names)
+        comes = f"SELECT {listed} FROM {staged.place} s WHERE {counts} AND s.{COUNT} > 0"
+        cursor.execute(f"INSERT INTO {target} ({listed}) {comes}")
 
     def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
         met, values = where_sql(where)

@@ -37,7 +37,6 @@ class PostgresSink:
     """See ``sinks.base.Sink``. A database of the source is a schema here."""
 
     capabilities = Capabilities(
-        counts=False,
         time_travel=False,
         atomic_tables=True,
         upkeep=False,
@@ -149,7 +148,7 @@ class PostgresSink:
         self.rows.upsert(self._here(table), changes, stamp)
 
     def change_counts(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
-        self.capabilities.need("counts", f"table {shown(table)} has no key")
+        self.rows.change_counts(self._here(table), changes, stamp)
 
     def take_rows(
         self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool

@@ -20,7 +20,7 @@ from ticdc_spark.sinks.history import Note
 from ticdc_spark.sinks.iceberg.faults import faults, is_conflict
 from ticdc_spark.sinks.iceberg.stamps import ABOUT, place_of, read_note, summary, unseen
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
-from ticdc_spark.sinks.spark_rows import DATA_ERROR, literal, merge_sql, where_sql
+from ticdc_spark.sinks.spark_rows import DATA_ERROR, counts_sql, literal, merge_sql, where_sql
 from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeColumn
@@ -123,6 +123,19 @@ class SparkWriter:
                 changes.sparkSession.sql(merge_sql(self._catalog.sql_name(table), view, columns, by))
             finally:
                 changes.sparkSession.catalog.dropTempView(view)
+            self._settle(table, stamp)
+
+    def change_counts(self, table: TableName, counts: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
+        """Add and remove whole rows. ``counts``: with ``COUNT``."""
+        view = f"counts_{uuid4().hex}"
+        with faults(f"rows cannot be counted into {table}"):
+            loaded, _ = self._begin(counts.sparkSession, table, stamp, columns)
+            have = list(self._catalog.columns_of(loaded))
+            counts.createOrReplaceTempView(view)
+            try:
+                counts.sparkSession.sql(counts_sql(self._catalog.sql_name(table), view, columns, have))
+            finally:
+                counts.sparkSession.catalog.dropTempView(view)
             self._settle(table, stamp)
 
     def _begin(

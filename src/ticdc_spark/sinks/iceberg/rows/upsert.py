@@ -5,14 +5,15 @@ looking for it. Everything else is merged. A table that is appended to and merge
 with its stamp. Ordered changes are always merged.
 """
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from ticdc_spark import failpoints
-from ticdc_spark.changes.columns import FIRST, OP
+from ticdc_spark.changes.columns import COUNT, FIRST, OP
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.config.values import WriterName
 from ticdc_spark.model import TableName
@@ -21,6 +22,8 @@ from ticdc_spark.sinks.iceberg.files.storage import Closed
 from ticdc_spark.sinks.iceberg.rows.direct import apply_directly
 from ticdc_spark.sinks.iceberg.rows.spark_writer import SparkWriter
 from ticdc_spark.sinks.iceberg.tables import IcebergTables
+from ticdc_spark.spark.sql import quote
+from ticdc_spark.spark.types import LakeColumn
 
 MIN_APPEND_ROWS = 50_000
 """Inserts among other changes from which on they are appended by a commit of their own."""
@@ -46,6 +49,20 @@ class Upserts:
                 self._append(session, table, changes, stamp, appended)
             else:
                 self._merge(session, table, changes, stamp)
+
+    def change_counts(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
+        """Add and remove whole rows. See ``sinks.base.Changes.change_counts``. Spark does it, whoever writes others."""
+        columns = changes.columns
+        with self._tables.catalog.session() as session, changes.dataframe(session) as counts:
+            only_new = counts.where(sf.col(COUNT) < 0).isEmpty()
+            if not (only_new and self._append_copies(table, counts, columns, stamp)):
+                self._spark.change_counts(table, counts, columns, stamp)
+
+    def _append_copies(self, table: TableName, counts: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> bool:
+        """Append the copies of rows of which none go."""
+        names = [quote(column.name) for column in columns]
+        rows = counts.select(*names, sf.explode(sf.sequence(sf.lit(1), sf.col(COUNT).cast("int")))).select(*names)
+        return self._spark.append(table, rows, columns, stamp)
 
     def _merge(self, session: SparkSession, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
         with changes.dataframe(session) as net:

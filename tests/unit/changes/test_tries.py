@@ -1,0 +1,86 @@
+"""Which rows of a topic were sent again, by their places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pytest
+
+from tests.memory_sink.raw import RawInMemory, RawRow
+from ticdc_spark.changes.tries import Tries, find_tries, numbered_tries
+from ticdc_spark.spark.decode.rows import TRY
+
+Sent = Sequence[tuple[int, int, str]]
+"""Offset, commit_ts and content of rows."""
+
+
+def raw(sent: Sent, partition: int = 0) -> list[RawRow]:
+    return [
+        RawRow(
+            topic="t",
+            partition=partition,
+            offset=offset,
+            seq=at,
+            op="insert",
+            schema_key="",
+            commit_ts=ts,
+            partial=False,
+            before=None,
+            after=content.encode(),
+            checksum=None,
+            corrupted=None,
+        )
+        for at, (offset, ts, content) in enumerate(sent)
+    ]
+
+
+def tries(*rows: RawRow) -> Tries:
+    return find_tries(RawInMemory(lambda: list(rows)))
+
+
+def each(text: str) -> Sent:
+    """A row a message; a letter is the content, and the digit behind it the commit_ts."""
+    return [(at, int(word[1:]), word[0]) for at, word in enumerate(text.split())]
+
+
+@pytest.mark.parametrize(
+    ("sent", "begins", "doubted"),
+    [
+        ("a1 b2 b3", [0], []),
+        ("a1 b2 a1 b2", [0, 2], []),
+        ("a1 b2 b2 a1 b2 c3 b2 c3", [0, 3, 6], [2]),
+        ("a1 a1", [0], [1]),
+        ("a1 b1 a1 b1", [0], [1]),
+        ("a1 b1 a1 b1 c1", [0], [1]),
+        ("a1 b1 a1", [0], []),
+        ("a1 b1 b1", [0], []),
+        ("a1 b1 c1 a1 b1 d1", [0], []),
+        ("a1 b2 b2 a1", [0, 3], [2]),
+    ],
+)
+def test_a_try_begins_where_the_commit_ts_falls(sent: str, begins: list[int], doubted: list[int]) -> None:
+    found = tries(*raw(each(sent)))
+    assert found == Tries(tuple(("t", 0, offset) for offset in begins), tuple(doubted))
+
+
+def test_a_copy_that_begins_inside_a_message_is_no_restart() -> None:
+    assert tries(*raw([(7, 1, "a"), (7, 1, "a"), (8, 1, "b")])).doubted == ()
+    assert tries(*raw([(7, 1, "a"), (7, 1, "b"), (8, 1, "a"), (8, 1, "b")])).doubted == (1,)
+
+
+def test_each_partition_has_tries_of_its_own_in_whatever_order_rows_are_read() -> None:
+    rows = [*raw(each("a1 b2 a1"), 1), *raw(each("a5 b4"))]
+    found = tries(*reversed(rows))
+    assert found.begins == (("t", 0, 0), ("t", 0, 1), ("t", 1, 0), ("t", 1, 2))
+    assert found.partitions == (0, 0, 1, 1)
+    batch = pa.RecordBatch.from_pydict(
+        {"topic": ["t"] * 5, "partition": [1, 1, 0, 0, 2], "offset": [1, 2, 1, 0, 0]},
+        schema=pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())]),
+    )
+    (numbered,) = numbered_tries(found.begins)([batch])
+    assert numbered.column(TRY).to_pylist() == [2, 3, 1, 0, -1]
+
+
+def test_no_rows_have_no_tries() -> None:
+    assert tries() == Tries()
