@@ -59,7 +59,9 @@ class CountsContract:
         begin(member)
         count(member, 20, insert(member.of, 15, **one(1)), delete(member.of, 16, **one(1)))
         assert values(member) == []
-        assert member.found().stamp.mark == (20, 2)  # type: ignore[union-attr]
+        found = member.found()
+        assert found.stamp is not None
+        assert (found.stamp.mark, found.changed_by) == ((20, 2), "")
 
     def test_one_unreadable_row_keeps_all_counts_out(self, member: Member) -> None:
         of = begin(member)

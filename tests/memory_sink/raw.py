@@ -23,7 +23,7 @@ class RawRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     partition: int
     offset: int
     seq: int
-    op: Op
+    op: Op | str
     schema_key: str
     commit_ts: int
     partial: bool

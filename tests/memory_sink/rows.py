@@ -6,7 +6,7 @@ from typing import Protocol
 
 from tests.memory_sink.raw import RawInMemory, RawRow
 from ticdc_spark.changes.held import Held, HeldMessages, events
-from ticdc_spark.changes.opening import Messages, Opened, Opening, of_messages
+from ticdc_spark.changes.opening import Messages, Opened, Opening, of_messages, raw_watermarks
 from ticdc_spark.changes.ranges import RowRange, RowScan, rounds, stretches
 from ticdc_spark.changes.scan import Scanner, ScanPlan
 from ticdc_spark.changes.topic import RowIdentity, content_of
@@ -61,11 +61,16 @@ class MemoryRows:
         held = self._held.covering(needed)
         assert held is not None, "they were read"
         verify = self.opening.verify_checksum
-        return [
+        rows = [
             _row(messages, opened, number, verify=verify, ids=wanted.ids)
             for messages, opened, numbers in events(held, wanted, self.opening)
             for number in numbers
         ]
+        return [*rows, *self._watermarks(held, wanted)] if wanted.watermarks else rows
+
+    def _watermarks(self, held: Sequence[Held], wanted: RowScan) -> list[RawRow]:
+        found = (raw_watermarks(one.messages, one.opened(self.opening), wanted.has) for one in held)
+        return [RawRow(**row) for batch in found for row in batch.to_pylist()]
 
     def raw(self, wanted: RowScan) -> RawInMemory:
         return RawInMemory(lambda: self.rows(wanted))

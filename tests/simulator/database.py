@@ -36,6 +36,7 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[str, ...]
     """Columns of the handle key."""
     rows: dict[Key, Row]
+    """Of a table without a key, by what nobody sees."""
 
     @property
     def name(self) -> Name:
@@ -79,6 +80,8 @@ class Database:
         """The last state of every table that ever was."""
         self.names: dict[Uid, set[Name]] = {}
         """Every name that a table has had."""
+        self.keyless: Uid = -1
+        """The table that is made without a key; -1: none."""
         self.hidden_drops: dict[Uid, list[tuple[int, str]]] = {}
         """Columns that were dropped by a DDL that is not sent, by table: when, and their names."""
         self.meanwhile: Callable[[], None] | None = None
@@ -92,6 +95,10 @@ class Database:
         """The identity of the next table: 0, 1, 2 …"""
         self._uid += 1
         return self._uid
+
+    def is_next(self, uid: Uid) -> bool:
+        """Whether the next table has this identity."""
+        return uid == self._uid + 1
 
     def fresh(self) -> int:
         """A number that was not used before."""
@@ -182,13 +189,18 @@ class _Transaction:
             rows = self.rows[name] = dict(live.rows)
         dice = rand.random()
         if not rows or (dice < 0.4 and len(rows) < _MOST_ROWS):
-            self._insert(live, rows)
+            if live.keys:
+                self._insert(live, rows)
+            else:
+                self._insert_copy(live, rows)
             return
         key = rand.choice(tuple(rows))
         if (name, key) in self.touched:
             return
         row = rows[key]
-        if dice < 0.7:
+        if not live.keys:
+            self._change_copy(live, rows, key)
+        elif dice < 0.7:
             after = {**row, **{item.column.name: make_value(rand, item) for item in self._free(live)}}
             self._note(live, "update", row, after)
             rows[key] = after
@@ -208,6 +220,30 @@ class _Transaction:
         if key is not None:
             rows[key] = row = self._make(live, key)
             self._note(live, "insert", None, row)
+
+    def _insert_copy(self, live: Live, rows: dict[Key, Row]) -> None:
+        """A row of a table without a key, often one that equals another."""
+        row = self.rand.choice(tuple(rows.values())) if rows and self.rand.random() < 0.7 else self._make(live, ())
+        if self._is_noted(live, "insert", None, row):
+            rows[str(self.ts), str(len(self.changes))] = row
+
+    def _change_copy(self, live: Live, rows: dict[Key, Row], key: Key) -> None:
+        row, after = rows[key], None
+        if self.rand.random() < 0.6:
+            after = self.rand.choice(tuple(rows.values())) if self.rand.random() < 0.4 else self._make(live, ())
+        if not self._is_noted(live, "delete" if after is None else "update", row, after):
+            return
+        del rows[key]
+        if after is not None:
+            rows[str(self.ts), str(len(self.changes))] = after
+
+    def _is_noted(self, live: Live, op: Op, before: Row | None, after: Row | None) -> bool:
+        """Note a change, unless the transaction has an equal one: it could be one that is sent again."""
+        change = RowChange(op=op, table=live.table, commit_ts=self.ts, before=before, after=after)
+        if (live.uid, change) in self.changes:
+            return False
+        self.changes.append((live.uid, change))
+        return True
 
     def _change_key(self, live: Live, rows: dict[Key, Row], row: Row) -> None:
         """One row gets a new key; now and then another row takes the key that became free."""

@@ -59,15 +59,22 @@ def create_table(db: Database, rand: Random, name: Name | None = None) -> None:
         drop_table(db, rand)
         return
     specs, index = _columns(db, rand)
+    without_key = db.is_next(db.keyless)
     version, ts = db.tick(rand), db.tick(rand)
     columns = tuple(item.column for item in specs)
     table = Table(
-        schema=name[0], name=name[1], columns=columns, indexes=(index,), table_id=100 + db.fresh(), version=version
+        schema=name[0],
+        name=name[1],
+        columns=columns,
+        indexes=() if without_key else (index,),
+        table_id=100 + db.fresh(),
+        version=version,
     )
     live = live_table(db.new_uid(), table, specs, {})
     keys = ",".join(f"`{column}`" for column in index.columns)
     word = "PRIMARY KEY" if index.primary else f"UNIQUE `{index.name}`"
-    query = f"CREATE TABLE `{name[1]}` ({','.join(item.definition for item in specs)},{word}({keys}))"
+    key = "" if without_key else f",{word}({keys})"
+    query = f"CREATE TABLE `{name[1]}` ({','.join(item.definition for item in specs)}{key})"
     commit_change(db, ts, "CREATE", query, None, live)
 
 

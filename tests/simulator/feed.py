@@ -38,6 +38,8 @@ class Feed(msgspec.Struct, frozen=True, kw_only=True):
     """Some partitions get their copies earlier than others."""
     withheld: int = -1
     """The n-th table that was ever made is left out by the changefeed's filter, until it is widened; -1: none."""
+    keyless: int = -1
+    """The n-th table that is ever made has no key, and the changefeed sends it (``force-replicate``); -1: none."""
     lacks: int = -1
     """The n-th table that was ever made has a column selector, which leaves a column out of its rows; -1: none."""
     letters: Where = ""

@@ -148,7 +148,7 @@ def _any_row(live: Live, rand: Random) -> dict[str, Value]:
 
 
 def _key(live: Live, rand: Random) -> tuple[Value, ...]:
-    if live.rows and rand.random() < 0.5:
+    if live.keys and live.rows and rand.random() < 0.5:
         return rand.choice(tuple(live.rows))
     kinds = {item.column.name: item for item in live.specs}
     return tuple(make_value(rand, kinds[name]) for name in live.keys)

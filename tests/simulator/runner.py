@@ -20,6 +20,7 @@ import msgspec
 
 from tests.simulator.draw import draw
 from tests.simulator.draw_harder import draw_harder
+from tests.simulator.draw_keyless import draw_keyless
 from tests.simulator.draw_snapshots import draw_with_snapshots
 from tests.simulator.seams import LabMaker
 from tests.simulator.shrink import shrink
@@ -176,11 +177,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--first", action="store_true", help="end at the first finding")
     parser.add_argument("--snapshots", action="store_true", help="let jobs begin with full reads, and ask for more")
     parser.add_argument("--harder", action="store_true", help="let several things go wrong at once")
+    parser.add_argument("--keyless", action="store_true", help="let tables have no key")
     parser.add_argument("--lab", default=DEFAULT_LAB, help="module:name of what makes the laboratory")
     options = parser.parse_args(arguments)
     first, _, last = options.seeds.partition("-")
     seeds = range(int(first), _NO_END if options.steps_total else int(last or first) + 1)
-    drawn = draw_harder if options.harder else draw_with_snapshots if options.snapshots else draw
+    draws = {"harder": draw_harder, "snapshots": draw_with_snapshots, "keyless": draw_keyless}
+    drawn = next((of for name, of in draws.items() if getattr(options, name)), draw)
     jobs = options.jobs or os.cpu_count() or 1
     began = shown = time.perf_counter()
 

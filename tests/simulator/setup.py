@@ -38,6 +38,7 @@ class JobSetup(msgspec.Struct, frozen=True, kw_only=True):
     on_reject: Literal["stop", "quarantine", "continue"] = "stop"
     late_rows: Literal["fail", "apply-if-newest"] = "fail"
     drop_table: Literal["apply", "keep"] = "apply"
+    no_key: Literal["stop", "skip", "apply"] = "stop"
     keep_dropped: float = 0.0
     log_retention_batches: int | None = None
     row_deltas: bool = False
@@ -100,6 +101,7 @@ def job_of(setup: JobSetup, folder: Path) -> Job:
         adopt=setup.adopt,
         on_reject=setup.on_reject,
         late_rows=setup.late_rows,
+        no_key=setup.no_key,
         ddl=DdlPolicy(drop_table=setup.drop_table, keep_dropped=setup.keep_dropped),
         skip_ddl=setup.skip_ddl,
     )

@@ -148,7 +148,7 @@ def judge_others(world: World) -> Finding | None:
 
 def _judge_keys(world: World, live: Live, table: LakeTable | None, condition: str) -> Finding | None:
     """A table has one row a key, whatever else is wrong with it."""
-    if table is None or world.excuses.lake_touched or not set(live.keys) <= set(table.columns):
+    if table is None or world.excuses.lake_touched or not live.keys or not set(live.keys) <= set(table.columns):
         return None
     twice = _twice(table, live.keys)
     if not twice:
@@ -159,6 +159,8 @@ def _judge_keys(world: World, live: Live, table: LakeTable | None, condition: st
     older = {held.keys for event in world.database.events for name in had if (held := _held_before(world, event, name))}
     if world.job.skip_ddl and any(not set(keys) <= set(table.columns) for keys in older):
         return None  # An older one, which lost its key's columns by a DDL that was meant for this one.
+    if () in older:
+        return None  # One without a key.
     if any(keys != live.keys and set(keys) <= set(table.columns) and not _twice(table, keys) for keys in older):
         return None
     return Finding(kind="two rows of one key", where=condition, detail=f"{live.name}: {twice[:3]} ({live.keys})")

@@ -72,6 +72,7 @@ class World:
         self.setup, self.job = setup, setup.job
         self.clock, self.injector, self.excuses = Clock(), Injector(), Excuses()
         self.database = Database(zone=feed.zone, plain=setup.plain, raw_key_changes=setup.raw_key_changes)
+        self.database.keyless = feed.keyless
         if feed.letters:
             self.database.letters = Letters(feed.letters, 11)
         self.broker = Broker(feed.partitions)

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import pyarrow as pa
 
-from ticdc_spark.changes.opening import Messages, Opened, Opener, Opening, raw_rows
+from ticdc_spark.changes.opening import Messages, Opened, Opener, Opening, raw_rows, raw_watermarks
 from ticdc_spark.changes.ranges import Picker, RowScan, Stretch
 from ticdc_spark.model import Offsets, TopicPartition
 
@@ -99,8 +99,11 @@ def events(held: Iterable[Held], wanted: RowScan, opening: Opening) -> Iterator[
 
 def held_rows(held: Iterable[Held], wanted: RowScan, opening: Opening) -> Iterator[pa.RecordBatch]:
     """The same as ``RAW_SCHEMA``."""
+    held = list(held)
     for messages, opened, numbers in events(held, wanted, opening):
         yield raw_rows(messages, opened, numbers, verify=opening.verify_checksum, ids=wanted.ids)
+    if wanted.watermarks:
+        yield from (raw_watermarks(one.messages, one.opened(opening), wanted.has) for one in held)
 
 
 def _overlap(one: Held, other: Held) -> bool:

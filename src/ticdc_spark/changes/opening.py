@@ -1,13 +1,13 @@
 """Opening messages in a task: bytes to events, and the row changes among them as columns of raw images."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import msgspec
 import pyarrow as pa
 
 from ticdc_spark.clients.claim_check import ClaimCheckStorage
-from ticdc_spark.model import Envelope, Event, Message
+from ticdc_spark.model import Envelope, Event, Message, Watermark
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.checksums import expected
 from ticdc_spark.spark.decode.control import left_out
@@ -32,6 +32,10 @@ RAW_SCHEMA = pa.schema(
 )
 """Row changes of one table with raw images. ``seq`` counts the events of one message. ``table_id`` is the physical one,
 where it is asked for."""
+
+
+WATERMARK = "watermark"
+"""The op of what stands for a watermark, where they are asked for."""
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
@@ -149,6 +153,17 @@ def group_rows(messages: Messages, opened: Opened) -> dict[Group, list[int]]:
         else:
             groups[key] = [number]
     return groups
+
+
+def raw_watermarks(messages: Messages, opened: Opened, is_wanted: Callable[[str, int, int], bool]) -> pa.RecordBatch:
+    """The watermarks as ``RAW_SCHEMA``, each with its own commit_ts. ``is_wanted``: by topic, partition and offset."""
+    found = []
+    for at, seq, event in opened.others:
+        topic, partition, offset = messages.topics[at], messages.partitions[at], messages.offsets[at]
+        if isinstance(event, Watermark) and is_wanted(topic, partition, offset):
+            place = {"topic": topic, "partition": partition, "offset": offset, "seq": seq}
+            found.append({**place, "op": WATERMARK, "commit_ts": event.commit_ts})
+    return pa.RecordBatch.from_pylist(found, schema=RAW_SCHEMA)
 
 
 def raw_rows(

@@ -3,8 +3,9 @@
 from collections.abc import Iterable, Sequence
 
 import msgspec
+import pyarrow as pa
 
-from ticdc_spark.changes.opening import Group, Messages, Opened, group_rows
+from ticdc_spark.changes.opening import Group, Messages, Opened, group_rows, raw_watermarks
 from ticdc_spark.ddl.known_names import KnownNames, Names
 from ticdc_spark.model import Offsets, TableName, TopicPartition
 
@@ -39,6 +40,14 @@ class RowScan(msgspec.Struct, frozen=True, kw_only=True):
     """About how many bytes their messages have."""
     ids: bool = False
     """With their physical ids."""
+    watermarks: bool = False
+    """With the watermarks in the ranges, whatever their commit_ts."""
+
+    def has(self, topic: str, partition: int, offset: int) -> bool:
+        """Whether a place lies in one of the ranges."""
+        return any(
+            (one.topic, one.partition) == (topic, partition) and one.first <= offset < one.end for one in self.ranges
+        )
 
 
 Stretch = tuple[TopicPartition, int, int]
@@ -93,6 +102,14 @@ class Picker:
                 if picked := self._pick(self._scans[scan], stretches_, messages, opened, numbers):
                     found.setdefault(scan, []).extend(picked)
         return {scan: sorted(numbers) for scan, numbers in found.items()}
+
+    def watermarks(self, messages: Messages, opened: Opened) -> dict[int, pa.RecordBatch]:
+        """By the number of a scan, the watermarks that it wants."""
+        return {
+            number: raw_watermarks(messages, opened, scan.has)
+            for number, scan in enumerate(self._scans)
+            if scan.watermarks and opened.others
+        }
 
     def _wanted_of(self, group: Group) -> dict[int, list[tuple[int, int]]]:
         """The scans that want rows of a group, each with the offsets where."""

@@ -149,6 +149,8 @@ def cut_for(slots: Slots, opening: Opening) -> Callable[[Iterable[pa.RecordBatch
                 if sizes[at] >= _FLUSH_ROWS:
                     sizes[at] = 0
                     yield from flush(at, raw.pop(at))
+            for at, marks in picker.watermarks(messages, opened).items():
+                raw.setdefault(at, []).append(marks)
         for at, left in raw.items():
             yield from flush(at, left)
 

@@ -327,6 +327,7 @@ def select(opening: Opening, wanted: RowScan) -> ArrowTask:
             opened = opener.open(messages)
             if numbers := picker.pick(messages, opened).get(0):
                 yield raw_rows(messages, opened, numbers, verify=opening.verify_checksum, ids=wanted.ids)
+            yield from picker.watermarks(messages, opened).values()
 
     return in_worker(run)
 

@@ -1,11 +1,13 @@
 """Which rows of a topic TiCDC sent again: of a table without a key, nothing but their place tells them apart.
 
 TiCDC sends the changes of a table in the order of their commit_ts. After a restart it begins again behind its
-checkpoint, and sends every later transaction again, whole. So where the commit_ts of a table falls in a partition, a
-new **try** begins. A transaction may be in several tries, and the last of them has all of it.
+checkpoint, and sends every later transaction again, whole. So a new **try** begins where the commit_ts of a table falls
+in a partition, and at a row below a watermark that came since the row before. A transaction may be in several tries:
+in a part, in whole, or in a part again where a batch ends.
 
-Where only one transaction is sent again, right behind itself, its commit_ts does not fall. The rows are then twice the
-same ones, in the same order. One transaction may have such rows, too: its commit_ts is **doubted**.
+A producer that repeats a request sends the last messages again. If they are of several transactions, that is a new try,
+too. Where rows of one transaction alone are sent again, right behind themselves, its commit_ts does not fall. One
+transaction may have such rows, too: its commit_ts is **doubted**.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -18,6 +20,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from ticdc_spark.changes.opening import WATERMARK
 from ticdc_spark.changes.raw import RawChanges
 from ticdc_spark.spark.decode.rows import TRY
 from ticdc_spark.spark.faults import spark_faults
@@ -25,6 +28,8 @@ from ticdc_spark.spark.tasks import ArrowTask, chain
 
 Begin: TypeAlias = tuple[str, int, int]
 """Topic, partition and offset."""
+_MOST_PAIRS = 1_000_000
+"""Pairs of equal rows of one transaction that are compared."""
 _PLACES = pa.schema(
     [
         ("topic", pa.string()),
@@ -32,10 +37,11 @@ _PLACES = pa.schema(
         ("offset", pa.int64()),
         ("seq", pa.int32()),
         ("commit_ts", pa.int64()),
+        ("op", pa.string()),
         ("content", pa.binary(8)),
     ]
 )
-_PLACES_DDL = "topic string, partition int, offset bigint, seq int, commit_ts bigint, content binary"
+_PLACES_DDL = "topic string, partition int, offset bigint, seq int, commit_ts bigint, op string, content binary"
 
 
 class Tries(msgspec.Struct, frozen=True):
@@ -54,7 +60,8 @@ class Tries(msgspec.Struct, frozen=True):
 
 
 def find_tries(raw: RawChanges) -> Tries:
-    """The tries of a table's rows. ``raw``: all of its rows in a stretch of each partition, of whatever commit_ts.
+    """The tries of a table's rows. ``raw``: all of its rows in a stretch of each partition, of whatever commit_ts, with
+    the watermarks there (``RowScan.watermarks``).
 
     Raises: SinkFault, SourceFault
     """
@@ -123,11 +130,14 @@ def _tries_of(rows: pa.Table) -> Tries:
     for topic, partition in sorted((place["topic"], place["partition"]) for place in places):
         is_here = pc.and_(pc.equal(rows.column("topic"), topic), pc.equal(rows.column("partition"), partition))
         here = rows.filter(is_here)
+        between = _watermarks_between(here)
+        here = here.filter(pc.not_equal(here.column("op"), WATERMARK))
         offsets, stamps = np.asarray(here.column("offset")), np.asarray(here.column("commit_ts"))
-        falls = np.flatnonzero(stamps[1:] < stamps[:-1]) + 1
-        begins += [(topic, partition, 0), *((topic, partition, int(one)) for one in np.unique(offsets[falls]))]
+        begun = (stamps[1:] < stamps[:-1]) | (between[1:] > stamps[1:])
+        new = np.unique(offsets[1:][begun]).tolist()
+        begins += [(topic, partition, 0), *((topic, partition, one) for one in new)]
         contents = here.column("content").to_pylist()
-        edges = np.concatenate([[0], np.flatnonzero(stamps[1:] != stamps[:-1]) + 1, [len(stamps)]])
+        edges = np.concatenate([[0], np.flatnonzero(begun | (stamps[1:] != stamps[:-1])) + 1, [len(stamps)]])
         long = np.flatnonzero(np.diff(edges) > 1)
         for first, end in zip(edges[long].tolist(), edges[long + 1].tolist(), strict=True):
             if _may_be_twice(contents[first:end], offsets[first:end]):
@@ -135,11 +145,27 @@ def _tries_of(rows: pa.Table) -> Tries:
     return Tries(tuple(begins), tuple(sorted(doubted)))
 
 
+def _watermarks_between(rows: pa.Table) -> npt.NDArray[np.int64]:
+    """The highest watermark behind the row before, for each row of one partition; 0: there is none."""
+    is_mark = np.asarray(pc.equal(rows.column("op"), WATERMARK))
+    highest = np.zeros(int((~is_mark).sum()) + 1, np.int64)
+    np.maximum.at(highest, np.cumsum(~is_mark)[is_mark], np.asarray(rows.column("commit_ts"))[is_mark])
+    return highest[:-1]
+
+
 def _may_be_twice(contents: Sequence[bytes], offsets: npt.NDArray[np.int64]) -> bool:
-    """Whether a transaction begins with rows that come again right behind them, from another message on."""
+    """Whether some rows of a transaction come again right behind themselves, from another message on."""
+    places: dict[bytes, list[int]] = {}
+    for at, content in enumerate(contents):
+        places.setdefault(content, []).append(at)
+    several = [found for found in places.values() if len(found) > 1]
+    if sum(len(found) ** 2 for found in several) > _MOST_PAIRS:
+        return True  # It would take too long to know.
     return any(
-        contents[size] == contents[0]
-        and offsets[size] != offsets[size - 1]
-        and contents[:size] == contents[size : 2 * size]
-        for size in range(1, len(contents) // 2 + 1)
+        2 * then - first <= len(contents)
+        and offsets[then] != offsets[then - 1]
+        and all(contents[at] == contents[at + then - first] for at in range(first, then))
+        for found in several
+        for number, first in enumerate(found)
+        for then in found[number + 1 :]
     )

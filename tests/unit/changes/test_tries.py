@@ -22,7 +22,7 @@ def raw(sent: Sent, partition: int = 0) -> list[RawRow]:
             partition=partition,
             offset=offset,
             seq=at,
-            op="insert",
+            op="watermark" if content == "w" else "insert",
             schema_key="",
             commit_ts=ts,
             partial=False,
@@ -40,7 +40,7 @@ def tries(*rows: RawRow) -> Tries:
 
 
 def each(text: str) -> Sent:
-    """A row a message; a letter is the content, and the digit behind it the commit_ts."""
+    """A row a message; a letter is the content, and the digit behind it the commit_ts. ``w`` is a watermark."""
     return [(at, int(word[1:]), word[0]) for at, word in enumerate(text.split())]
 
 
@@ -54,9 +54,17 @@ def each(text: str) -> Sent:
         ("a1 b1 a1 b1", [0], [1]),
         ("a1 b1 a1 b1 c1", [0], [1]),
         ("a1 b1 a1", [0], []),
-        ("a1 b1 b1", [0], []),
+        ("a1 b1 b1", [0], [1]),
+        ("a1 b1 c1 d1 b1 c1 d1 e1", [0], [1]),
+        ("a1 b1 c1 b1 d1 a1 c1", [0], []),
+        ("a1 b1 c2 b1 c2 d2", [0, 3], []),
         ("a1 b1 c1 a1 b1 d1", [0], []),
         ("a1 b2 b2 a1", [0, 3], [2]),
+        ("a1 b1 w1 a1 b1", [0], [1]),
+        ("a1 b1 w2 a1 b1", [0, 3], []),
+        ("a1 b1 w2 a1", [0, 3], []),
+        ("a1 w1 b1 w2 w1 a1 w1 b1 w2", [0, 5], []),
+        ("w9 a1 a1", [0], [1]),
     ],
 )
 def test_a_try_begins_where_the_commit_ts_falls(sent: str, begins: list[int], doubted: list[int]) -> None:

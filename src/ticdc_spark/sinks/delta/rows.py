@@ -48,15 +48,18 @@ class DeltaRows:
     def change_counts(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
         """See ``sinks.base.Changes``."""
         columns, view = changes.columns, f"counts_{uuid4().hex}"
-        with self._lake.session() as session, changes.dataframe(session) as counts:
-            have = list(self._tables.columns(table))
-            with spark_faults(f"rows cannot be counted into {shown(table)}"):
-                counts.createOrReplaceTempView(view)
-                try:
-                    name = sql_name(self._tables.living(table))
-                    self._run(session, table, counts_sql(name, view, columns, have), stamp)
-                finally:
-                    session.catalog.dropTempView(view)
+        have = list(self._tables.columns(table))  # by a session of its own
+        with (
+            self._lake.session() as session,
+            changes.dataframe(session) as counts,
+            spark_faults(f"rows cannot be counted into {shown(table)}"),
+        ):
+            counts.createOrReplaceTempView(view)
+            try:
+                name = sql_name(self._tables.living(table))
+                self._run(session, table, counts_sql(name, view, columns, have), stamp)
+            finally:
+                session.catalog.dropTempView(view)
 
     def take_rows(
         self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool
