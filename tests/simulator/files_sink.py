@@ -61,6 +61,14 @@ class FilesSink(MemorySink):
         finally:
             self._upserted = None
 
+    def change_counts(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
+        self._upserted = (table, changes, stamp)
+        try:
+            with without_pauses():
+                super().change_counts(table, changes, stamp)
+        finally:
+            self._upserted = None
+
     def load(
         self,
         table: TableName,
@@ -86,7 +94,8 @@ class FilesSink(MemorySink):
             finally:
                 self._is_mine = False
 
-        to = None if changes.leave_out_unreadable else target(self.tables, table, changes.columns, stamp.seen)
+        by_spark = changes.leave_out_unreadable or changes.is_counted
+        to = None if by_spark else target(self.tables, table, changes.columns, stamp.seen)
         if to is None or isinstance(to, Closed):
             self._by_spark(what, make, *upserted)
             return
