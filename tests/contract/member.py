@@ -193,6 +193,7 @@ class Member:
             columns=self.columns,
             options=ReadOptions(),
             lake=LakeOptions(),
+            is_whole=not handle_key(self.of),
         )
         ranges = tuple(
             RowRange(one.topic, one.partition, one.summary.first, one.summary.end, one.sent) for one in reported

@@ -9,8 +9,8 @@ import pytest
 
 from tests.support.changefeed import SCHEMA
 from tests.support.shop import Shop, after_every_death
-from ticdc_spark.errors import DecisionNeeded, LateRow, RejectedMessage
-from ticdc_spark.model import Op, Row, RowChange
+from ticdc_spark.errors import DecisionNeeded, LateRow, RejectedMessage, UnsupportedDdl
+from ticdc_spark.model import Op, Row, RowChange, SchemaChange
 
 BATCHES = pytest.mark.parametrize("rows", [100_000, 3, 1], ids=["whole", "few", "each"])
 PROTOCOLS = pytest.mark.parametrize("protocol", ["simple", "open", "canal-json", "debezium"])
@@ -266,3 +266,24 @@ def test_a_delete_without_all_columns_is_no_row_that_can_be_counted(protocol: st
     shop.watermark()
     with pytest.raises(RejectedMessage, match="delete-only-output-handle-key-columns"):
         shop.run()
+
+
+def test_partitions_without_a_key_are_emptied_and_are_not_exchanged() -> None:
+    shop = Log()
+    parts = "(PARTITION p0 VALUES LESS THAN (5), PARTITION p1 VALUES LESS THAN (9))"
+    shop.sql(f"CREATE TABLE p (v INT) PARTITION BY RANGE (v) {parts}")
+    shop.sql("CREATE TABLE o (v INT)")
+    for value in ("1", "1", "7", "7"):
+        row = RowChange(op="insert", table=shop.tables[SCHEMA, "p"], commit_ts=shop.tick(), after={"v": value})
+        shop.send_row(row)
+    table = shop.tables[SCHEMA, "p"]
+    for query in ("ALTER TABLE p TRUNCATE PARTITION p1", "ALTER TABLE p EXCHANGE PARTITION p0 WITH TABLE o"):
+        shop.send_ddl(
+            SchemaChange(
+                commit_ts=shop.tick(), query=query, kind="ALTER", schema=SCHEMA, name="p", table=table, pre_table=table
+            )
+        )
+    shop.watermark()
+    with pytest.raises(UnsupportedDdl, match=r"`shop`\.`p` has no key"):
+        shop.run()
+    assert shop.rows("p") == [(1,), (1,)]

@@ -110,6 +110,7 @@ class Batch:
             schemas=None if self.registry is None else self.registry.texts(tuple(versions)),
             deleted_by=SOFT_DELETE_TIME if self.job.soft_deletes == "delete" else "",
             upstream=self.job.source.upstream,
+            is_whole=not any(column.key for column in columns),
         )
 
     @property

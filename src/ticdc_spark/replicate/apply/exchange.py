@@ -16,7 +16,7 @@ import msgspec
 
 from ticdc_spark import failpoints
 from ticdc_spark.model import TableName
-from ticdc_spark.mysql import keep_hidden_columns
+from ticdc_spark.mysql import handle_key, keep_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.partitions import conditions, doubt_of
@@ -73,6 +73,8 @@ def doubt_of_exchange(work: TimelineWork, act: Exchange, mark: Mark) -> str:
         state = work.state(one)
         if state is None or state.table is None or state.is_gone:
             return f"the job has no table `{one[0]}`.`{one[1]}`"
+        if not handle_key(state.table):
+            return f"`{one[0]}`.`{one[1]}` has no key"
         if state.has_unsure_columns:
             return f"the columns of `{one[0]}`.`{one[1]}` may not be those of the source"
     if _columns(work, name) != _columns(work, other):

@@ -65,11 +65,8 @@ class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The source's name of a column whose value says that the row is deleted; ``""``: there is none."""
     upstream: str | None = None
     """URI of the database that is asked for rows of which only the key was sent."""
-
-    @property
-    def is_whole(self) -> bool:
-        """Whether the table has no key: a row is known by all of its values, so old images are read whole."""
-        return not any(column.key for column in self.columns)
+    is_whole: bool = False
+    """The table has no key: a row is known by all of its values, so old images are read whole."""
 
 
 class Version:
