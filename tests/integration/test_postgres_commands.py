@@ -51,6 +51,16 @@ def test_commands_tell_of_a_job(spark: SparkSession, tmp_path: Path, postgres: P
     assert [(one["schema"], one["table"]) for one in status["tables"]] == [("s", "t")]
 
 
+def test_a_user_who_may_not_make_schemas_is_named_with_the_grant(tmp_path: Path, postgres: PostgresServer) -> None:
+    postgres.execute("CREATE USER copier", "CREATE DATABASE granted", "REVOKE CREATE ON DATABASE granted FROM PUBLIC")
+    file = _job(tmp_path, postgres)
+    uri = f"postgresql://copier@127.0.0.1:{postgres.port}/granted"
+    file.write_text(file.read_text().replace(postgres.uri, uri))
+    for words in (("check", "--quick"), ("replicate",)):
+        code, text = command(*words, str(file))
+        assert (code, "Cure: GRANT CREATE ON DATABASE granted TO copier" in text) == (2, True), text
+
+
 def test_the_target_has_masks_in_place_of_values(spark: SparkSession, tmp_path: Path, postgres: PostgresServer) -> None:
     file = job_of(tmp_path, postgres, masked_events(), f'batch-rows = 5\nmask-salt = "{SALT}"')
     file.write_text(file.read_text() + MASKS)

@@ -53,6 +53,10 @@ class _Commands(click.Group):
 
             show_error(error, verbose=bool(ctx.params.get("verbose")))
             ctx.exit(error.exit_code)
+        except click.NoSuchOption as error:
+            if error.option_name in (name for option in self.params for name in option.opts):
+                error.message += f" here. It stands before the command: ticdc-spark {error.option_name} …"
+            raise
         except BrokenPipeError:
             raise  # click's affair: whoever read our output has enough of it
         except OSError as error:

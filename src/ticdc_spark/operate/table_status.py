@@ -6,8 +6,9 @@ import msgspec
 
 from ticdc_spark.config.routes import Routes, compiled
 from ticdc_spark.config.secrets import redact
+from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso_time
-from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
 from ticdc_spark.replicate.plan.parked import is_parked
 from ticdc_spark.replicate.state.notes import CatchUp
 from ticdc_spark.replicate.state.progress import Progress
@@ -68,8 +69,13 @@ def tables_status(progress: Progress) -> tuple[TableStatus, ...]:
         for name in ((table.schema, table.name),)
     ]
     seen = {(table.schema, table.name) for table in progress.tables}
+    made = _made_by_waiting_ddls(progress)
     unknown = [
-        table_status(TableState(schema=name[0], name=name[1]), waiting.get(name, 0), behind=behind.get(name))
+        table_status(
+            TableState(schema=name[0], name=name[1]),
+            waiting.get(name, 0),
+            behind=behind.get(name, _NOT_MADE if name in made else None),
+        )
         for name in waiting.keys() | (behind.keys() - seen)
     ]
     wanted = {(one.schema, one.name) for one in progress.wanted}
@@ -89,6 +95,13 @@ def _routed(table: TableStatus, routes: Routes) -> TableStatus:
     return table if target == table.name else msgspec.structs.replace(table, target=target)
 
 
+def _made_by_waiting_ddls(progress: Progress) -> set[TableName]:
+    """The tables that DDLs which wait make: a CREATE TABLE, or a RENAME."""
+    pairs = [tables_before_and_after(ddl.change) for ddl in progress.ddls]
+    return {name for before, after in pairs for name in after - before}
+
+
+_NOT_MADE = "the DDL that makes it waits, and so do its rows"
 _WAITS = "it is behind the others: it shares a DDL with a table that does not advance"
 
 

@@ -1,5 +1,6 @@
 """Reads topics one message at a time, without Spark and without a consumer group."""
 
+import difflib
 import logging
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -81,7 +82,9 @@ class TopicReader:
             every = self._all_topics()
         missing = [topic for topic in topics if topic not in every]
         if missing:
-            raise SourceFault(f"Kafka at {self._servers} has no topic {', '.join(map(repr, missing))}")
+            near = difflib.get_close_matches(missing[0], list(every), n=1)
+            hint = f"; did you mean {near[0]!r}?" if near else ""
+            raise SourceFault(f"Kafka at {self._servers} has no topic {', '.join(map(repr, missing))}{hint}")
         return [(topic, number) for topic in dict.fromkeys(topics) for number in sorted(every[topic].partitions)]
 
     def places(self, partitions: Sequence[TopicPartition], place: Place) -> Offsets:

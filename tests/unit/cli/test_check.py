@@ -231,7 +231,11 @@ def test_tables_to_read_in_full_need_a_key_and_those_without_are_named(tmp_path:
     file.write_text(of_job + snapshot + SHARED)
     assert "`shop`.`a` and `shop`.`log` would both be `lake`.`all`" in check(file)[1]["snapshot"]
     file.write_text(of_job + snapshot + 'tables = ["shopp.*"]\n')
-    assert "has no table that `tables`" in check(file)[1]["snapshot"]
+    code, text = check(file)
+    assert (code, text["snapshot"]) == (
+        2,
+        "FAILED the source has no table that `tables` under [snapshot] and [job] let in",
+    )
 
 
 SHARED = '[[route]]\ntables = ["*.*"]\ntarget-schema = "lake"\ntarget-table = "all"\n'

@@ -17,12 +17,13 @@ from tests.support.job_state import heartbeat, owned, put, read, state_of
 from tests.support.status_examples import IDENTITY, NOW, PROGRESS, TSO, WELL, beat, gone, held_by, said, write_job
 from ticdc_spark.cli import main
 from ticdc_spark.config.load import load_identity
+from ticdc_spark.model import SchemaChange
 from ticdc_spark.operate.status import JobStatus, describe, job_status
 from ticdc_spark.replicate.state.conditions import Clean, Dropped, Quarantined, Settling
 from ticdc_spark.replicate.state.notes import CatchUp
 from ticdc_spark.replicate.state.owner import this_process
 from ticdc_spark.replicate.state.processes import Process
-from ticdc_spark.replicate.state.progress import Counters, Hold, Progress
+from ticdc_spark.replicate.state.progress import Counters, Hold, Progress, QueuedDdl
 from ticdc_spark.replicate.state.store import take_over
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.state import StateRow
@@ -55,6 +56,15 @@ def test_tables_show_whether_they_equal_the_source() -> None:
     assert tables["shop.orders"].changes_waiting == 8
     assert tables["shop.new"].changes_waiting == 4
     assert str(TSO - 1) in tables["shop.a"].detail
+
+
+def test_a_table_whose_create_waits_needs_no_full_read() -> None:
+    made = SchemaChange(commit_ts=TSO + 1, query="CREATE TABLE new (id INT)", kind="CREATE", schema="shop", name="new")
+    waits = QueuedDdl(change=made, topic="shop", partition=1, offset=9)
+    status = describe(IDENTITY, msgspec.structs.replace(PROGRESS, ddls=(waits,)), beat(), None, NOW)
+    (new,) = [table for table in status.tables if table.name == "shop.new"]
+    assert (new.condition, new.rebuild, new.changes_waiting) == ("unverified", False, 4)
+    assert new.detail == "the DDL that makes it waits, and so do its rows"
 
 
 def test_a_job_that_never_ran_is_pending() -> None:

@@ -192,3 +192,23 @@ def test_a_table_without_a_key_is_not_read_in_full() -> None:
     assert (shop.rows("t"), shop.condition("t")) == ([(1,), (3,)], "clean")
     assert (shop.rows("log"), shop.condition("log")) == ([], "skipped")
     assert shop.steps is not None and not shop.steps.progress.wanted
+
+
+def test_a_full_read_of_a_table_without_a_key_stops_before_it_begins_and_no_key_lets_the_job_go_on() -> None:
+    shop = Shop(snapshot=True)
+    for name, key in (("t", " PRIMARY KEY"), ("log", "")):
+        shop.change(f"CREATE TABLE {name} (id INT{key})")
+    shop.bootstrap("t")
+    shop.row("insert", (SCHEMA, "t"), {"id": "1"})
+
+    def go_on() -> None:
+        for _ in range(4):
+            shop.watermark()
+            shop.run()
+
+    with pytest.raises(DecisionNeeded, match=r"`shop`\.`log`: there is no primary key"):
+        go_on()
+    shop.configure(no_key="skip")
+    go_on()
+    assert (shop.rows("t"), shop.rows("log")) == ([(1,)], None)
+    assert shop.steps is not None and not shop.steps.progress.wanted

@@ -17,7 +17,8 @@ _SESSION = "SET SESSION time_zone = '+00:00', SESSION sql_mode = '', SESSION sql
 _READ_SECONDS = 60
 _CANNOT_READ = 1236
 """The one code for all that keeps the server from sending its binlog."""
-_DENIED = {1044, 1045, 1142, 1227, 1698}
+_REFUSED = {1045, 1698}
+_DENIED = {1044, 1142, 1227}
 
 
 def pymysql() -> Any:
@@ -95,6 +96,8 @@ def fault(server: ServerUri, code: int, text: str) -> SourceFault | SourceChange
             "reset, or it is another server. Begin the changefeed anew, with a snapshot of its tables; and keep "
             "binlogs longer (binlog_expire_logs_seconds)"
         )
+    if code in _REFUSED:
+        return UsageError(f"{server.where} refuses the login of {server.user!r}: {text}. Correct the user or password")
     if code in _DENIED:
         return UsageError(f"{server.where} denies {server.user!r} what reading its binlog needs: {text}")
     return SourceFault(f"{server.where}: {text}{_tls_hint(server, text)}")

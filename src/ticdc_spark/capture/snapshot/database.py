@@ -44,6 +44,8 @@ _BATCH = 20_000
 _REFUSED = frozenset({(1044,), (1045,), (1064,), (1142,), (1143,), (1227,), (1698,)})
 """Codes of errors that do not pass by themselves: a missing grant, a wrong password, SQL that the server does not
 know. Only a person can mend them, so they are not tried again."""
+_NO_LOGIN = frozenset({(1045,), (1698,)})
+_NO_GRANT = frozenset({(1044,), (1142,), (1143,), (1227,)})
 
 
 class DatabaseReader:
@@ -59,7 +61,7 @@ class DatabaseReader:
         self._connection: Any = None
         self._known_version = ""
         self._untold = False
-        """The server does not tell which table has a name."""
+        """The server does not show the ids of its tables."""
 
     @property
     def exact(self) -> bool:
@@ -95,8 +97,8 @@ class DatabaseReader:
                 if not self._untold:
                     self._untold = True
                     log.warning(
-                        "%s does not tell which table has a name: %s. A table that takes the name of another while "
-                        "that is read is then noticed by its DDL only. Cure: GRANT PROCESS ON *.* TO the user %r",
+                        "%s does not show the ids of its tables: %s. If a table takes the name of another that is "
+                        "read, only its DDL tells. Cure: GRANT PROCESS ON *.* TO the user %r",
                         self._where,
                         error.args[-1],
                         self._options["user"],
@@ -195,7 +197,16 @@ class DatabaseReader:
             if error.args and error.args[0] in TOO_OLD:
                 raise TooOld(str(error.args[-1])) from error
             fault = _fault(self._where, error)
-            raise (EnvironmentFault(str(fault)) if error.args[:1] in _REFUSED else fault) from error
+            if error.args[:1] not in _REFUSED:
+                raise fault from error
+            raise EnvironmentFault(f"{fault}{self._cure(error.args[:1])}") from error
+
+    def _cure(self, code: tuple[Any, ...]) -> str:
+        if code in _NO_LOGIN:
+            return ". Correct the user or password of `upstream`"
+        if code in _NO_GRANT:
+            return f". Cure: GRANT SELECT, PROCESS ON *.* TO the user {self._options['user']!r}"
+        return ""
 
 
 class _Read:

@@ -92,7 +92,8 @@ def open_spark(job: Job, more: Sequence[Part] = ()) -> SparkSession:
     options = sink_options | job.spark | {"spark.sql.extensions": extensions}
     parts = coordinates(*kind.parts(job.sink), *more)
     if SparkSession.getActiveSession() is None:
-        log.info("Spark: starting; the first time it fetches %d packages", len(parts))
+        packages = "1 package" if len(parts) == 1 else f"{len(parts)} packages"
+        log.info("Spark: starting; the first time it fetches %s", packages)
     # A session of its own: under an application that is open already, its settings are left alone.
     return open_session(f"ticdc-spark {job.name}", options, parts).newSession()
 

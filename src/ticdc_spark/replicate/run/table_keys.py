@@ -8,12 +8,13 @@ from ticdc_spark.config.histories import stop_if_shared
 from ticdc_spark.config.job import Job, SnapshotKeys
 from ticdc_spark.config.routes import compiled
 from ticdc_spark.config.table_filter import table_filter
+from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Bootstrap, Message, SchemaChange, Table, TableName
 from ticdc_spark.mysql import handle_key, no_key
 from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.protocols.wire_protocol import WireProtocol
 from ticdc_spark.replicate.plan.routes import stop_at_rules
-from ticdc_spark.replicate.snapshot.wanted import wanted_tables
+from ticdc_spark.replicate.snapshot.wanted import nothing_to_read, wanted_tables
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.store import progress_of
 from ticdc_spark.streams.detect import ENOUGH, detect
@@ -43,7 +44,7 @@ def tables_to_read(job: Job, keys: SnapshotKeys) -> str:
     if without and job.no_key == "stop":
         raise no_key(_some(without), "[snapshot] or [job]")
     if not names:
-        return "the source has no table that `tables` under [snapshot] and [job] let in"
+        raise UsageError(nothing_to_read(keys))
     some = f", the first {_SCHEMAS:,} of them looked at" if len(names) > _SCHEMAS else ""
     return f"{len(names):,} tables to read{some}"
 

@@ -15,7 +15,7 @@ from ticdc_spark.config.job import Job, SnapshotKeys
 from ticdc_spark.ddl.known_names import is_same_name
 from ticdc_spark.errors import DecisionNeeded, MessageError
 from ticdc_spark.model import Table, TableName
-from ticdc_spark.mysql import HIDDEN_NAMES, handle_key, tso_physical_ms
+from ticdc_spark.mysql import HIDDEN_NAMES, handle_key, no_key, tso_physical_ms
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.modes.next_progress import DROPPED_KEPT_MS
@@ -24,6 +24,7 @@ from ticdc_spark.replicate.plan.routes import stop_at_rules
 from ticdc_spark.replicate.plan.spelling import by_source
 from ticdc_spark.replicate.snapshot.steps import as_known, begin, bring_in, give_up, states_of, with_states
 from ticdc_spark.replicate.snapshot.wanted import (
+    nothing_to_read,
     wanted_tables,
     with_new_tables,
     with_partial_tables,
@@ -90,6 +91,8 @@ class Loader:
         if not self._listed:
             self._listed = True
             known = by_source(progress, self.reader.tables()).values()
+            if not any(self.wants(*name) for name in known):
+                log.warning("%s; what comes later is not read before the next start", nothing_to_read(self.keys))
             progress = with_new_tables(progress, known, self.wants, self.reader.fixed or 0)
         return self.with_partial(progress)
 
@@ -129,6 +132,8 @@ class Loader:
                 log.warning("`%s`.`%s` has no key: it is not read in full", *name)
                 over.add(name)
                 self._gone.add((name, 0 if state is None else state.ddl_ts))
+            elif found is not None and not handle_key(found[0]):
+                raise no_key(f"`{name[0]}`.`{name[1]}`", "[snapshot] or [job]")
             elif found is not None:
                 table, identity, exact = found
                 token = f"{progress.batch}.{base}.{work.mark(name)[1]}"

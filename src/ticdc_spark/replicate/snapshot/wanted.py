@@ -22,6 +22,12 @@ def wanted_tables(keys: SnapshotKeys, job: Job) -> Wants:
     return lambda schema, name: some(schema, name) and every(schema, name)
 
 
+def nothing_to_read(keys: SnapshotKeys) -> str:
+    """What is said where a source shows no table that is wanted."""
+    text = "the source has no table that `tables` under [snapshot] and [job] let in"
+    return text if keys.upstream is None else f"{text}, or its user lacks the grant SELECT"
+
+
 def with_new_tables(progress: Progress, there: Iterable[TableName], wants: Wants, at: int) -> Progress:
     """Want the tables of a source that the job has never seen."""
     known = {(table.schema, table.name) for table in progress.tables}

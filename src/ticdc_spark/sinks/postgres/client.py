@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ticdc_spark.clients.postgres import connect, driver
-from ticdc_spark.errors import DecisionNeeded, SinkFault
+from ticdc_spark.errors import DecisionNeeded, SinkFault, UsageError
 from ticdc_spark.sinks.connections import Connections
 
 OURS = "_ticdc_spark"
@@ -88,11 +88,26 @@ class Client:
                 "with ENCODING 'UTF8', and name it with `uri` under [sink]"
             )
         if not self.run("SELECT FROM pg_tables WHERE schemaname = $1 AND tablename = 'dead_letters'", OURS):
+            self.stop_without_grant()
             with self.transaction() as cursor:
                 cursor.execute("SELECT pg_advisory_xact_lock($1)", (_LOCK,))
                 for statement in _TABLES:
                     cursor.execute(statement)
         self._prepared = True
+
+    def stop_without_grant(self) -> None:
+        """Look whether the user may make schemas, where ours is not there. Raises: UsageError where they may not"""
+        ((user, database, may, there),) = self.run(
+            "SELECT quote_ident(current_user), quote_ident(current_database()), "
+            "has_database_privilege(current_database(), 'CREATE'), "
+            "EXISTS (SELECT FROM pg_namespace WHERE nspname = $1)",
+            OURS,
+        )
+        if not may and not there:
+            raise UsageError(
+                f"{self.where}: the user {user} may not make schemas. Cure: "
+                f"GRANT CREATE ON DATABASE {database} TO {user}"
+            )
 
     def close(self) -> None:
         """Close the connections that nobody uses."""

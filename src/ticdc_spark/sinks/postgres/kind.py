@@ -90,6 +90,7 @@ class PostgresKind:
         assert isinstance(job.sink, PostgresConfig)
         client = client_of(job.sink)
         ((version,),) = client.run("SELECT current_setting('server_version')")
+        client.stop_without_grant()
         client.close()
         return f"{client.where}, PostgreSQL {version}"
 
