@@ -6,7 +6,7 @@ export PYTHON
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --no-input --disable-pip-version-check
 
-.PHONY: help setup demo demo-circle test test-all simulate check format lock bench bench-catch-up bench-trickle bench-codecs bench-codecs-spark bench-changefeed bench-binlog bench-snapshot bench-big bench-debezium bench-latency bench-backlog bench-store bench-size bench-postgres clean test-mysql docs reference image
+.PHONY: help setup demo demo-circle test test-all simulate check format lock bench bench-catch-up bench-trickle bench-codecs bench-codecs-spark bench-changefeed bench-binlog bench-snapshot bench-big bench-debezium bench-latency bench-backlog bench-store bench-size bench-postgres clean test-mysql docs reference image manifests
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 26
@@ -73,6 +73,9 @@ image: ## build the container image ticdc-spark:VERSION; this needs Docker and t
 	@docker info >/dev/null 2>&1 || { echo "make image needs a Docker engine, and 'docker info' finds none." >&2; exit 1; }
 	docker build --file deploy/Dockerfile --build-arg VERSION=$(VERSION) \
 		--build-arg REVISION=$$(git rev-parse HEAD) --tag ticdc-spark:$(VERSION) .
+
+manifests: setup ## write deploy/kubernetes from the Helm chart; this needs Helm 3
+	@$(BIN)/python scripts/manifests.py
 
 simulate: setup ## stories of the simulator: make simulate SEEDS=0-20000, or STEPS=10000000 (STORY=--story prints one)
 	@$(BIN)/python -m tests.simulator --seeds $(or $(SEEDS),0-2000) $(if $(STEPS),--steps-total $(STEPS)) \
