@@ -35,6 +35,7 @@ seccompProfile:
 {{- define "ticdc-spark.spark" -}}
 {{- $settings := dict "spark.master" (printf "local[%d]" (int .Values.driver.cores)) "spark.driver.memory" .Values.driver.heap -}}
 {{- if .Values.executors.instances -}}
+{{- /* The three that are false spare the driver rights that it has no use for. */ -}}
 {{- $settings = dict
   "spark.driver.memory" .Values.driver.heap
   "spark.master" "k8s://https://kubernetes.default.svc"
@@ -45,6 +46,9 @@ seccompProfile:
   "spark.kubernetes.executor.podTemplateContainerName" "executor"
   "spark.kubernetes.executor.podNamePrefix" .Release.Name
   "spark.kubernetes.executor.disableConfigMap" "true"
+  "spark.kubernetes.driver.ownPersistentVolumeClaim" "false"
+  "spark.kubernetes.driver.reusePersistentVolumeClaim" "false"
+  "spark.kubernetes.driver.service.deleteOnTermination" "false"
   "spark.kubernetes.driver.pod.name" "${env:POD_NAME}"
   "spark.kubernetes.authenticate.serviceAccountName" (printf "%s-driver" .Release.Name)
   "spark.driver.bindAddress" "0.0.0.0"
