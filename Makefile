@@ -6,7 +6,7 @@ export PYTHON
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --no-input --disable-pip-version-check
 
-.PHONY: help setup demo demo-circle test test-all simulate check format lock bench bench-catch-up bench-trickle bench-codecs bench-codecs-spark bench-changefeed bench-binlog bench-snapshot bench-big bench-debezium bench-latency bench-backlog bench-store bench-size bench-postgres clean test-mysql docs reference
+.PHONY: help setup demo demo-circle test test-all simulate check format lock bench bench-catch-up bench-trickle bench-codecs bench-codecs-spark bench-changefeed bench-binlog bench-snapshot bench-big bench-debezium bench-latency bench-backlog bench-store bench-size bench-postgres clean test-mysql docs reference image manifests sbom audit
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 26
@@ -66,6 +66,23 @@ docs: setup ## build the documentation site into site/, broken links are errors
 
 reference: setup ## write the pages of docs/reference that are made from the code
 	@for script in types_table changefeed_keys reference chart; do $(BIN)/python -m scripts.$$script; done
+
+VERSION := $(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+
+image: ## build the container image ticdc-spark:VERSION; this needs Docker and the network
+	@docker info >/dev/null 2>&1 || { echo "make image needs a Docker engine, and 'docker info' finds none." >&2; exit 1; }
+	docker build --file deploy/Dockerfile --build-arg VERSION=$(VERSION) \
+		--build-arg REVISION=$$(git rev-parse HEAD) --tag ticdc-spark:$(VERSION) .
+
+sbom: setup ## write what an image has into dist/sbom.cdx.json; this needs the network
+	@$(BIN)/python -m scripts.sbom
+
+# --strict: a package that the service does not know fails, too. Without it, a service that is away finds nothing wrong.
+audit: sbom ## the same, and ask for known vulnerabilities of the packages
+	@$(BIN)/uv tool run --quiet pip-audit==2.10.1 --strict --require-hashes --disable-pip --requirement requirements-run.lock
+
+manifests: setup ## write deploy/kubernetes from the Helm chart; this needs Helm 3
+	@$(BIN)/python scripts/manifests.py
 
 simulate: setup ## stories of the simulator: make simulate SEEDS=0-20000, or STEPS=10000000 (STORY=--story prints one)
 	@$(BIN)/python -m tests.simulator --seeds $(or $(SEEDS),0-2000) $(if $(STEPS),--steps-total $(STEPS)) \

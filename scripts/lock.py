@@ -1,4 +1,4 @@
-"""Pins what pyproject.toml asks for: ``lock.py`` writes the two lock files, ``lock.py --check`` compares, offline.
+"""Pins what pyproject.toml asks for: ``lock.py`` writes the lock files, ``lock.py --check`` compares, offline.
 
 The first line of a lock file is a digest of what it was made from, so that the check needs no network.
 """
@@ -14,6 +14,8 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCKS = {
     "requirements-build.lock": ["--group", "build"],
     "requirements.lock": ["pyproject.toml", "--group", "dev"],
+    # What a job needs, for the image: the same versions, without the tools of developers.
+    "requirements-run.lock": ["pyproject.toml", "--constraint", "requirements.lock"],
 }
 
 

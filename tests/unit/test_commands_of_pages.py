@@ -52,6 +52,14 @@ NOT_RUN = {
     '"$SPARK_HOME/bin/spark-class"': "test_cluster",
     "curl": "test_server asks the same address",
     "kill": "of the shell",
+    "docker": "there is no engine here",
+    "helm": "test_kubernetes reads what it rendered",
+    "kubectl": "there is no cluster here",
+    "useradd": "of the system",
+    "install": "of the system",
+    "systemctl": "of the system; test_systemd reads the unit",
+    "journalctl": "of the system",
+    "/opt/ticdc-spark/bin/pip": "test_install",
     "cp": "of the shell",
 }
 """Other commands that the pages show, and which test runs them or why none does."""

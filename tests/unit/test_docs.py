@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+import pyspark
 import pytest
 
 from tests.unit.config.test_job_file import JOB, KAFKA, SINK, load
@@ -123,7 +124,7 @@ def test_links_of_a_page_lead_somewhere(page: Path) -> None:
 
 
 def test_every_file_of_the_sources_that_names_a_page_names_one_that_is_there() -> None:
-    for folder in ("src", "scripts", "tests", "monitoring", "benchmarks"):
+    for folder in ("src", "scripts", "tests", "deploy", "monitoring", "benchmarks"):
         for file in (DOCS.parent / folder).rglob("*.*"):
             if file.suffix in {".py", ".yaml", ".json", ".md"}:
                 for page in re.findall(r"docs/[a-z-]+(?:/[a-z-]+)*\.md", file.read_text(encoding="utf-8")):
@@ -133,6 +134,8 @@ def test_every_file_of_the_sources_that_names_a_page_names_one_that_is_there() -
 def test_the_maven_coordinates_in_the_pages_are_those_of_the_spark_that_is_installed() -> None:
     ours = {each.rpartition(":")[0]: each for each in coordinates("iceberg", "sqlite", "kafka")}
     iceberg = ours[next(name for name in ours if "iceberg-spark-runtime" in name)].rpartition(":")[2]
+    (client,) = (Path(pyspark.__file__).parent / "jars").glob("hadoop-client-api-*.jar")
+    hadoop = client.stem.rpartition("-")[2]
     pages = [DOCS.parent / "README.md", *DOCS.rglob("*.md")]
     named = [
         each for page in pages for each in re.findall(r"(?:org\.[\w.]+):[\w.-]+:[\d.]+\d", page.read_text("utf-8"))
@@ -143,4 +146,7 @@ def test_the_maven_coordinates_in_the_pages_are_those_of_the_spark_that_is_insta
         if group_and_name in ours:
             assert each == ours[group_and_name]
         else:
-            assert (group_and_name, version) == ("org.apache.iceberg:iceberg-aws-bundle", iceberg), each
+            assert (group_and_name, version) in {
+                ("org.apache.iceberg:iceberg-aws-bundle", iceberg),
+                ("org.apache.hadoop:hadoop-aws", hadoop),
+            }, each

@@ -55,7 +55,9 @@ class _Commands(click.Group):
             ctx.exit(error.exit_code)
         except click.NoSuchOption as error:
             if error.option_name in (name for option in self.params for name in option.opts):
-                error.message += f" here. It stands before the command: ticdc-spark {error.option_name} …"
+                name = error.option_name
+                where = f"No such option {name!r} here. It stands before the command: ticdc-spark {name} …"
+                raise click.NoSuchOption(name, where, ctx=error.ctx) from error
             raise
         except BrokenPipeError:
             raise  # click's affair: whoever read our output has enough of it

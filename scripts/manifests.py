@@ -1,0 +1,55 @@
+"""``make manifests``: writes deploy/kubernetes from the Helm chart, by ``helm template``.
+
+The first line of a manifest is a digest of the chart and of the values that it was made from, so that a test can
+compare them without Helm.
+"""
+
+import hashlib
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+CHART = ROOT / "deploy" / "helm" / "ticdc-spark"
+FOLDER = ROOT / "deploy" / "kubernetes"
+KUBERNETES = "1.33.0"
+MANIFESTS = {
+    "single-pod.yaml": ["secretName=shop"],
+    "executors.yaml": ["secretName=shop", "executors.instances=2", "serviceMonitor.enabled=true"],
+}
+"""A file, and what differs from the chart's own values."""
+
+_OF_HELM = re.compile(r"^# Source: |app.kubernetes.io/managed-by: Helm$")
+"""Lines that are not true of what kubectl applies."""
+
+
+def header(name: str) -> str:
+    """Describe what a manifest was made from, as its first lines."""
+    digest = hashlib.sha256(repr((KUBERNETES, MANIFESTS[name])).encode())
+    for file in sorted(path for path in CHART.rglob("*") if path.is_file()):
+        digest.update(f"{file.relative_to(CHART)}\0".encode() + file.read_bytes() + b"\0")
+    return (
+        f"# made by make manifests from deploy/helm/ticdc-spark, with the digest {digest.hexdigest()}\n"
+        f"# helm template shop deploy/helm/ticdc-spark --namespace replication --set {','.join(MANIFESTS[name])}\n"
+    )
+
+
+def main() -> int:
+    """Write them. Return 1 without Helm."""
+    helm = shutil.which("helm")
+    if helm is None:
+        print("make manifests needs Helm 3: there is no 'helm' on the path", file=sys.stderr)
+        return 1
+    subprocess.run([helm, "lint", "--strict", "--kube-version", KUBERNETES, CHART], check=True)
+    for name, values in MANIFESTS.items():
+        command = [helm, "template", "shop", CHART, "--namespace", "replication", "--kube-version", KUBERNETES]
+        done = subprocess.run([*command, "--set", ",".join(values)], capture_output=True, text=True, check=True)
+        lines = [line.rstrip() for line in done.stdout.splitlines() if not _OF_HELM.search(line)]
+        (FOLDER / name).write_text(header(name) + "\n".join(lines) + "\n", encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

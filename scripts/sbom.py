@@ -1,0 +1,63 @@
+"""``make sbom``: writes dist/sbom.cdx.json, what an image has of Python packages and of jars, as CycloneDX.
+
+The packages are those of requirements-run.lock, by cyclonedx-py; the jars are those that deploy/image/bake_jars.py
+fetches. Debian's packages are not in it: a scanner of images finds them. The first run needs the network.
+"""
+
+import hashlib
+import json
+import re
+import subprocess
+import sys
+from collections.abc import Iterable
+from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from typing import Any
+
+from ticdc_spark.spark.session.jars import resolve_jars
+
+ROOT = Path(__file__).resolve().parent.parent
+OUT = ROOT / "dist" / "sbom.cdx.json"
+TOOL = "cyclonedx-bom==7.5.0"
+_JAR = re.compile(r"(?P<group>[^_]+)_(?P<name>.+)-(?P<version>\d[^-]*)\.jar")
+"""How Ivy names a jar: ``org.xerial_sqlite-jdbc-3.47.1.0.jar``."""
+
+
+def jars() -> list[Path]:
+    """The jars of every kind of job."""
+    spec = spec_from_file_location("bake_jars", ROOT / "deploy" / "image" / "bake_jars.py")
+    assert spec is not None and spec.loader is not None
+    bake = module_from_spec(spec)
+    spec.loader.exec_module(bake)
+    (extra,) = re.findall(r"bake_jars\.py (org\.\S+)", (ROOT / "deploy" / "Dockerfile").read_text(encoding="utf-8"))
+    return sorted({Path(jar) for packages in bake.requests([extra]) for jar in resolve_jars(packages, {})})
+
+
+def components(found: Iterable[Path]) -> list[dict[str, Any]]:
+    """Jars as components of CycloneDX. Raises: ValueError for one whose name is not Ivy's"""
+    made = []
+    for jar in found:
+        named = _JAR.fullmatch(jar.name)
+        if named is None:
+            raise ValueError(f"{jar.name} does not name its group, its artifact and its version")
+        purl = "pkg:maven/{group}/{name}@{version}".format(**named.groupdict())
+        hashes = [{"alg": "SHA-256", "content": hashlib.sha256(jar.read_bytes()).hexdigest()}]
+        made.append({"type": "library", "bom-ref": purl, **named.groupdict(), "purl": purl, "hashes": hashes})
+    return made
+
+
+def main() -> None:
+    """Write it."""
+    OUT.parent.mkdir(exist_ok=True)
+    tool = [Path(sys.executable).with_name("uv"), "tool", "run", "--quiet", "--from", TOOL, "cyclonedx-py"]
+    options = ["--pyproject", ROOT / "pyproject.toml", "--output-reproducible", "--of", "JSON", "-o", OUT]
+    subprocess.run([*tool, "requirements", *options, ROOT / "requirements-run.lock"], check=True)
+    document = json.loads(OUT.read_text(encoding="utf-8"))
+    packages = len(document["components"])
+    document["components"] += components(jars())
+    OUT.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    print(f"{OUT.relative_to(ROOT)}: {packages} packages, {len(document['components']) - packages} jars")
+
+
+if __name__ == "__main__":
+    main()
