@@ -148,10 +148,7 @@ def show(wanted: Tables, summary: Summary, equal: dict[TableName, bool], job_fil
     facts.add_row("all of it", duration(seconds))
     out.print(facts)
     schema, table = max(wanted, key=lambda name: wanted[name].num_rows)
-    code = (
-        f"from ticdc_spark.sinks.iceberg.lake import open_lake; "
-        f'open_lake("{job_file}").table("lake.{schema}.{table}").show()'
-    )
+    code = f'from ticdc_spark import open_lake; open_lake("{job_file}").table("lake.{schema}.{table}").show()'
     out.print("\nread a table:")
     out.print(Text(f"  {shlex.join([_python(), '-c'])} {shlex.quote(code)}"))
 
