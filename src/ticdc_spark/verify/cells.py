@@ -70,6 +70,8 @@ def chosen(selection: Selection, places: Sequence[int]) -> Selection:
 
 def places(selection: Selection, columns: Sequence[pa.Array], hashes: npt.NDArray[np.uint64] | None) -> Places:
     """The part of each row. ``columns``: of the key. ``hashes``: of its text, where there are buckets."""
+    if not size(selection):
+        return np.full(len(columns[0]), -1, np.int64)
     match selection:
         case Buckets(count=count, of=numbers):
             assert hashes is not None, "buckets are of hashes"
