@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,18 +14,26 @@ from pyspark.sql import SparkSession
 
 from tests.integration.postgres_jobs import clear
 from tests.integration.test_mysql_values import CASES, TEXT, _is_text
+from tests.integration.test_tidb_first_load import VERSIONED, as_of
 from tests.spark.delta import delta_session
 from tests.spark.lake import lake, replicate
 from tests.spark.simple_topic import topic
 from tests.support.mariadb_server import Server, running
 from tests.support.postgres_server import PostgresServer
+from ticdc_spark.capture.snapshot import database
+from ticdc_spark.capture.snapshot.database import DatabaseReader
 from ticdc_spark.cli import main
 from ticdc_spark.clients.upstream import Upstream
+from ticdc_spark.config.load import load_job
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.model import Change, RowChange, SchemaChange, Watermark
-from ticdc_spark.mysql import handle_key
+from ticdc_spark.mysql import handle_key, tso
+from ticdc_spark.verify import run
+from ticdc_spark.verify.cells import size
+from ticdc_spark.verify.database import DatabaseTable
 from ticdc_spark.verify.lake import LakeTable
-from ticdc_spark.verify.report import Report, load
+from ticdc_spark.verify.options import Options, Watcher
+from ticdc_spark.verify.report import Report, Value, load
 
 SCHEMA = "v"
 _HEX, _PLAIN_HEX = TEXT.encode().hex(), TEXT.replace("\0", "").encode().hex()
@@ -82,6 +91,7 @@ upstream = "{upstream}"
 def messages(server: Server, name: str, number: int) -> list[Change]:
     """A table as a changefeed sends it: its CREATE and its rows."""
     ((_, create),) = server.execute(f"SHOW CREATE TABLE {SCHEMA}.{name}")
+    create = create.replace(VERSIONED, "")
     of = msgspec.structs.replace(parse_create(create, SCHEMA, "escape"), table_id=number, version=1)
     names = handle_key(of)
     keys = [
@@ -94,10 +104,12 @@ def messages(server: Server, name: str, number: int) -> list[Change]:
     return [made, *(RowChange(op="insert", table=of, commit_ts=20, after=row) for row in rows if row is not None)]
 
 
-def replicated(folder: Path, source: Server, sink: str, job: str = "", more: str = "") -> Path:
-    """A job that has both tables. ``job``: lines of its section; ``more``: other sections."""
-    events = [one for at, name in enumerate(("types", "texts"), 1) for one in messages(source, name, at)]
-    topic(folder, [*events, Watermark(30)])
+def replicated(
+    folder: Path, source: Server, sink: str, job: str = "", more: str = "", names: Sequence[str] = ("types", "texts")
+) -> Path:
+    """A job that has some tables. ``job``: lines of its section; ``more``: other sections."""
+    events = [one for at, name in enumerate(names, 1) for one in messages(source, name, at)]
+    topic(folder, [*events, Watermark(tso(int(time.time() * 1000)))])
     file = folder / "job.toml"
     file.write_text(JOB.format(name=folder.name, folder=folder, upstream=source.uri, sink=sink, job=job) + more)
     replicate(file)
@@ -197,3 +209,119 @@ def test_rows_that_were_changed_behind_the_jobs_back_are_found_in_every_type(
     code, text, report = verify(file, "--no-writes", "--limit", "1000")
     assert (code, found(report)) == (3, wrong), text
     assert "2 tables compared, 2 with differences" in text
+
+
+@pytest.fixture
+def mysql(target: Server) -> str:
+    """The sink of a MariaDB without copies."""
+    names = (SCHEMA, "copy", "_ticdc_spark")
+    target.execute(*(f"DROP DATABASE IF EXISTS {name}" for name in names))
+    return f'kind = "mysql"\nuri = "{target.uri}"'
+
+
+ROUTES = """
+[[route]]
+tables = ["v.types"]
+target-schema = "copy"
+drop-columns = ["c1"]
+mask-columns = { c2 = "hash", c3 = "constant:7" }
+rename-columns = { c4 = "d4" }
+[[route]]
+tables = ["v.texts"]
+mask-columns = { k = "hash" }
+"""
+
+
+def test_tables_are_compared_as_the_job_shapes_them_and_masked_values_are_not_shown(
+    spark: SparkSession, tmp_path: Path, source: Server, target: Server, mysql: str
+) -> None:
+    file = replicated(tmp_path, source, mysql, 'mask-salt = "a salt of some length"', ROUTES)
+    code, text, report = verify(file, "--no-writes")
+    assert (code, [one.result for one in report.tables]) == (0, ["equal", "equal"]), text
+    skipped = {"c1": "left out by drop-columns", "c3": "masked with a constant"}
+    assert (report.tables[0].target, report.tables[0].columns_not_compared) == ("copy.types", skipped)
+    target.execute(
+        "UPDATE copy.types SET c2 = 'leaked', d4 = 42 WHERE id = 1", f"UPDATE {SCHEMA}.texts SET v = 'w' LIMIT 1"
+    )
+    code, text, report = verify(file, "--no-writes")
+    assert code == 3, text
+    (one,), (other,) = (table.found for table in report.tables)
+    masked = Value("(masked)", "(masked)")
+    assert (one.key, one.columns) == ({"id": "1"}, {"c2": masked, "c4": Value("-8388608", "42")})
+    assert (other.kind, other.key["k"], other.columns) == ("changed", "(masked)", {"v": Value("v", "w")})
+    assert "leaked" not in text + file.with_suffix(".verify.json").read_text()
+
+
+def test_a_tidb_is_read_as_of_the_jobs_timestamp(
+    spark: SparkSession, tmp_path: Path, source: Server, postgres: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "as_of", as_of)
+    monkeypatch.setattr(database, "as_of", as_of)
+    monkeypatch.setattr(DatabaseReader, "exact", True)
+    # MariaDB has another word for these tables.
+    monkeypatch.setattr(DatabaseReader, "tables", lambda _: [(SCHEMA, "versioned")])
+    create = DatabaseReader._create
+    monkeypatch.setattr(
+        DatabaseReader, "_create", lambda *of: None if (text := create(*of)) is None else text.replace(VERSIONED, "")
+    )
+    clear(postgres)
+    table = f"{SCHEMA}.versioned"
+    source.execute(
+        f"DROP TABLE IF EXISTS {table}",
+        f"CREATE TABLE {table} (id INT PRIMARY KEY, v INT){VERSIONED}",
+        f"INSERT INTO {table} VALUES (1, 1), (2, 2), (3, 3)",
+    )
+    time.sleep(0.1)
+    file = replicated(tmp_path, source, f'kind = "postgres"\nuri = "{postgres.uri}"', names=["versioned"])
+    source.execute(f"UPDATE {table} SET v = 7 WHERE id = 1", f"DELETE FROM {table} WHERE id = 2")
+    code, text, report = verify(file)
+    assert (code, report.tables[0].result, report.tables[0].rows_source) == (0, "equal", 3), text
+    postgres.execute(f"UPDATE {table} SET v = 9 WHERE id = 3")
+    code, text, report = verify(file)
+    assert (code, found(report)) == (3, {("versioned", "changed", "3 v")}), text
+    source.execute(f"DROP TABLE {table}")
+
+
+class Killed(BaseException):
+    """Nothing catches it, as nothing catches SIGKILL."""
+
+
+class Killer(Watcher):
+    """Dies once so many parts of a table are done."""
+
+    def parts(self, table: str, done: int, total: int) -> None:
+        raise Killed
+
+
+def test_an_interrupted_run_goes_on_where_it_was(
+    spark: SparkSession, tmp_path: Path, source: Server, target: Server, mysql: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = replicated(tmp_path, source, mysql)
+    target.execute(f"DELETE FROM {SCHEMA}.types WHERE id IN (1, {ROWS})")
+    options, path = Options(still=True, chunk_rows=1), file.with_suffix(".verify.json")
+    with pytest.raises(Killed):
+        run.verify(load_job(file), options, path, Killer())
+    half = load(path)
+    assert half is not None and half.kept[f"{SCHEMA}.types"].done == 64
+    asked = list[int]()
+    digests = DatabaseTable.digests
+    monkeypatch.setattr(
+        DatabaseTable, "digests", lambda self, parts: (asked.append(size(parts)), digests(self, parts))[1]
+    )
+    report = run.verify(load_job(file), options, path, Watcher())
+    assert sum(asked) == 2 * (ROWS + 1 - 64 + 2), "both sides, the other parts and the two buckets"
+    assert [(one.result, one.rows_source) for one in report.tables] == [("different", ROWS), ("equal", MOST)]
+    assert {key for _, _, key in found(report)} == {"1", str(ROWS)}
+    assert run.verify(load_job(file), options, path, Watcher()).tables[0].differences == 2, "it was finished"
+
+
+def test_what_cannot_be_compared_is_named(spark: SparkSession, tmp_path: Path, source: Server, mysql: str) -> None:
+    file = replicated(tmp_path, source, mysql, names=["texts"])
+    code, text, report = verify(file, "--no-writes", "--table", "v.*", "--sample", "50")
+    by_name = {one.table: one for one in report.tables}
+    assert (code, by_name["v.types"].why) == (0, "the job has no such table: no message of it has come"), text
+    assert (by_name["v.texts"].parts_compared, by_name["v.texts"].parts) == (1, 2)
+    assert verify(file, "--table", "no.*")[0] == 2
+    file.write_text(file.read_text().replace("upstream = ", "# "))
+    code, text, _ = verify(file)
+    assert (code, "[snapshot] upstream: missing" in text) == (2, True)

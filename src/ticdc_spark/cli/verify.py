@@ -13,6 +13,7 @@ from ticdc_spark.cli.output.logging import console, redacted_children
 from ticdc_spark.cli.output.text import noun
 from ticdc_spark.config.load import load_job
 from ticdc_spark.config.secrets import redact
+from ticdc_spark.errors import UsageError
 from ticdc_spark.operate.requests import rebuild, taken_when
 from ticdc_spark.verify.options import Options, Watcher
 from ticdc_spark.verify.report import TableReport
@@ -69,6 +70,8 @@ def command(
     Exit codes: 0 all compared tables are equal, 3 rows differ or could not be decided, 1 and 2 as for other commands.
     """
     job = load_job(job_file)
+    if repair and job.snapshot is None:
+        raise UsageError(f"{job_file}: [snapshot]: missing; --repair reads tables from the database that it names")
     options = Options(tables=rules, sample=sample, limit=limit, wait=wait, still=no_writes, chunk_rows=chunk_rows)
     path = path or job_file.with_suffix(".verify.json")
     with redacted_children(), _shown() as watcher:
