@@ -15,6 +15,7 @@ from confluent_kafka import Producer
 from pyspark.sql import SparkSession
 
 from tests.integration.test_snapshot import CREATE, condition, values
+from tests.spark.lake import lake
 from tests.support.kafka_broker import Broker
 from tests.support.live_tables import LiveTables
 from tests.support.mariadb_server import Server, running
@@ -25,6 +26,7 @@ from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.run.watch import Watcher
 from ticdc_spark.verify.report import Report, load
 
+RUNS = 3
 JOB = """
 [job]
 name = "live"
@@ -39,8 +41,7 @@ protocol = "simple"
 [snapshot]
 upstream = "{source}"
 [sink]
-kind = "mysql"
-uri = "{target}"
+{sink}
 """
 
 
@@ -99,37 +100,49 @@ def verify(file: Path, *more: str) -> tuple[int, str, Report]:
     return done.exit_code, done.output, report
 
 
+@pytest.mark.parametrize("kind", ["mysql", pytest.param("iceberg", marks=pytest.mark.slow)])
 def test_only_what_another_writer_changed_differs_while_the_source_changes_and_a_repair_ends_it(
     spark: SparkSession,
     tmp_path: Path,
     server: Server,
     target: Server,
+    kind: str,
     broker: Broker,
     live: LiveTables,
     topic_name: str,
 ) -> None:
     target.execute("DROP DATABASE IF EXISTS _ticdc_spark")
+    sink = f'kind = "mysql"\nuri = "{target.uri}"' if kind == "mysql" else 'kind = "iceberg"\nwarehouse = "lake"'
     live.add("orders", CREATE, values, 3000)
     live.begin()
     file = tmp_path / "job.toml"
-    file.write_text(JOB.format(servers=broker.servers, topic=topic_name, source=server.uri, target=target.uri))
+    file.write_text(JOB.format(servers=broker.servers, topic=topic_name, source=server.uri, sink=sink))
     copy = f"{live.schema}.orders"
+
+    def execute(*statements: str) -> None:
+        if kind == "mysql":
+            target.execute(*(sql.format(copy) for sql in statements))
+            return
+        session = lake(spark, tmp_path)
+        for sql in statements:
+            session.sql(sql.format(f"lake.{copy}")).collect()
+
     live.start(pause=0.001)
     with running_job(file, live) as turn:
         turn(loaded)
-        for _ in range(3):
+        for _ in range(RUNS):
             code, text, report = verify(file)
             assert (code, report.tables[0].result) == (0, "equal"), text
         # These no longer change at the source, which would bring them back.
         gone, changed = live.keys["orders"].pop(0), live.keys["orders"].pop(0)
         ts = live.ts
         turn(lambda report: report.progress.applied > ts)
-        target.execute(f"DELETE FROM {copy} WHERE id = {gone}", f"UPDATE {copy} SET u = 5 WHERE id = {changed}")
+        execute(f"DELETE FROM {{}} WHERE id = {gone}", f"UPDATE {{}} SET u = 5 WHERE id = {changed}")
         code, text, report = verify(file, "--repair")
         found = {(one.kind, one.key["id"], *one.columns) for one in report.tables[0].found}
         assert (code, found) == (3, {("missing", str(gone)), ("changed", str(changed), "u")}), text
         assert "requested: " in text
-        turn(lambda report: any(table.load for table in report.progress.tables))
+        turn(lambda report: not loaded(report))
         turn(loaded)
         code, text, report = verify(file)
         assert (code, report.tables[0].result) == (0, "equal"), text

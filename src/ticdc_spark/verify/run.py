@@ -41,7 +41,6 @@ from ticdc_spark.verify.target import Target, View
 
 _NOT_COMPARED = ("quarantined", "snapshot", "skipped", "kept")
 _DDL = "a DDL changed it while it was compared: run `verify` again"
-_POLL = 1.0
 
 
 def verify(job: Job, options: Options, path: Path, watcher: Watcher) -> Report:
@@ -151,7 +150,10 @@ class _Run:
         here, there = (types.columns(one, handle_key(one), lake) for one in (named, state.table))
         protocol = self._ends.job.source.protocol or progress.protocol
         plan = plan_of((table, state.table), (here, there), lake, protocol)
-        return plan if isinstance(plan, str) else msgspec.structs.replace(plan, target=target)
+        if isinstance(plan, str):
+            return plan
+        kept = {one.column.name: "kept after the source dropped it" for one in state.kept_columns}
+        return msgspec.structs.replace(plan, target=target, skipped=plan.skipped | kept)
 
     def _compared(self, plan: TablePlan, state: TableState, view: View) -> TableReport:
         ends, name = self._ends, name_text(plan.name)
@@ -215,7 +217,7 @@ class _Run:
                 return "the job does not run, so nothing tells which changes are still on their way: start it"
             if time.monotonic() > deadline:
                 return f"the job did not come so far within {self._options.wait:.0f} s: look at `ticdc-spark status`"
-            time.sleep(_POLL)
+            time.sleep(self._ends.target.pause)
 
     def _absent(self, progress: Progress, there: Collection[TableName]) -> list[TableName]:
         """Tables of the source that the job does not have, in databases that it knows."""

@@ -70,6 +70,8 @@ class Target:
         self.is_lake = not isinstance(job.sink, MysqlConfig | PostgresConfig)
         """Whether a table's snapshots have ids."""
         self._states = open_state(job.sink, job.name, job.spark)
+        self.pause = self._states.pause
+        """Seconds between two looks at what the job has committed."""
 
     def close(self) -> None:
         """Give up connections."""

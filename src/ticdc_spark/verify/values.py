@@ -1,6 +1,6 @@
 """When two values are equal: what a protocol cannot carry is no difference. Pure.
 
-``docs/protocol-limits.md`` says what each protocol loses.
+``docs/reference/protocol-limits.md`` says what each protocol loses.
 """
 
 from __future__ import annotations
