@@ -21,6 +21,7 @@ from tests.spark.simple_topic import topic
 from tests.support.mariadb_server import Server, running
 from tests.support.postgres_server import PostgresServer
 from ticdc_spark.capture.snapshot import database
+from ticdc_spark.capture.snapshot.base import TooOld
 from ticdc_spark.capture.snapshot.database import DatabaseReader
 from ticdc_spark.cli import main
 from ticdc_spark.clients.upstream import Upstream
@@ -280,6 +281,13 @@ def test_a_tidb_is_read_as_of_the_jobs_timestamp(
     code, text, report = verify(file)
     assert (code, found(report)) == (3, {("versioned", "changed", "3 v")}), text
     source.execute(f"DROP TABLE {table}")
+
+    def gone(*_: object) -> None:
+        raise TooOld("GC life time is shorter than transaction duration")
+
+    monkeypatch.setattr(DatabaseReader, "schema", gone)
+    done = CliRunner().invoke(main, ["verify", str(file)])
+    assert (done.exit_code, "raise tidb_gc_life_time" in done.output) == (1, True), done.output
 
 
 class Killed(BaseException):

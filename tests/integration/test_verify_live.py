@@ -26,7 +26,7 @@ from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.run.watch import Watcher
 from ticdc_spark.verify.report import Report, load
 
-RUNS = 3
+RUNS = 2
 JOB = """
 [job]
 name = "live"

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import msgspec
 
+from ticdc_spark.capture.snapshot.base import TooOld
 from ticdc_spark.capture.snapshot.database import DatabaseReader
 from ticdc_spark.clients.mysql import as_of, quoted
 from ticdc_spark.config.job import Job
@@ -33,7 +34,7 @@ from ticdc_spark.verify.database import DatabaseTable
 from ticdc_spark.verify.dialects import Mysql
 from ticdc_spark.verify.options import Options, Watcher
 from ticdc_spark.verify.report import Kept, Report, TableReport, load, name_text, save
-from ticdc_spark.verify.sessions import Altered, MysqlSessions
+from ticdc_spark.verify.sessions import Altered, MysqlSessions, too_old
 from ticdc_spark.verify.settle import Settled, settle
 from ticdc_spark.verify.sides import Side
 from ticdc_spark.verify.table import Both, Comparison
@@ -133,6 +134,8 @@ class _Run:
             found = _not(name, target, "", plan) if isinstance(plan, str) else self._compared(plan, state, view)
         except Altered as error:
             found = _not(name, target, "", f"{_DDL} ({error})")
+        except TooOld as error:
+            raise too_old(str(error)) from error
         except MessageError as error:
             found = _not(name, target, "", str(error))
         seconds = round(time.monotonic() - began, 1)

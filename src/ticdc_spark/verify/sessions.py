@@ -27,6 +27,14 @@ class Altered(Exception):
     """A table is not as it was when its comparison began. Not an error of its own."""
 
 
+def too_old(text: str) -> EnvironmentFault:
+    """The error where TiDB has removed what is to be compared. ``text``: what it says."""
+    return EnvironmentFault(
+        f"the source does not have the rows of the job's timestamp any more: {text}. Wait until the job has caught up, "
+        "or raise tidb_gc_life_time"
+    )
+
+
 class MysqlSessions:
     """Sessions of a MySQL-compatible server, one for each thread. See ``database.Sessions``."""
 
@@ -107,10 +115,7 @@ class MysqlSessions:
             if code in GONE | ALTERED:
                 raise Altered(text) from error
             if code in mysql.TOO_OLD:
-                raise EnvironmentFault(
-                    f"{self._where} has not the rows of the job's timestamp any more: {text}. Raise tidb_gc_life_time, "
-                    "or wait until the job has caught up"
-                ) from error
+                raise too_old(text) from error
             raise self._fault(f"{self._where}: {text}") from error
 
 
