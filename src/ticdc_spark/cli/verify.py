@@ -104,8 +104,12 @@ class _Shown(Watcher):
         console.print(f"{table}: {noun(rows, 'row')} may be on their way; looking again once the job is past them")
 
     def table(self, report: TableReport) -> None:
+        if self._bar is not None:
+            self._bar.stop()  # the results may go to the same terminal
         for line in lines(report):
             click.echo(line)
+        if self._bar is not None:
+            self._bar.start()
 
 
 @contextmanager
@@ -114,7 +118,7 @@ def _shown() -> Iterator[_Shown]:
         yield _Shown(None)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console, transient=True) as bar:
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as bar:
         yield _Shown(bar)
 
 
