@@ -323,13 +323,18 @@ def test_an_interrupted_run_goes_on_where_it_was(
     assert run.verify(load_job(file), options, path, Watcher()).tables[0].differences == 2, "it was finished"
 
 
-def test_what_cannot_be_compared_is_named(spark: SparkSession, tmp_path: Path, source: Server, mysql: str) -> None:
+def test_what_cannot_be_compared_is_named(
+    spark: SparkSession, tmp_path: Path, source: Server, target: Server, mysql: str
+) -> None:
     file = replicated(tmp_path, source, mysql, names=["texts"])
     code, text, report = verify(file, "--no-writes", "--table", "v.*", "--sample", "50")
     by_name = {one.table: one for one in report.tables}
     assert (code, by_name["v.types"].why) == (0, "the job has no such table: no message of it has come"), text
     assert (by_name["v.texts"].parts_compared, by_name["v.texts"].parts) == (1, 2)
     assert verify(file, "--table", "no.*")[0] == 2
+    target.execute(f"RENAME TABLE {SCHEMA}.texts TO {SCHEMA}.away")
+    code, text, report = verify(file, "--no-writes", "--table", "v.texts")
+    assert (code, report.tables[0].result, "doesn't exist" in report.tables[0].why) == (3, "undecided", True), text
     file.write_text(file.read_text().replace("upstream = ", "# "))
     code, text, _ = verify(file)
     assert (code, "[snapshot] upstream: missing" in text) == (2, True)

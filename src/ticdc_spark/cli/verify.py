@@ -129,7 +129,7 @@ def lines(report: TableReport) -> Iterator[str]:
     verdict = {
         "equal": f"equal         {many}",
         "different": f"different     {'at least ' if report.at_least else ''}{noun(report.differences, 'row')}",
-        "undecided": f"undecided     {noun(report.undecided, 'row')}: {report.why}",
+        "undecided": f"undecided     {noun(report.undecided, 'row') + ': ' if report.undecided else ''}{report.why}",
         "not compared": f"not compared  {report.why}",
     }[report.result]
     yield redact(f"{report.table}  {verdict}{condition}")

@@ -16,6 +16,7 @@ Form: TypeAlias = Literal["integer", "bool", "decimal", "text", "bytes", "date",
 """How a value is written for a checksum. A server and ``digests`` write the same text of it."""
 _ORDERED: frozenset[Form] = frozenset({"integer", "decimal", "bytes", "moment"})
 """Forms of keys that every side sorts alike."""
+NO_KEY = "it has no key, so rows cannot be matched"
 _VIRTUAL = "a virtual generated column: no message has its values"
 
 
@@ -108,7 +109,7 @@ def plan_of(
     table, known = tables
     keys = handle_key(known)
     if not keys:
-        return "it has no key, so rows cannot be matched"
+        return NO_KEY
     if {key.casefold() for key in handle_key(table)} != {key.casefold() for key in keys}:
         return "the source has another key than the target: a DDL is on its way, or was skipped. Try again later"
     here = {column.source.casefold(): column for column in columns[0]}

@@ -143,8 +143,8 @@ def _widened(batch: pa.RecordBatch, wanted: Sequence[int], count: int) -> pa.Rec
 
 
 def _both(pushed: Digest, rest: Digest) -> Digest:
-    """Of all columns. Two numbers of rows, as the table has changed between the queries, are equal to none."""
-    return Digest(pushed.rows if pushed.rows == rest.rows else -1, pushed.pushed, rest.rest)
+    """Of all columns. If the table has changed between the two queries, the digest is equal to none."""
+    return Digest(pushed.rows, pushed.pushed, rest.rest if pushed.rows == rest.rows else -1)
 
 
 def _some(of: Sequence[Any], count: int) -> Iterator[Sequence[Any]]:

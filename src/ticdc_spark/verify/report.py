@@ -22,7 +22,8 @@ from ticdc_spark.verify.compare import Difference, Kind
 from ticdc_spark.verify.digests import Digest
 
 Result: TypeAlias = Literal["equal", "different", "undecided", "not compared"]
-"""undecided: rows differ that may be on their way, and the job did not get past them in time."""
+"""undecided: rows differ that may be on their way, and the job did not get past them in time; or the table could not be
+read. not compared: that is as it should be, or `status` says more."""
 _SHOWN = 100
 """Characters of a value."""
 _MASKED = "(masked)"

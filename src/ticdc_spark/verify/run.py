@@ -29,7 +29,7 @@ from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.verify.cells import Key
-from ticdc_spark.verify.columns import TablePlan, plan_of
+from ticdc_spark.verify.columns import NO_KEY, TablePlan, plan_of
 from ticdc_spark.verify.database import DatabaseTable
 from ticdc_spark.verify.dialects import Mysql
 from ticdc_spark.verify.options import Options, Watcher
@@ -41,7 +41,7 @@ from ticdc_spark.verify.table import Both, Comparison
 from ticdc_spark.verify.target import Target, View
 
 _NOT_COMPARED = ("quarantined", "snapshot", "skipped", "kept")
-_DDL = "a DDL changed it while it was compared: run `verify` again"
+_DDL = "a DDL changed it while it was compared, or somebody dropped it: run `verify` again"
 
 
 def verify(job: Job, options: Options, path: Path, watcher: Watcher) -> Report:
@@ -123,7 +123,7 @@ class _Run:
     def _table(self, name: TableName, source: TableName | None, view: View) -> TableReport:
         state, target = view.table(name), compiled(view.progress.routes).target(name)
         if state is None or not _is_there(state):
-            return _not(name, target, "", _DDL)
+            return _undecided(name, target, _DDL)
         behind = "it is behind the others" if state.applied < view.progress.applied else None
         status = table_status(state, behind=behind)
         if status.condition in _NOT_COMPARED:
@@ -131,13 +131,16 @@ class _Run:
         began = time.monotonic()
         try:
             plan = self._plan(state, source, view.progress, target)
-            found = _not(name, target, "", plan) if isinstance(plan, str) else self._compared(plan, state, view)
+            if isinstance(plan, TablePlan):
+                found = self._compared(plan, state, view)
+            else:
+                found = _not(name, target, "", plan) if plan == NO_KEY else _undecided(name, target, plan)
         except Altered as error:
-            found = _not(name, target, "", f"{_DDL} ({error})")
+            found = _undecided(name, target, f"{_DDL} ({error})")
         except TooOld as error:
             raise too_old(str(error)) from error
         except MessageError as error:
-            found = _not(name, target, "", str(error))
+            found = _undecided(name, target, str(error))
         seconds = round(time.monotonic() - began, 1)
         return msgspec.structs.replace(found, condition=status.condition, seconds=seconds)
 
@@ -259,3 +262,7 @@ def _not(name: TableName, target: TableName, condition: str, why: str) -> TableR
     return TableReport(
         table=name_text(name), target=name_text(target), result="not compared", condition=condition, why=why
     )
+
+
+def _undecided(name: TableName, target: TableName, why: str) -> TableReport:
+    return msgspec.structs.replace(_not(name, target, "", why), result="undecided")

@@ -140,8 +140,8 @@ class Comparison:
             found = differences(self._plan, source, target, small)
         report = msgspec.structs.replace(
             report,
-            rows_source=report.rows_source + sum(max(0, one.rows) for one in here),
-            rows_target=report.rows_target + sum(max(0, one.rows) for one in there),
+            rows_source=report.rows_source + sum(one.rows for one in here),
+            rows_target=report.rows_target + sum(one.rows for one in there),
             parts_compared=report.parts_compared + size(parts),
             parts_differing=report.parts_differing + len(unlike),
         )
