@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -31,6 +31,15 @@ class Sessions(Protocol):
         """Rows in the types of columns, and behind these why a value cannot be read."""
 
 
+class Place(NamedTuple):
+    """Where a table is."""
+
+    sessions: Sessions
+    dialect: Dialect
+    name: str
+    """As SQL."""
+
+
 class DatabaseTable:
     """See ``sides.Source``."""
 
@@ -38,16 +47,13 @@ class DatabaseTable:
         self,
         plan: TablePlan,
         columns: Sequence[LakeColumn],
-        sessions: Sessions,
-        dialect: Dialect,
-        place: str,
+        place: Place,
         pool: Executor | None = None,
     ) -> None:
-        """``columns``: of this side, as ``plan.pairs`` has them. ``place``: the table, as SQL. ``pool``: reads several
-        ranges side by side."""
-        self._plan, self._columns, self._sessions, self._dialect = plan, columns, sessions, dialect
-        self._place, self._map = place, map if pool is None else pool.map
-        self._names = [dialect.quoted(column.name) for column in columns[: plan.keys]]
+        """``columns``: of this side, as ``plan.pairs`` has them. ``pool``: reads several ranges side by side."""
+        self._plan, self._columns, self._map = plan, columns, map if pool is None else pool.map
+        self._sessions, self._dialect, self._place = place
+        self._names = [self._dialect.quoted(column.name) for column in columns[: plan.keys]]
 
     def digests(self, selection: Selection) -> list[Digest]:
         plan = self._plan
@@ -109,15 +115,14 @@ class DatabaseTable:
     def _of_buckets(self, selection: Buckets) -> list[Digest]:
         bucket, text = self._dialect.bucket(self._key_text(), selection.count), self._text(self._plan.pushed)
         sql = f"SELECT {bucket} AS b, {self._dialect.digest(text)} FROM {self._place} GROUP BY b"
-        by_number = {int(number): Digest(int(rows), int(sum_) & _FULL) for number, rows, sum_ in self._fetch(sql)}
+        by_number = {
+            int(number): Digest(int(rows), int(sum_) & _FULL) for number, rows, sum_ in self._sessions.fetch(sql)
+        }
         found = [by_number.get(number, Digest()) for number in selection.of]
         if not self._plan.rest:
             return found
         rest = digests(self._plan, selection, self._read("TRUE", rest=True), pushed=False)
         return [*map(_both, found, rest)]
-
-    def _fetch(self, sql: str) -> list[tuple[Any, ...]]:
-        return self._sessions.fetch(sql)
 
     def _key_text(self) -> str:
         return self._text(range(self._plan.keys))

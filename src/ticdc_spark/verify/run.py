@@ -30,7 +30,7 @@ from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.verify.cells import Key
 from ticdc_spark.verify.columns import NO_KEY, TablePlan, plan_of
-from ticdc_spark.verify.database import DatabaseTable
+from ticdc_spark.verify.database import DatabaseTable, Place
 from ticdc_spark.verify.dialects import Mysql
 from ticdc_spark.verify.options import Options, Watcher
 from ticdc_spark.verify.report import Kept, Report, TableReport, load, name_text, save
@@ -185,9 +185,8 @@ class _Run:
         return MysqlSessions(self._ends.upstream, plan.lake, begin, tidb=self._ends.reader.exact)
 
     def _source(self, plan: TablePlan, sessions: MysqlSessions) -> DatabaseTable:
-        columns, place = [pair.source for pair in plan.pairs], ".".join(map(quoted, plan.source))
-        dialect = Mysql(tidb=self._ends.reader.exact)
-        return DatabaseTable(plan, columns, sessions, dialect, place, self._ends.pool)
+        place = Place(sessions, Mysql(tidb=self._ends.reader.exact), ".".join(map(quoted, plan.source)))
+        return DatabaseTable(plan, [pair.source for pair in plan.pairs], place, self._ends.pool)
 
     def _settled(self, plan: TablePlan, keys: Collection[Key], source: Side, state: TableState) -> Settled:
         closes = list[Callable[[], None]]()

@@ -28,7 +28,7 @@ from ticdc_spark.sinks.states import newest_snapshot, open_state
 from ticdc_spark.sinks.type_map import NameRule, TypeMap
 from ticdc_spark.spark.types import LakeOptions
 from ticdc_spark.verify.columns import TablePlan
-from ticdc_spark.verify.database import DatabaseTable
+from ticdc_spark.verify.database import DatabaseTable, Place, Sessions
 from ticdc_spark.verify.dialects import Mysql, Postgres
 from ticdc_spark.verify.lake import LakeTable
 from ticdc_spark.verify.sessions import MysqlSessions, PostgresSession
@@ -152,6 +152,6 @@ class Target:
         return found
 
 
-def _table(plan: TablePlan, sessions: Any, dialect: Mysql | Postgres, prefix: str) -> Side:
-    place = f"{dialect.quoted(prefix + plan.target[0])}.{dialect.quoted(plan.target[1])}"
-    return DatabaseTable(plan, [pair.target for pair in plan.pairs], sessions, dialect, place)
+def _table(plan: TablePlan, sessions: Sessions, dialect: Mysql | Postgres, prefix: str) -> Side:
+    name = f"{dialect.quoted(prefix + plan.target[0])}.{dialect.quoted(plan.target[1])}"
+    return DatabaseTable(plan, [pair.target for pair in plan.pairs], Place(sessions, dialect, name))
