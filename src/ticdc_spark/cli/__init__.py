@@ -18,6 +18,7 @@ _COMMANDS = {
     "resume": "Let quarantined tables go on, also while the job runs.",
     "skip": "Skip messages or DDLs that stop a job, also while it runs.",
     "rebuild": "Read tables in full again and swap them in, also while the job runs.",
+    "verify": "Compare a job's tables with their source.",
     "upkeep": "Compact a job's tables and thin out their history.",
     "dead-letters": "Show the messages that a job rejected or skipped.",
     "record": "Copy Kafka topics into a recorded topic.",

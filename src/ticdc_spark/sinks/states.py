@@ -54,6 +54,25 @@ def open_state(sink: SinkConfig, job: str, spark: Mapping[str, str]) -> StateSto
     )
 
 
+def newest_snapshot(sink: SinkConfig, spark: Mapping[str, str], table: TableName) -> int | None:
+    """The newest snapshot of a table of a lake, whoever made it; ``None``: it has none. Needs no Spark.
+
+    Raises: SinkFault, also where there is no such table; UsageError for a database
+    """
+    if isinstance(sink, DeltaConfig):
+        from ticdc_spark.sinks.delta.names import folder_of
+        from ticdc_spark.sinks.delta.python_tables import open_table, python_faults, storage_options
+
+        where = f"{sink.warehouse.rstrip('/')}/{folder_of(table[0])}/{folder_of(table[1])}"
+        with python_faults(f"{where} cannot be opened"):
+            delta = open_table(where, storage_options(sink.warehouse, spark))
+            if delta is None:
+                raise SinkFault(f"{where} is no table")
+            return int(delta.version())
+    found = open_tables(sink, spark, {table: table})[table].current_snapshot()
+    return None if found is None else found.snapshot_id
+
+
 def open_tables(
     sink: SinkConfig, spark: Mapping[str, str], names: Mapping[TableName, TableName]
 ) -> "dict[TableName, Table]":

@@ -1,0 +1,169 @@
+"""Which columns of a table are compared, and in which form each has one text on both sides. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from ticdc_spark.clients.mysql_texts import is_raw
+from ticdc_spark.model import Column, ColumnType, Table, TableName
+from ticdc_spark.mysql import handle_key, is_bytes, is_integer, is_text
+from ticdc_spark.spark.types import LakeColumn, LakeOptions
+
+Form: TypeAlias = Literal["integer", "bool", "decimal", "text", "bytes", "date", "moment", "time"]
+"""How a value is written for a checksum. A server and ``digests`` write the same text of it."""
+_ORDERED: frozenset[Form] = frozenset({"integer", "decimal", "bytes", "moment"})
+"""Forms of keys that every side sorts alike."""
+NO_KEY = "it has no key, so rows cannot be matched"
+_VIRTUAL = "a virtual generated column: no message has its values"
+
+
+class Pair(msgspec.Struct, frozen=True, kw_only=True):
+    """A column on both sides."""
+
+    name: str
+    """The source's."""
+    source: LakeColumn
+    """As the source has it, name and all, with the mask of the job."""
+    target: LakeColumn
+    """As the target has it: what it holds is no more to be masked."""
+    form: Form | None = None
+    """``None``: a server cannot write it as the other side does. It is compared by values."""
+    masked: bool = False
+
+
+class TablePlan(msgspec.Struct, frozen=True, kw_only=True):
+    """What of a table is compared, and how."""
+
+    name: TableName
+    """As the job knows it."""
+    source: TableName
+    target: TableName
+    """Without the prefix of a database sink; as ``name`` without rules."""
+    pairs: tuple[Pair, ...]
+    """The key comes first."""
+    keys: int
+    """How many of them are the key."""
+    skipped: dict[str, str]
+    """Columns that are not compared, with the reason."""
+    lake: LakeOptions
+    protocol: str = ""
+
+    @property
+    def key(self) -> tuple[Pair, ...]:
+        return self.pairs[: self.keys]
+
+    @property
+    def has_ranges(self) -> bool:
+        """Whether both sides sort the key alike. If not, rows are told apart by a hash of the key."""
+        return all(pair.form in _ORDERED for pair in self.key)
+
+    @property
+    def has_text_key(self) -> bool:
+        """Whether a server can write the key as text. If not, it is read whole."""
+        return all(pair.form is not None for pair in self.key)
+
+    @property
+    def pushed(self) -> tuple[int, ...]:
+        """Places of columns whose checksum a server computes."""
+        return tuple(at for at, pair in enumerate(self.pairs) if pair.form is not None) if self.has_text_key else ()
+
+    @property
+    def rest(self) -> tuple[int, ...]:
+        """Places of the others."""
+        pushed = set(self.pushed)
+        return tuple(at for at in range(len(self.pairs)) if at not in pushed)
+
+
+def form_of(column: LakeColumn) -> Form | None:
+    """The form of a column; ``None``: its values are compared themselves."""
+    kind = column.column.type
+    if column.mask is not None:
+        return None
+    if kind.name in ("enum", "set"):
+        return None if is_raw(ColumnType(name="text", charset=kind.charset)) else "text"
+    if is_integer(kind):
+        return "bool" if column.type.arrow == "bool" else "integer"
+    if kind.name == "decimal":
+        return None if kind.zerofill else "decimal"
+    if is_text(kind):
+        return None if is_raw(kind) else "text"
+    if is_bytes(kind):
+        return "bytes"
+    plain: dict[str, Form] = {"date": "date", "datetime": "moment", "timestamp": "moment", "time": "time"}
+    return plain.get(kind.name)
+
+
+def plan_of(
+    tables: tuple[Table, Table],
+    columns: tuple[Sequence[LakeColumn], Sequence[LakeColumn]],
+    lake: LakeOptions,
+    protocol: str = "",
+) -> TablePlan | str:
+    """What of a table is compared; a text says why nothing is.
+
+    ``tables``, ``columns``: as the source has them now, and as the job has them.
+    """
+    table, known = tables
+    keys = handle_key(known)
+    if not keys:
+        return NO_KEY
+    if {key.casefold() for key in handle_key(table)} != {key.casefold() for key in keys}:
+        return "the source has another key than the target: a DDL is on its way, or was skipped. Try again later"
+    here = {column.source.casefold(): column for column in columns[0]}
+    virtual = {column.name.casefold() for one in tables for column in one.columns if column.virtual}
+    pairs, skipped = dict[str, Pair](), dict[str, str]()
+    for there in columns[1]:
+        folded = there.source.casefold()
+        one = here.pop(folded, None)
+        if folded in virtual:
+            skipped[there.source] = _VIRTUAL
+        elif one is None:
+            skipped[there.source] = "the source has no such column"
+        elif there.mask is not None and there.mask.how != "hash":
+            skipped[there.source] = f"masked with a {there.mask.how}"
+        else:
+            pairs[there.source] = _pair(one, there)
+    for folded, one in here.items():
+        skipped[one.source] = _VIRTUAL if folded in virtual else "the target has no such column"
+    seen = {column.source.casefold() for one in columns for column in one}
+    skipped |= {
+        column.name: "left out by drop-columns" for column in table.columns if column.name.casefold() not in seen
+    }
+    missing = [key for key in keys if key not in pairs]
+    if missing:
+        return f"its key column `{missing[0]}` is not compared: {skipped.get(missing[0], 'it is not there')}"
+    ordered = [pairs.pop(key) for key in keys]
+    return TablePlan(
+        name=(known.schema, known.name),
+        source=(table.schema, table.name),
+        target=(known.schema, known.name),
+        pairs=(*ordered, *pairs.values()),
+        keys=len(keys),
+        skipped=skipped,
+        lake=lake,
+        protocol=protocol,
+    )
+
+
+def _pair(source: LakeColumn, target: LakeColumn) -> Pair:
+    form = form_of(source) if _is_same(source.column.type, target.column.type) else None
+    if target.mask is not None:
+        text = Column(name=target.source, type=ColumnType(name="char", length=64, charset="ascii"))
+        target = msgspec.structs.replace(target, mask=None, column=text)
+    return Pair(
+        name=source.source,
+        source=msgspec.structs.replace(source, name=source.source),
+        target=target,
+        form=form if source.type.arrow == target.type.arrow else None,
+        masked=source.mask is not None,
+    )
+
+
+def _is_same(one: ColumnType, other: ColumnType) -> bool:
+    """Whether a type is written alike on both sides: lengths, collations and display widths do not matter."""
+    if (one.name, is_bytes(one), one.unsigned) != (other.name, is_bytes(other), other.unsigned):
+        return is_text(one) and is_text(other)
+    return one.elements == other.elements and (one.decimal or 0) == (other.decimal or 0)

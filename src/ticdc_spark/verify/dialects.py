@@ -1,0 +1,168 @@
+"""How MySQL's kind of servers and PostgreSQL write checksums, keys and values. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import date, datetime
+from decimal import Decimal
+from typing import Any, Protocol
+
+from ticdc_spark.clients import mysql, postgres
+from ticdc_spark.clients.mysql_texts import selected_raw
+from ticdc_spark.spark.types import LakeColumn
+from ticdc_spark.verify.cells import Key, Range
+from ticdc_spark.verify.columns import Form
+from ticdc_spark.verify.digests import NULL, PLAIN
+
+
+class Dialect(Protocol):
+    """The SQL of a kind of server."""
+
+    def quoted(self, name: str) -> str:
+        """A name."""
+
+    def literal(self, value: Any) -> str:
+        """A value of a key, as Arrow has it."""
+
+    def select(self, column: LakeColumn) -> str:
+        """The value of a column, exactly, as text or bytes."""
+
+    def text(self, column: LakeColumn, form: Form) -> str:
+        """The text of a column in a row's text, see ``digests.written``."""
+
+    def joined(self, texts: Sequence[str]) -> str:
+        """One text of several."""
+
+    def digest(self, text: str) -> str:
+        """What gives the number of rows and their checksum. ``text``: of a row."""
+
+    def bucket(self, text: str, count: int) -> str:
+        """The bucket of a text."""
+
+
+class Mysql:
+    """MySQL, MariaDB and TiDB."""
+
+    _TEXTS: dict[Form, str] = {
+        "integer": "{0} + 0",
+        "bool": "{0} <> 0",
+        "decimal": "{0}",
+        "text": "OCTET_LENGTH(CONVERT({0} USING utf8mb4)), ':', CONVERT({0} USING utf8mb4)",
+        "bytes": "LOWER(HEX({0}))",
+        "date": "{0}",
+        "moment": "DATE_FORMAT({0}, '%Y-%m-%dT%H:%i:%s.%f')",
+        "time": "{0}",
+    }
+
+    def __init__(self, tidb: bool = False) -> None:
+        """``tidb``: it has all text in UTF-8, and sends it as it is."""
+        self._select = mysql.selected if tidb else selected_raw
+
+    def quoted(self, name: str) -> str:
+        return mysql.quoted(name)
+
+    def literal(self, value: Any) -> str:
+        if isinstance(value, bytes):
+            return f"X'{value.hex()}'"
+        return _plain(value) or f"_utf8mb4 X'{str(value).encode().hex()}'"
+
+    def select(self, column: LakeColumn) -> str:
+        return self._select(column.name, column.column.type)
+
+    def text(self, column: LakeColumn, form: Form) -> str:
+        written = self._TEXTS[form].format(self.quoted(column.name))
+        return f"COALESCE(CONCAT({written}, ','), '{NULL}')"
+
+    def joined(self, texts: Sequence[str]) -> str:
+        return f"CONCAT({', '.join(texts)})"
+
+    def digest(self, text: str) -> str:
+        # A text beyond max_allowed_packet is NULL, and so is its hash: its range must not look equal.
+        hashed = f"CAST(CONV(LEFT(MD5({text}), 16), 16, 10) AS UNSIGNED)"
+        return f"COUNT(*), BIT_XOR(COALESCE({hashed}, CAST(RAND() * 9e18 AS UNSIGNED)))"
+
+    def bucket(self, text: str, count: int) -> str:
+        return f"CAST(CONV(LEFT(MD5({text}), 8), 16, 10) AS UNSIGNED) % {count}"
+
+
+class Postgres:
+    """PostgreSQL 14 and later, which has BIT_XOR."""
+
+    _TEXTS: dict[Form, str] = {
+        "integer": "{0}::text",
+        "bool": "{0}::int::text",
+        "decimal": "{0}::text",
+        "text": "octet_length({0}) || ':' || {0}",
+        "bytes": "encode({0}, 'hex')",
+        "date": "to_char({0}, 'YYYY-MM-DD')",
+        "moment": "to_char({0}, 'YYYY-MM-DD\"T\"HH24:MI:SS.US')",
+        "time": f"CASE WHEN {{0}} ~ '{PLAIN}' THEN {{0}} ELSE '!' || {{0}} END",
+    }
+    _VALUES = {
+        "bool": "{0}::int::text",
+        "binary": "encode({0}, 'hex')",
+        "local": "to_char({0}, 'YYYY-MM-DD HH24:MI:SS.US')",
+        "instant": "to_char({0}, 'YYYY-MM-DD HH24:MI:SS.US')",
+    }
+    """By the kind in Arrow; all others are cast to text."""
+
+    def quoted(self, name: str) -> str:
+        return postgres.quoted(name)
+
+    def literal(self, value: Any) -> str:
+        if isinstance(value, bytes):
+            return f"'\\x{value.hex()}'"
+        return _plain(value) or "'{}'".format(str(value).replace("'", "''"))
+
+    def select(self, column: LakeColumn) -> str:
+        return self._VALUES.get(column.type.arrow, "{0}::text").format(self.quoted(column.name))
+
+    def text(self, column: LakeColumn, form: Form) -> str:
+        return f"coalesce(({self._TEXTS[form].format(self.quoted(column.name))}) || ',', '{NULL}')"
+
+    def joined(self, texts: Sequence[str]) -> str:
+        return " || ".join(texts)
+
+    def digest(self, text: str) -> str:
+        return f"count(*), bit_xor(('x' || left(md5({text}), 16))::bit(64)::bigint)"
+
+    def bucket(self, text: str, count: int) -> str:
+        return f"('x' || left(md5({text}), 8))::bit(32)::bigint % {count}"
+
+
+def _plain(value: Any) -> str:
+    """What both write alike; ``""``: they do not."""
+    match value:
+        case bool():
+            return str(int(value))
+        case int():
+            return str(value)
+        case Decimal():
+            return f"{value:f}"
+        case datetime():
+            return f"'{value.replace(tzinfo=None).isoformat(' ', 'microseconds')}'"
+        case date():
+            return f"'{value.isoformat()}'"
+    return ""
+
+
+def in_range(names: Sequence[str], of: Range, literal: Callable[[Any], str]) -> str:
+    """The condition of a range of keys, by quoted names."""
+    above = [] if of.above is None else [_compared(names, of.above, literal, ">", ">")]
+    upto = [] if of.upto is None else [_compared(names, of.upto, literal, "<", "<=")]
+    return " AND ".join([*above, *upto]) or "TRUE"
+
+
+def _compared(names: Sequence[str], key: Key, literal: Callable[[Any], str], sign: str, last: str) -> str:
+    """Row values written out, and the first column alone before them: servers find an index by that."""
+    values = [literal(value) for value in key]
+    found = f"{names[-1]} {last} {values[-1]}"
+    for name, value in zip(names[-2::-1], values[-2::-1], strict=True):
+        found = f"({name} {sign} {value} OR ({name} = {value} AND {found}))"
+    return found if len(names) == 1 else f"({names[0]} {sign}= {values[0]} AND {found})"
+
+
+def among(names: Sequence[str], keys: Sequence[Key], literal: Callable[[Any], str]) -> str:
+    """The condition of single keys."""
+    each = (" AND ".join(f"{name} = {literal(value)}" for name, value in zip(names, key, strict=True)) for key in keys)
+    return " OR ".join(f"({one})" for one in each)

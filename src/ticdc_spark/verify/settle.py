@@ -1,0 +1,75 @@
+"""Looks again at rows that differ, until they are equal, or proven to differ, or the time is over.
+
+A row may differ only because its change is on its way. So each look waits until the job has committed everything that
+the source had at the look before. A row that has the same values on both sides in three looks, and differs, has not
+changed at the source between them, and the target had the time to follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from hashlib import md5
+from typing import Any
+
+import msgspec
+
+from ticdc_spark.verify.cells import Key
+from ticdc_spark.verify.columns import TablePlan
+from ticdc_spark.verify.compare import Difference, compared, looked_up
+from ticdc_spark.verify.sides import Side
+
+STEADY = 3
+"""Looks in a row that must show the same."""
+MOST = 10
+"""Looks at one row, which changes all the time."""
+
+
+class Settled(msgspec.Struct, frozen=True):
+    """What became of rows that differed."""
+
+    differences: tuple[Difference, ...] = ()
+    undecided: frozenset[Key] = frozenset()
+    why: str = ""
+    """Of ``undecided``."""
+
+
+class _Look(msgspec.Struct, frozen=True):
+    seen: bytes
+    times: int
+
+
+def settle(
+    plan: TablePlan,
+    keys: Collection[Key],
+    source: Side,
+    moment: Callable[[], int],
+    target: Callable[[int], Side | str],
+) -> Settled:
+    """Look at rows again. ``moment``: a commit_ts that all which can be read now is at or below. ``target``: the table
+    once the job has committed that, or why it has not. Raises: SourceFault, SinkFault; Altered"""
+    waiting, proven, looks = set(keys), list[Difference](), dict[Key, _Look]()
+    for _ in range(MOST):
+        if not waiting:
+            break
+        side = target(moment())
+        if isinstance(side, str):
+            return Settled(tuple(proven), frozenset(waiting), side)
+        there = looked_up(plan, side, waiting)
+        found = compared(plan, looked_up(plan, source, waiting), there)
+        waiting.clear()
+        for one in found:
+            seen = _mark(one)
+            before = looks.get(one.key)
+            times = 1 if before is None or before.seen != seen else before.times + 1
+            looks[one.key] = _Look(seen, times)
+            if times >= STEADY:
+                proven.append(one)
+            else:
+                waiting.add(one.key)
+    why = f"they changed at each of {MOST} looks" if waiting else ""
+    return Settled(tuple(proven), frozenset(waiting), why)
+
+
+def _mark(one: Difference) -> bytes:
+    values: tuple[Any, ...] = (one.kind, one.source, one.target)
+    return md5(repr(values).encode(), usedforsecurity=False).digest()

@@ -1,0 +1,177 @@
+"""The comparison of one table: checksums wave by wave, the rows that differ, and further looks at these."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from concurrent.futures import Executor
+from random import Random
+
+import msgspec
+
+from ticdc_spark.verify.cells import Buckets, Key, Range, Selection, chosen, ranges_of, size
+from ticdc_spark.verify.columns import TablePlan
+from ticdc_spark.verify.compare import LEAF, Difference, differences, leaves, unequal
+from ticdc_spark.verify.digests import Digest
+from ticdc_spark.verify.options import Options, Watcher
+from ticdc_spark.verify.report import (
+    Kept,
+    TableReport,
+    fingerprint,
+    name_text,
+    read_key,
+    selection_of,
+    shown,
+    write_keys,
+)
+from ticdc_spark.verify.settle import Settled
+from ticdc_spark.verify.sides import Side, Source
+
+_WAVE = 64
+"""Parts between two saves."""
+_MOST_BUCKETS = 1 << 16
+_MOST_SUSPECTS = 100_000
+"""Rows to look at again that are kept. With more, the search waits for them."""
+
+
+class Both(msgspec.Struct, frozen=True, kw_only=True):
+    """The two sides of a table, and how rows are looked at again."""
+
+    source: Source
+    target: Side
+    commit_ts: int
+    """Of the target."""
+    snapshot: int | None
+    """Of the target; ``None``: it tells none."""
+    rows: int
+    """About how many there are."""
+    settle: Callable[[Collection[Key]], Settled] | None
+    """``None``: a difference is one at once."""
+    beside: Executor
+    """Reads the source while the target is read."""
+
+
+class Comparison:
+    """One table, as far as it is compared."""
+
+    def __init__(self, plan: TablePlan, both: Both, options: Options, keep: Callable[[Kept], None]) -> None:
+        """``keep``: saves how far it is."""
+        self._plan, self._both, self._options, self._save = plan, both, options, keep
+        self._name = name_text(plan.name)
+        self._spared = False
+
+    def run(self, kept: Kept | None, watcher: Watcher) -> TableReport:
+        """Compare it. ``kept``: of an earlier run. Raises: Altered, SourceFault, SinkFault"""
+        kept = self._keep(self._begun(kept))
+        parts = chosen(kept.selection, kept.chosen)
+        report = kept.report or self._blank(kept)
+        suspects = {read_key(one) for one in kept.suspects}
+        # Each look at buckets reads the whole table.
+        step = size(parts) if isinstance(parts, Buckets) else _WAVE
+        while kept.done < size(parts) and not report.at_least:
+            wave = range(kept.done, min(kept.done + step, size(parts)))
+            report, new = self._wave(chosen(parts, wave), [kept.digests[at] for at in wave if kept.digests], report)
+            if self._both.settle is None:
+                report = self._noted(report, new)
+            else:
+                suspects |= {one.key for one in new}
+            if len(suspects) > _MOST_SUSPECTS:
+                report, suspects = self._settled(report, suspects, watcher), set()
+            kept = self._keep(
+                msgspec.structs.replace(kept, done=wave.stop, suspects=write_keys([*suspects]), report=report)
+            )
+            watcher.parts(self._name, kept.done, size(parts))
+        report = self._settled(report, suspects, watcher)
+        self._keep(msgspec.structs.replace(kept, done=0, suspects=(), report=None))
+        result = "different" if report.differences else "undecided" if report.undecided else "equal"
+        return msgspec.structs.replace(report, result=result)
+
+    def _begun(self, kept: Kept | None) -> Kept:
+        """The parts to compare, and the target's checksums of them where these can be kept."""
+        snapshot, print_ = self._both.snapshot, fingerprint(self._plan)
+        if kept is None or kept.plan != print_:
+            parts = self._parts()
+            bounds, buckets = selection_of(parts)
+            kept = Kept(plan=print_, bounds=bounds, buckets=buckets)
+        if not kept.done:
+            places = sampled(size(kept.selection), self._options.sample)
+            same = places == kept.chosen
+            kept = msgspec.structs.replace(kept, chosen=places, digests=kept.digests if same else ())
+        self._spared = snapshot is not None and kept.snapshot == snapshot and bool(kept.digests)
+        if snapshot is None or self._spared:
+            return kept
+        found = self._both.target.digests(chosen(kept.selection, kept.chosen))
+        return msgspec.structs.replace(kept, snapshot=snapshot, digests=tuple(found))
+
+    def _parts(self) -> Selection:
+        if self._plan.has_ranges:
+            return ranges_of(self._both.source.bounds(Range(None, None), self._options.chunk_rows))
+        count = max(1, min(_MOST_BUCKETS, self._both.rows // LEAF))
+        return Buckets(count, tuple(range(count)))
+
+    def _keep(self, kept: Kept) -> Kept:
+        self._save(kept)
+        return kept
+
+    def _blank(self, kept: Kept) -> TableReport:
+        return TableReport(
+            table=self._name,
+            target=name_text(self._plan.target),
+            result="equal",
+            condition="",
+            commit_ts=self._both.commit_ts,
+            parts=size(kept.selection),
+            target_read_again=not self._spared,
+            columns_not_compared=self._plan.skipped,
+        )
+
+    def _wave(
+        self, parts: Selection, known: Sequence[Digest], report: TableReport
+    ) -> tuple[TableReport, list[Difference]]:
+        """Compare some parts. ``known``: the target's checksums; none: they are asked for."""
+        source, target = self._both.source, self._both.target
+        coming = self._both.beside.submit(source.digests, parts)
+        there = known or target.digests(parts)
+        here = coming.result()
+        unlike = unequal(parts, here, there)
+        found = list[Difference]()
+        if unlike:
+            sizes = [max(here[at].rows, there[at].rows) for at in unlike]
+            small = leaves(source, target, chosen(parts, unlike), sizes)
+            found = differences(self._plan, source, target, small)
+        report = msgspec.structs.replace(
+            report,
+            rows_source=report.rows_source + sum(one.rows for one in here),
+            rows_target=report.rows_target + sum(one.rows for one in there),
+            parts_compared=report.parts_compared + size(parts),
+            parts_differing=report.parts_differing + len(unlike),
+        )
+        return report, found
+
+    def _settled(self, report: TableReport, suspects: Collection[Key], watcher: Watcher) -> TableReport:
+        """The report with what became of rows that may have been on their way."""
+        if not suspects:
+            return report
+        assert self._both.settle is not None, "there are some"
+        watcher.looks(self._name, len(suspects))
+        settled = self._both.settle(suspects)
+        undecided = report.undecided + len(settled.undecided)
+        return self._noted(
+            msgspec.structs.replace(report, undecided=undecided, why=settled.why or report.why), settled.differences
+        )
+
+    def _noted(self, report: TableReport, found: Collection[Difference]) -> TableReport:
+        room, count = self._options.limit - len(report.found), report.differences + len(found)
+        more = tuple(shown(self._plan, one) for one in [*found][: max(0, room)])
+        return msgspec.structs.replace(
+            report,
+            differences=count,
+            found=(*report.found, *more),
+            at_least=count >= self._options.limit and report.parts_compared < report.parts,
+        )
+
+
+def sampled(count: int, percent: float | None) -> tuple[int, ...]:
+    """The places of the parts to compare: all, or some of them by chance, one at least."""
+    if percent is None:
+        return tuple(range(count))
+    return tuple(sorted(Random().sample(range(count), max(1, min(count, round(count * percent / 100))))))

@@ -1,0 +1,157 @@
+"""The target of a job as of one commit of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import cached_property
+from typing import Any
+
+import msgspec
+from pyspark.sql import SparkSession
+
+from ticdc_spark.config.job import Job, MysqlConfig, PostgresConfig
+from ticdc_spark.config.routes import compiled, shown
+from ticdc_spark.errors import SinkFault, UsageError
+from ticdc_spark.model import TableName
+from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.rows import job_state
+from ticdc_spark.replicate.state.table import TableState
+from ticdc_spark.sinks.mysql.client import OURS as MYSQL_OURS
+from ticdc_spark.sinks.mysql.types import MysqlNames
+from ticdc_spark.sinks.postgres.client import OURS as POSTGRES_OURS
+from ticdc_spark.sinks.registry import sink_kind
+from ticdc_spark.sinks.shaped_types import ShapedTypes
+from ticdc_spark.sinks.spark_types import LakeNames
+from ticdc_spark.sinks.state import StoredState
+from ticdc_spark.sinks.states import newest_snapshot, open_state
+from ticdc_spark.sinks.type_map import NameRule, TypeMap
+from ticdc_spark.spark.types import LakeOptions
+from ticdc_spark.verify.columns import TablePlan
+from ticdc_spark.verify.database import DatabaseTable, Place, Sessions
+from ticdc_spark.verify.dialects import Mysql, Postgres
+from ticdc_spark.verify.lake import LakeTable
+from ticdc_spark.verify.sessions import MysqlSessions, PostgresSession
+from ticdc_spark.verify.sides import Side
+
+_TRIES = 20
+"""Of opening a transaction that sees the state which was read."""
+_MOMENT = ("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT")
+
+
+class Opened(msgspec.Struct, frozen=True, kw_only=True):
+    """One table of the target."""
+
+    side: Side
+    snapshot: int | None = None
+    """Of a lake: the newest one."""
+    is_commit: bool
+    """It is as the job's last commit left it. ``False``: a batch, or another writer, may have changed it since."""
+
+
+class View(msgspec.Struct, frozen=True, kw_only=True):
+    """The target as of one commit of the job. Of a lake: what other writers did since is seen, too."""
+
+    progress: Progress
+    opened: Callable[[TablePlan, TableState], Opened]
+    close: Callable[[], None] = lambda: None
+
+    def table(self, name: TableName) -> TableState | None:
+        """What the job knows of a table; ``None``: it has none of this name."""
+        return next((one for one in self.progress.tables if (one.schema, one.name) == name), None)
+
+
+class Target:
+    """The target of a job."""
+
+    def __init__(self, job: Job) -> None:
+        self._job, self._kind = job, sink_kind(job)
+        self.lake = LakeOptions(tinyint1_as_boolean=job.tinyint1 == "boolean", zero_dates=job.zero_dates)
+        self.is_lake = not isinstance(job.sink, MysqlConfig | PostgresConfig)
+        """Whether a table's snapshots have ids."""
+        self._states = open_state(job.sink, job.name, job.spark)
+        self.pause = self._states.pause
+        """Seconds between two looks at what the job has committed."""
+
+    def close(self) -> None:
+        """Give up connections."""
+        self._states.close()
+
+    def types(self, progress: Progress) -> TypeMap:
+        """The columns that tables have in the target."""
+        routes = compiled(progress.routes)
+        names: NameRule = LakeNames() if self.is_lake else MysqlNames()  # a database has the source's names
+        return ShapedTypes(self._kind.types, names, routes, self._job.mask_salt) if routes else self._kind.types
+
+    def progress(self) -> Progress:
+        """What the job has committed. Raises: SinkFault, DecisionNeeded, UsageError"""
+        return self._progress(self._states.load())
+
+    def view(self) -> View:
+        """The target as of the last commit. Raises: SinkFault, DecisionNeeded, UsageError"""
+        if self.is_lake:
+            return View(progress=self.progress(), opened=self._lake_table)
+        for _ in range(_TRIES):
+            stored = self._states.load()
+            sessions, version, opened = self._transaction()
+            try:
+                found = sessions.fetch(version)
+            except BaseException:
+                sessions.close()
+                raise
+            if found and found[0][0] == stored.version:
+                return View(progress=self._progress(stored), opened=opened, close=sessions.close)
+            sessions.close()
+            time.sleep(0.05)
+        raise SinkFault(f"the state {self._states.where} changes all the time: try again")
+
+    def _transaction(self) -> tuple[Any, str, Callable[[TablePlan, TableState], Opened]]:
+        """A session that sees one moment, what asks it for the version of the state, and what opens a table."""
+        sink, job = self._job.sink, "'{}'".format(self._job.name.replace("'", "''"))
+        if isinstance(sink, MysqlConfig):
+            sessions = MysqlSessions(sink.uri, self.lake, _MOMENT, SinkFault)
+            sessions.open()
+            version = f"SELECT `version` FROM `{MYSQL_OURS}`.`states` WHERE `job` = {job}"
+            # A table with a DDL, or a full read, is ahead until its batch ends.
+            return (
+                sessions,
+                version,
+                lambda plan, _: Opened(side=_table(plan, sessions, Mysql(), sink.database_prefix), is_commit=False),
+            )
+        assert isinstance(sink, PostgresConfig)
+        session = PostgresSession(sink.uri)
+        version = f"SELECT version FROM {POSTGRES_OURS}.states WHERE job = {job}"
+        return (
+            session,
+            version,
+            lambda plan, _: Opened(side=_table(plan, session, Postgres(), sink.schema_prefix), is_commit=True),
+        )
+
+    def _lake_table(self, plan: TablePlan, state: TableState) -> Opened:
+        newest = newest_snapshot(self._job.sink, self._job.spark, plan.target)
+
+        def read() -> Any:
+            return self._kind.read_as_of(self._job, self._session, plan.target, newest)
+
+        side = LakeTable(plan, read, shown(plan.target))
+        return Opened(side=side, snapshot=newest, is_commit=newest == state.snapshot_id)
+
+    @cached_property
+    def _session(self) -> SparkSession:
+        return self._kind.open_lake(self._job)
+
+    def _progress(self, stored: StoredState) -> Progress:
+        found = job_state(stored, self._states.where).progress
+        if found is None or not found.applied:
+            raise UsageError(f"job {self._job.name} has applied nothing yet; run it first")
+        if found.mode == "arrival":
+            raise UsageError(
+                f"job {self._job.name} runs in arrival mode. Without watermarks nothing tells which changes are still "
+                "on their way, so a difference could not be told from these"
+            )
+        return found
+
+
+def _table(plan: TablePlan, sessions: Sessions, dialect: Mysql | Postgres, prefix: str) -> Side:
+    name = f"{dialect.quoted(prefix + plan.target[0])}.{dialect.quoted(plan.target[1])}"
+    return DatabaseTable(plan, [pair.target for pair in plan.pairs], Place(sessions, dialect, name))

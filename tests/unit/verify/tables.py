@@ -1,0 +1,70 @@
+"""A table in memory as a side of a comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+
+from ticdc_spark.ddl import parse_create
+from ticdc_spark.mysql import handle_key
+from ticdc_spark.spark.types import LakeOptions, arrow_type, lake_columns
+from ticdc_spark.verify.cells import Key, Range, Ranges, Selection, places
+from ticdc_spark.verify.columns import TablePlan, plan_of
+from ticdc_spark.verify.digests import Digest, digests, key_hashes
+
+LAKE = LakeOptions()
+
+
+def plan(create: str, protocol: str = "simple") -> TablePlan:
+    """A table that is the same on both sides."""
+    table = parse_create(create, "s", "escape")
+    columns = lake_columns(table, handle_key(table), LAKE)
+    found = plan_of((table, table), (columns, columns), LAKE, protocol)
+    assert isinstance(found, TablePlan), found
+    return found
+
+
+class MemoryTable:
+    """See ``sides.Source``. Rows are tuples of values in the order of the plan, and may be changed."""
+
+    def __init__(self, of: TablePlan, rows: Sequence[tuple[Any, ...]]) -> None:
+        self.plan, self.rows_ = of, list(rows)
+        self.read = 0
+        """Rows that were read one by one."""
+
+    def digests(self, selection: Selection) -> list[Digest]:
+        return digests(self.plan, selection, self._batches())
+
+    def rows(self, selection: Selection) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches():
+            place = places(selection, batch.columns[: self.plan.keys], key_hashes(self.plan, batch))
+            found = batch.filter(pa.array(place >= 0))
+            self.read += found.num_rows
+            yield found
+
+    def bounds(self, of: Range, rows: int) -> Sequence[Key]:
+        keys = sorted(row[: self.plan.keys] for row in self.rows_)
+        inside = [key for key in keys if places(Ranges((of,)), self._columns([key]), None)[0] >= 0]
+        return [key for key in inside[rows - 1 :: rows] if key != of.upto]
+
+    def _columns(self, keys: Sequence[Key]) -> list[pa.Array]:
+        kinds = [arrow_type(pair.source.type) for pair in self.plan.key]
+        return [pa.array(cells, kind) for cells, kind in zip(zip(*keys, strict=True), kinds, strict=True)]
+
+    def _batches(self) -> Iterator[pa.RecordBatch]:
+        kinds = [arrow_type(pair.source.type) for pair in self.plan.pairs]
+        for start in range(0, len(self.rows_), 700):
+            some = self.rows_[start : start + 700]
+            cells = [[row[at] for row in some] for at in range(len(kinds))]
+            arrays = [pa.array(one, kind) for one, kind in zip(cells, kinds, strict=True)]
+            arrays.append(pa.nulls(len(some), pa.string()))
+            yield pa.RecordBatch.from_arrays(arrays, names=[str(at) for at in range(len(arrays))])
+
+
+def shuffled(rows: Sequence[tuple[Any, ...]], seed: int) -> list[tuple[Any, ...]]:
+    found = [*rows]
+    Random(seed).shuffle(found)
+    return found
