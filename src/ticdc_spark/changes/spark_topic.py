@@ -133,7 +133,9 @@ class SparkTopicRows:
         slots = slots_of(reads, _SLOTS_A_CORE * self._spark.sparkContext.defaultParallelism)
         needed = rounds(stretches(one for read in reads for one in read.wanted.ranges))
         parts = self._parts_by(needed, cut_for(slots, self.opening))
-        found = parts.partitionBy(slots.partitions, slots.partition_of).mapPartitions(done_for(slots)).collect()
+        found = (
+            parts.partitionBy(slots.partitions, slots.partition_of).mapPartitions(in_worker(done_for(slots))).collect()
+        )
         for at, is_well, cell in found:
             if is_well:
                 reads[at].found.append(cell)
@@ -233,7 +235,7 @@ class SparkTopicRows:
         def run(numbers: Iterable[int]) -> Iterator[Part]:
             yield from cut(read([numbered(numbers)]))
 
-        return self._spark.sparkContext.parallelize(range(parts.number), parts.number).mapPartitions(run)
+        return self._spark.sparkContext.parallelize(range(parts.number), parts.number).mapPartitions(in_worker(run))
 
     def _parts(self, reads: Reads) -> Parts | None:
         """What tasks read by themselves; ``None``: Spark must read it."""
