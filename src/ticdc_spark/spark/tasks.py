@@ -14,6 +14,7 @@ import pyarrow as pa
 from ticdc_spark.errors import SinkFault, os_reason
 
 Taken = TypeVar("Taken")
+Passed = TypeVar("Passed")
 Given = TypeVar("Given")
 ArrowTask: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
@@ -123,10 +124,21 @@ class UnreadableRows(Exception):
     """Rows that cannot be read; nothing was applied. Not an error of its own: ``on-reject`` decides."""
 
 
-def counted(rows: Counter) -> ArrowTask:
+class Sized(Protocol):
+    """Rows of any form."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many there are."""
+
+
+Some = TypeVar("Some", bound=Sized)
+
+
+def counted(rows: Counter) -> Callable[[Iterable[Some]], Iterator[Some]]:
     """A task that changes nothing and counts rows."""
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterable[Some]) -> Iterator[Some]:
         for batch in batches:
             rows.add(batch.num_rows)
             yield batch
@@ -134,10 +146,12 @@ def counted(rows: Counter) -> ArrowTask:
     return run
 
 
-def chain(first: ArrowTask, second: ArrowTask) -> ArrowTask:
+def chain(
+    first: Callable[[Iterable[Taken]], Iterable[Passed]], second: Callable[[Iterable[Passed]], Iterator[Given]]
+) -> Callable[[Iterable[Taken]], Iterator[Given]]:
     """One task after the other."""
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterable[Taken]) -> Iterator[Given]:
         return second(first(batches))
 
     return run
