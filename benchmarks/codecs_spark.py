@@ -16,7 +16,7 @@ import argparse
 import platform
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,10 +35,11 @@ from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.protocols.base import Decoder, Encoded
 from ticdc_spark.protocols.encoder_options import target_encoder
+from ticdc_spark.spark.decode.raw import RawRows
 from ticdc_spark.spark.decode.rows import read_rows, rows_ddl
 from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.session.session import open_session
-from ticdc_spark.spark.tasks import ArrowTask, chain
+from ticdc_spark.spark.tasks import chain
 from ticdc_spark.spark.types import LakeOptions, lake_columns
 
 TABLE = "products"
@@ -154,10 +155,10 @@ def _recorded(messages: Sequence[Encoded]) -> pa.Table:
     )
 
 
-def _raw(opening: Opening) -> ArrowTask:
+def _raw(opening: Opening) -> Callable[[Iterable[pa.RecordBatch]], Iterator[RawRows]]:
     """Messages to all their rows with raw images."""
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[RawRows]:
         opener = Opener(opening)
         for batch in batches:
             messages = of_batch(batch)

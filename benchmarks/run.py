@@ -37,6 +37,7 @@ from ticdc_spark.replicate import loop
 from ticdc_spark.sinks.iceberg.kind import EXTENSIONS
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.decode.control import ControlEvent, RowsRead
+from ticdc_spark.spark.decode.raw import RawRows
 from ticdc_spark.spark.decode.rows import read_rows, rows_ddl
 from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.session.session import coordinates, cores, open_session
@@ -176,11 +177,12 @@ _RAW = {
     "after": "binary",
     "checksum": "bigint",
     "corrupted": "boolean",
+    "table_id": "bigint",
 }
 
 
-def _as_they_are(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    yield from batches
+def _as_they_are(batches: Iterable[RawRows]) -> Iterator[pa.RecordBatch]:
+    yield from (rows.to_arrow() for rows in batches)
 
 
 def _scan_of(table: Table, found: Sequence[ControlEvent]) -> RowScan:

@@ -14,6 +14,7 @@ import pytest
 from tests.golden.exceptions import Difference, unexplained, unneeded
 from tests.support.vectors import ROOT, Config, VectorMessage, configs, named, needs_vectors
 from ticdc_spark import mysql
+from ticdc_spark.changes.opening import Opener, Opening, of_messages
 from ticdc_spark.model import Bootstrap, Change, Envelope, Rejected, Row, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.protocols.base import Encoded, Encoder, ReadOptions, read_envelope
 from ticdc_spark.protocols.simple.avro.decode import MARK, read_message, write_message
@@ -21,6 +22,7 @@ from ticdc_spark.protocols.simple.avro.rows import skip_value
 from ticdc_spark.protocols.simple.decode import DECODER
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.protocols.simple.message import WireMessage
+from ticdc_spark.streams.claim_check import whole_messages
 from ticdc_spark.wire.avro_binary import read_block, read_bytes
 from ticdc_spark.wire.compression import unpack
 
@@ -48,6 +50,16 @@ def changes(config: Config) -> list[tuple[VectorMessage, Change | Rejected]]:
         (sent, read_envelope(DECODER, event, tables, ReadOptions()) if isinstance(event, Envelope) else event)
         for sent, (event,) in opened
     ]
+
+
+@every_config
+def test_messages_opened_together_are_what_they_are_one_by_one(config: Config) -> None:
+    messages = of_messages([sent.message for sent in config.messages])
+    found = Opener(Opening(protocol="simple")).open(messages)
+    events = {at: event for at, _, event in found.others} | dict(zip(found.origin, found.rows, strict=True))
+    one_by_one = [DECODER.open_message(None, value) for value in messages.values]
+    whole = whole_messages(DECODER, one_by_one, None)
+    assert [[events[at]] for at in range(len(messages.values))] == [[*one] for one in whole]
 
 
 @cache

@@ -8,10 +8,10 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
-from ticdc_spark.changes.opening import RAW_SCHEMA
 from ticdc_spark.changes.spread import gather, spread
 from ticdc_spark.model import Op
 from ticdc_spark.spark.decode.places import Place
+from ticdc_spark.spark.decode.raw import RAW_SCHEMA, RawRows, RawTask, of_arrow
 from ticdc_spark.spark.faults import task_faults
 from ticdc_spark.spark.tasks import ArrowTask, first_cells
 
@@ -69,23 +69,23 @@ class RawInMemory:
     def places(self) -> Collected:
         return Collected()
 
-    def _batches(self) -> Iterator[pa.RecordBatch]:
+    def _batches(self) -> Iterator[RawRows]:
         rows = self.rows()
         if rows:
-            yield pa.RecordBatch.from_pylist([msgspec.structs.asdict(row) for row in rows], schema=RAW_SCHEMA)
+            yield of_arrow(pa.RecordBatch.from_pylist([msgspec.structs.asdict(row) for row in rows], schema=RAW_SCHEMA))
 
-    def run(self, task: ArrowTask) -> list[bytes]:
+    def run(self, task: RawTask) -> list[bytes]:
         with task_faults("rows cannot be written"):
             return list(first_cells(task(self._batches())))
 
-    def run_spread(self, first: ArrowTask, keys: Sequence[str], then: ArrowTask, number: int) -> list[bytes]:
+    def run_spread(self, first: RawTask, keys: Sequence[str], then: ArrowTask, number: int) -> list[bytes]:
         with task_faults("rows cannot be written"):
             parts = list(spread(first(self._batches()), keys, number))
             mine = [[part for part in parts if part[0] == task] for task in range(number)]
             return [found for one in mine for found in first_cells(gather(one, then))]
 
-    def collect(self, task: ArrowTask) -> list[bytes]:
+    def collect(self, task: RawTask) -> list[bytes]:
         return self.run(task)
 
-    def map(self, task: ArrowTask, ddl: str, session: SparkSession | None = None) -> DataFrame:
+    def map(self, task: RawTask, ddl: str, session: SparkSession | None = None) -> DataFrame:
         raise AssertionError("no Spark runs here")

@@ -70,7 +70,7 @@ class MemoryRows:
 
     def _watermarks(self, held: Sequence[Held], wanted: RowScan) -> list[RawRow]:
         found = (raw_watermarks(one.messages, one.opened(self.opening), wanted.has) for one in held)
-        return [RawRow(**row) for batch in found for row in batch.to_pylist()]
+        return [RawRow(**row) for batch in found for row in batch.to_arrow().to_pylist()]
 
     def raw(self, wanted: RowScan) -> RawInMemory:
         return RawInMemory(lambda: self.rows(wanted))

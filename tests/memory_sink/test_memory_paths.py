@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from tests.memory_sink.raw import RawRow
 from tests.memory_sink.reading import read_raw
 from tests.support.strategies import WIRES, Wire, changes_of, tables
-from ticdc_spark.changes.opening import RAW_SCHEMA, Opener, Opening, of_messages, raw_rows
+from ticdc_spark.changes.opening import Opener, Opening, of_messages, raw_rows
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Message, Table
 from ticdc_spark.mysql import handle_key
+from ticdc_spark.spark.decode.raw import RAW_SCHEMA, of_arrow
 from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS, BadRow, read_rows
 from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.types import LakeOptions, lake_columns
@@ -38,7 +39,7 @@ class Count:
 
 def by_arrow(plan: ReadPlan, rows: Sequence[RawRow]) -> tuple[list[Any], list[BadRow], int]:
     zeros = Count()
-    batches = [pa.RecordBatch.from_pylist([msgspec.structs.asdict(row) for row in rows], schema=RAW_SCHEMA)]
+    batches = [of_arrow(pa.RecordBatch.from_pylist([msgspec.structs.asdict(row) for row in rows], schema=RAW_SCHEMA))]
     read = [row for part in read_rows(plan, zeros)(batches) for row in part.to_pylist()]
     names = (OP, TS, ORDER, SEQ)
     good = [
@@ -53,7 +54,7 @@ def raw_rows_of(messages: Sequence[Message], protocol: str) -> list[RawRow]:
     held = of_messages(messages)
     opened = Opener(Opening(protocol=protocol)).open(held)
     raw = raw_rows(held, opened, range(len(opened.rows)), verify=False)
-    return [RawRow(**row) for row in raw.to_pylist()]
+    return [RawRow(**row) for row in raw.to_arrow().to_pylist()]
 
 
 def damaged(rand: Random, row: RawRow) -> RawRow:

@@ -1,11 +1,13 @@
 """How Spark is opened: what is fetched, what a failed start reports, and that its JVM ends with the driver."""
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import time
 import venv
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -15,6 +17,7 @@ from tests.support.spark_session import QUICK
 from ticdc_spark.errors import UsageError
 from ticdc_spark.spark.session import jars, session
 from ticdc_spark.spark.session.session import coordinates, cores, open_session
+from ticdc_spark.spark.tasks import in_worker
 
 OPEN = f"""
 import sys
@@ -159,3 +162,13 @@ spark.sql("SELECT java_method('java.lang.Thread', 'sleep', 600000L)").collect()
     while Path(f"/proc/{jvm}").exists() and Path(f"/proc/{jvm}/stat").read_text().split()[2] != "Z":
         assert time.monotonic() < deadline, "the JVM lives on"
         time.sleep(0.02)
+
+
+def test_a_worker_looks_for_no_cycles_in_a_task_nor_again_at_its_modules(spark: SparkSession) -> None:
+    def ask(_: Iterable[int]) -> Iterator[tuple[bool, bool]]:
+        yield gc.isenabled(), gc.get_freeze_count() > 0
+
+    assert list(in_worker(ask)([])) == [(False, gc.get_freeze_count() > 0)]
+    frozen = gc.get_freeze_count()
+    assert spark.sparkContext.parallelize([0], 1).mapPartitions(in_worker(ask)).collect() == [(False, True)]
+    assert (gc.isenabled(), gc.get_freeze_count()) == (True, frozen)

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 
-import pyarrow as pa
-
 from ticdc_spark.changes.opening import Messages, Opened, Opener, Opening, raw_rows, raw_watermarks
 from ticdc_spark.changes.ranges import Picker, RowScan, Stretch
 from ticdc_spark.model import Offsets, TopicPartition
+from ticdc_spark.protocols.rows import Numbers, rows_of
+from ticdc_spark.spark.decode.raw import RawRows
 
 MOST_HELD = 100_000
 """Messages; beyond them the oldest go, and are read again if they are needed."""
@@ -18,7 +18,7 @@ class Held:
     def __init__(self, start: Offsets, end: Offsets, messages: Messages) -> None:
         self.start, self.end, self.messages = start, end, messages
         self._opening: Opening | None = None
-        self._opened = Opened([], [], None, [])
+        self._opened = Opened(rows_of([]), [], None, [])
 
     def opened(self, opening: Opening) -> Opened:
         """The events of the messages. Raises: as ``Opener.open``"""
@@ -87,18 +87,18 @@ class HeldMessages:
         ]
 
 
-def events(held: Iterable[Held], wanted: RowScan, opening: Opening) -> Iterator[tuple[Messages, Opened, list[int]]]:
+def events(held: Iterable[Held], wanted: RowScan, opening: Opening) -> Iterator[tuple[Messages, Opened, Numbers]]:
     """The rows of a scan as they were opened: their messages, and their numbers among the rows of these. ``held``:
     what covers the scan."""
     picker = Picker([wanted])
     for one in held:
         opened = one.opened(opening)
-        if numbers := picker.pick(one.messages, opened).get(0):
+        if (numbers := picker.pick(one.messages, opened).get(0)) is not None:
             yield one.messages, opened, numbers
 
 
-def held_rows(held: Iterable[Held], wanted: RowScan, opening: Opening) -> Iterator[pa.RecordBatch]:
-    """The same as ``RAW_SCHEMA``."""
+def held_rows(held: Iterable[Held], wanted: RowScan, opening: Opening) -> Iterator[RawRows]:
+    """The same, with raw images."""
     held = list(held)
     for messages, opened, numbers in events(held, wanted, opening):
         yield raw_rows(messages, opened, numbers, verify=opening.verify_checksum, ids=wanted.ids)

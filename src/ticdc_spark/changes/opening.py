@@ -1,37 +1,23 @@
 """Opening messages in a task: bytes to events, and the row changes among them as columns of raw images."""
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
 from ticdc_spark.clients.claim_check import ClaimCheckStorage
 from ticdc_spark.model import Envelope, Event, Message, Watermark
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.checksums import expected
+from ticdc_spark.protocols.rows import Numbered, Numbers, Rows, RowsDecoder, joined, rows_of
 from ticdc_spark.spark.decode.control import left_out
+from ticdc_spark.spark.decode.raw import ABOUT, RawRows
 from ticdc_spark.streams.claim_check import whole_messages
 
-RAW_SCHEMA = pa.schema(
-    [
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("offset", pa.int64()),
-        ("seq", pa.int32()),
-        ("op", pa.string()),
-        ("schema_key", pa.string()),
-        ("commit_ts", pa.int64()),
-        ("partial", pa.bool_()),
-        ("before", pa.binary()),
-        ("after", pa.binary()),
-        ("checksum", pa.int64()),
-        ("corrupted", pa.bool_()),
-        ("table_id", pa.int64()),
-    ]
-)
-"""Row changes of one table with raw images. ``seq`` counts the events of one message. ``table_id`` is the physical one,
-where it is asked for."""
+TOGETHER = 256
+"""Messages that are opened one after the other where one of them is not usual."""
 
 
 WATERMARK = "watermark"
@@ -65,6 +51,13 @@ class Messages(NamedTuple):
     keys: Sequence[bytes | None]
     values: Sequence[bytes | None]
 
+    def slice(self, first: int, end: int) -> "Messages":
+        """Some that follow each other."""
+        topics, partitions, offsets, keys, values = self
+        return Messages(
+            topics[first:end], partitions[first:end], offsets[first:end], keys[first:end], values[first:end]
+        )
+
 
 NO_MESSAGES = Messages([], [], [], [], [])
 """Not one."""
@@ -73,7 +66,13 @@ NO_MESSAGES = Messages([], [], [], [], [])
 def of_batch(batch: pa.RecordBatch) -> Messages:
     """The messages of an Arrow batch with the columns of a source."""
     names = ("topic", "partition", "offset", "key", "value")
-    return Messages(*(batch.column(name).to_pylist() for name in names))
+    return Messages(*(_cells(batch.column(name)) for name in names))
+
+
+def _cells(column: pa.Array) -> Sequence[Any]:
+    if len(column) and column.null_count == len(column):
+        return [None] * len(column)
+    return column.to_numpy().tolist() if pa.types.is_integer(column.type) else column.to_pylist()  # type: ignore[no-any-return]
 
 
 def of_messages(messages: Sequence[Message]) -> Messages:
@@ -90,13 +89,15 @@ def of_messages(messages: Sequence[Message]) -> Messages:
 class Opened(NamedTuple):
     """The events of some messages: row changes apart from all others."""
 
-    rows: list[Envelope]
+    rows: Rows
     origin: Sequence[int]
     """The message that each row comes from."""
-    seqs: list[int] | None
+    seqs: Sequence[int] | None
     """The place of each row in its message; ``None``: each is the first."""
     others: list[tuple[int, int, Event]]
     """Each with its message and its place there."""
+    messages: int = 0
+    """How many messages there are."""
 
 
 class Opener:
@@ -105,94 +106,165 @@ class Opener:
     def __init__(self, opening: Opening) -> None:
         self._opening = opening
         self._protocol = decoder(opening.protocol, opening.schemas, opening.native, block_keys=opening.block_keys)
+        self._many = self._protocol if isinstance(self._protocol, RowsDecoder) and not opening.left_out else None
         self._skip = frozenset(opening.left_out)
         storage = opening.claim_check_storage
         self._fetch = None if storage is None else ClaimCheckStorage(storage).fetch
 
     def open(self, messages: Messages) -> Opened:
         """The events of messages. Raises: SourceFault where a claim check cannot be fetched"""
+        if self._many is None:
+            return self._open(messages)
+        values, size = messages.values, len(messages.values)
+        parts: list[Opened] = []
+        at = 0
+        while at < size:
+            rows = self._many.open_rows(values[at:] if at else values)
+            if len(rows):
+                parts.append(Opened(rows, range(len(rows)), None, [], len(rows)))
+                at += len(rows)
+            if at < size:
+                parts.append(self._open(messages.slice(at, at + TOGETHER)))
+                at += parts[-1].messages
+        return parts[0] if len(parts) == 1 else _joined(parts)
+
+    def _open(self, messages: Messages) -> Opened:
+        """The same, one after the other."""
         open_message = self._protocol.open_message
         events: list[Sequence[Event]] = list(map(open_message, messages.keys, messages.values))
         if self._skip:
             places = zip(messages.topics, messages.partitions, messages.offsets, strict=True)
             events = [[left_out(one)] if at in self._skip else one for at, one in zip(places, events, strict=True)]
-        opened = _split(events)
-        if any(event.claim_check for event in opened.rows):
-            opened = _split(whole_messages(self._protocol, events, self._fetch))
-        return opened
+        rows, origin, seqs, others = _split(events)
+        if any(event.claim_check for event in rows):
+            rows, origin, seqs, others = _split(whole_messages(self._protocol, events, self._fetch))
+        return Opened(rows_of(rows), origin, seqs, others, len(events))
 
 
-def _split(opened: Sequence[Sequence[Event]]) -> Opened:
+def _joined(parts: Sequence[Opened]) -> Opened:
+    """The events of messages that follow each other."""
+    if not parts:
+        return Opened(rows_of([]), [], None, [])
+    origin: list[int] = []
+    seqs: list[int] = []
+    others: list[tuple[int, int, Event]] = []
+    first = 0
+    for part in parts:
+        origin += (first + at for at in part.origin)
+        seqs += [0] * len(part.rows) if part.seqs is None else part.seqs
+        others += ((first + at, seq, event) for at, seq, event in part.others)
+        first += part.messages
+    return Opened(joined([part.rows for part in parts]), origin, seqs if any(seqs) else None, others, first)
+
+
+Split = tuple[list[Envelope], Sequence[int], list[int] | None, list[tuple[int, int, Event]]]
+"""As ``Opened``."""
+
+
+def _split(opened: Sequence[Sequence[Event]]) -> Split:
     if all(map((1).__eq__, map(len, opened))):
         events = [event for (event,) in opened]
         others: list[tuple[int, int, Event]] = [
             (at, 0, event) for at, event in enumerate(events) if type(event) is not Envelope
         ]
         if not others:
-            return Opened(events, range(len(events)), None, others)  # type: ignore[arg-type]
+            return events, range(len(events)), None, others  # type: ignore[return-value]
         origin = [at for at, event in enumerate(events) if type(event) is Envelope]
-        return Opened([events[at] for at in origin], origin, None, others)  # type: ignore[misc]
+        return [events[at] for at in origin], origin, None, others  # type: ignore[misc]
     places = [(at, seq, event) for at, events in enumerate(opened) for seq, event in enumerate(events)]
     rows = [(at, seq, event) for at, seq, event in places if type(event) is Envelope]
     others = [place for place in places if type(place[2]) is not Envelope]
-    return Opened([row for *_, row in rows], [at for at, *_ in rows], [seq for _, seq, _ in rows], others)
+    return [row for *_, row in rows], [at for at, *_ in rows], [seq for _, seq, _ in rows], others
 
 
 Group = tuple[str, int, str, str, str]
 """Topic, partition, schema, table and schema key of rows."""
 
 
-def group_rows(messages: Messages, opened: Opened) -> dict[Group, list[int]]:
+def group_rows(messages: Messages, opened: Opened) -> dict[Group, Numbers]:
     """The numbers of rows by what they have in common, each in order."""
-    topics, partitions = messages.topics, messages.partitions
-    groups: dict[Group, list[int]] = {}
-    for number, (row, at) in enumerate(zip(opened.rows, opened.origin, strict=True)):
-        key = (topics[at], partitions[at], row.schema, row.table, row.schema_key)
-        if key in groups:
-            groups[key].append(number)
-        else:
-            groups[key] = [number]
-    return groups
+    rows, topics, partitions = opened.rows, messages.topics, messages.partitions
+    if not len(rows):
+        return {}
+    tables: Numbered[tuple[str, str, str]] = Numbered()
+    places: Numbered[tuple[str, int]] = Numbered()
+    codes = np.array(tables.of((kind.schema, kind.table, kind.schema_key) for kind in rows.kinds))[rows.kind_of]
+    if _is_one(topics) and _is_one(partitions):
+        places.of(iter([(topics[0], partitions[0])]))
+    else:
+        place_of = np.array(places.of(zip(topics, partitions, strict=True)))[np.asarray(opened.origin)]
+        codes += place_of * len(tables)
+    # Small numbers are sorted the fastest.
+    order = np.argsort(codes.astype(np.min_scalar_type(len(tables) * len(places))), kind="stable")
+    ends = np.flatnonzero(np.diff(codes[order])) + 1
+    named = [(*place, *table) for place in places for table in tables]
+    return {named[codes[numbers[0]]]: numbers for numbers in np.split(order, ends)}
 
 
-def raw_watermarks(messages: Messages, opened: Opened, is_wanted: Callable[[str, int, int], bool]) -> pa.RecordBatch:
-    """The watermarks as ``RAW_SCHEMA``, each with its own commit_ts. ``is_wanted``: by topic, partition and offset."""
+def raw_watermarks(messages: Messages, opened: Opened, is_wanted: Callable[[str, int, int], bool]) -> RawRows:
+    """The watermarks as rows without images, each with its own commit_ts. ``is_wanted``: by topic, partition and
+    offset."""
     found = []
     for at, seq, event in opened.others:
         topic, partition, offset = messages.topics[at], messages.partitions[at], messages.offsets[at]
         if isinstance(event, Watermark) and is_wanted(topic, partition, offset):
             place = {"topic": topic, "partition": partition, "offset": offset, "seq": seq}
             found.append({**place, "op": WATERMARK, "commit_ts": event.commit_ts})
-    return pa.RecordBatch.from_pylist(found, schema=RAW_SCHEMA)
+    nothing = [None] * len(found)
+    return RawRows(pa.RecordBatch.from_pylist(found, schema=ABOUT), nothing, nothing)
 
 
-def raw_rows(
-    messages: Messages, opened: Opened, chosen: Iterable[int], *, verify: bool, ids: bool = False
-) -> pa.RecordBatch:
-    """Some of the rows as ``RAW_SCHEMA``. ``chosen``: their numbers; ``verify``: with their checksums; ``ids``: with
+def raw_rows(messages: Messages, opened: Opened, chosen: Iterable[int], *, verify: bool, ids: bool = False) -> RawRows:
+    """Some of the rows, with raw images. ``chosen``: their numbers; ``verify``: with their checksums; ``ids``: with
     their physical ids."""
-    numbers = list(chosen)
-    rows = [opened.rows[at] for at in numbers]
-    origin = [opened.origin[at] for at in numbers]
-    sums: list[int | None] = [None] * len(rows)
-    marks: list[bool | None] = [None] * len(rows)
-    if verify:
-        sums = [expected(row.checksum, partial=row.partial)[1] for row in rows]
-        marks = [None if row.checksum is None else row.checksum.corrupted for row in rows]
-    columns: list[Sequence[object]] = [
-        [messages.topics[at] for at in origin],
-        [messages.partitions[at] for at in origin],
-        [messages.offsets[at] for at in origin],
-        [0] * len(rows) if opened.seqs is None else [opened.seqs[at] for at in numbers],
-        [row.op for row in rows],
-        [row.schema_key for row in rows],
-        [row.commit_ts for row in rows],
-        [row.partial for row in rows],
-        [row.before for row in rows],
-        [row.after for row in rows],
-        sums,
-        marks,
-        [row.table_id for row in rows] if ids else [None] * len(rows),
-    ]
-    arrays = [pa.array(cells, field.type) for cells, field in zip(columns, RAW_SCHEMA, strict=True)]
-    return pa.RecordBatch.from_arrays(arrays, schema=RAW_SCHEMA)
+    rows, numbers = opened.rows, np.asarray(chosen, np.int64)
+    listed: list[int] = numbers.tolist()
+    origin = _array(opened.origin)[numbers]
+    kind_of, kinds = pa.array(rows.kind_of[numbers]), rows.kinds
+    cells: dict[str, Any] = {
+        "topic": _taken(messages.topics, origin),
+        "partition": _taken(messages.partitions, origin),
+        "offset": _array(messages.offsets)[origin],
+        "seq": _taken([0] if opened.seqs is None else opened.seqs, numbers),
+        "op": pa.array([kind.op for kind in kinds], pa.string()).take(kind_of),
+        "schema_key": pa.array([kind.schema_key for kind in kinds], pa.string()).take(kind_of),
+        "commit_ts": rows.commit_ts[numbers],
+        "partial": pa.array([kind.partial for kind in kinds], pa.bool_()).take(kind_of),
+    }
+    if verify and rows.checksums is not None:
+        sums = [rows.checksums[at] for at in listed]
+        partial = [kinds[at].partial for at in rows.kind_of[numbers]]
+        cells["checksum"] = [expected(one, partial=some)[1] for one, some in zip(sums, partial, strict=True)]
+        cells["corrupted"] = [None if one is None else one.corrupted for one in sums]
+    if ids:
+        cells["table_id"] = [rows.table_ids[at] for at in listed]
+    arrays = [_arrow(cells.get(field.name), field.type, len(listed)) for field in ABOUT]
+    about = pa.RecordBatch.from_arrays(arrays, schema=ABOUT)
+    return RawRows(about, [rows.before[at] for at in listed], [rows.after[at] for at in listed])
+
+
+def _arrow(cells: Any, kind: pa.DataType, size: int) -> pa.Array:
+    if cells is None:
+        return pa.nulls(size, kind)
+    if isinstance(cells, _Same):
+        return pa.repeat(pa.scalar(cells.value, kind), size)
+    return cells if isinstance(cells, pa.Array) else pa.array(cells, kind)
+
+
+class _Same(NamedTuple):
+    """A column of one value."""
+
+    value: object
+
+
+def _taken(cells: Sequence[object], numbers: Numbers) -> _Same | list[object]:
+    return _Same(cells[0]) if cells and _is_one(cells) else [cells[at] for at in numbers.tolist()]
+
+
+def _array(numbers: Sequence[int]) -> Numbers:
+    return np.arange(len(numbers)) if isinstance(numbers, range) else np.asarray(numbers, np.int64)
+
+
+def _is_one(cells: Sequence[object]) -> bool:
+    """Whether all are the same."""
+    return cells.count(cells[0]) == len(cells)

@@ -3,11 +3,13 @@
 from collections.abc import Iterable, Sequence
 
 import msgspec
-import pyarrow as pa
+import numpy as np
 
 from ticdc_spark.changes.opening import Group, Messages, Opened, group_rows, raw_watermarks
 from ticdc_spark.ddl.known_names import KnownNames, Names
 from ticdc_spark.model import Offsets, TableName, TopicPartition
+from ticdc_spark.protocols.rows import Numbers, Rows
+from ticdc_spark.spark.decode.raw import RawRows
 
 
 class RowRange(msgspec.Struct, frozen=True):
@@ -91,19 +93,21 @@ class Picker:
                 self._ranges.setdefault((one.topic, one.partition), []).append((number, one))
         self._wanted: dict[Group, dict[int, list[tuple[int, int]]]] = {}
 
-    def pick(self, messages: Messages, opened: Opened) -> dict[int, list[int]]:
+    def pick(self, messages: Messages, opened: Opened) -> dict[int, Numbers]:
         """By the number of a scan, the numbers of its rows, in order."""
-        found: dict[int, list[int]] = {}
+        found: dict[int, list[Numbers]] = {}
+        places = np.asarray(messages.offsets, np.int64)[np.asarray(opened.origin, np.int64)]
         for group, numbers in group_rows(messages, opened).items():
             wanted = self._wanted.get(group)
             if wanted is None:
                 wanted = self._wanted[group] = self._wanted_of(group)
             for scan, stretches_ in wanted.items():
-                if picked := self._pick(self._scans[scan], stretches_, messages, opened, numbers):
-                    found.setdefault(scan, []).extend(picked)
-        return {scan: sorted(numbers) for scan, numbers in found.items()}
+                picked = _picked(self._scans[scan], stretches_, opened.rows, (numbers, places[numbers]))
+                if len(picked):
+                    found.setdefault(scan, []).append(picked)
+        return {scan: np.sort(np.concatenate(numbers)) for scan, numbers in found.items()}
 
-    def watermarks(self, messages: Messages, opened: Opened) -> dict[int, pa.RecordBatch]:
+    def watermarks(self, messages: Messages, opened: Opened) -> dict[int, RawRows]:
         """By the number of a scan, the watermarks that it wants."""
         return {
             number: raw_watermarks(messages, opened, scan.has)
@@ -125,18 +129,14 @@ class Picker:
                 found.setdefault(number, []).append((one.first, one.end))
         return found
 
-    @staticmethod
-    def _pick(
-        scan: RowScan, wanted: list[tuple[int, int]], messages: Messages, opened: Opened, numbers: list[int]
-    ) -> list[int]:
-        offsets, origin, rows = messages.offsets, opened.origin, opened.rows
-        first, last = offsets[origin[numbers[0]]], offsets[origin[numbers[-1]]]
-        picked = numbers
-        if not any(begins <= first and last < end for begins, end in wanted):
-            picked = [at for at in picked if any(begins <= offsets[origin[at]] < end for begins, end in wanted)]
-        if scan.ops is not None:
-            picked = [at for at in picked if rows[at].op in scan.ops]
-        stamps = [rows[at].commit_ts for at in picked]
-        if stamps and (min(stamps) <= scan.above or max(stamps) > scan.upto):
-            return [at for at, ts in zip(picked, stamps, strict=True) if scan.above < ts <= scan.upto]
-        return picked
+
+def _picked(scan: RowScan, wanted: list[tuple[int, int]], rows: Rows, at: tuple[Numbers, Numbers]) -> Numbers:
+    """Those of some rows that a scan wants. ``wanted``: the offsets where; ``at``: their numbers and offsets."""
+    numbers, offsets = at
+    stamps = rows.commit_ts[numbers]
+    is_meant = (stamps > scan.above) & (stamps <= scan.upto)
+    if not any(begins <= offsets.min() and offsets.max() < end for begins, end in wanted):
+        is_meant &= np.any([(offsets >= begins) & (offsets < end) for begins, end in wanted], axis=0)
+    if scan.ops is not None:
+        is_meant &= np.array([kind.op in scan.ops for kind in rows.kinds], bool)[rows.kind_of[numbers]]
+    return numbers if is_meant.all() else numbers[is_meant]

@@ -6,11 +6,12 @@ from typing import Protocol
 from pyspark.sql import DataFrame, SparkSession
 
 from ticdc_spark.spark.decode.places import Places
+from ticdc_spark.spark.decode.raw import RawTask
 from ticdc_spark.spark.tasks import ArrowTask, Count
 
 
 class RawChanges(Protocol):
-    """Row changes of one table, as their messages have them. A task gets them as ``changes.opening.RAW_SCHEMA``.
+    """Row changes of one table, as their messages have them. A task gets them as ``RawRows``.
 
     A task of ``run``, ``run_spread`` and ``collect`` gives one column of bytes. Every method raises SinkFault or
     SourceFault where the changes cannot be read, and UnreadableRows where a task met a row that it was not to leave
@@ -31,15 +32,15 @@ class RawChanges(Protocol):
     def places(self) -> Places:
         """A new collection of places, for tasks."""
 
-    def run(self, task: ArrowTask) -> list[bytes]:
+    def run(self, task: RawTask) -> list[bytes]:
         """All of them through one task, by the driver. Only where ``is_here``."""
 
-    def run_spread(self, first: ArrowTask, keys: Sequence[str], then: ArrowTask, number: int) -> list[bytes]:
+    def run_spread(self, first: RawTask, keys: Sequence[str], then: ArrowTask, number: int) -> list[bytes]:
         """All of them through ``first`` where they are, and what that gives, spread by its keys, through ``then`` in
         ``number`` tasks. Not where ``size`` is ``None``."""
 
-    def collect(self, task: ArrowTask) -> list[bytes]:
+    def collect(self, task: RawTask) -> list[bytes]:
         """All of them through tasks, in parts of any cut."""
 
-    def map(self, task: ArrowTask, ddl: str, session: SparkSession | None = None) -> DataFrame:
+    def map(self, task: RawTask, ddl: str, session: SparkSession | None = None) -> DataFrame:
         """All of them through tasks that give ``ddl``, in a session of Spark's."""

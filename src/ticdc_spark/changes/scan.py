@@ -7,6 +7,8 @@ have rows there, how many, and of which commit timestamps. It reads them once th
 from collections.abc import Iterable, Iterator
 
 import msgspec
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 
 from ticdc_spark.changes.opening import Group, Messages, Opened, Opener, Opening, group_rows, of_batch
@@ -14,6 +16,7 @@ from ticdc_spark.changes.schema_blocks import Blocks
 from ticdc_spark.ddl.known_names import KnownNames, Names
 from ticdc_spark.model import Bootstrap, Envelope, Event, Rejected, SchemaChange, TableName, Watermark
 from ticdc_spark.protocols import PROTOCOLS
+from ticdc_spark.protocols.rows import Numbers
 from ticdc_spark.spark.decode.control import (
     BootstrapRead,
     ControlEvent,
@@ -154,29 +157,33 @@ class Scanner:
         return found
 
     def _add_rows(self, messages: Messages, opened: Opened) -> None:
-        offsets, origin, values = messages.offsets, opened.origin, messages.values
+        origin, values, rows = opened.origin, messages.values, opened.rows
+        offsets = np.asarray(messages.offsets, np.int64)
+        places = offsets if isinstance(origin, range) else offsets[np.asarray(origin, np.int64)]
+        inserts = np.array([kind.op == "insert" for kind in rows.kinds], bool)
         for key, numbers in group_rows(messages, opened).items():
-            rows = [opened.rows[number] for number in numbers]
-            places = [offsets[origin[number]] for number in numbers]
             counts = self._groups.get(key)
             if counts is None:
                 counts = self._groups[key] = RowCounts()
-            sample = numbers[:: max(1, len(numbers) // _SAMPLED)]
+            sample = numbers[:: max(1, len(numbers) // _SAMPLED)].tolist()
             size = sum(len(values[origin[number]] or b"") for number in sample)
             counts.bytes += size * len(numbers) // len(sample)
-            self._count(key, rows, places, counts)
+            self._count(key, (rows.commit_ts[numbers], places[numbers]), inserts[rows.kind_of[numbers]], counts)
 
-    def _count(self, key: Group, rows: list[Envelope], places: list[int], counts: RowCounts) -> None:
+    def _count(
+        self, key: Group, at: tuple[Numbers, Numbers], inserts: npt.NDArray[np.bool_], counts: RowCounts
+    ) -> None:
+        """``at``: commit timestamps and offsets."""
+        stamps, places = at
         schema, table = self._name((key[2], key[3]))
-        stamps = [row.commit_ts for row in rows]
-        lowest, replay_below = min(stamps), replay_below_of(self._plan, schema, table)
+        lowest, replay_below = int(stamps.min()), replay_below_of(self._plan, schema, table)
         counts.hidden |= not lowest
         if lowest > replay_below:
-            counts.take(len(rows), lowest, max(stamps), min(places), max(places))
-            counts.inserts += sum(row.op == "insert" for row in rows)
+            counts.take(len(stamps), lowest, int(stamps.max()), int(places.min()), int(places.max()))
+            counts.inserts += int(np.count_nonzero(inserts))
             return
         passed = passed_of(self._plan, key[0], key[1], schema, table)
-        for ts, offset in zip(stamps, places, strict=True):
+        for ts, offset in zip(stamps.tolist(), places.tolist(), strict=True):
             count_old(ts, offset, replay_below, passed, counts)
 
     def _control(self, messages: Messages, at: int, seq: int, event: Event) -> ControlEvent:

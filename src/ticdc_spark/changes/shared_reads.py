@@ -11,6 +11,7 @@ from ticdc_spark.changes.opening import Opener, Opening, of_batch, raw_rows
 from ticdc_spark.changes.ranges import Picker, RowScan
 from ticdc_spark.changes.spread import Part, gather, spread
 from ticdc_spark.errors import MessageError
+from ticdc_spark.spark.decode.raw import RawRows, RawTask, together
 from ticdc_spark.spark.tasks import ArrowTask, first_cells
 
 _FLUSH_ROWS = 20_000
@@ -22,7 +23,7 @@ class Read:
     """Rows of one table that a thread waits for."""
 
     wanted: RowScan
-    first: ArrowTask
+    first: RawTask
     """Gets raw rows where they are read, and gives rows with keys."""
     keys: Sequence[str]
     then: ArrowTask
@@ -98,7 +99,7 @@ class Slots:
     """Where the rows of several reads go: each has ``number`` slots, one after the other; a partition of Spark's holds
     some."""
 
-    reads: tuple[tuple[RowScan, ArrowTask, tuple[str, ...], ArrowTask, int], ...]
+    reads: tuple[tuple[RowScan, RawTask, tuple[str, ...], ArrowTask, int], ...]
     partition: tuple[int, ...]
     """By slot."""
     read_of: tuple[int, ...]
@@ -136,7 +137,7 @@ def cut_for(slots: Slots, opening: Opening) -> Callable[[Iterable[pa.RecordBatch
 
     def cut(batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
         opener, picker = Opener(opening), Picker([wanted for wanted, *_ in slots.reads])
-        raw: dict[int, list[pa.RecordBatch]] = {}
+        raw: dict[int, list[RawRows]] = {}
         sizes = [0] * len(slots.reads)
         for batch in batches:
             messages = of_batch(batch)
@@ -154,10 +155,10 @@ def cut_for(slots: Slots, opening: Opening) -> Callable[[Iterable[pa.RecordBatch
         for at, left in raw.items():
             yield from flush(at, left)
 
-    def flush(at: int, rows: list[pa.RecordBatch]) -> Iterator[Part]:
+    def flush(at: int, rows: list[RawRows]) -> Iterator[Part]:
         _, first, keys, _, number = slots.reads[at]
         try:
-            for slot, part in spread(first(iter(rows)), keys, number):
+            for slot, part in spread(first([together(rows)]), keys, number):
                 yield firsts[at] + slot, part
         except MessageError as error:
             yield -at - 1, str(error).encode()

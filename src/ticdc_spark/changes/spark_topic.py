@@ -27,6 +27,7 @@ from ticdc_spark.errors import MessageError, SourceFault
 from ticdc_spark.model import Message, Offsets
 from ticdc_spark.spark.decode.control import ControlEvent
 from ticdc_spark.spark.decode.places import Place, Places
+from ticdc_spark.spark.decode.raw import RawRows, RawTask
 from ticdc_spark.spark.faults import spark_faults, task_faults
 from ticdc_spark.spark.sources.base import Source
 from ticdc_spark.spark.sources.faults import source_faults
@@ -105,8 +106,8 @@ class SparkTopicRows:
                 return None
             return self._held.covering(needed)
 
-    def rows(self, held: Iterable[Held], wanted: RowScan) -> Iterator[pa.RecordBatch]:
-        """The rows of a scan (``RAW_SCHEMA``) whose messages are in memory."""
+    def rows(self, held: Iterable[Held], wanted: RowScan) -> Iterator[RawRows]:
+        """The rows of a scan whose messages are in memory."""
         return held_rows(held, wanted, self.opening)
 
     @contextmanager
@@ -117,7 +118,7 @@ class SparkTopicRows:
         finally:
             self._shared = None
 
-    def run(self, wanted: RowScan, first: ArrowTask, keys: Sequence[str], then: ArrowTask, number: int) -> list[bytes]:
+    def run(self, wanted: RowScan, first: RawTask, keys: Sequence[str], then: ArrowTask, number: int) -> list[bytes]:
         """The rows of a scan through ``first`` where they are read, and what that gives, spread by its ``keys``,
         through ``then`` in ``number`` tasks; what these give in their first column."""
         read = Read(wanted, first, keys, then, number)
@@ -133,15 +134,17 @@ class SparkTopicRows:
         slots = slots_of(reads, _SLOTS_A_CORE * self._spark.sparkContext.defaultParallelism)
         needed = rounds(stretches(one for read in reads for one in read.wanted.ranges))
         parts = self._parts_by(needed, cut_for(slots, self.opening))
-        found = parts.partitionBy(slots.partitions, slots.partition_of).mapPartitions(done_for(slots)).collect()
+        found = (
+            parts.partitionBy(slots.partitions, slots.partition_of).mapPartitions(in_worker(done_for(slots))).collect()
+        )
         for at, is_well, cell in found:
             if is_well:
                 reads[at].found.append(cell)
             else:
                 reads[at].fault = MessageError(cell.decode())
 
-    def dataframe(self, session: SparkSession, wanted: RowScan, task: ArrowTask, ddl: str) -> DataFrame:
-        """The rows of a scan (``RAW_SCHEMA``) through a task that gives ``ddl``. Raises: SourceFault"""
+    def dataframe(self, session: SparkSession, wanted: RowScan, task: RawTask, ddl: str) -> DataFrame:
+        """The rows of a scan through a task that gives ``ddl``. Raises: SourceFault"""
         held = self.held(wanted)
         if held is not None:
             batches = list(task(self.rows(held, wanted)))
@@ -233,7 +236,7 @@ class SparkTopicRows:
         def run(numbers: Iterable[int]) -> Iterator[Part]:
             yield from cut(read([numbered(numbers)]))
 
-        return self._spark.sparkContext.parallelize(range(parts.number), parts.number).mapPartitions(run)
+        return self._spark.sparkContext.parallelize(range(parts.number), parts.number).mapPartitions(in_worker(run))
 
     def _parts(self, reads: Reads) -> Parts | None:
         """What tasks read by themselves; ``None``: Spark must read it."""
@@ -284,22 +287,22 @@ class TopicChanges:
         found: Places = self._spark.sparkContext.accumulator(set(), Union())
         return found
 
-    def run(self, task: ArrowTask) -> list[bytes]:
+    def run(self, task: RawTask) -> list[bytes]:
         assert self._held is not None, "see is_here"
         with spark_faults(self._what), task_faults(self._what):
             return list(first_cells(task(self._topic.rows(self._held, self._wanted))))
 
-    def run_spread(self, first: ArrowTask, keys: Sequence[str], then: ArrowTask, number: int) -> list[bytes]:
+    def run_spread(self, first: RawTask, keys: Sequence[str], then: ArrowTask, number: int) -> list[bytes]:
         with spark_faults(self._what), task_faults(self._what):
             return self._topic.run(self._wanted, first, keys, then, number)
 
-    def collect(self, task: ArrowTask) -> list[bytes]:
+    def collect(self, task: RawTask) -> list[bytes]:
         if self._held is not None:
             return self.run(task)
         with spark_faults(self._what), task_faults(self._what):
             return [bytes(row[0]) for row in self.map(task, "found binary").collect()]
 
-    def map(self, task: ArrowTask, ddl: str, session: SparkSession | None = None) -> DataFrame:
+    def map(self, task: RawTask, ddl: str, session: SparkSession | None = None) -> DataFrame:
         with task_faults(self._what):
             return self._topic.dataframe(self._spark if session is None else session, self._wanted, task, ddl)
 
@@ -317,32 +320,33 @@ def _joined(several: Sequence[Parts]) -> Parts:
     return Parts(sum(parts.number for parts in several), read)
 
 
-def select(opening: Opening, wanted: RowScan) -> ArrowTask:
-    """Return a task over messages that gives the rows of a scan, as ``RAW_SCHEMA``."""
+def select(opening: Opening, wanted: RowScan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[RawRows]]:
+    """Return a task over messages that gives the rows of a scan."""
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[RawRows]:
         opener, picker = Opener(opening), Picker([wanted])
         for batch in batches:
             messages = of_batch(batch)
             opened = opener.open(messages)
-            if numbers := picker.pick(messages, opened).get(0):
+            if (numbers := picker.pick(messages, opened).get(0)) is not None:
                 yield raw_rows(messages, opened, numbers, verify=opening.verify_checksum, ids=wanted.ids)
             yield from picker.watermarks(messages, opened).values()
 
     return in_worker(run)
 
 
-def _first(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    if any(len(batch) for batch in batches):
+def _first(batches: Iterable[RawRows]) -> Iterator[pa.RecordBatch]:
+    if any(batch.num_rows for batch in batches):
         yield pa.record_batch([pa.array([True])], names=["found"])
 
 
 _IDENTITIES_DDL = "topic string, partition int, offset bigint, schema_key string, commit_ts bigint, content binary"
 
 
-def _identities(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    for batch in batches:
-        images = zip(*(batch.column(name).to_pylist() for name in ("op", "before", "after")), strict=True)
+def _identities(batches: Iterable[RawRows]) -> Iterator[pa.RecordBatch]:
+    for rows in batches:
+        batch = rows.about
+        images = zip(batch.column("op").to_pylist(), rows.before, rows.after, strict=True)
         content = pa.array([content_of(*one) for one in images], pa.binary())
         names = ["topic", "partition", "offset", "schema_key", "commit_ts"]
         yield pa.RecordBatch.from_arrays([*batch.select(names).columns, content], names=[*names, "content"])

@@ -31,7 +31,7 @@ def content_of(op: str, before: bytes | None, after: bytes | None) -> bytes:
     """``RowIdentity.content`` of a row."""
     digest = blake2b(op.encode(), digest_size=16)
     for image in (before, after):
-        digest.update(b"\0" if image is None else b"\1%d:" % len(image) + image)
+        digest.update(b"\0" if image is None else b"\1%d:" % len(image := bytes(image)) + image)
     return digest.digest()
 
 

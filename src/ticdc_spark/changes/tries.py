@@ -10,7 +10,7 @@ too. Where rows of one transaction alone are sent again, right behind themselves
 transaction may have such rows, too: its commit_ts is **doubted**.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from hashlib import blake2b
 from typing import TypeAlias
 
@@ -22,9 +22,10 @@ import pyarrow.compute as pc
 
 from ticdc_spark.changes.opening import WATERMARK
 from ticdc_spark.changes.raw import RawChanges
+from ticdc_spark.spark.decode.raw import RawRows
 from ticdc_spark.spark.decode.rows import TRY
 from ticdc_spark.spark.faults import spark_faults
-from ticdc_spark.spark.tasks import ArrowTask, chain
+from ticdc_spark.spark.tasks import chain
 
 Begin: TypeAlias = tuple[str, int, int]
 """Topic, partition and offset."""
@@ -76,7 +77,7 @@ def find_tries(raw: RawChanges) -> Tries:
     return msgspec.msgpack.decode(found[0], type=Tries) if found else Tries()
 
 
-def numbered_tries(begins: Sequence[Begin]) -> ArrowTask:
+def numbered_tries(begins: Sequence[Begin]) -> Callable[[Iterable[RawRows]], Iterator[RawRows]]:
     """Return a function over raw rows, to the same with the number of their try in ``TRY`` (-1: none is known)."""
     by_place: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
     for number, (topic, partition, offset) in enumerate(begins):
@@ -84,8 +85,9 @@ def numbered_tries(begins: Sequence[Begin]) -> ArrowTask:
         offsets.append(offset)
         numbers.append(number)
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
+    def run(batches: Iterable[RawRows]) -> Iterator[RawRows]:
+        for rows in batches:
+            batch = rows.about
             tries = np.full(len(batch), -1, np.int64)
             topics, partitions = batch.column("topic"), batch.column("partition")
             offsets = np.asarray(batch.column("offset"))
@@ -93,15 +95,16 @@ def numbered_tries(begins: Sequence[Begin]) -> ArrowTask:
                 here = np.asarray(pc.and_(pc.equal(topics, topic), pc.equal(partitions, partition)))
                 at = np.searchsorted(np.asarray(begun), offsets[here], side="right") - 1
                 tries[here] = np.asarray(numbers)[at]
-            yield batch.append_column(TRY, pa.array(tries))
+            yield rows._replace(about=batch.append_column(TRY, pa.array(tries)))
 
     return run
 
 
-def _places(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+def _places(batches: Iterable[RawRows]) -> Iterator[pa.RecordBatch]:
     """Raw rows to where they are and a digest of what they are."""
-    for batch in batches:
-        images = zip(*(batch.column(name).to_pylist() for name in ("op", "before", "after")), strict=True)
+    for rows in batches:
+        batch = rows.about
+        images = zip(batch.column("op").to_pylist(), rows.before, rows.after, strict=True)
         content = pa.array([_digest(*one) for one in images], pa.binary(8))
         yield pa.RecordBatch.from_arrays(
             [*(batch.column(name) for name in _PLACES.names[:-1]), content], schema=_PLACES
@@ -111,7 +114,7 @@ def _places(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 def _digest(op: str, before: bytes | None, after: bytes | None) -> bytes:
     digest = blake2b(op.encode(), digest_size=8)
     for image in (before, after):
-        digest.update(b"\0" if image is None else b"\1%d:" % len(image) + image)
+        digest.update(b"\0" if image is None else b"\1%d:" % len(image := bytes(image)) + image)
     return digest.digest()
 
 

@@ -1,6 +1,6 @@
 """Typed changes: what a sink receives of a table's rows. Where they come from, and how they are decoded, is in here."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
@@ -19,6 +19,7 @@ from ticdc_spark.changes.spread import can_spread
 from ticdc_spark.changes.tries import Begin, numbered_tries
 from ticdc_spark.errors import SourceChanged
 from ticdc_spark.spark.decode.places import Place, Places
+from ticdc_spark.spark.decode.raw import RawRows, RawTask
 from ticdc_spark.spark.decode.rows import BAD, TS, BadRow, read_rows, rows_ddl
 from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.faults import spark_faults
@@ -42,7 +43,7 @@ class Deletes(msgspec.Struct, frozen=True):
     raw: RawChanges
     plan: ReadPlan
 
-    def read(self) -> ArrowTask:
+    def read(self) -> RawTask:
         """The task that reads them; what cannot be read is left out by whoever asks."""
         read = read_rows(msgspec.structs.replace(self.plan, strict=False))
         if self.plan.schemas is not None:
@@ -51,13 +52,14 @@ class Deletes(msgspec.Struct, frozen=True):
         return chain(_as_version(next(iter(self.plan.tables))), read)
 
 
-def _as_version(key: str) -> ArrowTask:
+def _as_version(key: str) -> Callable[[Iterable[RawRows]], Iterator[RawRows]]:
     """Return a function over raw changes, to the same with one schema key."""
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterable[RawRows]) -> Iterator[RawRows]:
         for batch in batches:
-            at = batch.schema.get_field_index("schema_key")
-            yield batch.set_column(at, "schema_key", pa.repeat(pa.scalar(key), len(batch)))
+            at = batch.about.schema.get_field_index("schema_key")
+            keys = pa.repeat(pa.scalar(key), batch.num_rows)
+            yield batch._replace(about=batch.about.set_column(at, "schema_key", keys))
 
     return run
 
@@ -232,7 +234,7 @@ class TypedChanges:
         finally:
             held.unpersist()
 
-    def _net(self, read: ArrowTask, session: SparkSession | None, *, keep_first: bool) -> DataFrame:
+    def _net(self, read: RawTask, session: SparkSession | None, *, keep_first: bool) -> DataFrame:
         ddl = rows_ddl(self.plan.columns)
         if self.is_counted:
             cut = self.raw.map(read, ddl, session).repartition(*map(quote, self._names))

@@ -15,7 +15,7 @@ import msgspec
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_spark.changes.opening import RAW_SCHEMA, Messages, Opened, Opener, of_batch, raw_rows
+from ticdc_spark.changes.opening import Messages, Opened, Opener, of_batch, raw_rows
 from ticdc_spark.datasource.generic import stop_if_rejected, timestamp_of
 from ticdc_spark.datasource.planning import Reading
 from ticdc_spark.datasource.schemas import Schemas
@@ -25,6 +25,7 @@ from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols import protocol
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.spark.decode.odd_columns import odd_columns
+from ticdc_spark.spark.decode.raw import RAW_SCHEMA, of_arrow
 from ticdc_spark.spark.decode.rows import BAD, META, SEQ, BadRow, read_rows
 from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.types import LakeColumn, arrow_type, lake_columns
@@ -162,7 +163,7 @@ class _Reader:
             yield self._unreadable(messages, bad)
         if numbers:
             raw = raw_rows(messages, opened, numbers, verify=self._reading.options.verify_checksum)
-            yield self._typed(raw.set_column(5, "schema_key", pa.array(keys, pa.string())))
+            yield self._typed(raw.to_arrow().set_column(5, "schema_key", pa.array(keys, pa.string())))
 
     def _key(self, row: Envelope, key: bytes | None, value: bytes | None) -> str:
         """The key of the schema that reads a row. Raises: MessageError"""
@@ -204,7 +205,9 @@ class _Reader:
         parts = [(one, rows.filter(pc.equal(keys, one))) for one in pc.unique(keys).to_pylist()]
         tables = {key: table for table, key in self._tables.items()}
         while True:
-            batches = [batch for key, part in parts for batch in read_rows(self._plan(key, tables[key]))(iter([part]))]
+            batches = [
+                batch for key, part in parts for batch in read_rows(self._plan(key, tables[key]))([of_arrow(part)])
+            ]
             read = pa.Table.from_batches(batches).sort_by(SEQ).combine_chunks().to_batches()[0]
             found = [odd_columns(reason) for reason in _reasons(read).values()]
             hidden = self._hidden.union(*(one.hidden for one in found if one is not None))

@@ -5,13 +5,17 @@ import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeAlias
+from functools import cache
+from typing import Any, Protocol, TypeAlias, TypeVar
 from zipimport import zipimporter
 
 import pyarrow as pa
 
 from ticdc_spark.errors import SinkFault, os_reason
 
+Taken = TypeVar("Taken")
+Passed = TypeVar("Passed")
+Given = TypeVar("Given")
 ArrowTask: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 SMALL_ROWS = 20_000
@@ -24,14 +28,15 @@ UNREADABLE = "ticdc-unreadable-row"
 """How it begins where a task met a row that cannot be read, and that is not to be left out."""
 
 
-def in_worker(task: ArrowTask) -> ArrowTask:
+def in_worker(task: Callable[[Iterable[Taken]], Iterator[Given]]) -> Callable[[Iterable[Taken]], Iterator[Given]]:
     """Let a task run as is best in a Python worker: without the collector of cycles, and quick to start.
 
     Ours make millions of small objects and no cycle, and looking for them took a tenth of the time.
     """
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterable[Taken]) -> Iterator[Given]:
         _keep_zip_directories()
+        _keep_modules()
         was_on = gc.isenabled()
         gc.disable()
         try:
@@ -64,6 +69,14 @@ def _keep_zip_directories() -> None:
 
 def _nothing() -> None:
     return
+
+
+@cache
+def _keep_modules() -> None:
+    """Spark collects cycles after each task, and looks at everything that modules hold: 0.02 s of a processor and more.
+    That stays as long as a worker does, so it is not looked at again."""
+    if "pyspark.worker" in sys.modules:  # not the driver
+        gc.freeze()
 
 
 def is_small(rows: int, size: int = 0) -> bool:
@@ -111,10 +124,21 @@ class UnreadableRows(Exception):
     """Rows that cannot be read; nothing was applied. Not an error of its own: ``on-reject`` decides."""
 
 
-def counted(rows: Counter) -> ArrowTask:
+class Sized(Protocol):
+    """Rows of any form."""
+
+    @property
+    def num_rows(self) -> int:
+        """How many there are."""
+
+
+Some = TypeVar("Some", bound=Sized)
+
+
+def counted(rows: Counter) -> Callable[[Iterable[Some]], Iterator[Some]]:
     """A task that changes nothing and counts rows."""
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterable[Some]) -> Iterator[Some]:
         for batch in batches:
             rows.add(batch.num_rows)
             yield batch
@@ -122,10 +146,12 @@ def counted(rows: Counter) -> ArrowTask:
     return run
 
 
-def chain(first: ArrowTask, second: ArrowTask) -> ArrowTask:
+def chain(
+    first: Callable[[Iterable[Taken]], Iterable[Passed]], second: Callable[[Iterable[Passed]], Iterator[Given]]
+) -> Callable[[Iterable[Taken]], Iterator[Given]]:
     """One task after the other."""
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterable[Taken]) -> Iterator[Given]:
         return second(first(batches))
 
     return run

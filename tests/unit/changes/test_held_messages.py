@@ -17,6 +17,7 @@ from ticdc_spark.changes.ranges import RowRange, RowScan
 from ticdc_spark.changes.spark_topic import SparkTopicRows
 from ticdc_spark.model import Envelope, Message, Offsets
 from ticdc_spark.protocols import decoder
+from ticdc_spark.spark.decode.raw import RawRows
 from ticdc_spark.topics.json_lines import to_table
 
 MESSAGES = list(dispatch(generate(CONFIG), CONFIG, ENCODERS["simple"]))
@@ -65,8 +66,8 @@ def topic() -> SparkTopicRows:
     return SparkTopicRows(spark, source, Opening(protocol="simple"))
 
 
-def stamps(batches: Iterable[pa.RecordBatch]) -> list[int]:
-    return sorted(ts for batch in batches for ts in batch.column("commit_ts").to_pylist())
+def stamps(batches: Iterable[RawRows]) -> list[int]:
+    return sorted(ts for batch in batches for ts in batch.about.column("commit_ts").to_pylist())
 
 
 def test_rows_stay_whole_while_other_tables_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -74,7 +75,7 @@ def test_rows_stay_whole_while_other_tables_are_read(monkeypatch: pytest.MonkeyP
     topics, (table, *others) = topic(), TABLES
     scan = wanted(table, 5)
 
-    def others_first(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def others_first(batches: Iterable[RawRows]) -> Iterator[pa.RecordBatch]:
         for other in others:
             topics.held(wanted(other, 7))
         found = stamps(batches)

@@ -121,10 +121,12 @@ def test_a_scan_is_read_back_row_by_row(protocol: str) -> None:
         wanted = RowScan(table=table, ranges=ranges, above=above, upto=upto)
         covering = held.covering(stretches(ranges))
         assert covering is not None
-        found = [ts for batch in held_rows(covering, wanted, opening) for ts in batch.column("commit_ts").to_pylist()]
+        found = [
+            ts for batch in held_rows(covering, wanted, opening) for ts in batch.about.column("commit_ts").to_pylist()
+        ]
         assert sorted(found) == [ts for ts in stamps if above < ts <= upto]
         read = select(opening, wanted)(map(batch_of, cut(messages, 70)))
-        by_task = [ts.as_py() for batch in read for ts in batch.column("commit_ts")]
+        by_task = [ts.as_py() for batch in read for ts in batch.about.column("commit_ts")]
         assert sorted(by_task) == sorted(found)
 
 

@@ -9,6 +9,7 @@ import pytest
 
 from tests.memory_sink.raw import RawInMemory, RawRow
 from ticdc_spark.changes.tries import Tries, find_tries, numbered_tries
+from ticdc_spark.spark.decode.raw import RawRows
 from ticdc_spark.spark.decode.rows import TRY
 
 Sent = Sequence[tuple[int, int, str]]
@@ -86,8 +87,8 @@ def test_each_partition_has_tries_of_its_own_in_whatever_order_rows_are_read() -
         {"topic": ["t"] * 5, "partition": [1, 1, 0, 0, 2], "offset": [1, 2, 1, 0, 0]},
         schema=pa.schema([("topic", pa.string()), ("partition", pa.int32()), ("offset", pa.int64())]),
     )
-    (numbered,) = numbered_tries(found.begins)([batch])
-    assert numbered.column(TRY).to_pylist() == [2, 3, 1, 0, -1]
+    (numbered,) = numbered_tries(found.begins)([RawRows(batch, [None] * 5, [None] * 5)])
+    assert numbered.about.column(TRY).to_pylist() == [2, 3, 1, 0, -1]
 
 
 def test_no_rows_have_no_tries() -> None:

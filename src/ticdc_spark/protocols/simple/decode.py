@@ -18,11 +18,15 @@ import msgspec
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Bootstrap, Envelope, Event, Op, Rejected, SchemaChange, Table, Watermark
 from ticdc_spark.protocols.base import Columns, ReadOptions, RowReader
+from ticdc_spark.protocols.rows import Rows
 from ticdc_spark.protocols.simple.avro.decode import MARK, read_message
 from ticdc_spark.protocols.simple.avro.envelope import read_envelope
 from ticdc_spark.protocols.simple.avro.rows import row_reader as avro_row_reader
 from ticdc_spark.protocols.simple.avro.types import IMAGE
+from ticdc_spark.protocols.simple.many import open_rows
 from ticdc_spark.protocols.simple.message import (
+    DECODER_OF_JSON,
+    OPS,
     VERSION,
     WireMessage,
     WireTable,
@@ -31,9 +35,6 @@ from ticdc_spark.protocols.simple.message import (
 )
 from ticdc_spark.protocols.simple.rows import row_reader
 from ticdc_spark.wire.compression import unpack
-
-_DECODER = msgspec.json.Decoder(WireMessage)
-_OPS: dict[str, Op] = {"INSERT": "insert", "UPDATE": "update", "DELETE": "delete"}
 
 
 class SimpleDecoder:
@@ -48,7 +49,7 @@ class SimpleDecoder:
         if value[:1] == MARK and (usual := read_envelope(value)) is not None:
             return (usual,)
         try:
-            message = read_message(value) if value[:1] == MARK else _DECODER.decode(value)
+            message = read_message(value) if value[:1] == MARK else DECODER_OF_JSON.decode(value)
         except MessageError as error:
             return (Rejected(str(error)),)
         except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
@@ -56,8 +57,12 @@ class SimpleDecoder:
             return self.open_message(key, plain) if plain else (Rejected(_reason(value, error)),)
         if message.version != VERSION:
             return (Rejected(f"field `version` is {message.version}; this version reads {VERSION}"),)
-        op = _OPS.get(message.type)
+        op = OPS.get(message.type)
         return (_other(message) if op is None else _row(message, op),)
+
+    def open_rows(self, values: Sequence[bytes | None]) -> Rows:
+        """See ``RowsDecoder``: rows in JSON, as TiCDC writes them."""
+        return open_rows(values)
 
     def row_reader(self, table: Table, options: ReadOptions, only: frozenset[str] | None = None) -> RowReader:
         """See ``simple.rows.row_reader``. Images of both encodings may stand side by side."""
@@ -65,11 +70,11 @@ class SimpleDecoder:
         read_avro = avro_row_reader(table, options, only)
 
         def read(images: Sequence[bytes | None]) -> Columns:
-            first = next((image for image in images if image), b"")
-            columns = read_avro(images) if first[:1] == IMAGE else read_json(images)
+            first = next((image for image in images if image), None)
+            columns = read_avro(images) if _is_avro(first) else read_json(images)
             if not columns.bad:  # an image of the other encoding would be bad
                 return columns
-            avro = [image if image is not None and image[:1] == IMAGE else None for image in images]
+            avro = [image if _is_avro(image) else None for image in images]
             if not any(avro):
                 return read_json(images)
             rest = [image if other is None else None for image, other in zip(images, avro, strict=True)]
@@ -79,6 +84,11 @@ class SimpleDecoder:
 
 
 DECODER = SimpleDecoder()
+
+
+def _is_avro(image: bytes | None) -> bool:
+    """``msgspec.Raw`` is JSON."""
+    return isinstance(image, bytes) and image[:1] == IMAGE
 
 
 def _merged(avro: Columns, json: Columns, images: Sequence[bytes | None]) -> Columns:

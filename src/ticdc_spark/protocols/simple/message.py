@@ -10,7 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
-from ticdc_spark.model import Checksum, Column, ColumnType, Index, Table
+from ticdc_spark.model import Checksum, Column, ColumnType, Index, Op, Table
 from ticdc_spark.mysql import TIME_TYPES
 
 VERSION = 1
@@ -108,6 +108,11 @@ class WireMessage(msgspec.Struct, rename=_wire_name, omit_defaults=True, kw_only
     old: msgspec.Raw = NOTHING
     table_schema: WireTable | None = None
     pre_table_schema: WireTable | None = None
+
+
+DECODER_OF_JSON = msgspec.json.Decoder(WireMessage)
+OPS: dict[str, Op] = {"INSERT": "insert", "UPDATE": "update", "DELETE": "delete"}
+"""The types of messages that carry a row."""
 
 
 def read_table(wire: WireTable) -> Table:

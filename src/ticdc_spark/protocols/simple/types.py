@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping
 from decimal import Decimal
+from functools import partial
 from typing import Any, NamedTuple, TypeAlias
 
 import msgspec
@@ -69,8 +70,8 @@ _CODECS: Mapping[str, TypeCodec] = {
     **dict.fromkeys(("tinyint", "smallint", "mediumint", "int", "bigint", "year", "bit", "enum", "set"), _PLAIN),
     **dict.fromkeys(("decimal", "date", "datetime", "time", "json", "vector"), _PLAIN),
     **dict.fromkeys(("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "var_string"), _TEXT),
-    "float": TypeCodec(str, lambda *_: lambda text: canonical_float(text, 32), lambda _: _write_float),
-    "double": TypeCodec(str, lambda *_: lambda text: canonical_float(text, 64), lambda _: _write_float),
+    "float": TypeCodec(str, lambda *_: partial(canonical_float, bits=32), lambda _: _write_float),
+    "double": TypeCodec(str, lambda *_: partial(canonical_float, bits=64), lambda _: _write_float),
     "timestamp": TypeCodec(Timestamp, _read_timestamp, _write_timestamp),
 }
 

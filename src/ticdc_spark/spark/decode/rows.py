@@ -7,12 +7,14 @@ in front (``META_DDL``) carry what the net change needs; a change that cannot be
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.errors import MessageError
 from ticdc_spark.spark.decode.places import Place, Places, Placing
+from ticdc_spark.spark.decode.raw import RawRows, RawTask
 from ticdc_spark.spark.decode.versions import (
     ReadPlan,
     Version,
@@ -23,7 +25,7 @@ from ticdc_spark.spark.decode.versions import (
     read_new,
     read_old,
 )
-from ticdc_spark.spark.tasks import UNREADABLE, ArrowTask, Counter, in_worker
+from ticdc_spark.spark.tasks import UNREADABLE, Counter, in_worker
 from ticdc_spark.spark.types import Cells, LakeColumn, Typed, arrow_type, to_arrow
 
 META = OP, TS, ORDER, SEQ, BAD = "_ticdc_op", "_ticdc_ts", "_ticdc_offset", "_ticdc_seq", "_ticdc_bad"
@@ -31,11 +33,6 @@ TRY = "_ticdc_try"
 """A column that raw rows may have, see ``changes.tries``: it stands in ``ORDER`` in place of the offset."""
 META_DDL = f"`{OP}` string, `{TS}` bigint, `{ORDER}` bigint, `{SEQ}` int, `{BAD}` string"
 """``op``: d, i or u (u where the protocol does not distinguish); ``bad``: JSON of ``BadRow``."""
-RAW_COLUMNS = (
-    *("topic", "partition", "offset", "seq", "op", "schema_key", "commit_ts", "partial", "before", "after"),
-    *("checksum", "corrupted", "table_id"),
-)
-"""What the function takes of the change log, in this order."""
 
 
 class BadRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -55,20 +52,20 @@ def rows_ddl(columns: Sequence[LakeColumn]) -> str:
     return ", ".join([META_DDL, *quoted])
 
 
-def read_rows(plan: ReadPlan, zeros: Counter | None = None, places: Places | None = None) -> ArrowTask:
-    """Return the function for ``mapInArrow``: ``RAW_COLUMNS`` of one table to ``rows_ddl(plan.columns)``.
+def read_rows(plan: ReadPlan, zeros: Counter | None = None, places: Places | None = None) -> RawTask:
+    """Return the function from row changes of one table to ``rows_ddl(plan.columns)``.
 
     ``zeros`` counts the zero and impossible dates that became NULL. ``places`` collects in which partition the new
     images of each physical id lie, where the plan has a table with partitions.
     """
 
-    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    def run(batches: Iterable[RawRows]) -> Iterator[pa.RecordBatch]:
         versions: dict[str, Version] = {}
         upstream = None if plan.upstream is None else Upstream(plan.upstream)
         converters = [to_arrow(column, plan.lake) for column in plan.columns]
         placing: Placing | None = None
         for batch in batches:
-            keys = _keys(plan, batch)
+            keys = _keys(plan, batch.about)
             found = pc.unique(keys).to_pylist()
             for key in found:
                 version = versions.get(key)
@@ -77,11 +74,12 @@ def read_rows(plan: ReadPlan, zeros: Counter | None = None, places: Places | Non
                 part = batch if len(found) == 1 else batch.filter(pc.equal(keys, key))
                 part, first_old, end_new = _by_images(part)
                 typed, nulled = _typed(plan, version, converters, part, (first_old, end_new))
+                about = part.about
                 if nulled and zeros is not None:
                     zeros.add(nulled)
-                if places is not None and plan.partitioned is not None and _has_ids(part):
+                if places is not None and plan.partitioned is not None and _has_ids(about):
                     placing = placing or Placing(plan.partitioned, plan.columns, plan.lake, plan.places)
-                    places.add(_placed(placing, version, part.slice(0, end_new), typed))
+                    places.add(_placed(placing, version, about.slice(0, end_new), typed))
                 yield typed
         if upstream is not None:
             upstream.close()
@@ -119,22 +117,22 @@ def _typed(
     plan: ReadPlan,
     version: Version,
     converters: Sequence[Callable[[Cells], Typed]],
-    batch: pa.RecordBatch,
+    rows: RawRows,
     images: tuple[int, int],
 ) -> tuple[pa.RecordBatch, int]:
     """Type one batch of images of one version; also how many dates became NULL. ``images``: the first row with an old
     image, and the end of those with a new one."""
     first_old, end_new = images
-    size = batch.num_rows
+    batch, size = rows.about, rows.num_rows
     bad: dict[int, str] = {}
     new = old = None
     if end_new:
         of_new = batch.slice(0, end_new)
-        new, odd = read_new(version, of_new.column("after").to_pylist(), bad, _partial(of_new))
+        new, odd = read_new(version, rows.after[:end_new], bad, _partial(of_new, rows.after))
         if plan.strict and (odd.hidden or (odd.lacking and plan.expects != "nothing")):
             raise MessageError(f"{UNREADABLE}: {odd.text}")
     if first_old < size:
-        old = read_old(version, batch.slice(first_old).column("before").to_pylist(), bad, first_old)
+        old = read_old(version, rows.before[first_old:], bad, first_old)
     if new is not None and version.verify is not None:
         found = batch.slice(0, end_new)
         marks = found.column("corrupted").fill_null(False).to_pylist()
@@ -165,27 +163,27 @@ def _typed(
     return pa.RecordBatch.from_arrays([*meta.columns, *arrays], schema=pa.schema(fields)), nulled
 
 
-def _by_images(batch: pa.RecordBatch) -> tuple[pa.RecordBatch, int, int]:
+def _by_images(rows: RawRows) -> tuple[RawRows, int, int]:
     """Put rows with only a new image first and those with only an old one last, so that each side lies together.
 
-    Returns: the batch, the first row with an old image, the end of those with a new one.
+    Returns: the rows, the first one with an old image, the end of those with a new one.
     """
-    new, old = (batch.column(name).is_valid() for name in ("after", "before"))
-    only_new, only_old = pc.and_not(new, old), pc.and_not(old, new)
-    first_old, count_old = pc.sum(only_new).as_py() or 0, pc.sum(only_old).as_py() or 0
-    if batch.num_rows > max(first_old, count_old) > 0:
-        rank = pc.subtract(only_old.cast(pa.int8()), only_new.cast(pa.int8()))
-        batch = batch.take(pc.array_sort_indices(rank))
-    return batch, first_old, batch.num_rows - count_old
+    new, old = (np.array([image is not None for image in images], bool) for images in (rows.after, rows.before))
+    only_new, only_old = new & ~old, old & ~new
+    first_old, count_old = int(np.count_nonzero(only_new)), int(np.count_nonzero(only_old))
+    rank = only_old.astype(np.int8) - only_new
+    if np.any(rank[1:] < rank[:-1]):
+        rows = rows.take(np.argsort(rank, kind="stable"))
+    return rows, first_old, rows.num_rows - count_old
 
 
-def _partial(rows: pa.RecordBatch) -> dict[int, int]:
+def _partial(rows: pa.RecordBatch, images: Sequence[bytes | None]) -> dict[int, int]:
     """New rows of which only the key was sent: place to commit_ts."""
-    lacking = pc.and_(rows.column("partial"), rows.column("after").is_valid())
+    lacking = rows.column("partial")
     if not pc.any(lacking).as_py():
         return {}
     stamps = rows.column("commit_ts").to_pylist()
-    return {at: stamps[at] for at, is_so in enumerate(lacking.to_pylist()) if is_so}
+    return {at: stamps[at] for at, is_so in enumerate(lacking.to_pylist()) if is_so and images[at] is not None}
 
 
 def _meta(batch: pa.RecordBatch, letters: pa.Array, source: Sequence[int], bad: Mapping[int, str]) -> pa.RecordBatch:

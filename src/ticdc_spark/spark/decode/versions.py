@@ -189,7 +189,7 @@ def read_new(
 def _hidden(version: Version, image: bytes | None) -> tuple[str, ...]:
     """TiDB's hidden columns in an image that could not be read, which the table has not."""
     names = HIDDEN_NAMES - version.places.keys()
-    return tuple(sorted(name for name in names if image and name.encode() in image))
+    return tuple(sorted(name for name in names if image and name.encode() in bytes(image)))
 
 
 def read_old(version: Version, images: Sequence[bytes | None], bad: dict[int, str], first: int) -> Columns | None:

@@ -12,7 +12,8 @@ from ticdc_spark.mysql import parse_type
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.protocols.canal_json.decode import DECODER
 from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig, encoder
-from ticdc_spark.spark.decode.rows import BAD, RAW_COLUMNS, read_rows
+from ticdc_spark.spark.decode.raw import ABOUT, RawRows
+from ticdc_spark.spark.decode.rows import BAD, read_rows
 from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.types import LakeOptions, lake_columns
 
@@ -35,16 +36,8 @@ def read(at: str, seen: str, ambiguous: Literal["earlier", "later", "reject"] = 
     (envelope,) = DECODER.open_message(sent.key, sent.value)
     assert isinstance(envelope, Envelope)
     row = {"topic": "t", "partition": 0, "offset": 0, "seq": 0, "op": "insert", "schema_key": "", "commit_ts": 5}
-    row |= {
-        "partial": False,
-        "before": None,
-        "after": envelope.after,
-        "checksum": None,
-        "corrupted": None,
-        "table_id": None,
-    }
-    batch = pa.RecordBatch.from_pylist([{name: row[name] for name in RAW_COLUMNS}])
-    batch = batch.set_column(8, "before", pa.nulls(1, pa.binary()))
+    row |= {"partial": False, "checksum": None, "corrupted": None, "table_id": None}
+    about = pa.RecordBatch.from_pylist([row], schema=ABOUT)
     plan = ReadPlan(
         protocol="canal-json",
         tables={"": TABLE},
@@ -52,7 +45,7 @@ def read(at: str, seen: str, ambiguous: Literal["earlier", "later", "reject"] = 
         options=ReadOptions(source_timezone=zone, ambiguous_timestamp=ambiguous),
         lake=LakeOptions(),
     )
-    (found,) = (row for part in read_rows(plan)([batch]) for row in part.to_pylist())
+    (found,) = (row for part in read_rows(plan)([RawRows(about, [None], [envelope.after])]) for row in part.to_pylist())
     assert isinstance(found, dict)
     return found
 

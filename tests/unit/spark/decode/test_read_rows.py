@@ -13,6 +13,7 @@ from ticdc_spark.model import Column, Index, Table
 from ticdc_spark.mysql import parse_type
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.spark.decode.odd_columns import OddColumns, odd_columns
+from ticdc_spark.spark.decode.raw import of_arrow
 from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, BadRow, read_rows
 from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.types import LakeOptions, lake_columns
@@ -54,7 +55,7 @@ def read(
         lake=LakeOptions(),
         strict=strict,
     )
-    rows = [row for part in read_rows(plan)([batch]) for row in part.to_pylist()]
+    rows = [row for part in read_rows(plan)([of_arrow(batch)]) for row in part.to_pylist()]
     return sorted(rows, key=lambda row: (row[ORDER], row[OP]))
 
 

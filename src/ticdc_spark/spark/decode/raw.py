@@ -1,0 +1,93 @@
+"""Row changes of one table as they are opened: what they are in Arrow, and their images as they came.
+
+Images stay Python's objects, as whoever reads them wants those: in Arrow each would be copied twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from ticdc_spark.protocols.rows import Numbers
+
+Image: TypeAlias = bytes | None
+RAW_SCHEMA = pa.schema(
+    [
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("seq", pa.int32()),
+        ("op", pa.string()),
+        ("schema_key", pa.string()),
+        ("commit_ts", pa.int64()),
+        ("partial", pa.bool_()),
+        ("before", pa.binary()),
+        ("after", pa.binary()),
+        ("checksum", pa.int64()),
+        ("corrupted", pa.bool_()),
+        ("table_id", pa.int64()),
+    ]
+)
+"""Row changes of one table with raw images. ``seq`` counts the events of one message. ``table_id`` is the physical one,
+where it is asked for."""
+ABOUT = pa.schema([field for field in RAW_SCHEMA if field.name not in {"before", "after"}])
+"""What is in Arrow."""
+
+
+class RawRows(NamedTuple):
+    """Row changes of one table. All parts have the same length."""
+
+    about: pa.RecordBatch
+    """``ABOUT``."""
+    before: Sequence[Image]
+    """Bytes, or what ``bytes`` makes bytes of (``Rows``)."""
+    after: Sequence[Image]
+
+    @property
+    def num_rows(self) -> int:
+        """How many there are."""
+        return int(self.about.num_rows)
+
+    def filter(self, mask: pa.Array) -> RawRows:
+        """Those of which ``mask`` is true."""
+        numbers = pc.indices_nonzero(mask).to_numpy().astype(np.int64)
+        return self if len(numbers) == self.num_rows else self.take(numbers)
+
+    def take(self, numbers: Numbers) -> RawRows:
+        """Some of them."""
+        listed = numbers.tolist()
+        before, after = ([images[at] for at in listed] for images in (self.before, self.after))
+        return RawRows(self.about.take(pa.array(numbers)), before, after)
+
+    def to_arrow(self) -> pa.RecordBatch:
+        """As ``RAW_SCHEMA``."""
+        images = {"before": self.before, "after": self.after}
+        arrays = [
+            pa.array([None if image is None else bytes(image) for image in images[field.name]], field.type)
+            if field.name in images
+            else self.about.column(field.name)
+            for field in RAW_SCHEMA
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=RAW_SCHEMA)
+
+
+def together(parts: Sequence[RawRows]) -> RawRows:
+    """Rows one after the other; some at least."""
+    if len(parts) == 1:
+        return parts[0]
+    before, after = ([image for part in parts for image in part[side]] for side in (1, 2))
+    return RawRows(pa.concat_batches([part.about for part in parts]), before, after)
+
+
+def of_arrow(batch: pa.RecordBatch) -> RawRows:
+    """Row changes that are in Arrow."""
+    before, after = (batch.column(name).to_pylist() for name in ("before", "after"))
+    return RawRows(batch.drop_columns(["before", "after"]), before, after)
+
+
+RawTask: TypeAlias = Callable[[Iterable[RawRows]], Iterator[pa.RecordBatch]]
+"""What is done in a task with row changes."""
