@@ -17,7 +17,7 @@ from ticdc_spark.spark.decode.raw import ABOUT, RawRows
 from ticdc_spark.streams.claim_check import whole_messages
 
 TOGETHER = 256
-"""Messages that are opened one after the other where one of them is not usual."""
+"""Messages that are opened one after the other, at least, where one of them is not usual."""
 
 
 WATERMARK = "watermark"
@@ -107,6 +107,8 @@ class Opener:
         self._opening = opening
         self._protocol = decoder(opening.protocol, opening.schemas, opening.native, block_keys=opening.block_keys)
         self._many = self._protocol if isinstance(self._protocol, RowsDecoder) and not opening.left_out else None
+        self._some = TOGETHER
+        """So many messages are opened one after the other before many are tried again: more where none is usual."""
         self._skip = frozenset(opening.left_out)
         storage = opening.claim_check_storage
         self._fetch = None if storage is None else ClaimCheckStorage(storage).fetch
@@ -122,10 +124,10 @@ class Opener:
             rows = self._many.open_rows(values[at:] if at else values)
             if len(rows):
                 parts.append(Opened(rows, range(len(rows)), None, [], len(rows)))
-                at += len(rows)
+                at, self._some = at + len(rows), TOGETHER
             if at < size:
-                parts.append(self._open(messages.slice(at, at + TOGETHER)))
-                at += parts[-1].messages
+                parts.append(self._open(messages.slice(at, at + self._some)))
+                at, self._some = at + self._some, self._some * 8
         return parts[0] if len(parts) == 1 else _joined(parts)
 
     def _open(self, messages: Messages) -> Opened:
@@ -231,16 +233,17 @@ def raw_rows(messages: Messages, opened: Opened, chosen: Iterable[int], *, verif
         "commit_ts": rows.commit_ts[numbers],
         "partial": pa.array([kind.partial for kind in kinds], pa.bool_()).take(kind_of),
     }
-    if verify and rows.checksums is not None:
-        sums = [rows.checksums[at] for at in listed]
+    before, after, table_ids, checksums = rows.columns
+    if verify and checksums is not None:
+        sums = [checksums[at] for at in listed]
         partial = [kinds[at].partial for at in rows.kind_of[numbers]]
         cells["checksum"] = [expected(one, partial=some)[1] for one, some in zip(sums, partial, strict=True)]
         cells["corrupted"] = [None if one is None else one.corrupted for one in sums]
     if ids:
-        cells["table_id"] = [rows.table_ids[at] for at in listed]
+        cells["table_id"] = [table_ids[at] for at in listed]
     arrays = [_arrow(cells.get(field.name), field.type, len(listed)) for field in ABOUT]
     about = pa.RecordBatch.from_arrays(arrays, schema=ABOUT)
-    return RawRows(about, [rows.before[at] for at in listed], [rows.after[at] for at in listed])
+    return RawRows(about, [before[at] for at in listed], [after[at] for at in listed])
 
 
 def _arrow(cells: Any, kind: pa.DataType, size: int) -> pa.Array:

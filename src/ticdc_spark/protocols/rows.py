@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
+from itertools import repeat
+from operator import attrgetter
 from typing import NamedTuple, Protocol, TypeVar, overload, runtime_checkable
 
-import msgspec
 import numpy as np
 import numpy.typing as npt
 
@@ -25,31 +26,50 @@ class RowKind(NamedTuple):
     partial: bool
 
 
+class RowColumns(NamedTuple):
+    """What row changes do not share. Images may be ``msgspec.Raw`` instead of bytes, which are not copied: their
+    protocol's reader takes them, too, and ``bytes`` makes bytes of them."""
+
+    before: Sequence[bytes | None]
+    after: Sequence[bytes | None]
+    table_ids: Sequence[int | None]
+    """The physical ones."""
+    checksums: Sequence[Checksum | None] | None
+    """``None``: no row has one."""
+
+
 class Rows(Sequence[Envelope]):
-    """Row changes: a sequence of envelopes, and their fields as columns of the same length.
+    """Row changes: a sequence of envelopes, and their fields as columns of the same length."""
 
-    Images may be ``msgspec.Raw`` instead of bytes, which are not copied: their protocol's reader takes them, too, and
-    ``bytes`` makes bytes of them.
-    """
-
-    __slots__ = ("_envelopes", "after", "before", "checksums", "commit_ts", "kind_of", "kinds", "table_ids")
+    __slots__ = ("_columns", "_envelopes", "commit_ts", "kind_of", "kinds")
 
     def __init__(
         self,
         kinds: Sequence[RowKind],
         kind_of: Sequence[int] | Numbers,
         commit_ts: Sequence[int] | Numbers,
-        images: tuple[Sequence[bytes | None], Sequence[bytes | None]],
-        ids_and_sums: tuple[Sequence[int | None], Sequence[Checksum | None] | None],
+        rest: RowColumns | Sequence[Envelope],
     ) -> None:
-        """``kind_of``: of each row the number of its kind. ``images``: before and after. ``ids_and_sums``: physical ids
-        of tables, and checksums; ``None``: no row has one."""
+        """``kind_of``: of each row the number of its kind. ``rest``: the other columns, or what they are of."""
         self.kinds = kinds
         self.kind_of = np.array(kind_of, np.int64)
         self.commit_ts = np.array(commit_ts, np.int64)
-        self.before, self.after = images
-        self.table_ids, self.checksums = ids_and_sums
-        self._envelopes: Sequence[Envelope] | None = None
+        self._columns = rest if isinstance(rest, RowColumns) else None
+        self._envelopes = None if isinstance(rest, RowColumns) else rest
+
+    @property
+    def columns(self) -> RowColumns:
+        """The columns that not everybody needs."""
+        if self._columns is None:
+            rows = self._envelopes or ()
+            sums = [row.checksum for row in rows]
+            self._columns = RowColumns(
+                [row.before for row in rows],
+                [row.after for row in rows],
+                [row.table_id for row in rows],
+                sums if any(sums) else None,
+            )
+        return self._columns
 
     def __len__(self) -> int:
         return len(self.kind_of)
@@ -63,7 +83,8 @@ class Rows(Sequence[Envelope]):
             return [self[one] for one in range(*at.indices(len(self)))]
         if self._envelopes is not None:
             return self._envelopes[at]
-        before, after, kind = self.before[at], self.after[at], self.kinds[self.kind_of[at]]
+        kind, columns = self.kinds[self.kind_of[at]], self.columns
+        before, after = columns.before[at], columns.after[at]
         return Envelope(
             op=kind.op,
             schema=kind.schema,
@@ -71,10 +92,10 @@ class Rows(Sequence[Envelope]):
             commit_ts=int(self.commit_ts[at]),
             before=None if before is None else bytes(before),
             after=None if after is None else bytes(after),
-            table_id=self.table_ids[at],
+            table_id=columns.table_ids[at],
             schema_key=kind.schema_key,
             partial=kind.partial,
-            checksum=None if self.checksums is None else self.checksums[at],
+            checksum=None if columns.checksums is None else columns.checksums[at],
         )
 
     def __iter__(self) -> Iterator[Envelope]:
@@ -92,30 +113,30 @@ class RowsDecoder(Protocol):
 
 def rows_of(envelopes: Sequence[Envelope]) -> Rows:
     """Row changes that are opened already."""
-    if not envelopes:
-        return Rows([], [], [], ([], []), ([], None))
-    columns = zip(*map(msgspec.structs.astuple, envelopes), strict=True)
-    ops, schemas, tables, stamps, before, after, ids, keys, partial, _, sums, _ = columns
     numbered: Numbered[tuple[Op, str, str, str, bool]] = Numbered()
-    kind_of = numbered.of(zip(ops, schemas, tables, keys, partial, strict=True))
-    checksums = None if sums.count(None) == len(sums) else sums
-    rows = Rows([RowKind(*kind) for kind in numbered], kind_of, stamps, (before, after), (ids, checksums))
-    rows._envelopes = envelopes
-    return rows
+    kind_of = numbered.of(map(_KIND, envelopes))
+    return Rows([RowKind(*kind) for kind in numbered], kind_of, [row.commit_ts for row in envelopes], envelopes)
+
+
+_KIND = attrgetter(*RowKind._fields)
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
     """One after the other."""
     firsts = np.cumsum([0, *(len(part.kinds) for part in parts)])
-    sums: list[Checksum | None] = []
-    for part in parts:
-        sums += [None] * len(part) if part.checksums is None else part.checksums
+    kind_of = [part.kind_of + first for part, first in zip(parts, firsts, strict=False)]
+    columns = [part.columns for part in parts]
+    sums = [one for each in columns for one in each.checksums or repeat(None, len(each.before))]
     return Rows(
         [kind for part in parts for kind in part.kinds],
-        np.concatenate([part.kind_of + first for part, first in zip(parts, firsts, strict=False)]),
+        np.concatenate(kind_of),
         np.concatenate([part.commit_ts for part in parts]),
-        ([image for part in parts for image in part.before], [image for part in parts for image in part.after]),
-        ([one for part in parts for one in part.table_ids], sums if any(sums) else None),
+        RowColumns(
+            [image for each in columns for image in each.before],
+            [image for each in columns for image in each.after],
+            [number for each in columns for number in each.table_ids],
+            sums if any(sums) else None,
+        ),
     )
 
 

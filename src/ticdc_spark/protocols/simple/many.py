@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from ticdc_spark.protocols.rows import Numbered, RowKind, Rows
+from ticdc_spark.protocols.rows import Numbered, RowColumns, RowKind, Rows
 from ticdc_spark.protocols.simple.message import DECODER_OF_JSON, NOTHING, OPS, VERSION, WireMessage, read_checksum
 
 _TOGETHER = 256
@@ -59,7 +59,7 @@ def open_rows(values: Sequence[bytes | None]) -> Rows:
         after += [None if image is NOTHING else image for image in data]
         before += [None if image is NOTHING else image for image in old]
     checksums = list(map(read_checksum, sums)) if any(sums) else None
-    return Rows(kinds, kind_of, stamps, (before, after), ([one or None for one in ids], checksums))
+    return Rows(kinds, kind_of, stamps, RowColumns(before, after, [one or None for one in ids], checksums))
 
 
 def _decoded(values: Sequence[bytes | None]) -> list[WireMessage]:

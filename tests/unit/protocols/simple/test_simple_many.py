@@ -105,10 +105,10 @@ def test_images_of_messages_opened_together_are_read_as_they_are_one_by_one(valu
     envelopes = [
         event for value in values for event in DECODER.open_message(None, value) if isinstance(event, Envelope)
     ]
-    rows = opened(values).rows
+    columns = opened(values).rows.columns
     for raw, plain in (
-        (rows.before, [one.before for one in envelopes]),
-        (rows.after, [one.after for one in envelopes]),
+        (columns.before, [one.before for one in envelopes]),
+        (columns.after, [one.after for one in envelopes]),
     ):
         assert READ(raw) == READ(plain)
 
