@@ -12,7 +12,7 @@ import pyarrow as pa
 from ticdc_spark.capture.snapshot.keys import ALTERED, GONE
 from ticdc_spark.clients import mysql, postgres
 from ticdc_spark.clients.mysql_rows import RowStream
-from ticdc_spark.clients.mysql_texts import asks, is_raw, raw_readers
+from ticdc_spark.clients.mysql_texts import Decode, asks, is_raw, raw_readers
 from ticdc_spark.errors import EnvironmentFault, SinkFault, SourceFault
 from ticdc_spark.mysql import is_bytes
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, arrow_type, to_arrow
@@ -50,7 +50,7 @@ class MysqlSessions:
         """``begin``: what makes a session see one moment."""
         self._options, self._lake, self._begin = mysql.connection_options(uri), lake, begin
         self._fault, self._tidb = fault, tidb
-        self._own, self._opened = threading.local(), list[Any]()
+        self._own, self._opened, self._decoders = threading.local(), list[Any](), dict[str, Decode]()
         self._where = f"{self._options['host']}:{self._options['port']}"
 
     def open(self) -> None:
@@ -68,7 +68,7 @@ class MysqlSessions:
             connection = self._connection()
             kinds = [column.column.type for column in columns]
             with connection.cursor() as asking:
-                readers = {} if self._tidb else raw_readers(kinds, asks(asking))
+                readers = {} if self._tidb else raw_readers(kinds, asks(asking), self._decoders)
             cursor = connection.cursor(mysql.driver().cursors.SSCursor)
             cursor.execute(sql)
             stream = RowStream(cursor, reads=readers)
