@@ -21,7 +21,7 @@ def command(job_file: Path, tables: tuple[str, ...], more: tuple[str, ...], ever
 
     A job that runs takes the request between two batches; else it takes it when it starts. What waited for the tables
     is applied then. A row that still cannot be read is handled by on-reject again: set it to "continue" to leave the
-    row out, which needs a restart.
+    row out.
 
     With --clear-diverged, tables that lack a message or a DDL by your decision, and that you have looked at, no longer
     count as diverged. They are unverified then; what diverges later is marked again.

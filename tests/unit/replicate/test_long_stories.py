@@ -128,6 +128,15 @@ def test_a_column_that_was_dropped_by_hand_marks_a_quiet_table_at_the_next_start
     assert "dropped or renamed columns in the lake: `v`" in shop.status("t").detail
 
 
+def test_a_column_that_was_dropped_by_hand_stops_the_job_and_the_way_back_is_named() -> None:
+    shop = table()
+    shop.lab.lake.drop_column((SCHEMA, "t"), "v")
+    shop.update("t", id="1", v="2")
+    shop.watermark()
+    with pytest.raises(DecisionNeeded, match=r"add them again .* Then `ticdc-spark rebuild \S+ \S+\.t` cures it"):
+        shop.run()
+
+
 @pytest.mark.parametrize("point", ["change columns", "set column"])
 @pytest.mark.parametrize("after", [False, True])
 def test_columns_in_the_midst_of_a_ddl_are_not_taken_for_dropped_ones(point: str, after: bool) -> None:

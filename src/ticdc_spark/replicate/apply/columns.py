@@ -12,7 +12,7 @@ from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import HIDDEN_NAMES, with_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.apply.look import OLD_VALUES, missing_columns, why_gone
+from ticdc_spark.replicate.apply.look import OLD_VALUES, missing_columns, rebuild_line, why_gone
 from ticdc_spark.replicate.apply.rejects import HiddenColumns
 from ticdc_spark.replicate.state.table import TableState, diverge
 from ticdc_spark.sinks.base import ColumnChanges
@@ -63,10 +63,11 @@ def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> None:
     work.put(diverge(state, state.applied, why, columns=True))
     work.settle()
     types = ", ".join(f"{column.name} {column.type.spark}" for column in gone)
+    again = f". Then {rebuild_line(work.batch.job, name)} cures it" if work.batch.resolves else ""
     raise DecisionNeeded(
         f"`{name[0]}`.`{name[1]}`: {why}. Rename them back, or add them again (ALTER TABLE … ADD COLUMNS ({types})): "
-        "the job goes on, with the table marked as diverged, since rows that were there have NULL in them; or restore "
-        "the table from a backup"
+        f"the job goes on, with the table marked as diverged, since rows that were there have NULL in them{again}. Or "
+        "restore the table from a backup"
     )
 
 

@@ -46,7 +46,8 @@ def tables_to_read(job: Job, keys: SnapshotKeys) -> str:
     if not names:
         raise UsageError(nothing_to_read(keys))
     some = f", the first {_SCHEMAS:,} of them looked at" if len(names) > _SCHEMAS else ""
-    return f"{len(names):,} tables to read{some}"
+    left_out = f"; without a key, and not read: {_some(without)}" if without else ""
+    return f"{len(names) - len(without):,} tables to read{some}{left_out}"
 
 
 def known_tables(job: Job, messages: Sequence[Message]) -> str:
