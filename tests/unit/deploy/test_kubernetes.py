@@ -1,6 +1,7 @@
 """The chart and the manifests that were rendered from it: Kubernetes knows every field, and the job file is a job."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -150,6 +151,19 @@ def test_values_are_checked() -> None:
     for wrong in wrongs:
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({**VALUES, **wrong}, SCHEMA)
+
+
+def test_the_values_that_the_page_shows_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "how-to" / "kubernetes.md").read_text(encoding="utf-8")
+    shown = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", page, re.S)]
+    assert len(shown) == 2
+    for each in shown:
+        jsonschema.validate({**VALUES, **each}, SCHEMA)
+    for variable in ("LAKE_ACCESS_KEY", "LAKE_SECRET_KEY"):
+        monkeypatch.setenv(variable, f"a-value-of-{variable.lower()}")
+    (tmp_path / "job.toml").write_text(shown[0]["job"])
+    load_job(tmp_path / "job.toml")
+    forget()
 
 
 def test_the_chart_is_of_the_version_of_the_package() -> None:
