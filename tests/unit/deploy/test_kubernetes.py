@@ -85,8 +85,8 @@ def test_the_job_file_is_a_job_and_the_probes_ask_where_it_listens(
     assert (job.metrics.listen.host, job.metrics.listen.port) == ("0.0.0.0", ports["metrics"])
     for probe, path in (("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
         assert container[probe]["httpGet"] == {"path": path, "port": "metrics"}
-    mounted = {each["mountPath"] for each in container["volumeMounts"]}
-    assert mounted == {"/etc/ticdc-spark", "/tmp", "/var/lib/ticdc-spark"}
+    mounted = {each["mountPath"]: each.get("readOnly", False) for each in container["volumeMounts"]}
+    assert {path for path, read_only in mounted.items() if not read_only} == {"/tmp", "/var/lib/ticdc-spark"}
     assert container["args"] == ["replicate", "/etc/ticdc-spark/job.toml"]
 
 
@@ -134,6 +134,15 @@ def test_no_container_can_do_more_than_write_to_its_volumes() -> None:
             assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert pod("single-pod.yaml")["automountServiceAccountToken"] is False
     assert executor()["spec"]["automountServiceAccountToken"] is False
+
+
+def test_no_volume_is_mounted_in_one_that_is_read_only() -> None:
+    for each in (pod("single-pod.yaml"), pod("executors.yaml"), executor()["spec"]):
+        for container in each["containers"]:
+            paths = [Path(mount["mountPath"]) for mount in container["volumeMounts"]]
+            assert not [path for path in paths if set(path.parents) & set(paths)]
+    for each in (pod("executors.yaml"), executor()["spec"]):
+        assert {"name": "certificates", "secret": {"secretName": "authorities"}} in each["volumes"]
 
 
 def test_values_are_checked() -> None:
