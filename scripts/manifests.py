@@ -17,7 +17,12 @@ FOLDER = ROOT / "deploy" / "kubernetes"
 KUBERNETES = "1.33.0"
 MANIFESTS = {
     "single-pod.yaml": ["secretName=shop"],
-    "executors.yaml": ["secretName=shop", "executors.instances=2", "serviceMonitor.enabled=true"],
+    "executors.yaml": [
+        "secretName=shop",
+        "certificatesSecretName=authorities",
+        "executors.instances=2",
+        "serviceMonitor.enabled=true",
+    ],
 }
 """A file, and what differs from the chart's own values."""
 

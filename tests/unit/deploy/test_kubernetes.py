@@ -1,6 +1,7 @@
 """The chart and the manifests that were rendered from it: Kubernetes knows every field, and the job file is a job."""
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -84,8 +85,8 @@ def test_the_job_file_is_a_job_and_the_probes_ask_where_it_listens(
     assert (job.metrics.listen.host, job.metrics.listen.port) == ("0.0.0.0", ports["metrics"])
     for probe, path in (("livenessProbe", "/healthz"), ("readinessProbe", "/readyz")):
         assert container[probe]["httpGet"] == {"path": path, "port": "metrics"}
-    mounted = {each["mountPath"] for each in container["volumeMounts"]}
-    assert mounted == {"/etc/ticdc-spark", "/tmp", "/var/lib/ticdc-spark"}
+    mounted = {each["mountPath"]: each.get("readOnly", False) for each in container["volumeMounts"]}
+    assert {path for path, read_only in mounted.items() if not read_only} == {"/tmp", "/var/lib/ticdc-spark"}
     assert container["args"] == ["replicate", "/etc/ticdc-spark/job.toml"]
 
 
@@ -135,6 +136,15 @@ def test_no_container_can_do_more_than_write_to_its_volumes() -> None:
     assert executor()["spec"]["automountServiceAccountToken"] is False
 
 
+def test_no_volume_is_mounted_in_one_that_is_read_only() -> None:
+    for each in (pod("single-pod.yaml"), pod("executors.yaml"), executor()["spec"]):
+        for container in each["containers"]:
+            paths = [Path(mount["mountPath"]) for mount in container["volumeMounts"]]
+            assert not [path for path in paths if set(path.parents) & set(paths)]
+    for each in (pod("executors.yaml"), executor()["spec"]):
+        assert {"name": "certificates", "secret": {"secretName": "authorities"}} in each["volumes"]
+
+
 def test_values_are_checked() -> None:
     jsonschema.Draft7Validator.check_schema(SCHEMA)
     jsonschema.validate(VALUES, SCHEMA)
@@ -150,6 +160,19 @@ def test_values_are_checked() -> None:
     for wrong in wrongs:
         with pytest.raises(jsonschema.ValidationError):
             jsonschema.validate({**VALUES, **wrong}, SCHEMA)
+
+
+def test_the_values_that_the_page_shows_are_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = (ROOT / "docs" / "how-to" / "kubernetes.md").read_text(encoding="utf-8")
+    shown = [yaml.safe_load(block) for block in re.findall(r"```yaml\n(.*?)```", page, re.S)]
+    assert len(shown) == 2
+    for each in shown:
+        jsonschema.validate({**VALUES, **each}, SCHEMA)
+    for variable in ("LAKE_ACCESS_KEY", "LAKE_SECRET_KEY"):
+        monkeypatch.setenv(variable, f"a-value-of-{variable.lower()}")
+    (tmp_path / "job.toml").write_text(shown[0]["job"])
+    load_job(tmp_path / "job.toml")
+    forget()
 
 
 def test_the_chart_is_of_the_version_of_the_package() -> None:
