@@ -19,16 +19,25 @@ COUNTED = (
 """What a staging table of counts has besides: a digest, by which rows are looked up."""
 
 
-def taking_counts(
-    target: str, staged: Staged, aside: str, columns: Sequence[LakeColumn], have: Sequence[str]
-) -> list[str]:
-    """Statements for one transaction.
+def any_goes(staged: Staged) -> str:
+    """A query that gives a row if copies of any row go."""
+    return f"SELECT 1 FROM {staged.place} s WHERE s.{staged.counts} AND s.`{COUNT}` < 0 LIMIT 1"
+
+
+def adding(target: str, staged: Staged, columns: Sequence[LakeColumn]) -> str:
+    """The statement that adds copies. ``target``: for SQL."""
+    names = ", ".join(quoted(column.name) for column in columns)
+    comes = f"SELECT {names} FROM {staged.place} s WHERE s.{staged.counts} AND s.`{COUNT}` > 0"
+    return f"INSERT INTO {target} ({names}) {comes}"
+
+
+def removing(target: str, staged: Staged, aside: str, columns: Sequence[LakeColumn], have: Sequence[str]) -> list[str]:
+    """The statements that remove copies, for one transaction.
 
     ``target``, ``aside``: for SQL, the second one an empty table like the first, for the rows that stay. ``have``: the
     names of all columns of the table.
     """
-    counts, goes = f"s.{staged.counts}", f"s.`{COUNT}` < 0"
-    every, names = ", ".join(map(quoted, have)), ", ".join(quoted(column.name) for column in columns)
+    counts, goes, every = f"s.{staged.counts}", f"s.`{COUNT}` < 0", ", ".join(map(quoted, have))
     # The table is read once, and each of its rows looked up by the index.
     joined = f"{target} t STRAIGHT_JOIN {staged.place} s ON s.`{_DIGEST}` = {_digest('t', columns)}"
     joined = " AND ".join([joined, *map(_same, columns)])
@@ -40,7 +49,6 @@ def taking_counts(
         f"INSERT INTO {aside} ({every}) SELECT {every} FROM ({found}) f WHERE f.`{_PLACE}` > -f.`{COUNT}`",
         f"DELETE t FROM {joined} WHERE {counts} AND {goes}",
         f"INSERT INTO {target} ({every}) SELECT {every} FROM {aside}",
-        f"INSERT INTO {target} ({names}) SELECT {names} FROM {staged.place} s WHERE {counts} AND s.`{COUNT}` > 0",
     ]
 
 

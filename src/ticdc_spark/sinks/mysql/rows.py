@@ -21,7 +21,7 @@ from ticdc_spark.sinks.appends import Appended, Events, RowsOf, columns_of, same
 from ticdc_spark.sinks.base import Condition, Fill, Stamp, unconverted
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mysql.client import OURS
-from ticdc_spark.sinks.mysql.counts import COUNTED, taking_counts
+from ticdc_spark.sinks.mysql.counts import COUNTED, adding, any_goes, removing
 from ticdc_spark.sinks.mysql.pending import Change, Statement
 from ticdc_spark.sinks.mysql.staging import EXTRA, literals, stage, text_literal
 from ticdc_spark.sinks.mysql.tables import MysqlTables, gathered, new_token, sql_name
@@ -99,17 +99,17 @@ class MysqlRows:
         place, aside = self._new_stage(columns, COUNTED), self._new_place()
         change = Change(table, (), stamp, (place, aside))
         try:
-            self._client.run(f"CREATE TABLE {aside} LIKE {sql_name(table)}")
             what = chain(copies, stage(self._client.options, place, [*(column.name for column in columns), COUNT]))
             staged = Staged(place).with_answers(changes.write(what, tasks=tasks_for(changes)))
+            statements = [adding(sql_name(table), staged, columns)] if staged.rows else []
+            if statements and self._client.run(any_goes(staged)):
+                self._client.run(f"CREATE TABLE {aside} LIKE {sql_name(table)}")
+                statements = [*removing(sql_name(table), staged, aside, columns, have), *statements]
         except BaseException:
             self._tables.discard([change])
             raise
         failpoints.point("write")
-        if staged.rows:
-            statements = taking_counts(sql_name(table), staged, aside, columns, have)
-            change = msgspec.structs.replace(change, statements=tuple((sql, ()) for sql in statements))
-        self._tables.do(change)
+        self._tables.do(msgspec.structs.replace(change, statements=tuple((sql, ()) for sql in statements)))
 
     def _merge(self, table: TableName, staged: Staged, changes: TypedChanges, *, is_only: bool) -> list[str]:
         """``is_only``: the key of the changes is the only one that rows must not share."""
