@@ -69,7 +69,7 @@ class CountsContract:
         bad = insert(of, 25, id="1", v="one", w="1")
         controls = member.land([delete(of, 24, **one(1)), bad])
         net = member.net(controls, 30, above=20, stamp=member.stamp(30))
-        net = net.having(begins=find_tries(net.changes.raw).begins)
+        net = net.having(begins=find_tries(net.changes.raw, net.changes.plan.protocol).begins)
         with pytest.raises(UnreadableRows):
             member.sink.change_counts(net.table, net.changes, net.stamp)
         assert values(member) == [(1, "1")]
@@ -80,7 +80,7 @@ class CountsContract:
     def test_fewer_rows_than_the_scan_counted_change_no_count(self, member: Member) -> None:
         begin(member)
         net = member.net(member.land([insert(member.of, 15, **one(1))]), 20, stamp=member.stamp(20), scanned=2)
-        net = net.having(begins=find_tries(net.changes.raw).begins)
+        net = net.having(begins=find_tries(net.changes.raw, net.changes.plan.protocol).begins)
         with pytest.raises(SourceChanged):
             member.sink.change_counts(net.table, net.changes, net.stamp)
         assert values(member) == []
@@ -145,7 +145,7 @@ def begin(member: Member) -> Table:
 def count(member: Member, upto: int, *changes: RowChange, above: int = 10) -> None:
     """Send changes and apply them, as a job does."""
     net = member.net(member.land(changes), upto, above=above, stamp=member.stamp(upto))
-    net = net.having(begins=find_tries(net.changes.raw).begins)
+    net = net.having(begins=find_tries(net.changes.raw, net.changes.plan.protocol).begins)
     member.sink.change_counts(net.table, net.changes, net.stamp)
 
 

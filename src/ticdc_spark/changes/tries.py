@@ -22,7 +22,8 @@ import pyarrow.compute as pc
 
 from ticdc_spark.changes.opening import WATERMARK
 from ticdc_spark.changes.raw import RawChanges
-from ticdc_spark.spark.decode.raw import RawRows
+from ticdc_spark.protocols import protocol as protocol_of
+from ticdc_spark.spark.decode.raw import RawRows, RawTask
 from ticdc_spark.spark.decode.rows import TRY
 from ticdc_spark.spark.faults import spark_faults
 from ticdc_spark.spark.tasks import chain
@@ -60,19 +61,20 @@ class Tries(msgspec.Struct, frozen=True):
         return tuple(known.setdefault(begin[:2], len(known)) for begin in self.begins)
 
 
-def find_tries(raw: RawChanges) -> Tries:
+def find_tries(raw: RawChanges, protocol: str) -> Tries:
     """The tries of a table's rows. ``raw``: all of its rows in a stretch of each partition, of whatever commit_ts, with
-    the watermarks there (``RowScan.watermarks``).
+    the watermarks there (``RowScan.watermarks``). ``protocol``: the name of that of their images.
 
     Raises: SinkFault, SourceFault
     """
+    places = _places(protocol)
     if raw.is_here:
-        found = raw.run(chain(_places, _judge))
+        found = raw.run(chain(places, _judge))
     elif raw.size is not None:
-        found = raw.run_spread(_places, (), _judge, 1)
+        found = raw.run_spread(places, (), _judge, 1)
     else:
         with spark_faults("the messages cannot be read"):
-            rows = raw.map(_places, _PLACES_DDL).coalesce(1).mapInArrow(_judge, "found binary").collect()
+            rows = raw.map(places, _PLACES_DDL).coalesce(1).mapInArrow(_judge, "found binary").collect()
         found = [bytes(row[0]) for row in rows]
     return msgspec.msgpack.decode(found[0], type=Tries) if found else Tries()
 
@@ -100,21 +102,29 @@ def numbered_tries(begins: Sequence[Begin]) -> Callable[[Iterable[RawRows]], Ite
     return run
 
 
-def _places(batches: Iterable[RawRows]) -> Iterator[pa.RecordBatch]:
-    """Raw rows to where they are and a digest of what they are."""
-    for rows in batches:
-        batch = rows.about
-        images = zip(batch.column("op").to_pylist(), rows.before, rows.after, strict=True)
-        content = pa.array([_digest(*one) for one in images], pa.binary(8))
-        yield pa.RecordBatch.from_arrays(
-            [*(batch.column(name) for name in _PLACES.names[:-1]), content], schema=_PLACES
-        )
+def _places(name: str) -> RawTask:
+    """Return a function over raw rows, to where they are and a digest of what they are."""
+
+    def run(batches: Iterable[RawRows]) -> Iterator[pa.RecordBatch]:
+        comparable = protocol_of(name).comparable
+        for rows in batches:
+            batch = rows.about
+            images = zip(batch.column("op").to_pylist(), rows.before, rows.after, strict=True)
+            digests = [
+                _digest(op, *(None if one is None else comparable(bytes(one)) for one in both)) for op, *both in images
+            ]
+            content = pa.array(digests, pa.binary(8))
+            yield pa.RecordBatch.from_arrays(
+                [*(batch.column(name) for name in _PLACES.names[:-1]), content], schema=_PLACES
+            )
+
+    return run
 
 
 def _digest(op: str, before: bytes | None, after: bytes | None) -> bytes:
     digest = blake2b(op.encode(), digest_size=8)
     for image in (before, after):
-        digest.update(b"\0" if image is None else b"\1%d:" % len(image := bytes(image)) + image)
+        digest.update(b"\0" if image is None else b"\1%d:" % len(image) + image)
     return digest.digest()
 
 

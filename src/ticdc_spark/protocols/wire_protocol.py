@@ -118,6 +118,10 @@ class WireProtocol(ABC, Generic[Config]):
         """Whether the fields of a message in JSON show this protocol; there are none where the JSON is broken."""
         return False
 
+    def comparable(self, image: bytes) -> bytes:
+        """Bytes of an image that are the same for each message that has the row, where its own may differ."""
+        return image
+
     def row_tables(self, schemas: Schemas | None = None) -> TableOfRow | None:
         """What reads a row's table off its own message, as far as it is there; ``None`` if it is not.
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import msgspec
 import pyarrow as pa
 import pytest
 
 from tests.memory_sink.raw import RawInMemory, RawRow
 from ticdc_spark.changes.tries import Tries, find_tries, numbered_tries
+from ticdc_spark.model import Column, ColumnType, Table
+from ticdc_spark.protocols.simple.avro.rows import row_writer
 from ticdc_spark.spark.decode.raw import RawRows
 from ticdc_spark.spark.decode.rows import TRY
 
@@ -37,7 +40,7 @@ def raw(sent: Sent, partition: int = 0) -> list[RawRow]:
 
 
 def tries(*rows: RawRow) -> Tries:
-    return find_tries(RawInMemory(lambda: list(rows)))
+    return find_tries(RawInMemory(lambda: list(rows)), "simple")
 
 
 def each(text: str) -> Sent:
@@ -76,6 +79,18 @@ def test_a_try_begins_where_the_commit_ts_falls(sent: str, begins: list[int], do
 def test_a_copy_that_begins_inside_a_message_is_no_restart() -> None:
     assert tries(*raw([(7, 1, "a"), (7, 1, "a"), (8, 1, "b")])).doubted == ()
     assert tries(*raw([(7, 1, "a"), (7, 1, "b"), (8, 1, "a"), (8, 1, "b")])).doubted == (1,)
+
+
+def test_a_row_whose_cells_come_in_another_order_is_the_same_row() -> None:
+    columns = (Column(name="v", type=ColumnType(name="int")), Column(name="w", type=ColumnType(name="json")))
+    orders = (columns, columns[::-1])
+    row = {"v": "1", "w": '{"a": 1}'}
+    images = [row_writer(Table(schema="s", name="t", columns=one, indexes=()), "UTC")(row) for one in orders]
+    sent = [
+        msgspec.structs.replace(one, after=bytes(image)) for one, image in zip(raw(each("a1 a1")), images, strict=True)
+    ]
+    assert sent[0].after != sent[1].after
+    assert tries(*sent).doubted == (1,)
 
 
 def test_each_partition_has_tries_of_its_own_in_whatever_order_rows_are_read() -> None:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
 _AVRO = b"\x16"
 """What a message in Avro begins with; ``simple.avro.decode.MARK``, whose module is not needed here."""
 
+_IMAGE = b"\x02"
+"""What an image in Avro begins with; ``simple.avro.types.IMAGE``."""
+
 
 class SimpleProtocol(WireProtocol["SimpleConfig"]):
     """Simple."""
@@ -35,6 +38,13 @@ class SimpleProtocol(WireProtocol["SimpleConfig"]):
 
     def is_framed(self, key: bytes | None, value: bytes | None) -> bool:
         return key is None and value is not None and value[:1] == _AVRO
+
+    def comparable(self, image: bytes) -> bytes:
+        if image[:1] != _IMAGE:
+            return image
+        from ticdc_spark.protocols.simple.avro.rows import sorted_cells
+
+        return sorted_cells(image)
 
     def is_json(self, value: bytes, fields: Collection[str]) -> bool:
         return "version" in fields and "type" in fields

@@ -73,7 +73,8 @@ def tries_of(batch: Batch, name: TableName, waiting: Sequence[PendingRows]) -> T
         ends[at] = (min(first, one.first), max(end, one.end))
     scan = batch.waiting(name, waiting, -1, _HIGHEST)
     ranges = tuple(RowRange(topic, partition, *ends[topic, partition, sent], sent) for topic, partition, sent in ends)
-    return find_tries(batch.rows.raw(msgspec.structs.replace(scan, ranges=ranges, watermarks=True)))
+    scan = msgspec.structs.replace(scan, ranges=ranges, watermarks=True)
+    return find_tries(batch.rows.raw(scan), batch.protocol)
 
 
 def doubt(state: TableState, tries: Tries, above: int, upto: int) -> TableState:

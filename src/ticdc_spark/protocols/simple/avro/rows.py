@@ -40,6 +40,7 @@ from ticdc_spark.wire.avro_binary import (
     read_number,
     read_text,
     read_text_or_bytes,
+    readable,
     skip_number,
     write_bytes,
     write_long,
@@ -158,6 +159,23 @@ def skip_map(data: bytes, at: int) -> int:
                 at = skip_value(data, at)
         count, at = read_block(data, at)
     return at
+
+
+def sorted_cells(image: bytes) -> bytes:
+    """The cells of an image, sorted: TiCDC's order is random. An image that is broken stays as it is."""
+    cells = []
+    try:
+        with readable():
+            count, at = read_block(image, 1)
+            while count:
+                for _ in range(count):
+                    end = skip_value(image, _skip_bytes(image, at))
+                    cells.append(image[at:end])
+                    at = end
+                count, at = read_block(image, at)
+    except MessageError:
+        return image
+    return b"".join(sorted(cells))
 
 
 def _skip_bytes(data: bytes, at: int) -> int:
