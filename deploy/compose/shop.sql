@@ -1,4 +1,4 @@
--- The source of deploy/compose.yaml: a shop, and the user of the changefeed.
+-- The source of deploy/compose.yaml: a shop, and the user of the changefeed and of the first load.
 CREATE DATABASE shop CHARACTER SET utf8mb4;
 CREATE TABLE shop.customers (id INT PRIMARY KEY AUTO_INCREMENT, name VARCHAR(40) NOT NULL, tier VARCHAR(10));
 CREATE TABLE shop.orders (

@@ -33,7 +33,7 @@ def test_images_are_those_that_the_tests_run() -> None:
 @pytest.mark.parametrize("name", ["changefeed", "replicate"])
 def test_our_containers_write_to_their_volume_alone(name: str) -> None:
     service = SERVICES[name]
-    assert service["read_only"] and service["tmpfs"] == ["/tmp"] and service["cap_drop"] == ["ALL"]
+    assert service["read_only"] and service["tmpfs"] == ["/tmp:exec"] and service["cap_drop"] == ["ALL"]
     for mount in service["volumes"]:
         source, target, *mode = mount.split(":")
         if source.startswith("./"):
@@ -67,10 +67,11 @@ def test_the_job_reads_what_the_changefeed_sends() -> None:
     assert SERVICES["replicate"]["environment"]["TICDC_SPARK_METRICS"] == listens
 
 
-def test_the_user_of_the_changefeed_is_the_one_that_the_shop_makes() -> None:
+def test_the_user_of_both_is_the_one_that_the_shop_makes() -> None:
     sql = (DEPLOY / "compose" / "shop.sql").read_text(encoding="utf-8")
-    source = (DEPLOY / "compose" / "changefeed.toml").read_text(encoding="utf-8")
-    user = re.search(r"mysql://(\w+):(\w+)@mariadb:3306", source)
-    assert user is not None
-    assert f"CREATE USER {user.group(1)}@'%' IDENTIFIED BY '{user.group(2)}'" in sql
+    for name in ("changefeed.toml", "shop.toml"):
+        text = (DEPLOY / "compose" / name).read_text(encoding="utf-8")
+        user = re.search(r"mysql://(\w+):(\w+)@mariadb:3306", text)
+        assert user is not None
+        assert f"CREATE USER {user.group(1)}@'%' IDENTIFIED BY '{user.group(2)}'" in sql
     assert "./compose/shop.sql:/docker-entrypoint-initdb.d/shop.sql:ro" in SERVICES["mariadb"]["volumes"]
