@@ -151,5 +151,5 @@ def test_only_what_another_writer_changed_differs_while_the_source_changes_and_a
     # The job does not run now, and the source has moved on.
     live.change()
     code, text, report = verify(file)
-    assert (code, report.tables[0].undecided) == (3, 1), text
+    assert (code, report.tables[0].undecided > 0) == (3, True), text
     assert "the job does not run" in text
