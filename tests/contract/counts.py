@@ -109,6 +109,16 @@ class CountsContract:
         assert kept is not None
         assert [row[column] for row in member.rows()] == [None]
 
+    def test_zeros_of_both_signs_come_and_go(self, member: Member) -> None:
+        member.of = msgspec.structs.replace(
+            member.of, columns=(*member.of.columns, Column(name="z", type=ColumnType(name="double")))
+        )
+        of = begin(member)
+        some = [one(1) | {"z": zero} for zero in ("0", "-0")]
+        count(member, 20, *(insert(of, 15, **row) for row in some))
+        count(member, 30, *(delete(of, 25, **row) for row in some), above=20)
+        assert member.rows() == []
+
     def test_text_that_ends_in_spaces_is_other_text(self, member: Member) -> None:
         of = begin(member)
         count(member, 20, *(insert(of, 15, **one(1, w=text)) for text in ("a", "a ", "", None)))

@@ -44,11 +44,12 @@ def counts_sql(table: str, view: str, columns: Sequence[LakeColumn], have: Seque
     ``table``, ``view``: for SQL. ``have``: the names of all columns of the table.
     """
     names, every = [quote(column.name) for column in columns], list(map(quote, have))
-    same = " AND ".join(f"t.{name} <=> s.{name}" for name in names)
+    cells = _cells(columns)
+    same = " AND ".join(f"{cell.format('t')} <=> {cell.format('s')}" for cell in cells)
     mine = [name if name in names else "NULL" for name in every]
     stay = (
         f"SELECT {', '.join(f't.{name}' for name in every)}, s.{COUNT}, row_number() OVER "
-        f"(PARTITION BY {', '.join(f's.{name}' for name in names)} ORDER BY s.{COUNT}) AS {_NUMBER} "
+        f"(PARTITION BY {', '.join(cell.format('s') for cell in cells)} ORDER BY s.{COUNT}) AS {_NUMBER} "
         f"FROM {table} t JOIN {view} s ON {same} WHERE s.{COUNT} < 0"
     )
     source = (
@@ -63,6 +64,13 @@ def counts_sql(table: str, view: str, columns: Sequence[LakeColumn], have: Seque
         f"WHEN NOT MATCHED AND s.{OP} = 'i' THEN "
         f"INSERT ({', '.join(every)}) VALUES ({', '.join(f's.{name}' for name in every)})"
     )
+
+
+def _cells(columns: Sequence[LakeColumn]) -> list[str]:
+    """What tells whole rows apart, with a place for their table. To Spark -0.0 is 0.0; as texts they differ."""
+    names = [f"{{0}}.{quote(column.name).replace('{', '{{').replace('}', '}}')}" for column in columns]
+    signed = [column.type.spark in ("float", "double", "array<float>") for column in columns]
+    return names + [f"CAST({name} AS STRING)" for name, is_signed in zip(names, signed, strict=True) if is_signed]
 
 
 def where_sql(where: Sequence[Sequence[Condition]]) -> str:

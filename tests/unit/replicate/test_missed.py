@@ -86,6 +86,20 @@ def test_a_row_that_is_skipped_marks_a_table_that_a_later_batch_makes_and_rename
         assert shop.condition("t") == "clean"
 
 
+@pytest.mark.parametrize("protocol", ["simple", "open", "canal-json", "debezium"])
+def test_a_rename_that_is_skipped_marks_the_table_that_it_renames(protocol: str) -> None:
+    """Most messages of a RENAME name the table as it is after it, and only their SQL names it as it was."""
+    shop = Shop(protocol)
+    shop.sql(CREATE)
+    shop.watermark()
+    shop.run()
+    shop.configure(skip_messages=(MessagePlace("cdc", 0, shop.broker.end_offsets()["cdc", 0]),))
+    shop.sql("RENAME TABLE t TO u")
+    shop.watermark()
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == ([], "diverged")
+
+
 def test_a_row_that_is_skipped_marks_no_table_that_had_its_name_before() -> None:
     shop = Shop()
     shop.sql(CREATE)

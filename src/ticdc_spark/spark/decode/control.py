@@ -5,7 +5,9 @@ from typing import TypeAlias, assert_never
 
 import msgspec
 
-from ticdc_spark.model import Bootstrap, Envelope, Event, Rejected, SchemaChange, Table
+from ticdc_spark.ddl import change_tables
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import Bootstrap, Envelope, Event, Rejected, SchemaChange, Table, TableName
 
 
 class RowCounts(msgspec.Struct):
@@ -74,6 +76,7 @@ def left_out(opened: Sequence[Event]) -> LeftOut:
             case SchemaChange():
                 named = [(one.schema, one.name) for one in (event.pre_table, event.table) if one is not None]
                 tables |= dict.fromkeys([*named, (event.schema, event.name)] if event.name else named)
+                tables |= dict.fromkeys(_named_by_sql(event))
             case Bootstrap():
                 tables[event.table.schema, event.table.name] = None
             case Rejected():
@@ -82,6 +85,14 @@ def left_out(opened: Sequence[Event]) -> LeftOut:
     if bad:
         return LeftOut(f"left out by skip-messages; it cannot be read: {bad}")
     return LeftOut("left out by skip-messages; it can be read", tuple(tables), commit_ts)
+
+
+def _named_by_sql(change: SchemaChange) -> list[TableName]:
+    """What SQL alone names: of a RENAME the table before it, where its message has none."""
+    try:
+        return [name for names in change_tables(change) for name in names]
+    except MessageError:
+        return []
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True, tag=True):
