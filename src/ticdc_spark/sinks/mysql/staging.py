@@ -112,7 +112,8 @@ def _literal(kind: pa.DataType) -> Callable[[Any], str]:
     if pa.types.is_binary(kind):
         return lambda value: f"x'{value.hex()}'"
     if pa.types.is_floating(kind):
-        return repr
+        # Without an exponent it is a DECIMAL, which has no -0.
+        return lambda value: "-0e0" if repr(value) == "-0.0" else repr(value)
     if pa.types.is_decimal(kind) and kind.scale == 0:
         return str  # a BIT takes text as bytes; with decimals, a number without quotes could become a DOUBLE
     if pa.types.is_list(kind):
