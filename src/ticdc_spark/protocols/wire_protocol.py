@@ -51,6 +51,8 @@ class Traits:
     """Rows have Avro's names of schemas, tables and columns (``shared.avro_names``); DDL has the true ones."""
     hidden_deletes: bool = False
     """Deletes may come without their commit_ts."""
+    approximate_values: bool = False
+    """DECIMAL may come as a double, NULL and a zero date as another value, a date moved by whole centuries."""
     upserts: bool = False
     """There is a message for an upsert."""
     local_timestamps: bool = False

@@ -13,11 +13,12 @@ from typing import Any
 import msgspec
 
 from ticdc_spark.mysql import default_value
+from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.spark.types import LakeOptions, to_arrow
 from ticdc_spark.verify.columns import Pair
 
 _EPOCHS = (date(1970, 1, 1), datetime(1970, 1, 1))  # noqa: DTZ001  values have no time zone
-"""What Debezium sends of a zero date, where the column is NOT NULL."""
+"""What such a protocol sends of a zero date, where the column is NOT NULL."""
 Equal = Callable[[Any, Any], bool]
 """Whether a value of the source, and one of the target, are equal."""
 
@@ -25,7 +26,8 @@ Equal = Callable[[Any, Any], bool]
 def equality(pair: Pair, protocol: str) -> Equal:
     """How values of a column are compared. Values are those of Arrow, without a time zone."""
     plain = _by_type(pair)
-    return _debezium(pair, plain) if protocol.startswith("debezium") else plain
+    is_approximate = protocol in PROTOCOLS and PROTOCOLS[protocol].traits.approximate_values
+    return _approximately(pair, plain) if is_approximate else plain
 
 
 def _by_type(pair: Pair) -> Equal:
@@ -72,7 +74,7 @@ def _bytes(value: Any) -> Any:
     return value.encode() if isinstance(value, str) else value
 
 
-def _debezium(pair: Pair, plain: Equal) -> Equal:
+def _approximately(pair: Pair, plain: Equal) -> Equal:
     default = _default(pair)
 
     def equal(one: Any, other: Any) -> bool:
@@ -97,7 +99,7 @@ def _moved(one: date, years: int) -> date | None:
 
 
 def _default(pair: Pair) -> Any:
-    """The default of a column, which Debezium sends for NULL; ``None``: there is none."""
+    """The default of a column, which such a protocol sends for NULL; ``None``: there is none."""
     if pair.source.column.default is None:
         return None
     value = default_value(pair.source.column)

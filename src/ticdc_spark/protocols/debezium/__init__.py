@@ -63,6 +63,7 @@ PROTOCOL = DebeziumProtocol(
         ddl_has_tables=True,
         needs_details=True,
         schema_blocks=True,
+        approximate_values=True,
         connector_properties=True,
     ),
     encoder_defaults={"enable_tidb_extension": True},

@@ -61,6 +61,6 @@ class DebeziumAvroProtocol(WireProtocol["DebeziumAvroConfig"]):
 
 PROTOCOL = DebeziumAvroProtocol(
     name="debezium-avro",
-    traits=Traits(watermarks="never", ddl="never", registry=True),
+    traits=Traits(watermarks="never", ddl="never", registry=True, approximate_values=True),
     encoder_defaults={"enable_tidb_extension": True},
 )
