@@ -37,6 +37,45 @@ with redacted_children():
 """
 
 
+LISTED = """
+import sys
+from pathlib import Path
+from ticdc_spark.config.load import load_job
+from ticdc_spark.spark.session.session import coordinates, open_session
+
+job = load_job(sys.argv[1])
+spark = open_session("secrets", job.spark, coordinates("sqlite"))
+key = "spark.hadoop.fs.s3a.secret.key"
+assert spark.sparkContext.getConf().get(key) == job.spark[key], "Spark has it"
+assert spark._jsc.hadoopConfiguration().get("fs.s3a.secret.key") == job.spark[key]
+for process in Path("/proc").glob("[0-9]*/cmdline"):
+    try:
+        listed = process.read_bytes()
+    except OSError:
+        continue
+    assert job.spark[key].encode() not in listed, listed
+print("none")
+"""
+
+
+def test_no_process_shows_a_secret_in_its_arguments(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("STORE_KEY", "hunter2-arguments")
+    (tmp_path / "recorded").mkdir()
+    (tmp_path / "job.toml").write_text(
+        '[job]\nname = "x"\n[source]\nkind = "files"\npath = "recorded"\nprotocol = "simple"\n'
+        '[sink]\nkind = "iceberg"\nwarehouse = "lake"\n[spark]\nspark.master = "local[1]"\n'
+        '"spark.hadoop.fs.s3a.secret.key" = "${env:STORE_KEY}"\n'
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", LISTED, str(tmp_path / "job.toml")],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert (done.returncode, done.stdout) == (0, "none\n"), done.stderr
+
+
 def test_errors_and_logs_of_the_jvm_show_no_secret(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LAKE_PASSWORD", "hunter2-jvm")
     (tmp_path / "recorded").mkdir()

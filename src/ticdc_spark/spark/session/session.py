@@ -20,6 +20,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from ticdc_spark.config.secrets import is_secret_key, redact
 from ticdc_spark.errors import EnvironmentFault, UsageError
 from ticdc_spark.spark.session.first_task import try_task
 from ticdc_spark.spark.session.jars import resolve_jars
@@ -40,6 +41,8 @@ _PER_SPARK: dict[str, dict[Part, str]] = {
 }
 _SQLITE = "org.xerial:sqlite-jdbc:3.47.1.0"
 _OLDEST_JAVA = 17
+_AT_START = ("spark.master", "spark.driver.", "spark.jars", "spark.submit.")
+"""Settings that the JVM must have when it starts, secret or not."""
 
 
 def coordinates(*parts: Part) -> tuple[str, ...]:
@@ -132,9 +135,15 @@ def _launch_jvm(settings: Mapping[str, str]) -> None:
     """
     if _has_jvm():
         return
-    conf = SparkConf(loadDefaults=False).setAll([*settings.items()])
+    # Any user of the machine can list the JVM's arguments. Secrets follow with the context, through the gateway.
+    shown = [one for one in settings.items() if one[0].startswith(_AT_START) or not _is_secret(*one)]
+    conf = SparkConf(loadDefaults=False).setAll(shown)
     gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
     SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm
+
+
+def _is_secret(name: str, value: str) -> bool:
+    return is_secret_key(name) or redact(value) != value
 
 
 def stop_session(spark: SparkSession) -> None:
