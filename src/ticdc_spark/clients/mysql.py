@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from functools import cache
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, urlsplit
 
+from ticdc_spark.clients.mysql_tls import KEYS, read_tls
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import ColumnType
 
@@ -22,19 +23,26 @@ _SESSION = "SET SESSION time_zone = '+00:00', SESSION sql_mode = ''"
 
 def connection_options(uri: str) -> dict[str, Any]:
     """What a URI says of a connection. Raises: UsageError"""
-    wrong = UsageError("the upstream is written mysql://user:password@host:port, special characters URL-encoded")
+    wrong = UsageError(
+        "the server is written mysql://user:password@host:port, special characters URL-encoded; behind it, if you "
+        f"like, ?key=value&… of {', '.join(KEYS)}"
+    )
     try:
         parts = urlsplit(uri)
         port = parts.port
     except ValueError:
         raise wrong from None  # its text may show a part of the password
-    if parts.scheme != "mysql" or not parts.hostname or parts.path.strip("/") or parts.query or parts.fragment:
+    if parts.scheme != "mysql" or not parts.hostname or parts.path.strip("/") or parts.fragment:
+        raise wrong
+    given = dict(parse_qsl(parts.query, keep_blank_values=True))
+    if given.keys() - set(KEYS):
         raise wrong
     return {
         "host": parts.hostname,
         "port": port or 3306,
         "user": unquote(parts.username or "root"),
         "password": unquote(parts.password or ""),
+        **read_tls(given, f"mysql://{parts.hostname}").options(),
     }
 
 
@@ -71,7 +79,7 @@ def _connection_class() -> Any:
     plain = cache(lambda: base._create_ssl_ctx(None, {}))
 
     def create(_: Any, given: Any) -> Any:
-        return base._create_ssl_ctx(None, given) if given else plain()
+        return given["tls"].context() if given else plain()
 
     return type("Connection", (base,), {"_create_ssl_ctx": create})
 

@@ -168,7 +168,7 @@ def _registry(value: object) -> str:
 
 def _upstream(value: object) -> str:
     text = _text(value)
-    if re.match(r"mysql://[^/?#]+$", text):
+    if re.match(r"mysql://[^/?#]+/?(\?[^#]*)?$", text):
         return text
     raise ValueError
 

@@ -105,7 +105,7 @@ def fault(server: ServerUri, code: int, text: str) -> SourceFault | SourceChange
 
 def _tls_hint(server: ServerUri, text: str) -> str:
     """What helps where TLS fails: the keys of the source's URI."""
-    if not server.tls or not any(word in text for word in ("SSL", "TLS", "certificate")):
+    if not server.tls.on or not any(word in text for word in ("SSL", "TLS", "certificate")):
         return ""
     return (
         ". Name the file of the authority that signed the server's certificate with ssl-ca=PATH in source-uri, "

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import ssl
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 import msgspec
 
+from ticdc_spark.clients.mysql_tls import KEYS, Tls, read_tls
 from ticdc_spark.config.secrets import remember
 from ticdc_spark.errors import UsageError
 
@@ -22,12 +21,7 @@ class ServerUri(msgspec.Struct, frozen=True, kw_only=True):
     password: str = ""
     server_id: int | None = None
     """What this source calls itself to the server; ``None``: a random number."""
-    tls: bool | None = None
-    """``None``: where the server offers it."""
-    ca: Path | None = None
-    cert: Path | None = None
-    key: Path | None = None
-    verify: bool = True
+    tls: Tls = Tls()
     max_transaction_bytes: int = 8 << 30
     """Of one transaction in the binlog; its rows lie on disk while it is read."""
     skip: tuple[str, ...] = ()
@@ -46,28 +40,11 @@ class ServerUri(msgspec.Struct, frozen=True, kw_only=True):
 
         Raises: UsageError for files that cannot be read.
         """
-        options: dict[str, Any] = {"host": self.host, "port": self.port, "user": self.user, "password": self.password}
-        if self.tls:
-            options["ssl"] = self._context()
-        elif self.tls is False:
-            options["ssl_disabled"] = True
-        return options
-
-    def _context(self) -> ssl.SSLContext:
-        try:
-            context = ssl.create_default_context(cafile=self.ca)
-            if self.cert:
-                context.load_cert_chain(self.cert, self.key)
-        except (OSError, ssl.SSLError) as error:
-            raise UsageError(f"source-uri: ssl-ca, ssl-cert or ssl-key cannot be used: {error}") from error
-        if not self.verify:
-            context.check_hostname = False
-            context.verify_mode = ssl.CERT_NONE
-        return context
+        named = {"host": self.host, "port": self.port, "user": self.user, "password": self.password}
+        return {**named, **self.tls.options()}
 
 
-_KEYS = ("max-transaction-bytes", "server-id", "skip", "ssl-ca", "ssl-cert", "ssl-key", "ssl-verify", "tls")
-_BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
+_KEYS = ("max-transaction-bytes", "server-id", "skip", *KEYS)
 
 
 def parse_uri(uri: str) -> ServerUri:
@@ -89,9 +66,6 @@ def parse_uri(uri: str) -> ServerUri:
     unknown = sorted(given.keys() - set(_KEYS))
     if unknown:
         raise UsageError(f"source-uri: key {unknown[0]!r} is not known; allowed: {', '.join(_KEYS)}")
-    files = {name: Path(given[f"ssl-{name}"]) for name in ("ca", "cert", "key") if given.get(f"ssl-{name}")}
-    if "key" in files and "cert" not in files:
-        raise UsageError("source-uri: ssl-key needs ssl-cert")
     server_id = _number(given, "server-id", 1, 2**32 - 1)
     largest = _number(given, "max-transaction-bytes", 1, 2**63 - 1)
     return ServerUri(
@@ -100,11 +74,7 @@ def parse_uri(uri: str) -> ServerUri:
         user=unquote(parts.username or "root"),
         password=password,
         server_id=server_id,
-        tls=_boolean(given, "tls", True if files else None),
-        ca=files.get("ca"),
-        cert=files.get("cert"),
-        key=files.get("key"),
-        verify=_boolean(given, "ssl-verify", True) is not False,
+        tls=read_tls(given, "source-uri"),
         max_transaction_bytes=largest or 8 << 30,
         skip=tuple(filter(None, given.get("skip", "").split(","))),
     )
@@ -117,12 +87,3 @@ def _number(given: dict[str, str], key: str, least: int, most: int) -> int | Non
     if not (text.isascii() and text.isdigit() and least <= int(text) <= most):
         raise UsageError(f"source-uri: {key} is {text!r}; allowed: a whole number from {least} to {most}")
     return int(text)
-
-
-def _boolean(given: dict[str, str], key: str, default: bool | None) -> bool | None:
-    text = given.get(key)
-    if text is None:
-        return default
-    if text not in _BOOLEANS:
-        raise UsageError(f"source-uri: {key} is {text!r}; allowed: true, false")
-    return _BOOLEANS[text]

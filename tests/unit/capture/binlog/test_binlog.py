@@ -351,7 +351,7 @@ def test_wrong_uris_name_the_key_and_no_password(uri: str) -> None:
 def test_a_uri_with_everything() -> None:
     found = parse_uri("mariadb://us%40er:pass%3Aword%21@h:3307/?server-id=9&tls=true&ssl-verify=0&skip=b.1:4,b.2:5")
     assert (found.user, found.password, found.port, found.server_id) == ("us@er", "pass:word!", 3307, 9)
-    assert found.tls and not found.verify and found.skip == ("b.1:4", "b.2:5")
+    assert found.tls.on and not found.tls.verify and found.skip == ("b.1:4", "b.2:5")
     assert "pass" not in repr(found) and redact("x pass:word! y") == "x (secret) y"
     with pytest.raises(UsageError, match="ssl-ca, ssl-cert or ssl-key cannot be used"):
         parse_uri("mysql://h/?ssl-ca=/does/not/exist").options()
