@@ -287,3 +287,17 @@ def test_partitions_without_a_key_are_emptied_and_are_not_exchanged() -> None:
     with pytest.raises(UnsupportedDdl, match=r"`shop`\.`p` has no key"):
         shop.run()
     assert shop.rows("p") == [(1,), (1,)]
+
+
+def test_a_table_whose_rows_were_skipped_before_lacks_them_and_says_so() -> None:
+    shop = Log(no_key="skip")
+    shop.add(("1", "a"))
+    shop.watermark()
+    shop.run()
+    assert (shop.condition("log"), shop.rows("log")) == ("skipped", [])
+    shop.configure(no_key="apply")
+    shop.add(("2", "b"))
+    shop.watermark()
+    shop.run()
+    assert (shop.condition("log"), shop.rows("log")) == ("diverged", [(2, "b")])
+    assert 'before no-key = "apply"' in shop.status("log").detail

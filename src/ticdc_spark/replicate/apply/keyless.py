@@ -18,7 +18,7 @@ from ticdc_spark.mysql import handle_key, no_key
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.plan.pending import range_of
 from ticdc_spark.replicate.state.progress import PendingRows
-from ticdc_spark.replicate.state.table import LEFT_OUT, TableState, diverge
+from ticdc_spark.replicate.state.table import LEFT_OUT, TableState, diverge, is_without_rows, lose_rows
 
 log = logging.getLogger(__name__)
 _HIGHEST = 2**63 - 1
@@ -51,6 +51,13 @@ def is_counted(work: TimelineWork, state: TableState) -> bool:
         return False
     work.batch.sink.capabilities.need("counts", f"`{state.schema}`.`{state.name}` has no key")
     return True
+
+
+def counted_again(state: TableState) -> TableState:
+    """A table whose rows are counted, also where ``no-key = "skip"`` left some out before: it lacks these."""
+    if state.diverged_since is None or not is_without_rows(state):
+        return state
+    return lose_rows(state, state.diverged_since, 'rows were left out before no-key = "apply", and it lacks them')
 
 
 def leave_out_late(state: TableState, late: Sequence[PendingRows]) -> TableState:

@@ -24,7 +24,14 @@ from ticdc_spark.replicate.apply.columns import (
     merge_with_hidden_columns,
     stop_if_columns_are_gone,
 )
-from ticdc_spark.replicate.apply.keyless import doubt, is_counted, leave_out_late, leave_out_rows, tries_of
+from ticdc_spark.replicate.apply.keyless import (
+    counted_again,
+    doubt,
+    is_counted,
+    leave_out_late,
+    leave_out_rows,
+    tries_of,
+)
 from ticdc_spark.replicate.apply.look import rebuild_line, way_back
 from ticdc_spark.replicate.apply.partitions import partitions_to_check
 from ticdc_spark.replicate.apply.rejects import Quarantined, apply_readable, lacks
@@ -67,7 +74,7 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     waiting = [rows for rows in batch.pending if _is_of(rows, name) and not rows.late and rows.max_ts > above]
     waiting = [rows for rows in (*waiting, *late) if rows.min_ts <= upto]
     if is_counted(work, state):
-        state, waiting = _without_late(work, state, waiting, upto)
+        state, waiting = _without_late(work, counted_again(state), waiting, upto)
     if not waiting:
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
