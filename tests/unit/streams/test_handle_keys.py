@@ -124,7 +124,7 @@ def test_a_lookup_that_finds_rows_wrong_rejects_them_and_one_that_fails_stops() 
     ["", "db:4000", "postgres://h", "mysql://", "mysql://h/shop", "mysql://h?ssl=1", "mysql://h:port", "mysql://["],
 )
 def test_an_upstream_that_is_none(uri: str) -> None:
-    with pytest.raises(UsageError, match="the upstream is written mysql://"):
+    with pytest.raises(UsageError, match="is written mysql://"):
         Upstream(uri)
 
 
