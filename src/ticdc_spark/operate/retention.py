@@ -4,7 +4,7 @@ import msgspec
 
 from ticdc_spark.config.durations import duration
 from ticdc_spark.mysql import tso_time
-from ticdc_spark.replicate.state.progress import Progress, Status
+from ticdc_spark.replicate.state.progress import Progress
 
 SHARE = 0.25
 """Of a topic's retention: with less than that left, a person should look."""
@@ -37,17 +37,15 @@ def headroom_of(progress: Progress, retention: dict[str, float], now: float) -> 
 
     ``retention``: seconds by topic. A message is as old as the commit_ts in it, or older than the watermark before it.
     """
-    oldest: dict[str, tuple[int, str]] = {}
-    for rows in progress.pending:
-        found = (rows.min_ts, f"{rows.schema}.{rows.name}")
-        oldest[rows.topic] = min(found, oldest.get(rows.topic, found))
-    for ddl in progress.ddls:
-        found = (ddl.change.commit_ts, f"{ddl.change.schema}.{ddl.change.name}".strip("."))
-        oldest[ddl.topic] = min(found, oldest.get(ddl.topic, found))
-    for state in progress.partitions:
-        if state.watermark and state.offset < state.end:
-            found = (state.watermark, "")
-            oldest[state.topic] = min(found, oldest.get(state.topic, found))
+    needed = [(rows.topic, rows.min_ts, f"{rows.schema}.{rows.name}") for rows in progress.pending]
+    needed += [
+        (ddl.topic, ddl.change.commit_ts, f"{ddl.change.schema}.{ddl.change.name}".strip(".")) for ddl in progress.ddls
+    ]
+    needed += [
+        (state.topic, state.watermark, "")
+        for state in progress.partitions
+        if state.watermark and state.offset < state.end
+    ]
     every = [
         Headroom(
             topic=topic,
@@ -55,15 +53,14 @@ def headroom_of(progress: Progress, retention: dict[str, float], now: float) -> 
             retention=retention[topic],
             table=table,
         )
-        for topic, (ts, table) in sorted(oldest.items())
+        for topic, ts, table in needed
         if topic in retention
     ]
-    return min(every, key=lambda one: one.seconds, default=None)
+    return min(every, key=lambda one: (one.seconds, one.topic, one.table), default=None)
 
 
-def too_short(progress: Progress, beat: Status | None, now: float) -> str:
+def too_short(found: Headroom | None) -> str:
     """One sentence if Kafka may soon delete what the job needs; ``""``: it may not, or that is not known."""
-    found = None if beat is None else headroom_of(progress, beat.retention, now)
     if found is None or not found.is_short:
         return ""
     needs = f"changes of {found.table} that wait" if found.table else "messages that are not read"

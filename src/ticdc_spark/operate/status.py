@@ -132,11 +132,11 @@ def describe(
     if running and state in ("normal", "warning") and (late := too_late(identity.max_lag, progress, beat, now)):
         reason = f"{reason}; {late}" if state == "warning" else late
         state, todo = "warning", todo or _LATE
-    if short := too_short(progress, beat, now):
+    headroom = headroom_of(progress, beat.retention, now) if beat else None
+    if short := too_short(headroom):
         reason = short if state == "normal" else f"{reason}; {short}"
         state, todo = ("failed" if state == "failed" else "warning"), todo or _SHORT
     slowest = slowest_partition(progress)
-    headroom = headroom_of(progress, beat.retention, now) if beat else None
     return JobStatus(
         job=identity.name,
         state=state,

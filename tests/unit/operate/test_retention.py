@@ -5,7 +5,7 @@ import pytest
 from tests.support.status_examples import IDENTITY, NOW, beat
 from ticdc_spark.operate.retention import headroom_of, too_short
 from ticdc_spark.operate.status import check_code, describe
-from ticdc_spark.replicate.state.progress import PartitionState, PendingRows, Progress, Status
+from ticdc_spark.replicate.state.progress import PartitionState, PendingRows, Progress
 
 DAY = 86_400.0
 
@@ -60,10 +60,6 @@ def test_a_topic_without_a_limit_loses_nothing() -> None:
     assert headroom_of(progress(waiting("a", 90 * DAY)), {}, NOW) is None
 
 
-def kept(seconds: float, retention: float, state: str = "normal", **more: object) -> tuple[Progress, Status]:
-    return progress(waiting("a", seconds)), beat(state, retention={"a": retention}, **more)
-
-
 @pytest.mark.parametrize(
     ("waits", "words"),
     [
@@ -72,18 +68,17 @@ def kept(seconds: float, retention: float, state: str = "normal", **more: object
     ],
 )
 def test_status_warns_before_kafka_deletes_what_waits(waits: float, words: str) -> None:
-    before, of = kept(waits, 7 * DAY)
-    assert words in too_short(before, of, NOW)
+    assert words in too_short(headroom_of(progress(waiting("a", waits)), {"a": 7 * DAY}, NOW))
 
 
 def test_status_says_nothing_while_there_is_time() -> None:
-    assert too_short(*kept(DAY, 7 * DAY), NOW) == ""
-    assert too_short(progress(waiting("a", 9 * DAY)), None, NOW) == ""
+    assert too_short(headroom_of(progress(waiting("a", DAY)), {"a": 7 * DAY}, NOW)) == ""
+    assert too_short(None) == ""
 
 
 def test_a_supervisor_learns_of_it_also_while_the_job_is_down() -> None:
-    before, of = kept(6.5 * DAY, 7 * DAY, "stopped")
-    found = describe(IDENTITY, before, of, None, NOW)
+    before = progress(waiting("a", 6.5 * DAY))
+    found = describe(IDENTITY, before, beat("stopped", retention={"a": 7 * DAY}), None, NOW)
     assert "Kafka may delete changes of shop.orders that wait" in found.reason
     assert (found.state, check_code(found)) == ("warning", 3)
     assert "retention.ms" in found.next
