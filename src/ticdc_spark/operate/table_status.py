@@ -12,7 +12,7 @@ from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
 from ticdc_spark.replicate.plan.parked import is_parked
 from ticdc_spark.replicate.state.notes import CatchUp
 from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.replicate.state.table import TableState, Word, come_back, condition_of, is_unfollowed
+from ticdc_spark.replicate.state.table import ConditionName, TableState, come_back, condition_of, is_unfollowed
 
 
 class TableStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -25,7 +25,7 @@ class TableStatus(msgspec.Struct, frozen=True, kw_only=True):
     applied_ts: int
     applied_ts_text: str
     applied_time: str
-    condition: Word
+    condition: ConditionName
     """As ``condition_of`` says, but that a clean table is unverified while it is behind the others."""
     detail: str = ""
     rebuild: bool = False

@@ -12,7 +12,7 @@ from ticdc_spark.errors import EnvironmentFault
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.run.watch import Maintained, Watcher
-from ticdc_spark.replicate.state.table import Word, condition_of
+from ticdc_spark.replicate.state.table import ConditionName, condition_of
 
 log = logging.getLogger(__name__)
 
@@ -33,7 +33,7 @@ class RunEvents:
     def __init__(self, job: str) -> None:
         self._job = job
         self._lines = LogLines(self._batch)
-        self._conditions: dict[TableName, Word] = {}
+        self._conditions: dict[TableName, ConditionName] = {}
 
     @property
     def watcher(self) -> Watcher:

@@ -23,10 +23,10 @@ from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.run.retry import CONNECTIONS
 from ticdc_spark.replicate.run.watch import Maintained, Watcher
 from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.replicate.state.table import Word
+from ticdc_spark.replicate.state.table import ConditionName
 
 PREFIX = "ticdc_spark_replicate_"
-CONDITIONS: tuple[Word, ...] = get_args(Word)
+CONDITIONS: tuple[ConditionName, ...] = get_args(ConditionName)
 HOLDS = ("partition", "schema", "ddl", "reject")
 PHASES = ("scan", "advance", "apply", "commit", "snapshot")
 OTHERS = ("", "")

@@ -148,13 +148,23 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
         return self.condition.why if isinstance(self.condition, Quarantined) else None
 
 
-Word: TypeAlias = Literal["clean", "unverified", "diverged", "quarantined", "snapshot", "skipped", "dropped", "kept"]
-"""clean: known to equal the source. unverified: up to date, but from a start that this job did not make. diverged: a
-message or a DDL was left out. quarantined: it does not advance. snapshot: a full read of it is under way. skipped: it
-has no key, and ``no-key`` leaves its rows out. dropped: it is gone. kept: it is gone at the source alone."""
+ConditionName: TypeAlias = Literal[
+    "clean", "unverified", "diverged", "quarantined", "snapshot", "skipped", "dropped", "kept"
+]
+"""What ``status`` and the state table call a condition:
+
+- clean: it is known to equal the source.
+- unverified: it is up to date, but the job did not see it begin.
+- diverged: it lacks a message or a DDL.
+- quarantined: it does not advance.
+- snapshot: a full read of it is under way.
+- skipped: it has no key, and ``no-key`` skips its rows.
+- dropped: it is gone.
+- kept: it is gone at the source alone.
+"""
 
 
-def condition_of(state: TableState) -> Word:
+def condition_of(state: TableState) -> ConditionName:
     """What is known of a table, in one word, as its own state tells."""
     if state.is_quarantined:
         return "quarantined"
