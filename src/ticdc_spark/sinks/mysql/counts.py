@@ -1,5 +1,7 @@
-"""Whole rows that come and go: the statements that take over counts. MySQL has no number by which one of several equal
-rows is known, so all that are equal to one of which copies go are deleted, and those that stay come back.
+"""The statements by which copies of whole rows come and go.
+
+MySQL has no number that tells equal rows apart. So a row of which copies go is deleted with all its equals, and the
+copies that stay are inserted again.
 """
 
 from collections.abc import Sequence
