@@ -136,6 +136,11 @@ class KnownNames:
         if not self._exact and self.find(name) is None:
             self._past[self.database(name[0])] = None
 
+    def meet(self, name: TableName) -> None:
+        """A DDL changes a table, which is there: one that is not known is known by this name from here on."""
+        if not self._exact and self.find(name) is None:
+            self.add(name)
+
     def add_database(self, name: str) -> None:
         """A database is there."""
         self._databases[name] = None

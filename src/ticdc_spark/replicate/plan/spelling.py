@@ -162,6 +162,8 @@ def _bring(known: KnownNames, change: SchemaChange) -> None:
             known.add(full)
         elif one.is_new:
             known.add_database(full[0])
+        elif full[1] and isinstance(named.statement, AlterTable):
+            known.meet(full)
         elif full[1]:
             known.see(full)
 
@@ -344,7 +346,7 @@ def _follow(known: KnownNames, change: SchemaChange) -> None:
     except MessageError:
         return
     for name in before & after:
-        known.see(name)
+        known.meet(name)
     for name in before - after:
         known.remove(name)
     for name in after - before:

@@ -233,6 +233,25 @@ def test_a_table_takes_the_name_in_another_case_of_one_that_was_known_by_its_row
     assert (shop.rows("older"), shop.rows("old"), shop.rows("Old")) == ([(1,)], [(2,)], None)
 
 
+def test_a_table_that_only_an_alter_names_gives_up_its_name_to_another_one() -> None:
+    """It was there before the changefeed, and `tables` lets it go where it is renamed."""
+    shop = Shop("simple", tables=("shop.t*",))
+    shop.change("CREATE TABLE t_old (id INT PRIMARY KEY, c INT)")
+    shop.sql("CREATE TABLE t2 (id INT PRIMARY KEY)")
+    shop.sql("ALTER TABLE t_old DROP COLUMN c", typed="ALTER TABLE T_old DROP COLUMN c")
+    away = shop.change("RENAME TABLE t_old TO x1", typed="RENAME TABLE shop.T_OLD TO shop.x1")
+    taken = shop.change("RENAME TABLE t2 TO t_old", typed="RENAME TABLE shop.t2 TO shop.T_OLD", ts=away.commit_ts)
+    assert away.pre_table is not None
+    assert taken.table is not None
+    shop.send_ddl(msgspec.structs.replace(away, pre_table=renamed(away.pre_table, "shop", "T_OLD")))
+    shop.send_ddl(msgspec.structs.replace(taken, table=renamed(taken.table, "shop", "T_OLD")))
+    insert_as(shop, "shop", "T_OLD", {"id": "2"}, table="t_old")
+    shop.watermark()
+    shop.run()
+    (name,) = (name for name in shop.lab.lake.tables() if name[1].lower() == "t_old")
+    assert shop.rows(name[1]) == [(2,)]
+
+
 @pytest.mark.parametrize("renames", [False, True])
 @PROTOCOLS
 def test_a_ddl_and_rows_that_are_read_before_the_create_of_another_topic_are_of_one_table(
