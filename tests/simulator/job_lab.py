@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ from ticdc_spark.errors import LeaseHeld
 from ticdc_spark.model import Message, Offsets
 from ticdc_spark.operate.requests import quarantined, rebuild_of
 from ticdc_spark.operate.status import describe
+from ticdc_spark.replicate.pipeline import OpenJob
 from ticdc_spark.replicate.resources import Resources
 from ticdc_spark.replicate.scanning import opening_of
 from ticdc_spark.replicate.state.owner import Owner
@@ -69,17 +71,19 @@ class JobLab:
             job, protocol = self._job(setup), WIRES[setup.protocol].name
             rows = MemoryRows(source, opening_of(job, protocol, None, None))
             steps = Steps(
-                job,
-                Resources(
-                    source=source,
-                    sink=self._sink(setup, fence),
-                    rows=rows,
-                    letters=open_letters(self.tables, job.name, fence.check),
-                    store=fence.store,
-                    reader=self._reader(setup),
-                ),
-                protocol,
-                clock=lambda: self.clock.now,
+                OpenJob(
+                    job=job,
+                    resources=Resources(
+                        source=source,
+                        sink=self._sink(setup, fence),
+                        rows=rows,
+                        letters=open_letters(self.tables, job.name, fence.check),
+                        store=fence.store,
+                        reader=self._reader(setup),
+                    ),
+                    protocol=protocol,
+                    clock=lambda: self.clock.now,
+                )
             )
         except BaseException:
             fence.release()
@@ -185,7 +189,8 @@ class JobProcess:
         self.steps, self.fence = steps, fence
 
     def batch(self, most: int) -> bool:
-        self.steps.job = msgspec.structs.replace(self.steps.job, batch_rows=max(1, most))
+        job = msgspec.structs.replace(self.steps.open.job, batch_rows=max(1, most))
+        self.steps.open = dataclasses.replace(self.steps.open, job=job)
         before = self.steps.progress.batch
         self.fence.record.beat = self.fence.clock.now
         try:

@@ -99,17 +99,18 @@ STEPS = (
     ),
     one(
         "the topics of a batch that was decided are not compared after a death",
-        "Steps._interrupted",
-        "check_plan(self.source, plan)",
+        "pipeline:reach",
+        "check_plan(source, interrupted)",
         "pass",
         found_by="test_a_topic_created_again_after_a_death_within_the_first_batch_stops_the_job",
     ),
-    one("a batch is planned anew after a death", "Steps._interrupted", "plan.batch != number", "True", "fault"),
+    one("a batch is planned anew after a death", "pipeline:reach", "interrupted.batch != number", "True", "fault"),
     one(
         "the progress is saved before the batch is applied",
         "Steps.batch",
         'beat("apply", number)',
-        "self.store.save(msgspec.structs.replace(decided.advanced.progress, batch=number, applied=decided.resolved))",
+        "self.store.save(msgspec.structs.replace("
+        "planned.decided.advanced.progress, batch=number, applied=planned.decided.resolved))",
     ),
     one(
         "a resolved ts that a batch had before a death is not kept",

@@ -35,6 +35,7 @@ from tests.support.spark_session import shared_session
 from ticdc_spark.changes.spark_topic import SparkTopicRows
 from ticdc_spark.config.job import IcebergConfig
 from ticdc_spark.operate.requests import quarantined, rebuild_of
+from ticdc_spark.replicate.pipeline import OpenJob
 from ticdc_spark.replicate.resources import Resources
 from ticdc_spark.replicate.scanning import opening_of
 from ticdc_spark.replicate.state.requests import Resume
@@ -81,17 +82,19 @@ class SparkLab:
             job, protocol = job_of(setup, self.folder), WIRES[setup.protocol].name
             sink = SinkWithFaults(self, commits)
             steps = Steps(
-                job,
-                Resources(
-                    source=source,
-                    sink=sink,
-                    rows=SparkTopicRows(self.session, source, opening_of(job, protocol, None, None)),
-                    letters=LettersWithFaults(sink, job.name, commits),
-                    store=fence.store,
-                    reader=self._reader(setup),
-                ),
-                protocol,
-                clock=lambda: self.clock.now,
+                OpenJob(
+                    job=job,
+                    resources=Resources(
+                        source=source,
+                        sink=sink,
+                        rows=SparkTopicRows(self.session, source, opening_of(job, protocol, None, None)),
+                        letters=LettersWithFaults(sink, job.name, commits),
+                        store=fence.store,
+                        reader=self._reader(setup),
+                    ),
+                    protocol=protocol,
+                    clock=lambda: self.clock.now,
+                )
             )
         except BaseException:
             source.close()

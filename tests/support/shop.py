@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any, cast
@@ -23,6 +24,7 @@ from tests.support.faults import Faults
 from ticdc_spark.changes.opening import Opening
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.operate.requests import diverged, rebuild_from_topic, rebuild_of
+from ticdc_spark.replicate.pipeline import OpenJob
 from ticdc_spark.replicate.resources import Resources
 from ticdc_spark.replicate.state.requests import Clear
 from ticdc_spark.replicate.step import Steps
@@ -62,17 +64,19 @@ class Shop(Changefeed):
         source = self.open_source()
         try:
             self.steps = Steps(
-                job,
-                Resources(
-                    source=source,
-                    sink=of_job(MemorySink(self.lab.tables, self.fence.check), job),
-                    rows=self.make_rows(source, Opening(protocol=self.wire.name)),
-                    letters=open_letters(self.lab.tables, job.name, self.fence.check),
-                    store=self.fence.store,
-                    reader=self.reader(),
-                ),
-                self.wire.name,
-                clock=lambda: self.clock.now,
+                OpenJob(
+                    job=job,
+                    resources=Resources(
+                        source=source,
+                        sink=of_job(MemorySink(self.lab.tables, self.fence.check), job),
+                        rows=self.make_rows(source, Opening(protocol=self.wire.name)),
+                        letters=open_letters(self.lab.tables, job.name, self.fence.check),
+                        store=self.fence.store,
+                        reader=self.reader(),
+                    ),
+                    protocol=self.wire.name,
+                    clock=lambda: self.clock.now,
+                )
             )
         except BaseException:
             self.stop()
@@ -87,7 +91,8 @@ class Shop(Changefeed):
         if self.steps is None:
             self.start()
         assert self.steps is not None
-        self.steps.job = msgspec.structs.replace(self.steps.job, batch_rows=rows)
+        job = msgspec.structs.replace(self.steps.open.job, batch_rows=rows)
+        self.steps.open = dataclasses.replace(self.steps.open, job=job)
         self.clock.advance(1.0)
         try:
             self.steps.take_requests()

@@ -20,6 +20,7 @@ from ticdc_spark.replicate.run.open import open_steps
 from ticdc_spark.replicate.run.outage import silent
 from ticdc_spark.replicate.run.pace import Pace
 from ticdc_spark.replicate.run.preflight import stop_at_fault
+from ticdc_spark.replicate.run.retention import Retention
 from ticdc_spark.replicate.run.retry import RetryPolicy
 from ticdc_spark.replicate.run.upkeep import UpkeepScheduler
 from ticdc_spark.replicate.run.watch import Watcher, together
@@ -166,6 +167,7 @@ class _RunState:
     """When; a start takes requests, too."""
     quiet_since: float = field(default_factory=time.monotonic)
     pace: Pace = field(default_factory=Pace)
+    retention: Retention = field(default_factory=Retention)
 
     @property
     def job(self) -> Job:
@@ -184,7 +186,7 @@ class _RunState:
         report = steps.batch(self.targets, self.watcher.phase)
         self.batches += report.messages > 0
         self.pace.add(report.messages, report.seconds)
-        report = msgspec.structs.replace(report, rate=self.pace.rate)
+        report = msgspec.structs.replace(report, rate=self.pace.rate, retention=self.retention.of(steps.source))
         self.watcher.committed(report)
         if steps.sink.capabilities.upkeep:
             self.upkeep.turn(steps.sink, report.progress, self.watcher)

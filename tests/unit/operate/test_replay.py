@@ -31,11 +31,11 @@ def replay(shop: Shop, offset: int | None = None) -> None:
     """`ticdc-spark dead-letters --replay`, of all or of one message."""
     wanted = [one for one in letters_of(shop) if offset in (None, one["offset"])]
     assert wanted
-    job = shop.steps.job if shop.steps is not None else None
+    job = shop.steps.open.job if shop.steps is not None else None
     if job is None:
         shop.start()
         assert shop.steps is not None
-        job = shop.steps.job
+        job = shop.steps.open.job
     request, refused = replay_of(job, shop.lab.state.load(), wanted, decoder(shop.wire.name))
     if refused:
         raise UsageError("\n".join(refused))
@@ -157,7 +157,7 @@ def test_what_cannot_be_replayed_is_refused_with_the_reason() -> None:
         replay(shop)
     assert shop.steps is not None
     ddl = {"topic": "cdc", "partition": 0, "offset": 0, "key": b"", "value": b"\xff"}
-    _, (why,) = replay_of(shop.steps.job, shop.lab.state.load(), [ddl], decoder("open"))
+    _, (why,) = replay_of(shop.steps.open.job, shop.lab.state.load(), [ddl], decoder("open"))
     assert why.startswith("cdc/0/0 cannot be replayed: ")
     assert why.endswith("`rebuild` reads its table again")
 
@@ -187,7 +187,7 @@ def shop_and_request() -> tuple[Shop, Replay]:
     shop.run()
     (letter,) = letters_of(shop)
     assert shop.steps is not None
-    request, _ = replay_of(shop.steps.job, shop.lab.state.load(), [letter], decoder("open"))
+    request, _ = replay_of(shop.steps.open.job, shop.lab.state.load(), [letter], decoder("open"))
     return shop, request
 
 
@@ -305,7 +305,7 @@ def test_of_many_messages_those_that_can_be_replayed_are() -> None:
     shop.configure(zero_dates="null")
     shop.start()
     assert shop.steps is not None
-    request, refused = replay_of(shop.steps.job, shop.lab.state.load(), letters_of(shop), decoder("open"))
+    request, refused = replay_of(shop.steps.open.job, shop.lab.state.load(), letters_of(shop), decoder("open"))
     assert [row.offset for row in request.rows] == [3]
     assert [why.split(" ")[0] for why in refused] == ["cdc/0/1"]
     shop.lab.state.ask(request)

@@ -24,6 +24,7 @@ from ticdc_spark.model import Bootstrap, Change, RowChange, SchemaChange
 from ticdc_spark.names import escape
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.protocols.simple.decode import DECODER
+from ticdc_spark.replicate.pipeline import OpenJob
 from ticdc_spark.replicate.resources import Resources, RunEnd
 from ticdc_spark.replicate.step import Steps
 
@@ -59,16 +60,18 @@ def test_the_tables_equal_the_truth(topic_per_table: bool, batch_rows: int, prot
     lake, source = Lake(), ListSource(list(dispatch(events, config, PROTOCOLS[protocol][0])))
     job = job_of(tmp_path, batch_rows=batch_rows, parallel_tables=1, source_timezone="UTC", ddl_timezone="UTC")
     steps = Steps(
-        replace(job, source=FilesSource(path=tmp_path, protocol=protocol)),
-        Resources(
-            source=source,
-            sink=MemorySink(lake),
-            rows=MemoryRows(source, Opening(protocol=protocol)),
-            letters=open_letters(lake, job.name),
-            store=Kept().owned(),
-        ),
-        protocol,
-        RunEnd(bounded=True),
+        OpenJob(
+            job=replace(job, source=FilesSource(path=tmp_path, protocol=protocol)),
+            resources=Resources(
+                source=source,
+                sink=MemorySink(lake),
+                rows=MemoryRows(source, Opening(protocol=protocol)),
+                letters=open_letters(lake, job.name),
+                store=Kept().owned(),
+            ),
+            protocol=protocol,
+            end=RunEnd(bounded=True),
+        )
     )
     while steps.batch(source.end_offsets(), lambda _phase, _batch: None).left:
         pass

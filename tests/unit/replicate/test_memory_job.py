@@ -25,6 +25,7 @@ from ticdc_spark.names import escape
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.debezium import encode as debezium_encode
 from ticdc_spark.protocols.debezium.encode import DebeziumConfig
+from ticdc_spark.replicate.pipeline import OpenJob
 from ticdc_spark.replicate.resources import Resources, RunEnd
 from ticdc_spark.replicate.state.owner import this_process
 from ticdc_spark.replicate.state.progress import Plan, Progress
@@ -113,16 +114,18 @@ def job_of(folder: Path, **keys: Any) -> Job:
 
 def run(job: Job, source: ListSource, lake: Lake, store: Kept, rows: type[MemoryRows] = MemoryRows) -> Steps:
     steps = Steps(
-        job,
-        Resources(
-            source=source,
-            sink=MemorySink(lake),
-            rows=rows(source, Opening(protocol="simple")),
-            letters=open_letters(lake, job.name),
-            store=store.owned(),
-        ),
-        "simple",
-        RunEnd(bounded=True),
+        OpenJob(
+            job=job,
+            resources=Resources(
+                source=source,
+                sink=MemorySink(lake),
+                rows=rows(source, Opening(protocol="simple")),
+                letters=open_letters(lake, job.name),
+                store=store.owned(),
+            ),
+            protocol="simple",
+            end=RunEnd(bounded=True),
+        )
     )
     targets = source.end_offsets()
     while steps.batch(targets, lambda _phase, _batch: None).left:
@@ -200,16 +203,18 @@ def test_rows_that_came_before_the_first_watermark_are_applied_after_it(
     encoder = debezium_encode.encoder(DebeziumConfig(enable_tidb_extension=True))
     lake, source = Lake(), ListSource(list(dispatch(generate(config), config, encoder)))
     steps = Steps(
-        job_of(tmp_path, batch_rows=batch_rows, parallel_tables=1),
-        Resources(
-            source=source,
-            sink=MemorySink(lake),
-            rows=MemoryRows(source, Opening(protocol="debezium")),
-            letters=open_letters(lake, "job"),
-            store=Kept().owned(),
-        ),
-        "debezium",
-        RunEnd(bounded=True),
+        OpenJob(
+            job=job_of(tmp_path, batch_rows=batch_rows, parallel_tables=1),
+            resources=Resources(
+                source=source,
+                sink=MemorySink(lake),
+                rows=MemoryRows(source, Opening(protocol="debezium")),
+                letters=open_letters(lake, "job"),
+                store=Kept().owned(),
+            ),
+            protocol="debezium",
+            end=RunEnd(bounded=True),
+        )
     )
     while steps.batch(source.end_offsets(), lambda _phase, _batch: None).left:
         pass

@@ -1,5 +1,6 @@
 """How many rows were applied and how many wait, where a batch cuts through the rows of a table."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ from ticdc_spark.changes.opening import Opening
 from ticdc_spark.cli.output.progress import waiting
 from ticdc_spark.model import Bootstrap, Change, Envelope, Message, RowChange, Watermark
 from ticdc_spark.protocols.simple.decode import DECODER
+from ticdc_spark.replicate.pipeline import OpenJob
 from ticdc_spark.replicate.resources import Resources
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.step import Steps
@@ -45,15 +47,17 @@ def row(ts: int, number: int) -> RowChange:
 
 def steps(folder: Path, source: ListSource, lake: Lake, store: Kept) -> Steps:
     return Steps(
-        job_of(folder, parallel_tables=1),
-        Resources(
-            source=source,
-            sink=MemorySink(lake),
-            rows=MemoryRows(source, Opening(protocol="simple")),
-            letters=open_letters(lake, "job"),
-            store=store.owned(),
-        ),
-        "simple",
+        OpenJob(
+            job=job_of(folder, parallel_tables=1),
+            resources=Resources(
+                source=source,
+                sink=MemorySink(lake),
+                rows=MemoryRows(source, Opening(protocol="simple")),
+                letters=open_letters(lake, "job"),
+                store=store.owned(),
+            ),
+            protocol="simple",
+        )
     )
 
 
@@ -118,7 +122,7 @@ def test_what_was_sent_is_applied_or_waits(tmp_path: Path) -> None:
     sent = [one for one in messages_of(FAULTS) if DECODER.open_message(one.key, one.value)]
     source, lake, store = ListSource(sent), Lake(), Kept()
     job = steps(tmp_path, source, lake, store)
-    job.job = job_of(tmp_path, batch_rows=23, parallel_tables=1)
+    job.open = dataclasses.replace(job.open, job=job_of(tmp_path, batch_rows=23, parallel_tables=1))
     cut = 0
     while job.batch(None, lambda *_: None).left:
         ends = {(state.topic, state.partition): state.offset for state in job.progress.partitions}

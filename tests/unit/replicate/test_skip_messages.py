@@ -20,6 +20,7 @@ from ticdc_spark.config.values import MessagePlace, skip_messages_line
 from ticdc_spark.errors import RejectedMessage, UsageError
 from ticdc_spark.model import Bootstrap, Change, Message, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.operate.requests import diverged
+from ticdc_spark.replicate.pipeline import OpenJob
 from ticdc_spark.replicate.resources import Resources, RunEnd
 from ticdc_spark.replicate.state.requests import Clear, Resume
 from ticdc_spark.replicate.state.table import TableState
@@ -66,16 +67,18 @@ def go(folder: Path, messages: list[Message], lake: Lake, store: Kept, **keys: A
     job = job_of(folder, parallel_tables=1, **keys)
     source = ListSource(messages)
     steps = Steps(
-        job,
-        Resources(
-            source=source,
-            sink=MemorySink(lake),
-            rows=MemoryRows(source, Opening(protocol="simple")),
-            letters=open_letters(lake, job.name),
-            store=store.owned(),
-        ),
-        "simple",
-        RunEnd(bounded=True),
+        OpenJob(
+            job=job,
+            resources=Resources(
+                source=source,
+                sink=MemorySink(lake),
+                rows=MemoryRows(source, Opening(protocol="simple")),
+                letters=open_letters(lake, job.name),
+                store=store.owned(),
+            ),
+            protocol="simple",
+            end=RunEnd(bounded=True),
+        )
     )
     while steps.batch(source.end_offsets(), lambda *_: None).left:
         pass

@@ -23,6 +23,7 @@ from ticdc_spark.config.job import StorageSource
 from ticdc_spark.model import Change, RowChange, SchemaChange, Watermark
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.names import escape
+from ticdc_spark.replicate.pipeline import OpenJob
 from ticdc_spark.replicate.resources import Resources, RunEnd
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.streams.storage_messages import Form
@@ -101,16 +102,18 @@ def test_the_tables_equal_the_truth(batch_rows: int, csv: CsvFormat | None, tmp_
         plain = PlainStorage(None, StorageTopic(LocalFiles(source.path), Form(csv=csv)))
         job = job_of(tmp_path, batch_rows=batch_rows, parallel_tables=1, source_timezone="UTC", ddl_timezone="UTC")
         return Steps(
-            replace(job, source=source),
-            Resources(
-                source=plain,
-                sink=MemorySink(lake),
-                rows=MemoryRows(plain, Opening(protocol=PROTOCOL)),
-                letters=open_letters(lake, job.name),
-                store=kept.owned(),
-            ),
-            PROTOCOL,
-            RunEnd(bounded=True),
+            OpenJob(
+                job=replace(job, source=source),
+                resources=Resources(
+                    source=plain,
+                    sink=MemorySink(lake),
+                    rows=MemoryRows(plain, Opening(protocol=PROTOCOL)),
+                    letters=open_letters(lake, job.name),
+                    store=kept.owned(),
+                ),
+                protocol=PROTOCOL,
+                end=RunEnd(bounded=True),
+            )
         )
 
     steps, more = started(), True

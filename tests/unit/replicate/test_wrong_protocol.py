@@ -15,6 +15,7 @@ from ticdc_spark.changes.opening import Opening
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import RejectedMessage, UsageError
 from ticdc_spark.model import Message
+from ticdc_spark.replicate.pipeline import OpenJob
 from ticdc_spark.replicate.resources import Resources, RunEnd
 from ticdc_spark.replicate.step import Steps
 
@@ -24,16 +25,18 @@ SIMPLE = messages_of(FAULTS)
 def go(job: Job, sent: list[Message], protocol: str, lake: Lake, store: Kept) -> Steps:
     source = ListSource(sent)
     steps = Steps(
-        job,
-        Resources(
-            source=source,
-            sink=MemorySink(lake),
-            rows=MemoryRows(source, Opening(protocol=protocol)),
-            letters=open_letters(lake, job.name),
-            store=store.owned(),
-        ),
-        protocol,
-        RunEnd(bounded=True),
+        OpenJob(
+            job=job,
+            resources=Resources(
+                source=source,
+                sink=MemorySink(lake),
+                rows=MemoryRows(source, Opening(protocol=protocol)),
+                letters=open_letters(lake, job.name),
+                store=store.owned(),
+            ),
+            protocol=protocol,
+            end=RunEnd(bounded=True),
+        )
     )
     while steps.batch(source.end_offsets(), lambda *_: None).left:
         pass

@@ -14,6 +14,7 @@ from ticdc_spark.config.job import Job, native_of
 from ticdc_spark.errors import UsageError
 from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.replicate.first_messages import detected
+from ticdc_spark.replicate.pipeline import OpenJob
 from ticdc_spark.replicate.resources import Resources, RunEnd
 from ticdc_spark.replicate.scanning import opening_of
 from ticdc_spark.replicate.schemas.registered import registered
@@ -64,18 +65,20 @@ def open_steps(
     letters = kind.dead_letters(spark, job.sink, job.name, store.check)
     log.info("tables: comparing them with the state")
     return Steps(
-        job,
-        Resources(
-            source=source,
-            sink=sink,
-            rows=SparkTopicRows(spark, source, opening_of(job, protocol, None, registry)),
-            letters=letters,
-            store=store,
-            registry=registry,
-            reader=None if job.snapshot is None else open_reader(job.snapshot),
-        ),
-        protocol,
-        RunEnd(bounded=bounded, until_ts=until_ts),
+        OpenJob(
+            job=job,
+            resources=Resources(
+                source=source,
+                sink=sink,
+                rows=SparkTopicRows(spark, source, opening_of(job, protocol, None, registry)),
+                letters=letters,
+                store=store,
+                registry=registry,
+                reader=None if job.snapshot is None else open_reader(job.snapshot),
+            ),
+            protocol=protocol,
+            end=RunEnd(bounded=bounded, until_ts=until_ts),
+        )
     )
 
 

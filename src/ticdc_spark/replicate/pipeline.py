@@ -1,0 +1,355 @@
+"""One batch: reach → scan → decide → apply → commit.
+
+Each step is a function of a job, its progress and what the step before gave. After a crash the same steps give the same
+tables: the saved plan has the offsets, and the marks tell what is in the tables already.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import msgspec
+
+from ticdc_spark.changes.ranges import stretches
+from ticdc_spark.config.job import Job
+from ticdc_spark.config.values import ModeName
+from ticdc_spark.ddl.known_names import Names
+from ticdc_spark.model import Offsets, Table, TableName
+from ticdc_spark.mysql import tso_physical_ms
+from ticdc_spark.replicate.apply.batch import Batch
+from ticdc_spark.replicate.apply.timelines import TimelineResult, apply, settle
+from ticdc_spark.replicate.decide import Decided, Decider
+from ticdc_spark.replicate.first_messages import refuse_other
+from ticdc_spark.replicate.letters import Letters
+from ticdc_spark.replicate.missed import mark_new, mark_noted, names_that_lack
+from ticdc_spark.replicate.modes.base import ScannedBatch
+from ticdc_spark.replicate.modes.choose import MODES, of_job
+from ticdc_spark.replicate.modes.next_progress import DROPPED_KEPT_MS, counted_off
+from ticdc_spark.replicate.modes.traits import is_resolving
+from ticdc_spark.replicate.plan.catch_up import bounds_behind, with_dropped
+from ticdc_spark.replicate.plan.gone_topics import without_topics
+from ticdc_spark.replicate.plan.holds import bounds_of
+from ticdc_spark.replicate.plan.offsets import (
+    choose_offsets,
+    first_offsets,
+    known_offsets,
+    of_plan,
+    reach_of,
+    starts_of_new,
+)
+from ticdc_spark.replicate.plan.pending import range_of
+from ticdc_spark.replicate.plan.reach import with_new_partitions, without_beginning
+from ticdc_spark.replicate.plan.source_check import (
+    check_plan,
+    check_source,
+    notes_of_batch,
+    with_notes_of_left_out,
+    without_left_out,
+    without_removed,
+)
+from ticdc_spark.replicate.plan.spelling import Spelled, databases_after
+from ticdc_spark.replicate.plan.timeline import identity
+from ticdc_spark.replicate.plan.waiting_names import topics_of, with_topics
+from ticdc_spark.replicate.resources import ENDLESS, Resources, RunEnd
+from ticdc_spark.replicate.scanning import opening_of, scan, scan_plan
+from ticdc_spark.replicate.snapshot.wanted import with_settled
+from ticdc_spark.replicate.start import furthest
+from ticdc_spark.replicate.state.notes import SourceNote
+from ticdc_spark.replicate.state.progress import Counters, Plan, Progress, QueuedDdl
+from ticdc_spark.replicate.state.table import TableState
+from ticdc_spark.replicate.stops import stop_if_left_out_before
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenJob:
+    """A job whose source, target and state are open. No batch changes it."""
+
+    job: Job
+    resources: Resources
+    protocol: str
+    end: RunEnd = ENDLESS
+    clock: Callable[[], float] = time.time
+    """Seconds since the epoch."""
+
+    @cached_property
+    def letters(self) -> Letters:
+        """Where what cannot be read is kept."""
+        return Letters(self.resources.rows, self.resources.letters)
+
+    @cached_property
+    def decider(self) -> Decider:
+        """The rules by which batches are decided."""
+        return Decider(self.job, self.letters, self.resources, self.protocol, self.end)
+
+    def mode(self, progress: Progress) -> ModeName | None:
+        """``None`` until messages show it. Raises: UsageError for one that the job cannot have"""
+        return of_job(self.job.mode, self.protocol, progress)
+
+    def memory(self, progress: Progress, offsets: Offsets) -> str:
+        """See ``Source.memory``. ``progress``: whose rows wait; ``offsets``: where it is read on."""
+        return self.resources.source.memory(offsets, stretches(map(range_of, progress.pending)))
+
+    def batch(self, progress: Progress) -> Batch:
+        """What a commit to a table needs between batches."""
+        return Batch(
+            job=self.job,
+            sink=self.resources.sink,
+            rows=self.resources.rows,
+            letters=self.letters,
+            batch=progress.batch,
+            protocol=self.protocol,
+            registry=self.resources.registry,
+            pending=(),
+            schemas={},
+            now=self.clock(),
+            job_applied=progress.applied,
+        )
+
+    @property
+    def reads_dump(self) -> bool:
+        """Whether full reads are of a dump, which is as of one time."""
+        return self.resources.reader is not None and self.resources.reader.fixed is not None
+
+
+class Reached(msgspec.Struct, frozen=True, kw_only=True):
+    """What a batch reads."""
+
+    number: int
+    mode: ModeName | None
+    interrupted: Plan | None
+    """The plan of a try of it that was interrupted: tables may have something of it."""
+    starts: Offsets
+    end_offsets: Offsets
+    """Exclusive."""
+    full: bool
+    """More was there than one batch takes."""
+    left_out: frozenset[str]
+    """Topics that are not read any more."""
+
+    @property
+    def messages(self) -> int:
+        """How many there are to read."""
+        return sum(max(0, end - self.starts.get(place, end)) for place, end in self.end_offsets.items())
+
+
+class Scanned(msgspec.Struct, frozen=True, kw_only=True):
+    """What the messages of a batch are."""
+
+    spelled: Spelled
+    notes: tuple[SourceNote, ...]
+    """What must still be so of the topics when they are read again; from before they were scanned."""
+
+
+class Planned(msgspec.Struct, frozen=True, kw_only=True):
+    """What a batch will do, before it is saved and done."""
+
+    decided: Decided
+    plan: Plan
+    names: Names
+    """By which its rows were scanned."""
+    latest_offsets: Offsets
+    """Where the topics ended once it was scanned."""
+
+
+def reach(job: OpenJob, progress: Progress, targets: Offsets | None) -> Reached:
+    """Choose what the next batch reads: up to ``targets``, or to where the topics end now. What was interrupted reads
+    the same again.
+
+    Raises: SourceChanged, SourceFault
+    """
+    source, config = job.resources.source, job.job.source
+    number, mode = progress.batch + 1, job.mode(progress)
+    left_out = check_source(source, progress, config)
+    interrupted = job.resources.store.load_plan()
+    if interrupted is not None and interrupted.batch != number:
+        interrupted = None
+    if interrupted is None:
+        chosen = choose_offsets(job.job, source, progress, targets)
+    else:
+        mode = interrupted.mode or mode
+        interrupted = without_left_out(source, interrupted, config, left_out)
+        check_plan(source, interrupted)
+        chosen = reach_of(interrupted)
+    return Reached(
+        number=number,
+        mode=mode,
+        interrupted=interrupted,
+        starts=first_offsets(source, progress, chosen.end_offsets),
+        end_offsets=chosen.end_offsets,
+        full=chosen.full,
+        left_out=left_out,
+    )
+
+
+def scan_batch(job: OpenJob, progress: Progress, reached: Reached) -> Scanned:
+    """Open the messages of a batch: control events in full, and where rows are.
+
+    Raises: RegistryFault, SourceFault, UsageError where the messages are of another protocol
+    """
+    source, rows, registry = job.resources.source, job.resources.rows, job.resources.registry
+    starts, end_offsets = reached.starts, reached.end_offsets
+    notes = notes_of_batch(source, progress, end_offsets)
+    spelled = scan(
+        scan_plan(job.job, job.protocol, reached.mode, progress, registry),
+        progress,
+        registry,
+        lambda plan: rows.scan(plan, starts, end_offsets, reached.messages),
+    )
+    refuse_other(job.job, source, progress, starts, end_offsets, spelled.controls, job.protocol)
+    return Scanned(spelled=spelled, notes=notes)
+
+
+def decide_batch(job: OpenJob, progress: Progress, reached: Reached, found: Scanned) -> Planned:
+    """Decide how far all tables go, and which DDLs are due.
+
+    Raises: as ``Decider.decide``; UnsupportedDdl where an interrupted try went further than the job file now allows
+    """
+    spelled, source = found.spelled, job.resources.source
+    end_offsets, interrupted = reached.end_offsets, reached.interrupted
+    latest_offsets = source.end_offsets()
+    scanned = ScannedBatch(
+        number=reached.number,
+        controls=spelled.controls,
+        end_offsets=end_offsets,
+        # A partition that came after the plan would hold tables that the batch under way has made already.
+        latest_offsets=latest_offsets if interrupted is None else of_plan(latest_offsets, progress, end_offsets),
+        new_topics=frozenset(topic for topic, _ in end_offsets)
+        - {partition.topic for partition in progress.partitions},
+        names=spelled.scan_names,
+    )
+    begun = without_topics(with_new_partitions(spelled.progress, reached.starts, end_offsets), reached.left_out)
+    begun = without_removed(begun, source.beginning_offsets())
+    for topic in sorted(reached.left_out):
+        log.warning("topic %s is not read any more: `topics` leaves it out, or its tables are dropped", topic)
+    decided = job.decider.decide(begun, reached.mode, scanned, interrupted, job.clock())
+    stop_if_left_out_before(decided, interrupted)
+    plan = Plan(
+        batch=reached.number,
+        end_offsets=tuple(sorted((topic, partition, end) for (topic, partition), end in end_offsets.items())),
+        full=reached.full,
+        resolved=decided.resolved,
+        mode=decided.mode or "",
+        on_reject=decided.on_reject,
+        source=found.notes,
+        source_memory=job.memory(decided.advanced.progress, known_offsets(progress)),
+        start_offsets=starts_of_new(progress, reached.starts, end_offsets),
+    )
+    return Planned(decided=decided, plan=plan, names=spelled.scan_names, latest_offsets=latest_offsets)
+
+
+def apply_batch(job: OpenJob, before: Progress, planned: Planned, *, all_tables: bool) -> TimelineResult:
+    """Write what is due to the tables. ``before``: as committed before the batch; ``all_tables``: marks that a person
+    has cleared are written, too, as the first batch of a run does.
+
+    Raises: DecisionNeeded, SinkFault, SourceFault, RejectedMessage
+    """
+    decided, progress = planned.decided, planned.decided.advanced.progress
+    # What waits is read again as it was scanned: without what was left out then, and with what is left out now.
+    opening = opening_of(job.job, job.protocol, decided.mode, job.resources.registry)
+    job.resources.rows.opening = msgspec.structs.replace(opening, left_out=progress.left_out)
+    states = _states(progress)
+    mode, exact = MODES[decided.mode or "watermark"], is_resolving(decided.mode)
+    refused = () if decided.refused is None else (decided.refused,)
+    bounds, held = bounds_of(states, decided.ddls, bounds_behind(progress), refused)
+    ddls = _without(decided.ddls, held)
+    batch = Batch(
+        job=job.job,
+        sink=job.resources.sink,
+        rows=job.resources.rows,
+        letters=job.letters,
+        batch=planned.plan.batch,
+        protocol=job.protocol,
+        resolves=exact,
+        registry=job.resources.registry,
+        pending=progress.pending,
+        schemas=_schemas(progress, decided.ddls),
+        now=job.clock(),
+        job_applied=before.applied if exact else 0,
+        furthest=furthest(before, planned.plan),
+        topics=topics_of(progress),
+        read=known_offsets(progress),
+        names=planned.names,
+        lacking=names_that_lack(progress, ddls),
+    )
+    lines = mode.timelines(before, states, progress.pending, ddls, decided.resolved, bounds)
+    result = apply(batch, states, lines, mode.apply_rows)
+    states = with_settled(result.states, decided.resolved, bounds)
+    states = mark_new(with_topics(states, progress), decided.missed, progress.tables)
+    ddls = _without(ddls, result.left)
+    states, _ = mark_noted(states, progress, decided.resolved, ddls, from_dump=job.reads_dump)
+    states = without_beginning(before, states, progress.partitions)
+    settled = settle(batch, states, _judged(_states(before), result.states, states, all_tables=all_tables))
+    return msgspec.structs.replace(
+        result, states=settled.states, touched=result.touched | settled.touched, left=(*held, *result.left)
+    )
+
+
+def next_progress(job: OpenJob, planned: Planned, result: TimelineResult) -> Progress:
+    """The progress after a batch. Raises: SinkFault"""
+    decided, before = planned.decided, planned.decided.advanced.progress
+    states = dict(result.states)
+    for name in result.touched:
+        state = states.get(name)
+        if state is not None and not state.is_gone:
+            states[name] = msgspec.structs.replace(state, snapshot_id=job.resources.sink.snapshot_id(name))
+    ddls = _without(decided.ddls, result.left)
+    states, missed = mark_noted(states, before, decided.resolved, ddls, from_dump=job.reads_dump)
+    oldest = tso_physical_ms(decided.resolved) - DROPPED_KEPT_MS
+    counted = msgspec.structs.replace(
+        before,
+        missed=missed,
+        dropped_databases=with_dropped(before.dropped_databases, ddls, oldest),
+        databases=databases_after(before.databases, ddls),
+        pending=counted_off(before.pending, result.taken, result.uncounted, decided.resolved),
+        counters=before.counters
+        + Counters(rows=result.rows, ddls=result.ddls, rejected=result.rejected, zero_dates=result.zero_dates),
+    )
+    mode, number = MODES[decided.mode or "watermark"], planned.plan.batch
+    progress = mode.commit(counted, number, states, decided.resolved, ddls, result.left, job.clock())
+    return msgspec.structs.replace(
+        progress,
+        source=with_notes_of_left_out(planned.plan.source, progress),
+        source_memory=job.memory(progress, known_offsets(progress)),
+    )
+
+
+def _states(progress: Progress) -> dict[TableName, TableState]:
+    return {(table.schema, table.name): table for table in progress.tables}
+
+
+def _judged(
+    before: Mapping[TableName, TableState],
+    applied: Mapping[TableName, TableState],
+    now: Mapping[TableName, TableState],
+    *,
+    all_tables: bool,
+) -> Collection[TableName]:
+    """The tables of which something was decided that their stamps may lack."""
+    changed = [name for name, state in now.items() if _is_judged(before.get(name), state)]
+    changed += [name for name, state in now.items() if applied.get(name) != state]
+    changed += [name for name, state in now.items() if all_tables and state.cleared is not None]
+    return dict.fromkeys(changed)
+
+
+def _is_judged(before: TableState | None, now: TableState) -> bool:
+    """Whether a table's condition has changed: it diverged, was quarantined, or goes on."""
+    if before is None or now.is_gone:
+        return False
+    was = (before.is_clean, before.diverged_since, before.quarantined)
+    return was != (now.is_clean, now.diverged_since, now.quarantined)
+
+
+def _without(ddls: Sequence[QueuedDdl], those: Iterable[QueuedDdl]) -> list[QueuedDdl]:
+    gone = {identity(ddl.change) for ddl in those}
+    return [ddl for ddl in ddls if identity(ddl.change) not in gone]
+
+
+def _schemas(progress: Progress, ddls: Sequence[QueuedDdl]) -> dict[tuple[str, str, str], Table]:
+    """The schemas that rows of a batch may name: those of its DDLs, too."""
+    tables = [table for ddl in ddls for table in (ddl.change.pre_table, ddl.change.table) if table is not None]
+    from_ddls = {(table.schema, table.name, str(table.version)): table for table in tables if table.version is not None}
+    return from_ddls | {(known.schema, known.name, known.key): known.table for known in progress.schemas}
