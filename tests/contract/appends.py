@@ -73,6 +73,34 @@ class AppendsContract:
         assert (found.stamp.mark, found.changed_by) == ((BASE + 9, 2), "")
         assert member.rows() == []
 
+    def test_what_updates_and_deletes_replace_is_appended_where_it_is_wanted(self, member: Member) -> None:
+        member.create()
+        history, of = History(member), member.of
+        changes = [
+            insert(of, BASE + 1, **source(1)),
+            update(of, BASE + 2, source(1), v="11"),
+            update(of, BASE + 2, source(1), v="11"),  # came again
+            update(of, BASE + 3, source(1) | {"v": "11"}, id="3"),  # one that moves
+            delete(of, BASE + 4, id="3", v="11", w="1"),
+        ]
+        net = member.net(member.land(changes), BASE + 9, stamp=history.stamp(9), befores=True)
+        history.append(Events(net.changes, BASE), 9)
+        found = [
+            ("I", 1, 1, 1, "1"),
+            ("B", 2, 1, 1, "1"),
+            ("U", 2, 1, 11, "1"),
+            ("D", 3, 1, 11, "1"),
+            ("U", 3, 3, 11, "1"),
+            ("D", 4, 3, 11, "1"),
+        ]
+        assert history.rows() == found
+        late = update(of, BASE + 1, source(1), v="5")
+        net = member.net(member.land([*changes, late]), BASE + 9, stamp=history.stamp(9), befores=True)
+        history.append(Events(net.changes, BASE, unless_there=True), 9)
+        assert history.rows() == sorted([*found, ("B", 1, 1, 1, "1")], key=lambda one: (one[1], one[0]))
+        member.upsert(member.net(member.land(changes), BASE + 9, stamp=member.stamp(BASE + 9), befores=True))
+        assert member.rows() == []
+
     def test_late_changes_are_appended_unless_they_are_there(self, member: Member) -> None:
         member.create()
         history, of = History(member), member.of

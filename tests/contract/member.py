@@ -194,6 +194,7 @@ class Member:
             options=ReadOptions(),
             lake=LakeOptions(),
             is_whole=not handle_key(self.of),
+            befores=more.pop("befores", False),
         )
         ranges = tuple(
             RowRange(one.topic, one.partition, one.summary.first, one.summary.end, one.sent) for one in reported

@@ -38,16 +38,22 @@ def _events(lake: Lake, table: TableName, what: Events) -> list[dict[str, Any]]:
     columns = what.changes.columns
     keys = [at for at, column in enumerate(columns) if column.key]
     once: dict[Any, Any] = {}
-    for row in sorted(read_changes(what.changes), key=lambda row: (row.ts, row.op != "d", row.offset, row.seq)):
+    rows = read_changes(what.changes, befores=True)
+    for row in sorted(rows, key=lambda row: (row.ts, _rank(row.op), row.offset, row.seq)):
         if row.ts > what.above:
-            once[(*(row.cells[at] for at in keys), row.ts, row.op == "d")] = row
+            once[(*(row.cells[at] for at in keys), row.ts, _rank(row.op))] = row
     names = [column.name for column in columns]
     if what.unless_there:
         op, ts, _ = HISTORY
         held = [column.name for column in columns if column.key]
         for row in lake.table(table).named_rows():
-            once.pop((*(row[name] for name in held), row[ts], row[op] == "D"), None)
+            once.pop((*(row[name] for name in held), row[ts], _rank(row[op].lower())), None)
     return [_head(row.op.upper(), row.ts) | dict(zip(names, row.cells, strict=True)) for row in once.values()]
+
+
+def _rank(op: str) -> int:
+    """A delete is first, then what an update replaces, then the new row."""
+    return {"d": 0, "b": 1}.get(op, 2)
 
 
 def _head(op: str, commit_ts: int) -> dict[str, Any]:

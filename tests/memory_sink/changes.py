@@ -19,8 +19,9 @@ from ticdc_spark.spark.tasks import ArrowTask, UnreadableRows, chain, first_cell
 from ticdc_spark.spark.types import arrow_type
 
 
-def read_changes(changes: TypedChanges) -> list[TypedRow]:
-    """The readable rows. ``changes.write`` would give the same: this is quicker where they are few."""
+def read_changes(changes: TypedChanges, *, befores: bool = False) -> list[TypedRow]:
+    """The readable rows. ``changes.write`` would give the same: this is quicker where they are few. ``befores``: with
+    what updates replace, if that is wanted of the table."""
     plan, zeros, count = changes.begin()
     rows = _rows_of(changes.raw)
     try:
@@ -32,7 +33,7 @@ def read_changes(changes: TypedChanges) -> list[TypedRow]:
     zeros.add(read.zero_dates)
     count.add(len(rows))
     changes.stop_if_fewer(len(rows))
-    return read.typed
+    return read.typed if befores else [row for row in read.typed if row.op != "b"]
 
 
 def newest_of(changes: TypedChanges) -> dict[Key, Newest]:

@@ -12,7 +12,16 @@ from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType, Value
 from ticdc_spark.spark.decode.rows import BadRow
-from ticdc_spark.spark.decode.versions import ReadPlan, Version, cells_of, deleted_rows, moved_rows, read_new, read_old
+from ticdc_spark.spark.decode.versions import (
+    ReadPlan,
+    Version,
+    before_rows,
+    cells_of,
+    deleted_rows,
+    moved_rows,
+    read_new,
+    read_old,
+)
 from ticdc_spark.spark.types import Cells, LakeColumn, LakeOptions, LakeType, to_arrow
 from ticdc_spark.streams.handle_keys import Lookup
 
@@ -76,6 +85,11 @@ def _read_version(plan: ReadPlan, version: Version, rows: list[RawRow], found: R
             bad.setdefault(at, reason)
     letters = [row.op[0] for row in rows]
     moved = moved_rows(version, letters, new, old, first_old) if new and old else []
+    gone = deleted_rows(version, plan, new, bad)
+    letters = ["d" if at in gone else letter for at, letter in enumerate(letters)]
+    befores = before_rows(version, letters[:end_new], set(moved), first_old)
+    letters += ["d"] * len(moved) + ["b"] * len(befores)
+    moved = [*moved, *befores]
     source = [*range(size), *moved]
     columns: list[list[Any]] = []
     nulled = 0
@@ -90,9 +104,6 @@ def _read_version(plan: ReadPlan, version: Version, rows: list[RawRow], found: R
         columns.append(values)
     if bad and plan.strict:
         raise MessageError(next(iter(bad.values())))
-    gone = deleted_rows(version, plan, new, bad)
-    letters = ["d" if at in gone else letter for at, letter in enumerate(letters)]
-    letters += ["d"] * len(moved)
     for letter, at, cells in zip(letters, source, zip(*columns, strict=True), strict=True):
         row = rows[at]
         if at in bad:

@@ -1,7 +1,7 @@
 """Every change of a table's rows, each once: what a history table is made of. See ``net`` for the net change.
 
 TiCDC sends changes again after a restart, so one change may stand at two offsets. Changes of one key at one commit_ts
-are one change, but for a delete and what it makes room for.
+are one change, but for a delete and what it makes room for. What an update replaces is a row before it, where wanted.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ from ticdc_spark.spark.tasks import ArrowTask
 
 HISTORY = H_OP, H_TS, H_TIME = "_tidb_op", "_tidb_commit_ts", "_tidb_commit_time"
 """The columns of a history table beside those of its table, as TiCDC's own change logs call them."""
-INSERT, UPDATE, DELETE = "I", "U", "D"
+INSERT, UPDATE, DELETE, BEFORE = "I", "U", "D", "B"
 ENDED = "T"
 """All rows ended: TRUNCATE or DROP."""
 MOVED_OUT = "P"
@@ -25,7 +25,7 @@ _LOGICAL_BITS = 18
 _FIRST = 1000
 """Milliseconds of the first time that every target has."""
 _BATCH = 20_000
-_AT, _KEEPS = "_ticdc_at", "_ticdc_keeps"
+_AT, _RANK = "_ticdc_at", "_ticdc_rank"
 
 
 def every_change(keys: Sequence[str], above: int) -> ArrowTask:
@@ -79,12 +79,17 @@ def _once(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
     """Of each change its last event, in the order of events."""
     if not len(rows):
         return rows
-    keeps = pc.not_equal(rows.column(OP), "d")
-    order = pa.table([rows.column(TS), keeps, rows.column(ORDER), rows.column(SEQ)], [TS, _KEEPS, ORDER, SEQ])
+    order = pa.table([rows.column(TS), _rank(rows), rows.column(ORDER), rows.column(SEQ)], [TS, _RANK, ORDER, SEQ])
     sorted_rows = rows.take(pc.sort_indices(order, [(name, "ascending") for name in order.column_names]))
     same = [*(sorted_rows.column(name) for name in keys), sorted_rows.column(TS)]
-    same.append(pc.not_equal(sorted_rows.column(OP), "d"))
+    same.append(_rank(sorted_rows))
     numbered = pa.table([*same, pa.array(range(len(rows)), pa.int64())], [*map(str, range(len(same))), _AT])
     last = numbered.group_by(list(map(str, range(len(same)))), use_threads=False).aggregate([(_AT, "max")])
     chosen = last.column(f"{_AT}_max")
     return sorted_rows if len(chosen) == len(rows) else sorted_rows.take(pc.take(chosen, pc.sort_indices(chosen)))
+
+
+def _rank(rows: pa.Table) -> pa.ChunkedArray:
+    """Of changes of one key at one commit_ts: a delete is first, then what an update replaces, then the new row."""
+    op = rows.column(OP)
+    return pc.if_else(pc.equal(op, "d"), 0, pc.if_else(pc.equal(op, "b"), 1, 2))

@@ -20,7 +20,7 @@ from ticdc_spark.changes.tries import Begin, numbered_tries
 from ticdc_spark.errors import SourceChanged
 from ticdc_spark.spark.decode.places import Place, Places
 from ticdc_spark.spark.decode.raw import RawRows, RawTask
-from ticdc_spark.spark.decode.rows import BAD, TS, BadRow, read_rows, rows_ddl
+from ticdc_spark.spark.decode.rows import BAD, TS, BadRow, read_rows, rows_ddl, without_befores
 from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.faults import spark_faults
 from ticdc_spark.spark.sql import quote
@@ -162,11 +162,11 @@ class TypedChanges:
             with spark_faults("changes cannot be written"), self.events(None, above) as rows:
                 return [bytes(row[0]) for row in rows.coalesce(1).mapInArrow(task, "part binary").collect()]
         then = chain(history_rows(self._keys, self._names, above), task)
-        return self._run(every_change(self._keys, above), then, tasks)
+        return self._run(every_change(self._keys, above), then, tasks, befores=True)
 
-    def _run(self, first: ArrowTask, then: ArrowTask, tasks: int) -> list[bytes]:
+    def _run(self, first: ArrowTask, then: ArrowTask, tasks: int, *, befores: bool = False) -> list[bytes]:
         """Read, and run ``then`` over the rows of its keys. ``first``: what leaves out rows before they cross."""
-        read, rows = self._read()
+        read, rows = self._read(befores=befores)
         if self.raw.is_here:
             found = self.raw.run(chain(read, then))
         else:
@@ -174,10 +174,12 @@ class TypedChanges:
         self.stop_if_fewer(rows.value)
         return found
 
-    def _read(self) -> tuple[ArrowTask, Count]:
-        """What reads raw rows, and counts them."""
+    def _read(self, *, befores: bool = False) -> tuple[ArrowTask, Count]:
+        """What reads raw rows, and counts them. ``befores``: with what updates replace, if the plan has it."""
         plan, zeros, rows = self.begin()
         read = chain(counted(rows), read_rows(plan, zeros, self.collector))
+        if plan.befores and not befores:
+            read = chain(read, without_befores)
         return (chain(numbered_tries(self.begins), read) if self.is_counted else read), rows
 
     def stop_if_fewer(self, rows: int) -> None:
@@ -212,7 +214,7 @@ class TypedChanges:
     @contextmanager
     def events(self, session: SparkSession | None, above: int) -> Iterator[DataFrame]:
         """Every change above a commit_ts, as rows of a history table. Otherwise as ``dataframe``."""
-        read, rows = self._read()
+        read, rows = self._read(befores=True)
         ddl = rows_ddl(self.plan.columns)
         typed = self.raw.map(chain(read, every_change(self._keys, above)), ddl, session)
         cut = typed.repartition(*map(quote, self._keys))

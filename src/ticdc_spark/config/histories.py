@@ -23,13 +23,21 @@ class Histories:
 
     def of(self, table: TableName) -> TableName | None:
         """The name in the target of a table's history, by the first rule that takes it; ``None``: it has none."""
-        if not table[1] or aside_of(table[1])[1]:
-            return None
-        rule = next((rule for takes, rule in self._compiled if takes(*table)), None)
+        rule = self._rule(table)
         if rule is None:
             return None
         schema, _, name = rule.target.partition(".")
         return named(schema, table), named(name, table)
+
+    def befores(self, table: TableName) -> bool:
+        """Whether a table's history has the rows that updates replace."""
+        rule = self._rule(table)
+        return rule is not None and rule.before_images
+
+    def _rule(self, table: TableName) -> Recording | None:
+        if not table[1] or aside_of(table[1])[1]:
+            return None
+        return next((rule for takes, rule in self._compiled if takes(*table)), None)
 
 
 @lru_cache(16)

@@ -309,6 +309,8 @@ class Recording(Section, frozen=True, kw_only=True):
     """Tables that get a history, by the names of the source."""
     target: HistoryTarget = "{schema}.{table}_history"
     """Schema and name of the history in the target."""
+    before_images: bool = False
+    """Whether it also has the row that each update replaces, and the whole row that a delete removes."""
 
 
 class JobKeys(Section, frozen=True, kw_only=True):

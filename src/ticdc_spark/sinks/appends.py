@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from ticdc_spark.changes.events import H_OP, H_TIME, H_TS
+from ticdc_spark.changes.events import BEFORE, DELETE, H_OP, H_TIME, H_TS
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.model import Column, ColumnType, Table, TableName
 from ticdc_spark.sinks.type_map import TypeMap
@@ -62,7 +62,8 @@ def same_change(one: str, other: str, keys: Sequence[str]) -> str:
     """SQL of whether two rows are one change. ``one``, ``other``: what stands before their columns' names, with a dot;
     ``keys``: for SQL."""
     same = [f"{one}{key} = {other}{key}" for key in keys]
-    return " AND ".join([*same, f"{one}{H_TS} = {other}{H_TS}", f"({one}{H_OP} = 'D') = ({other}{H_OP} = 'D')"])
+    kinds = [f"({one}{H_OP} = '{op}') = ({other}{H_OP} = '{op}')" for op in (DELETE, BEFORE)]
+    return " AND ".join([*same, f"{one}{H_TS} = {other}{H_TS}", *kinds])
 
 
 def history_columns(types: TypeMap) -> tuple[LakeColumn, ...]:

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.memory_sink.letters import open_letters
 from tests.support.changefeed import SCHEMA
 from tests.support.shop import Shop, after_every_death
 from tests.unit.replicate.test_policies import partition_ddl
@@ -16,6 +17,7 @@ from ticdc_spark.model import RowChange
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["simple", "open", "canal-json", "debezium"])
 EVERY = (Recording(tables=("shop.*",)),)
+BEFORES = (Recording(tables=("shop.*",), before_images=True),)
 
 
 class Recorded(Shop):
@@ -90,6 +92,41 @@ def test_every_change_is_in_the_history_once(protocol: str, rows: int) -> None:
     assert {row["_tidb_commit_time"].year for row in found.rows} == {2026}
     shop.run(again=True)
     assert shop.history("t_history") == shop.sent("t")
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("rows", [1, 1000])
+def test_a_history_with_before_images_has_what_updates_and_deletes_replace(protocol: str, rows: int) -> None:
+    shop = recorded(protocol, histories=BEFORES)
+    shop.update("t", id="1", v="11")
+    shop.sql("ALTER TABLE t ADD COLUMN w INT")
+    shop.update("t", id="1", v="12", w="5")
+    shop.again()
+    shop.update("t", id="1", v="13", w=None)
+    shop.delete("t", id="2")
+    shop.watermark()
+    shop.run(rows, again=True)
+    found = [(op, values) for op, _, values in shop.history("t_history") if op not in ("I", shop.told("I"))]
+    updates = [("B", {"id": 1, "v": 10}), ("B", {"id": 1, "v": 11}), ("B", {"id": 1, "v": 12, "w": 5})]
+    assert [one for one in found if one[0] == "B"] == updates
+    assert [one for one in found if one[0] == "D"] == [("D", {"id": 2, "v": 20})]
+    assert shop.rows("t") == [(1, 13, None)]
+    assert shop.condition("t") == "clean"
+
+
+def test_a_before_image_that_lacks_values_is_unreadable() -> None:
+    shop = recorded(histories=BEFORES, on_reject="continue")
+    shop.run()
+    change = shop.row("delete", ("shop", "t"), {"id": "2", "v": "20"})
+    shop.send_row(msgspec.structs.replace(change, before={"id": "2"}))
+    shop.watermark()
+    shop.run()
+    assert [row for row in shop.history("t_history") if row[0] == "D"] == []
+    assert shop.condition("t") == "diverged"
+    (letters,) = open_letters(shop.lab.tables, "sim").held.values()
+    assert [("before-images needs whole old values" in one.reason, "`v`" in one.reason) for one in letters] == [
+        (True, True)
+    ]
 
 
 @PROTOCOLS

@@ -13,6 +13,7 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.changes.ranges import RowScan
 from ticdc_spark.changes.typed import Counts, TypedChanges
+from ticdc_spark.config.histories import histories
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded, SourceChanged
 from ticdc_spark.model import Column, Table, TableName
@@ -168,7 +169,10 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
     partitioned = None if late else partitions_to_check(state, columns)
     changes = TypedChanges(
         raw=batch.rows.raw(msgspec.structs.replace(scan, ids=partitioned is not None)),
-        plan=batch.read_plan(state.table, group.versions, columns),
+        plan=msgspec.structs.replace(
+            batch.read_plan(state.table, group.versions, columns),
+            befores=histories(batch.job.histories).befores(name),
+        ),
         new_keys=is_new,
         inserts=sum(rows.inserts for rows in waiting),
         others=sum(rows.rows - rows.inserts for rows in waiting),

@@ -1,6 +1,7 @@
 """Reading rows: raw images of the change log to typed columns, as ``mapInArrow`` over a protocol's row reader.
 
-Each change becomes one output row, a raw key change two: a delete of the old key and the new image. The columns
+Each change becomes one output row, a raw key change two: a delete of the old key and the new image. If old images are
+wanted, so does every update. The columns
 in front (``META_DDL``) carry what the net change needs; a change that cannot be read has its reason there.
 """
 
@@ -18,6 +19,7 @@ from ticdc_spark.spark.decode.raw import RawRows, RawTask
 from ticdc_spark.spark.decode.versions import (
     ReadPlan,
     Version,
+    before_rows,
     cells_of,
     deleted_rows,
     lack_old,
@@ -32,7 +34,8 @@ META = OP, TS, ORDER, SEQ, BAD = "_ticdc_op", "_ticdc_ts", "_ticdc_offset", "_ti
 TRY = "_ticdc_try"
 """A column that raw rows may have, see ``changes.tries``: it stands in ``ORDER`` in place of the offset."""
 META_DDL = f"`{OP}` string, `{TS}` bigint, `{ORDER}` bigint, `{SEQ}` int, `{BAD}` string"
-"""``op``: d, i or u (u where the protocol does not distinguish); ``bad``: JSON of ``BadRow``."""
+"""``op``: d, i or u (u where the protocol does not distinguish), or b for what a u replaces (``ReadPlan.befores``);
+``bad``: JSON of ``BadRow``."""
 
 
 class BadRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -107,7 +110,7 @@ def _placed(placing: Placing, version: Version, rows: pa.RecordBatch, typed: pa.
     whole = pc.and_(pc.is_null(typed.column(BAD).slice(0, len(rows))), pc.invert(rows.column("partial")))
     if version.table.table_id is not None:
         whole = pc.and_(whole, pc.fill_null(pc.not_equal(ids, version.table.table_id), False))
-    if typed.num_rows > rows.num_rows:
+    if pc.any(pc.equal(typed.column(OP).slice(len(rows)), "d")).as_py():
         whole = pc.and_(whole, pc.equal(rows.column("op"), "insert"))
     arrays = [array.slice(0, len(rows)).filter(whole) for array in typed.columns[len(META) :]]
     return placing.places(ids.filter(whole), arrays)
@@ -143,11 +146,13 @@ def _typed(
     moved = moved_rows(version, letters.to_pylist(), new, old, first_old) if new and old else []
     if gone := deleted_rows(version, plan, new, bad):
         letters = pc.if_else(pa.array([at in gone for at in range(size)]), "d", letters)
-    source = [*range(size), *moved]
+    befores = before_rows(version, letters.slice(0, end_new).to_pylist(), set(moved), first_old)
+    more, behind = ["d"] * len(moved) + ["b"] * len(befores), [*moved, *befores]
+    source = [*range(size), *behind]
     arrays: list[pa.Array] = []
     nulled = 0
     for column, convert in zip(plan.columns, converters, strict=True):
-        array, failed, zeros = convert(cells_of(version, column, size, new, old, moved))
+        array, failed, zeros = convert(cells_of(version, column, size, new, old, behind))
         nulled += zeros
         for at, reason in failed.items():
             bad.setdefault(source[at], reason)
@@ -158,7 +163,7 @@ def _typed(
     if bad and plan.strict:
         message = f"{UNREADABLE}: {next(iter(bad.values()))}"
         raise MessageError(message)
-    meta = _meta(batch, pa.concat_arrays([letters, pa.array(["d"] * len(moved), pa.string())]), source, bad)
+    meta = _meta(batch, pa.concat_arrays([letters, pa.array(more, pa.string())]), source, bad)
     fields = [*meta.schema, *(pa.field(c.name, arrow_type(c.type)) for c in plan.columns)]
     return pa.RecordBatch.from_arrays([*meta.columns, *arrays], schema=pa.schema(fields)), nulled
 
@@ -204,3 +209,9 @@ def _meta(batch: pa.RecordBatch, letters: pa.Array, source: Sequence[int], bad: 
         ],
         names=[OP, TS, ORDER, SEQ, BAD],
     )
+
+
+def without_befores(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Typed rows, without what updates replace. One that could not be read has its reason in the update, too."""
+    for batch in batches:
+        yield batch.filter(pc.not_equal(batch.column(OP), "b"))

@@ -3,7 +3,7 @@
 What is done here needs no Arrow: ``rows`` puts it between batches of a change log, and other logs call it as it is.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
 from typing import Literal, TypeAlias
 
@@ -20,12 +20,12 @@ from ticdc_spark.streams.handle_keys import Lookup, complete_columns
 
 INCOMPLETE = "the row is not complete (large-message-handle = handle-key-only): `upstream` names the database to ask"
 _OLD_LACKS = (
-    "a table without a key needs whole old values, and the old image (delete-only-output-handle-key-columns, "
-    "column-selectors) has no column"
+    "{} needs whole old values, and the old image (delete-only-output-handle-key-columns, column-selectors) has no "
+    "column `{}`"
 )
-NO_OLD_VALUES = (
-    "a table without a key needs the old values of every update and delete, and the message has none: the changefeed "
-    "must send them (output-old-value)"
+_NO_OLD_VALUES = (
+    "{} needs the old values of every update and delete, and the message has none: the changefeed must send them "
+    "(output-old-value)"
 )
 _READERS_KEPT = 128
 """Compiled readers that a process keeps: a worker reads the same tables again in the next batch."""
@@ -67,6 +67,8 @@ class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
     """URI of the database that is asked for rows of which only the key was sent."""
     is_whole: bool = False
     """The table has no key: a row is known by all of its values, so old images are read whole."""
+    befores: bool = False
+    """Old images are read whole, and of an update whose key stays, that is a row of its own."""
 
 
 class Version:
@@ -77,8 +79,9 @@ class Version:
         self.protocol, self.lookup = plan.protocol, lookup
         self.verify = verifier(self.table) if plan.options.verify_checksum else None
         self._plan = plan
-        self.is_whole = plan.is_whole
-        """Whether old images are read whole, as the table has no key."""
+        self.is_whole, self.befores = plan.is_whole, plan.befores
+        self.whole_old_for = "a table without a key" if plan.is_whole else "before-images" if plan.befores else ""
+        """What needs old images whole; ``""``: their keys are enough."""
         self.keys = [column.source for column in plan.columns if column.key or self.is_whole]
         by_name = {column.name: column for column in self.table.columns}
         self.exact_keys = not self.is_whole and any(
@@ -105,6 +108,11 @@ class Version:
         options = self._plan.options
         exact = msgspec.structs.replace(options, ambiguous_timestamp="reject") if self.exact_keys else options
         return self._compile(exact, frozenset(self.keys))
+
+    @cached_property
+    def read_befores(self) -> RowReader:
+        """Reads old images whole."""
+        return self._compile(self._plan.options, frozenset(column.source for column in self._plan.columns))
 
     def _compile(self, options: ReadOptions, only: frozenset[str] | None) -> RowReader:
         plan = self._plan
@@ -138,12 +146,13 @@ def _fill(column: LakeColumn, options: ReadOptions) -> Value:
 def cells_of(
     version: Version, column: LakeColumn, size: int, new: Columns | None, old: Columns | None, moved: Sequence[int]
 ) -> Cells:
-    """The values of a lake column: of the new image; a key where there is none, or that moved away, of the old one."""
+    """The values of a lake column: of the new image; where there is none, of the old one, and so for the rows ``moved``
+    behind them. Of old images only keys are read, unless they are read whole."""
     place = version.places.get(column.source)
     if place is None:
         return [version.fill[column.source]] * (size + len(moved))
     mine: Cells = new.values[place] if new else []
-    if not (column.key or version.is_whole) or old is None:
+    if not (column.key or version.whole_old_for) or old is None:
         return [*mine, *([None] * (size + len(moved) - len(mine)))] if len(mine) < size or moved else mine
     theirs = old.values[place]
     lacking = size - len(mine)
@@ -197,27 +206,28 @@ def read_old(version: Version, images: Sequence[bytes | None], bad: dict[int, st
     in ``bad``."""
     if images.count(None) == len(images):
         return None
-    columns = version.read_keys(images)
-    for at, reason in columns.bad.items():
+    columns = version.read_befores(images) if version.befores else version.read_keys(images)
+    exact = version.read_keys(images).bad if version.befores and version.exact_keys else {}
+    for at, reason in (*columns.bad.items(), *exact.items()):
         bad.setdefault(at + first, reason)
-    for name, lacking in columns.absent.items() if version.is_whole else ():
+    for name, lacking in columns.absent.items() if version.whole_old_for else ():
         if name not in version.sent:
             continue
         for at in lacking:
             if images[at] is not None:
-                bad.setdefault(at + first, f"{_OLD_LACKS} `{name}`")
+                bad.setdefault(at + first, _OLD_LACKS.format(version.whole_old_for, name))
     return columns
 
 
 def lack_old(version: Version, ops: Iterable[object], bad: dict[int, str]) -> None:
-    """Note the rows with a new image alone that are no inserts, of a table without a key. ``ops``: theirs."""
-    if not version.is_whole:
+    """Note the rows with a new image alone that are no inserts, where old images are needed whole. ``ops``: theirs."""
+    if not version.whole_old_for:
         return
     traits = PROTOCOLS[version.protocol].traits
     for at, op in enumerate(map(str, ops)):
         # Open has no other message for an insert; Avro never has old values.
         if op != "insert" and not (op == "upsert" and traits.upserts and not traits.registry):
-            bad.setdefault(at, NO_OLD_VALUES)
+            bad.setdefault(at, _NO_OLD_VALUES.format(version.whole_old_for))
 
 
 def deleted_rows(version: Version, plan: ReadPlan, new: Columns | None, bad: dict[int, str]) -> set[int]:
@@ -244,3 +254,11 @@ def moved_rows(version: Version, letters: Sequence[str], new: Columns, old: Colu
             pairs = enumerate(zip(mine, theirs, strict=False), first_old)
             moved.update(at for at, (a, b) in pairs if a != b and b is not None)
     return [at for at in sorted(moved) if letters[at] == "u"]
+
+
+def before_rows(version: Version, letters: Sequence[str], moved: Collection[int], first_old: int) -> list[int]:
+    """Updates whose key stays, where what they replace is a row of its own. ``letters``: of the rows with a new image;
+    ``moved``: those whose key does not stay."""
+    if not version.befores:
+        return []
+    return [at for at, op in enumerate(letters) if op == "u" and at >= first_old and at not in moved]
