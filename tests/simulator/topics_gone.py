@@ -24,8 +24,12 @@ def is_left_behind(world: World, topic: str) -> bool:
         return False  # it may have met the DROP alone, and knows no table of the topic
     if any(len(world.ticdc.sent[uid].names) > 1 for uid in uids):
         return False  # of a renamed table: another table that took the name may have the topic, too
-    if not all(map(world.wanted, set().union(*(world.ticdc.sent[uid].names for uid in uids)))):
+    names = set().union(*(world.ticdc.sent[uid].names for uid in uids))
+    if not all(map(world.wanted, names)):
         return False
+    later = (database.truth_at(event.ts) for event in database.events if event.ts > view.applied)
+    if any(names & state.keys() for state in later):
+        return False  # another table takes the name where the job has not come to yet: it may have rows in the topic
     if any(end > view.offsets.get(place, -1) for place, end in world.broker.end_offsets(frozenset({topic})).items()):
         return False
     last = max(at for at, event in enumerate(database.events) if uids & {*event.uids, *(uid for uid, _ in event.rows)})
