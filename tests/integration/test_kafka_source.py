@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Consumer, ConsumerGroupTopicPartitions
 from pyspark.sql import SparkSession
 
 from tests.spark.simple_topic import insert, table
@@ -299,3 +300,39 @@ def test_topics_say_how_long_they_keep_messages(spark: SparkSession, broker: Bro
     gone = KafkaTopicSource(spark, broker.servers, topics=[f"{topic_name}-gone"])
     assert gone.retention() == {}, "it is only a warning"
     gone.close()
+
+
+def test_offsets_of_a_job_are_those_of_its_consumer_group(
+    spark: SparkSession, broker: Broker, topic_name: str, tmp_path: Path
+) -> None:
+    broker.create_topic(topic_name, 2)
+    encode = encoder(SimpleConfig())
+    of = table(5)
+    sent = [encode.bootstrap(of), *encode.rows([insert(of, 10, id="1")]), encode.watermark(20)]
+    broker.produce(topic_name, [(one.key, one.value) for one in sent if one is not None])
+    file = tmp_path / "job.toml"
+    file.write_text(
+        f'[job]\nname = "group"\nidle-partition-timeout = "0s"\n[source]\nkind = "kafka"\ntopics = ["{topic_name}"]\n'
+        f'bootstrap-servers = "{broker.servers}"\nprotocol = "simple"\nconsumer-group = "lag-{topic_name}"\n'
+        '[sink]\nkind = "iceberg"\nwarehouse = "lake"\n'
+    )
+    loop.run(load_job(file), once=True)
+    (of_group,) = broker.admin.list_consumer_group_offsets([ConsumerGroupTopicPartitions(f"lag-{topic_name}")]).values()
+    found = {(one.topic, one.partition): one.offset for one in of_group.result(30).topic_partitions}
+    assert found == {(topic_name, 0): 3, (topic_name, 1): 0}
+
+
+def test_a_group_that_cannot_be_committed_to_is_a_warning(
+    spark: SparkSession, broker: Broker, topic_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker.create_topic(topic_name)
+    consumer = Consumer({"bootstrap.servers": broker.servers, "group.id": f"taken-{topic_name}"})
+    consumer.subscribe([topic_name])
+    try:
+        while not consumer.assignment():
+            consumer.poll(0.2)
+        source = KafkaTopicSource(spark, broker.servers, topics=[topic_name], group=f"taken-{topic_name}")
+        source.publish({(topic_name, 0): 0})
+    finally:
+        consumer.close()
+    assert "consumer group taken-" in caplog.text

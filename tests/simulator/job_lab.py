@@ -243,6 +243,9 @@ class BrokerSource:
     def retention(self) -> dict[str, float]:
         return {}
 
+    def publish(self, offsets: Offsets) -> None:
+        return None
+
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         backlog = {
             place: [OffsetRange(start.get(place, 0), last, last - start.get(place, 0), 0)]

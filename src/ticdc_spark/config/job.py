@@ -100,6 +100,8 @@ class KafkaSource(MessageSource, frozen=True, kw_only=True, tag="kafka", tag_fie
     """Topics by name, also new ones while the job runs. ``None``: this or ``topics``."""
     starting: Literal["earliest", "latest"] = "earliest"
     """Where a new job begins in each partition."""
+    consumer_group: Text | None = None
+    """A consumer group to which the job commits its offsets, for tools that watch lag. ``None``: it commits none."""
 
     options: dict[str, str] = msgspec.field(default_factory=dict)
     """An option of Kafka's consumer, as Spark's Kafka source takes it, such as ``kafka.security.protocol``.

@@ -11,7 +11,7 @@ from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Offsets
 from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.pipeline import OpenJob, apply_batch, decide_batch, next_progress, reach, scan_batch
-from ticdc_spark.replicate.plan.offsets import lagging, may_advance
+from ticdc_spark.replicate.plan.offsets import known_offsets, lagging, may_advance
 from ticdc_spark.replicate.plan.parked import expired, is_parked
 from ticdc_spark.replicate.plan.pending import range_of
 from ticdc_spark.replicate.report import BatchReport
@@ -142,6 +142,7 @@ class Steps:
         if self.loader is not None:
             progress = self.loader.with_partial(progress)
         self._keep(progress)
+        self.source.publish(known_offsets(progress))
         self.open.resources.rows.keep(map(range_of, progress.pending))
         if progress.counters.regressions > REGRESSIONS_TO_WARN * max(1, len(progress.partitions)):
             log.warning(

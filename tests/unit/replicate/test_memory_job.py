@@ -68,6 +68,9 @@ class ListSource:
     def retention(self) -> dict[str, float]:
         return {}
 
+    def publish(self, offsets: Offsets) -> None:
+        return None
+
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         share = min(1.0, max_rows / max(1, sum(end[p] - start.get(p, 0) for p in end)))
         return {p: min(end[p], start.get(p, 0) + max(1, int((end[p] - start.get(p, 0)) * share))) for p in end}

@@ -68,6 +68,10 @@ class Source(Protocol):
         """For how many seconds each topic keeps a message. A topic without a limit, or whose limit is not known, is not
         in it. Never raises: a login may lack the right to ask."""
 
+    def publish(self, offsets: Offsets) -> None:
+        """Let others see how far the job has read, if the job file wants that. No decision depends on it, so it never
+        raises."""
+
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         """Cut the backlog [start, end) to about ``max_rows`` and ``max_bytes`` of keys and values.
 

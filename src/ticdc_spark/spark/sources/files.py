@@ -63,6 +63,9 @@ class RecordedTopicSource:
     def retention(self) -> dict[str, float]:
         return {}
 
+    def publish(self, offsets: Offsets) -> None:
+        return None
+
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         """Cut a backlog by the manifest's sizes of its chunks."""
         held = spans(self._files())

@@ -58,12 +58,14 @@ class KafkaTopicSource:
         topic_pattern: str | None = None,
         options: Mapping[str, str] | None = None,
         starting: Literal["earliest", "latest"] = "earliest",
+        group: str | None = None,
     ) -> None:
+        """``group``: the consumer group that ``publish`` commits to."""
         self._spark = spark
         self._servers = bootstrap_servers
         self._topics = tuple(topics)
         self._pattern = topic_pattern
-        self._starting = starting
+        self._starting, self._group = starting, group
         self._options = {"kafka.bootstrap.servers": bootstrap_servers, **(options or {})}
         self._direct = DirectReads(bootstrap_servers, self._options)
         self._lock = threading.RLock()
@@ -106,6 +108,15 @@ class KafkaTopicSource:
         except (SourceFault, UsageError) as error:
             _LOG.debug("how long topics keep messages is not known: %s", error)
             return {}
+
+    def publish(self, offsets: Offsets) -> None:
+        """See ``Source``: as offsets of the consumer group."""
+        if self._group is None:
+            return
+        try:
+            self._ask(lambda _: self._commit_offsets(offsets))
+        except (SourceFault, UsageError) as error:
+            _LOG.warning("offsets of consumer group %s cannot be committed: %s", self._group, error)
 
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         """Cut a backlog by offsets; a message's bytes come from a small sample at ``start`` of each partition."""
@@ -263,6 +274,13 @@ class KafkaTopicSource:
         found = {resource.name(): settings.get("retention.ms") for resource, settings in described.items()}
         millis = {topic: int(entry.value()) for topic, entry in found.items() if entry is not None and entry.value()}
         return {topic: one / 1000 for topic, one in millis.items() if one >= 0}
+
+    def _commit_offsets(self, offsets: Offsets) -> None:
+        jvm: Any = self._spark._jvm
+        kafka, found = jvm.org.apache.kafka, jvm.java.util.HashMap()
+        for place, offset in offsets.items():
+            found.put(kafka.common.TopicPartition(*place), kafka.clients.consumer.OffsetAndMetadata(offset))
+        self._admin_client().alterConsumerGroupOffsets(self._group, found).all().get()
 
     def _ids(self, topics: Sequence[str]) -> dict[str, str]:
         known = self._admin_client().listTopics().namesToListings().get()

@@ -29,4 +29,5 @@ def open_source(spark: SparkSession, source: job.SourceConfig) -> Source:
         topic_pattern=source.topic_pattern,
         options=source.options,
         starting=source.starting,
+        group=source.consumer_group,
     )

@@ -66,6 +66,9 @@ class StorageSinkSource:
     def retention(self) -> dict[str, float]:
         return {}
 
+    def publish(self, offsets: Offsets) -> None:
+        return None
+
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         """Cut a backlog by the sizes of its files."""
         first, last = start.get(PLACE, 0), end.get(PLACE, 0)
