@@ -10,8 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.releases.make import EXPECTED, HERE, PLACES, TOPIC, WHOLE
-from tests.spark.lake import names, read_table, replicate, sorted_rows
 from tests.spark.lake import lake as lake_of
+from tests.spark.lake import names, read_table, replicate, sorted_rows
 from ticdc_spark.config.load import load_identity
 from ticdc_spark.names import escape
 from ticdc_spark.operate.status import job_status

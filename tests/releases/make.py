@@ -66,4 +66,4 @@ def make(version: str) -> Path:
 
 
 if __name__ == "__main__":
-    print(make(sys.argv[1]))
+    sys.stdout.write(f"{make(sys.argv[1])}\n")

@@ -4,10 +4,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import click
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from ticdc_spark.cli.between import Between, between, between_options
 from ticdc_spark.cli.options.tables import table_rules
 from ticdc_spark.cli.output.logging import console, redacted_children
 from ticdc_spark.cli.output.text import noun
@@ -25,7 +27,7 @@ _PLAIN_SECONDS = 5.0
 
 
 @click.command("verify")
-@click.argument("job_file", metavar="JOB.toml", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("job_file", metavar="[JOB.toml]", required=False, type=click.Path(path_type=Path, dir_okay=False))
 @click.option(
     "--table", "rules", multiple=True, callback=table_rules, metavar="RULE", help="shop.*, !shop.tmp; repeatable."
 )
@@ -47,10 +49,12 @@ _PLAIN_SECONDS = 5.0
 @click.option("--no-writes", is_flag=True, help="Nothing writes to the source, and the job has caught up.")
 @click.option("--chunk-rows", type=click.IntRange(100), default=50_000, show_default=True, help="Rows of a range.")
 @click.option("--repair", is_flag=True, help="Ask the job to read each table again that differs, as `rebuild` does.")
+@between_options
 @click.pass_context
 def command(
     ctx: click.Context,
-    job_file: Path,
+    /,
+    job_file: Path | None,
     rules: tuple[str, ...],
     sample: float | None,
     path: Path | None,
@@ -59,6 +63,7 @@ def command(
     no_writes: bool,
     chunk_rows: int,
     repair: bool,
+    **topics: Any,
 ) -> None:
     """Compare the tables of a job with their source.
 
@@ -67,8 +72,16 @@ def command(
 
     The source is the database of [snapshot] upstream. The job needs watermarks.
 
+    With --between it compares two topics instead, such as one and what `convert` or `changefeed` made of it.
+
     Exit codes: 0 all compared tables are equal, 3 rows differ or could not be decided, 1 and 2 as for other commands.
     """
+    if topics["between"]:
+        if job_file is not None or repair or sample is not None:
+            raise UsageError("--between compares two topics: it takes no JOB.toml, --repair or --sample")
+        ctx.exit(0 if between(Between(**topics), rules, path, limit) else 3)
+    if job_file is None:
+        raise UsageError("name a job file, or two topics with --between")
     job = load_job(job_file)
     if repair and job.snapshot is None:
         raise UsageError(f"{job_file}: [snapshot]: missing; --repair reads tables from the database that it names")
