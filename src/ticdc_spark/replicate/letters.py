@@ -1,15 +1,18 @@
 """Dead letters of a batch: what cannot be read, with the messages that hold it."""
 
+from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from ticdc_spark.changes.topic import TopicRows
+from ticdc_spark.replicate.report import KeptLetter
 from ticdc_spark.sinks.dead_letters import DeadLetter, DeadLetters
 from ticdc_spark.spark.decode.control import Reject
 
 Keys: TypeAlias = Mapping[tuple[str, int, int], bytes | None]
 """By topic, partition and offset."""
+_NEWEST = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,6 +21,8 @@ class Letters:
 
     rows: TopicRows
     kept_in: DeadLetters
+    newest: deque[KeptLetter] = field(default_factory=lambda: deque(maxlen=_NEWEST))
+    """For who watches; the oldest first."""
 
     @property
     def where(self) -> str:
@@ -48,4 +53,10 @@ class Letters:
                 )
             )
         self.kept_in.keep(batch, stage, letters, now)
+        self.newest.extend(
+            KeptLetter(
+                stage=stage, topic=one.topic, partition=one.partition, offset=one.offset, reason=one.reason, at=now
+            )
+            for one in letters
+        )
         return {place: message.key for place, message in messages.items()}

@@ -51,6 +51,7 @@ def run(
     stop, running = stop or threading.Event(), RunningJob(job)
     states = open_state(job.sink, job.name, job.spark)
     heartbeat = Heartbeat(states, lambda: silent(running.job.source), ExecutorProbe())
+    heartbeat.suspected = together(watchers).suspected
     with closing(states), heartbeat, os_faults():
         with acquire(states, job.name, this_process(job.owner), stop=stop) as store:
             heartbeat.start(store.held.owner.token, store.check)

@@ -343,6 +343,11 @@ def _is_judged(before: TableState | None, now: TableState) -> bool:
     return was != (now.is_clean, now.diverged_since, now.quarantined)
 
 
+def taken_ddls(planned: Planned, result: TimelineResult) -> list[QueuedDdl]:
+    """The DDLs that a batch took from the queue: it applied them, or left them out as the job file says."""
+    return _without(planned.decided.ddls, result.left)
+
+
 def _without(ddls: Sequence[QueuedDdl], those: Iterable[QueuedDdl]) -> list[QueuedDdl]:
     gone = {identity(ddl.change) for ddl in those}
     return [ddl for ddl in ddls if identity(ddl.change) not in gone]

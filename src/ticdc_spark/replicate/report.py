@@ -3,11 +3,24 @@
 import msgspec
 
 from ticdc_spark.mysql import tso_time
-from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.progress import Progress, QueuedDdl
 from ticdc_spark.replicate.state.table import is_without_rows
 
 NOT_ALL_APPLIED = 3
 """Exit code of a run that finished while tables stand still or rows wait: the answer to "is it all there?" is no."""
+
+
+class KeptLetter(msgspec.Struct, frozen=True, kw_only=True):
+    """A dead letter as it was kept, without the message."""
+
+    stage: str
+    """See ``DeadLetters.keep``."""
+    topic: str
+    partition: int
+    offset: int
+    reason: str
+    at: float
+    """Seconds since the epoch."""
 
 
 class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,6 +45,10 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
     """Messages a second over the last batches; ``None``: not known yet."""
     retention: dict[str, float] = {}
     """For how many seconds the topics keep messages, see ``Source.retention``."""
+    ddls: tuple[QueuedDdl, ...] = ()
+    """Those that the batch took from the queue: it applied them, or left them out as the job file says."""
+    letters: tuple[KeptLetter, ...] = ()
+    """The newest dead letters of this process, the oldest first."""
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):

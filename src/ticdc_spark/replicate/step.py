@@ -10,7 +10,15 @@ from ticdc_spark import failpoints
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Offsets
 from ticdc_spark.replicate.modes.traits import is_resolving
-from ticdc_spark.replicate.pipeline import OpenJob, apply_batch, decide_batch, next_progress, reach, scan_batch
+from ticdc_spark.replicate.pipeline import (
+    OpenJob,
+    apply_batch,
+    decide_batch,
+    next_progress,
+    reach,
+    scan_batch,
+    taken_ddls,
+)
 from ticdc_spark.replicate.plan.offsets import known_offsets, lagging, may_advance
 from ticdc_spark.replicate.plan.parked import expired, is_parked
 from ticdc_spark.replicate.plan.pending import range_of
@@ -69,7 +77,7 @@ class Steps:
         reached = reach(job, before, targets)
         if reached.interrupted is None and not reached.messages and not self._may_advance():
             self._is_due = False
-            return BatchReport(progress=before, left=0, looked_at=looked_at)
+            return BatchReport(progress=before, left=0, looked_at=looked_at, letters=tuple(job.letters.newest))
         beat("scan", number)
         with Timer(phases, "scan"):
             scanned = scan_batch(job, before, reached)
@@ -99,6 +107,8 @@ class Steps:
             changes=result.rows,
             seconds=time.monotonic() - began,
             phases=phases,
+            ddls=tuple(taken_ddls(planned, result)),
+            letters=tuple(job.letters.newest),
         )
 
     def take_requests(self) -> None:

@@ -56,6 +56,8 @@ class Heartbeat:
         self._thread = threading.Thread(target=self._go_on, name="status-heartbeat", daemon=True)
         self._alive = False
         self._fence: Callable[[], None] = lambda: None
+        self.suspected: Callable[[str], None] = lambda _: None
+        """Told when what the job waits for does not answer, see ``Watcher.suspected``."""
 
     def __enter__(self) -> "Heartbeat":
         return self
@@ -169,6 +171,7 @@ class Heartbeat:
             self.status = msgspec.convert(
                 msgspec.structs.asdict(self.status) | {"state": state, "error": silent or None, "at": 0.0}, Status
             )
+        self.suspected(silent)
 
     def _write(self) -> None:
         with self._lock:

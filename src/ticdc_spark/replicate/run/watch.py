@@ -38,6 +38,8 @@ class Watcher:
     """A connection has failed, and the job tries again."""
     maintained: Callable[[Maintained], None] = _ignore
     """The files of a table were looked after."""
+    suspected: Callable[[str], None] = _ignore
+    """What the job waits for does not answer, one sentence; ``""``: it does again. In the thread of the heartbeat."""
 
 
 UNWATCHED = Watcher()
@@ -63,4 +65,8 @@ def together(watchers: Iterable[Watcher]) -> Watcher:
         for one in every:
             one.maintained(upkeep)
 
-    return Watcher(phase=phase, committed=committed, trouble=trouble, maintained=maintained)
+    def suspected(why: str) -> None:
+        for one in every:
+            one.suspected(why)
+
+    return Watcher(phase=phase, committed=committed, trouble=trouble, maintained=maintained, suspected=suspected)

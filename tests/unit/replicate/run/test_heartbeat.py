@@ -90,14 +90,16 @@ def test_a_long_step_that_does_not_read_the_source_is_not_suspected(state: Memor
 
 
 def test_tasks_that_no_executor_runs_are_a_warning_in_any_phase_of_a_batch(state: MemoryState) -> None:
-    starved = ["no executor"]
+    starved, told = ["no executor"], list[str]()
     with Heartbeat(state, starved=lambda: starved[0], every=0.02, suspicious=0.01) as heart:
+        heart.suspected = told.append
         heart.start()
         for phase in ("scan", "apply", "snapshot"):
             heart.beat(phase, 7)
             assert wait_for(state, "warning").error == "no executor"
         starved[0] = ""
         assert wait_for(state, "normal").error is None
+    assert (told[0], told[-1]) == ("no executor", "")
 
 
 def test_a_job_that_waits_for_messages_needs_no_executor(state: MemoryState) -> None:
