@@ -55,6 +55,7 @@ _TYPES: dict[Any, str] = {
     values.Topics: "list",
     values.Servers: '`"host:port"`, or a list',
     values.Listen: '`"host:port"`',
+    values.Token: "text of 16 characters or more",
     values.TopicPattern: "regular expression",
     values.RegistryUrl: "URL",
     values.UpstreamUrl: '`"mysql://user:password@host:port"`',

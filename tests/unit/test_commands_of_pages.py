@@ -50,7 +50,8 @@ NOT_RUN = {
     "tiup": "TiDB's tool, which is not here",
     "spark-sql": "the coordinates are compared in test_docs",
     '"$SPARK_HOME/bin/spark-class"': "test_cluster",
-    "curl": "test_server asks the same address",
+    "curl": "test_server and test_job_site ask the same addresses",
+    "ssh": "of the system",
     "kill": "of the shell",
     "docker": "there is no engine here",
     "helm": "test_kubernetes reads what it rendered",
@@ -73,7 +74,17 @@ PYTHON = {
     "docs/how-to/delta.md": "tests/spark/test_delta_job.py",
 }
 """Pages with examples in Python, and what runs them. One block is left to you: DuckDB is not installed here."""
-_FILES = ("password", "ca.pem", "client.pem", "demo/topic/x", "dump/metadata", "feed/x", "state/x", "orders.sql")
+_FILES = (
+    "password",
+    "page-token",
+    "ca.pem",
+    "client.pem",
+    "demo/topic/x",
+    "dump/metadata",
+    "feed/x",
+    "state/x",
+    "orders.sql",
+)
 
 
 def blocks(page: Path, *kinds: str) -> list[str]:
@@ -155,7 +166,9 @@ def test_a_file_that_a_page_shows_is_read(
         monkeypatch.setenv(name, "a-long-secret-of-27-letters")
     for name in _FILES:
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / name).write_text("-----BEGIN CERTIFICATE-----\n" if name.endswith(".pem") else "secret")
+        (tmp_path / name).write_text(
+            "-----BEGIN CERTIFICATE-----\n" if name.endswith(".pem") else "a-long-secret-of-27-letters"
+        )
     found = tomllib.loads(block)
     file = tmp_path / "shop.toml"
     if found.get("sink", {}).get("protocol") == "csv":

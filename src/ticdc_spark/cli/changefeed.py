@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from ticdc_spark.cli.options.serve import serve_option, serve_page
 from ticdc_spark.cli.output.events import event, lag_seconds
 from ticdc_spark.cli.output.logging import console, is_json, redacted_children
 from ticdc_spark.cli.output.text import count, noun
@@ -25,10 +26,12 @@ if TYPE_CHECKING:
     from ticdc_spark.capture.base import Capture
     from ticdc_spark.capture.snapshot.present import PresentTables
     from ticdc_spark.changefeed.backlog.backlog import Backlog
+    from ticdc_spark.changefeed.config.load import Identity
     from ticdc_spark.changefeed.config.settings import Changefeed
     from ticdc_spark.changefeed.progress import Stored
     from ticdc_spark.changefeed.report import Report, Show
     from ticdc_spark.changefeed.snapshot.reads import TableReads
+    from ticdc_spark.config.values import Address
     from ticdc_spark.model import TableName
 
 log = logging.getLogger(__name__)
@@ -62,6 +65,7 @@ _TABLES_SHOWN = 8
 )
 @click.option("--check", is_flag=True, help="Only say what would be sent where; send and create nothing.")
 @click.option("--status", "show_status", is_flag=True, help="Only show its progress, also while it runs.")
+@serve_option("Only serve its status page until Ctrl-C, also while it is down")
 def command(
     changefeed_file: Path | None,
     sink_uri: str | None,
@@ -71,6 +75,7 @@ def command(
     read_tables: tuple[str, ...],
     check: bool,
     show_status: bool,
+    serve: Address | None,
 ) -> None:
     """Send the changes of a database, or of another topic, to Kafka as TiCDC does.
 
@@ -80,13 +85,19 @@ def command(
     """
     from ticdc_spark.changefeed.config.load import load_changefeed, load_identity
 
+    if serve is not None and (check or show_status or read_tables):
+        raise click.UsageError("--serve excludes --check, --status and --snapshot-table")
     overrides = {"source": source, "state": str(state.absolute()) if state else None, "snapshot": snapshot}
     identity = load_identity(changefeed_file, sink_uri, overrides)
     folder = identity.state or (identity.file.parent if identity.file else Path.cwd()) / f"{identity.id}.state"
-    if show_status:
+    if show_status or serve is not None:
         if not (identity.file or identity.state or sink_uri):
-            raise UsageError("--status: name the changefeed by FILE.toml, --state or --sink-uri")
-        _status(identity.id, folder)
+            option = "--status" if show_status else "--serve"
+            raise UsageError(f"{option}: name the changefeed by FILE.toml, --state or --sink-uri")
+        if serve is None:
+            _status(identity.id, folder)
+        else:
+            _serve(identity, folder, serve)
         return
     changefeed = load_changefeed(changefeed_file, sink_uri, overrides)
     for warning in changefeed.warnings:
@@ -114,7 +125,7 @@ def command(
     with redacted_children(), ExitStack() as stack:
         reads = stack.enter_context(_table_reads(changefeed))
         backlog = stack.enter_context(_backlog(changefeed, capture))
-        show = stack.enter_context(_watched(changefeed))
+        show = stack.enter_context(watched(changefeed, folder))
         upstream = Upstream(capture, kind, reads, backlog)
         report = stoppable(lambda: run(changefeed, upstream, folder, stop=stop, show=show), stop)
     fields = {"changefeed": changefeed.id, "finished": report.finished, "saved_ts": report.saved}
@@ -169,24 +180,40 @@ def _present(changefeed: Changefeed) -> Iterator[PresentTables | None]:
 
 
 @contextmanager
-def _watched(changefeed: Changefeed) -> Iterator[Show]:
-    """Give reports to the terminal or the log, and to metrics if the file wants them. Raises: UsageError"""
+def watched(changefeed: Changefeed, folder: Path) -> Iterator[Show]:
+    """Give reports to the terminal or the log, and to metrics and the page if the file wants them.
+
+    Raises: UsageError
+    """
     from ticdc_spark.operate.metrics.changefeed import ChangefeedMetrics
-    from ticdc_spark.operate.metrics.server import served
+    from ticdc_spark.operate.metrics.server import metrics_routes
+    from ticdc_spark.operate.page.changes import Changes
+    from ticdc_spark.operate.page.feed import FeedHistory
+    from ticdc_spark.operate.page.feed_site import feed_routes
+    from ticdc_spark.operate.serving import is_private, serving, url_of
 
     with _shown(changefeed.id) as show:
         if changefeed.metrics is None:
             yield show
             return
-        metrics = ChangefeedMetrics(changefeed.id)
-        with served(changefeed.metrics, metrics, f"{changefeed.file}: [ticdc-spark] metrics") as (host, port):
-            log.info("metrics: http://%s:%d/metrics", host, port)
+        metrics, changes = ChangefeedMetrics(changefeed.id), Changes()
+        history = FeedHistory(changefeed.id, folder, changes.tell)
+        file = None if changefeed.file is None else Path(changefeed.file)
+        key, token = f"{changefeed.file}: [ticdc-spark] metrics", changefeed.metrics_token
+        has_page = is_private(changefeed.metrics, token)
+        page = feed_routes(history.seen, file, changes, is_running=True) if has_page else {}
+        with serving(changefeed.metrics, {**page, **metrics_routes(metrics)}, key, token) as place:
+            log.info("metrics: %smetrics", url_of(place))
+            log.info("page: %s", url_of(place) if has_page else "beyond this machine it needs metrics-token")
 
-            def both(report: Report) -> None:
-                show(report)
-                metrics(report)
+            def every(report: Report) -> None:
+                for one in (show, metrics, history):
+                    one(report)
 
-            yield both
+            try:
+                yield every
+            finally:
+                changes.close()
 
 
 @contextmanager
@@ -241,6 +268,17 @@ def _last_line(report: Report) -> str:
     ended = "finished" if report.finished else "stopped"
     sent = f"{noun(report.rows, 'row')} in {noun(report.messages, 'message')} sent"
     return f"{ended}: {sent}; all is sent up to commitTs {report.saved} ({tso_time.utc(report.saved)})"
+
+
+def _serve(identity: Identity, folder: Path, address: Address) -> None:
+    """Serve the page of a changefeed by its state folder. Raises: UsageError"""
+    from ticdc_spark.operate.page.changes import Changes
+    from ticdc_spark.operate.page.feed import FeedFolder
+    from ticdc_spark.operate.page.feed_site import feed_routes
+
+    changes = Changes()
+    seen = FeedFolder(identity.id, folder).seen
+    serve_page(address, feed_routes(seen, identity.file, changes, is_running=False), changes, None)
 
 
 def _request(changefeed: Changefeed, folder: Path, names: Sequence[str]) -> None:

@@ -14,12 +14,17 @@ from ticdc_spark.cli.output.run_events import watched
 from ticdc_spark.cli.output.text import noun
 from ticdc_spark.cli.signals import stoppable
 from ticdc_spark.config.durations import duration
-from ticdc_spark.config.job import Job
+from ticdc_spark.config.job import Identity, Job
 from ticdc_spark.config.load import load_job
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.operate.metrics.replicate import ReplicateMetrics
-from ticdc_spark.operate.metrics.server import served
+from ticdc_spark.operate.metrics.server import metrics_routes
+from ticdc_spark.operate.page.changes import Changes
+from ticdc_spark.operate.page.job_history import JobHistory
+from ticdc_spark.operate.page.job_site import job_routes
+from ticdc_spark.operate.page.job_source import RunningJob
+from ticdc_spark.operate.serving import is_private, serving, url_of
 from ticdc_spark.replicate.report import NOT_ALL_APPLIED, Summary
 from ticdc_spark.replicate.run.watch import Watcher
 
@@ -56,14 +61,25 @@ def command(job_file: Path, once: bool, until_ts: int | None) -> None:
 
 @contextmanager
 def watching(job: Job) -> Iterator[list[Watcher]]:
-    """What watches a run: the terminal or the log, and metrics if the job file wants them. Raises: UsageError"""
+    """What watches a run: the terminal or the log, and metrics and the page if the job file wants them.
+
+    Raises: UsageError
+    """
     with ExitStack() as stack:
         watchers = [stack.enter_context(watched(job.name))]
         if job.metrics.listen is not None:
-            metrics = ReplicateMetrics(job)
-            host, port = stack.enter_context(served(job.metrics.listen, metrics, f"{job.file}: [metrics] listen"))
-            log.info("metrics: http://%s:%d/metrics", host, port)
-            watchers.append(metrics.watcher)
+            metrics, changes = ReplicateMetrics(job), Changes()
+            history = JobHistory(changes.tell)
+            identity = Identity(job.file, job.name, job.sink, job.spark, job.max_lag)
+            has_page = is_private(job.metrics.listen, job.metrics.token)
+            page = job_routes(RunningJob(identity, history), identity, changes, is_running=True) if has_page else {}
+            routes = {**page, **metrics_routes(metrics)}
+            key = f"{job.file}: [metrics] listen"
+            place = stack.enter_context(serving(job.metrics.listen, routes, key, job.metrics.token))
+            stack.callback(changes.close)
+            log.info("metrics: %smetrics", url_of(place))
+            log.info("page: %s", url_of(place) if has_page else "beyond this machine it needs [metrics] token")
+            watchers += [metrics.watcher, history.watcher]
         yield watchers
 
 

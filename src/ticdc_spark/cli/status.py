@@ -11,12 +11,22 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from ticdc_spark.cli.options.serve import serve_option, serve_page
 from ticdc_spark.cli.options.tables import table_rules
 from ticdc_spark.cli.output.text import count, noun
 from ticdc_spark.cli.signals import until_interrupted
 from ticdc_spark.config.durations import duration
-from ticdc_spark.config.load import load_identity
+from ticdc_spark.config.job import Identity
+from ticdc_spark.config.load import load_identity, load_metrics
 from ticdc_spark.config.table_filter import table_filter
+from ticdc_spark.config.values import Address
+from ticdc_spark.durable import replace_file
+from ticdc_spark.errors import EnvironmentFault, os_reason
+from ticdc_spark.operate.page.changes import Changes
+from ticdc_spark.operate.page.job_site import job_page, job_routes
+from ticdc_spark.operate.page.job_source import StateReader
+from ticdc_spark.operate.page.site import saved
+from ticdc_spark.operate.page.view import MOST, Query
 from ticdc_spark.operate.status import JobStatus, check_code, job_status
 from ticdc_spark.operate.table_status import TableStatus
 
@@ -39,7 +49,19 @@ _TAKEN = {True: "between two batches", False: "when it starts"}
 )
 @click.option("--watch", is_flag=True, help=f"Print it every {_WATCH_SECONDS:.0f} s, until Ctrl-C.")
 @click.option("--check", is_flag=True, help="Exit by the state: 0 well, 3 look at it, 1, 2 or 4 failed.")
-def command(job_file: Path, as_json: bool, tables: tuple[str, ...], watch: bool, check: bool) -> None:
+@serve_option("Serve its status page until Ctrl-C, also while it is down")
+@click.option(
+    "--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the status page into a file."
+)
+def command(
+    job_file: Path,
+    as_json: bool,
+    tables: tuple[str, ...],
+    watch: bool,
+    check: bool,
+    serve: Address | None,
+    html: Path | None,
+) -> None:
     """Show the state of a job, running or not.
 
     Reads only the job file and what the job has written; starts no Spark and needs no secret, but for a state in an
@@ -48,9 +70,16 @@ def command(job_file: Path, as_json: bool, tables: tuple[str, ...], watch: bool,
     Exits 0 whatever the state is. With --check it exits 0 if the job runs well, finished, or was stopped on request.
     It exits 3 for a warning, or if the job has never run. If the job failed, it exits 1, or 2 or 4 as the job did.
     """
-    if check and watch:
-        raise click.UsageError("--check and --watch exclude each other")
+    ways = {"--check": check, "--watch": watch, "--serve": serve is not None, "--html": html is not None}
+    if len(given := [name for name, chosen in ways.items() if chosen]) > 1:
+        raise click.UsageError(f"{' and '.join(given)} exclude each other")
     identity = load_identity(job_file)
+    if serve is not None:
+        _serve(identity, serve)
+        return
+    if html is not None:
+        _write(identity, html)
+        return
     console = Console(highlight=False, soft_wrap=True, emoji=False, markup=False)
     if not console.is_terminal:
         console.width = 1000  # where nobody looks at it, no line is broken
@@ -67,6 +96,24 @@ def command(job_file: Path, as_json: bool, tables: tuple[str, ...], watch: bool,
         look()
         while rest(_WATCH_SECONDS):
             look()
+
+
+def _serve(identity: Identity, address: Address) -> None:
+    """Serve the page of a job by its state. Raises: UsageError"""
+    changes, source = Changes(), StateReader(identity)
+    source.seen()  # what takes long is loaded before somebody waits for it
+    routes = job_routes(source, identity, changes, is_running=False)
+    serve_page(address, routes, changes, load_metrics(identity.file).token)
+
+
+def _write(identity: Identity, path: Path) -> None:
+    """Write the page of a job into a file. Raises: EnvironmentFault, and what reading the state raises"""
+    seen = StateReader(identity).seen()
+    page = saved(job_page(seen, identity, Query(limit=MOST), is_running=False))
+    try:
+        replace_file(path, page.encode())
+    except OSError as error:
+        raise EnvironmentFault(f"{path} cannot be written: {os_reason(error)}") from error
 
 
 def _show(console: Console, file: str, status: JobStatus, as_json: bool, watch: bool, whole: bool) -> None:

@@ -40,6 +40,7 @@ from ticdc_spark.config.values import (
     Servers,
     Skips,
     Text,
+    Token,
     TopicPattern,
     Topics,
     UpstreamUrl,
@@ -270,10 +271,15 @@ class UpkeepKeys(Section, frozen=True, kw_only=True):
 
 
 class MetricsKeys(Section, frozen=True, kw_only=True):
-    """Where a running job serves its metrics and its health."""
+    """Where a running job serves its metrics, its health and its status page."""
 
     listen: Listen | None = None
-    """Where metrics and health are served. ``None``: nowhere."""
+    """Where metrics, health and the status page are served. ``None``: nowhere."""
+    token: Token | None = None
+    """What a request must come with, as a bearer token or as the password of a login. ``None``: anyone may look.
+
+    Health needs none.
+    """
     table_series: NotNegative = 200
     """How many tables have a series of their own; all other tables share one."""
 

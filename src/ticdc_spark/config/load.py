@@ -113,6 +113,16 @@ def load_identity(path: Path | str) -> Identity:
     return Identity(file, keys["name"], sink, spark, keys.get("max_lag"))
 
 
+def load_metrics(path: Path | str) -> MetricsKeys:
+    """Read only where a job serves its page, and with which token. Raises: UsageError"""
+    file = Path(os.path.abspath(path))
+    mistakes = Mistakes(file)
+    section = _table(job_file.read_toml(file), "metrics", mistakes)
+    keys = job_file.read_section(section, MetricsKeys, "metrics", mistakes, hint)
+    mistakes.stop_if_any()
+    return MetricsKeys(**keys)
+
+
 def _table(raw: Mapping[str, Any], name: str, mistakes: Mistakes) -> Mapping[str, Any]:
     found = raw.get(name, {})
     if not isinstance(found, Mapping):

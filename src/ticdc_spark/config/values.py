@@ -10,6 +10,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from ticdc_spark.config import toml as job_file
+from ticdc_spark.config.secrets import remember
 from ticdc_spark.config.table_filter import read_patterns
 from ticdc_spark.config.toml import NotAllowed, Reads
 from ticdc_spark.protocols import ALIASES, PROTOCOLS, canonical
@@ -129,11 +130,24 @@ class Address(msgspec.Struct, frozen=True):
     port: int
 
 
-def _address(value: object) -> Address:
+def address_of(value: object) -> Address:
+    """``host:port``, or ``:port`` for this host. Raises: ValueError"""
     host, colon, port = _text(value).rpartition(":")
     if not (colon and re.fullmatch(r"[0-9]{1,5}", port) and int(port) < 65536):
         raise ValueError
     return Address(host.strip("[]") or "127.0.0.1", int(port))
+
+
+TOKEN = 16
+"""Characters that a token has at least."""
+
+
+def _token(value: object) -> str:
+    if isinstance(value, str):
+        remember(value)  # also of one that is refused
+        if len(value) >= TOKEN and value.isascii() and value.isprintable() and value == value.strip():
+            return value
+    raise ValueError
 
 
 def _pattern(value: object) -> str:
@@ -244,7 +258,10 @@ Topics: TypeAlias = Annotated[tuple[str, ...], Reads(_texts, "a list of topic na
 Paths: TypeAlias = Annotated[tuple[Path, ...], Reads(_paths, "a path or a list of paths")]
 Servers: TypeAlias = Annotated[str, Reads(_servers, '"host:port", several with commas or as a list')]
 Listen: TypeAlias = Annotated[
-    Address, Reads(_address, '"host:port" such as "127.0.0.1:9464", or ":9464" for this host')
+    Address, Reads(address_of, '"host:port" such as "127.0.0.1:9464", or ":9464" for this host')
+]
+Token: TypeAlias = Annotated[
+    str, Reads(_token, f"a text of {TOKEN} characters at least, better from a file", secret=True)
 ]
 TopicPattern: TypeAlias = Annotated[str, Reads(_pattern, "a regular expression")]
 RegistryUrl: TypeAlias = Annotated[

@@ -109,7 +109,17 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     last_error: LastError | None = None
 
 
-def job_status(identity: Identity) -> JobStatus:
+class Stored(msgspec.Struct, frozen=True, kw_only=True):
+    """What the target has of a job."""
+
+    progress: Progress
+    beat: Status | None = None
+    held: Ownership | None = None
+    requests: tuple[str, ...] = ()
+    """In words."""
+
+
+def stored(identity: Identity) -> Stored:
     """Read the state of a job. Raises: SinkFault, DecisionNeeded, UsageError"""
     with closing(open_state(identity.sink, identity.name, identity.spark)) as states:
         found = read_state(states)
@@ -117,14 +127,35 @@ def job_status(identity: Identity) -> JobStatus:
         beat = beat_of(states, found.held) if found.held is not None and runs_now else load_status(states)
     progress = found.progress or Progress(job=identity.name)
     requests = tuple(words(request) for request in found.requests)
-    status = describe(identity, progress, beat, found.held, time.time())
-    return msgspec.structs.replace(status, requests=requests)
+    return Stored(progress=progress, beat=beat, held=found.held, requests=requests)
+
+
+def job_status(identity: Identity) -> JobStatus:
+    """Read the state of a job, and say how it is. Raises: SinkFault, DecisionNeeded, UsageError"""
+    return status_of(identity, stored(identity), time.time())
+
+
+def status_of(
+    identity: Identity, found: Stored, now: float, tables: tuple[TableStatus, ...] | None = None
+) -> JobStatus:
+    """A job's status, with what people have asked for. ``tables``: those of its progress, where they are known."""
+    status = describe_job(identity, found.progress, found.beat, found.held, now)
+    tables = tables_status(found.progress) if tables is None else tables
+    return msgspec.structs.replace(status, requests=found.requests, tables=tables)
 
 
 def describe(
     identity: Identity, progress: Progress, beat: Status | None, held: Ownership | None, now: float
 ) -> JobStatus:
     """Derive a job's status from what is written about it."""
+    status = describe_job(identity, progress, beat, held, now)
+    return msgspec.structs.replace(status, tables=tables_status(progress))
+
+
+def describe_job(
+    identity: Identity, progress: Progress, beat: Status | None, held: Ownership | None, now: float
+) -> JobStatus:
+    """The same without its tables, of which there may be many."""
     state, reason, todo, running = _state(identity, beat, held, now)
     if state in ("normal", "finished"):
         state, reason, todo = _troubled(identity, progress, state, reason)
@@ -172,7 +203,6 @@ def describe(
         late=progress.counters.late,
         zero_dates=progress.counters.zero_dates,
         regressions=progress.counters.regressions,
-        tables=tables_status(progress),
         partitions=tuple(
             PartitionStatus(
                 topic=one.topic,

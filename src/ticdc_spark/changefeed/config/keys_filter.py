@@ -13,7 +13,7 @@ from ticdc_spark.changefeed.config.kinds import (
     timestamps,
     words,
 )
-from ticdc_spark.config.values import Listen, Zone
+from ticdc_spark.config.values import Listen, Token, Zone
 
 
 def _key(name: str, section: str, kind: Kind, default: object, meaning: str) -> Key:
@@ -90,7 +90,15 @@ OUR_KEYS = (
         OURS,
         annotated(Listen),
         None,
-        "Host and port where metrics and health are served ([metrics](../how-to/metrics.md)). Default: nowhere.",
+        "Host and port where [metrics](../how-to/metrics.md), health and the [status page](../how-to/status-page.md) "
+        "are served. Default: nowhere.",
+    ),
+    Key(
+        name="metrics-token",
+        section=OURS,
+        kind=annotated(Token),
+        meaning="What a request must come with, as a bearer token or as the password of a login. Health needs none.",
+        secret=True,
     ),
     _key("snapshot-parallelism", OURS, integer(1, 1024), 4, "Ranges of keys that are read side by side."),
     _key("snapshot-chunk-rows", OURS, integer(1, 10**9), 50_000, "Rows of a range, about."),

@@ -135,6 +135,7 @@ def _changefeed(given: Given, path: Path | None, uri: SinkUri) -> Changefeed | N
         target_ts=target,
         snapshot=snapshot,
         metrics=given.get(f"{OURS}.metrics"),
+        metrics_token=given.get(f"{OURS}.metrics-token"),
         backlog=given.get(f"{OURS}.spark-backlog") or None,
         warnings=tuple(map(redact, given.all_warnings())),
         **parts,

@@ -167,7 +167,9 @@ class Changefeed(msgspec.Struct, frozen=True, kw_only=True):
     backlog: int | None = None
     """From how many messages on that a stream is behind Spark's tasks send them; ``None``: never."""
     metrics: Address | None = None
-    """Where metrics and health are served; ``None``: nowhere."""
+    """Where metrics, health and the status page are served; ``None``: nowhere."""
+    metrics_token: str | None = None
+    """What a request must come with; ``None``: nothing."""
     warnings: tuple[str, ...] = ()
     """Keys that are accepted and have no meaning here, and the like: one sentence each."""
 

@@ -87,6 +87,7 @@ CLAIM = {f"{LARGE}.large-message-handle-option": "claim-check", f"{LARGE}.claim-
 # A value that is not the default, where the kind does not suggest one; and what it needs beside it.
 VALUES: dict[str, Any] = {
     f"{OURS}.metrics": "127.0.0.1:9465",
+    f"{OURS}.metrics-token": "a-token-of-the-test",
     "sink-uri": None,
     f"{OURS}.sink-uri": None,
     "sink.protocol": "canal-json",

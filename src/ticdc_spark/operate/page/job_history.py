@@ -1,0 +1,139 @@
+"""What a run of a job has told the page: the last batch, what it does now, and the newest of what it did."""
+
+import os
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from ticdc_spark.errors import EnvironmentFault
+from ticdc_spark.model import TableName
+from ticdc_spark.mysql import tso_time
+from ticdc_spark.operate.page.samples import Sample, Samples
+from ticdc_spark.replicate.report import BatchReport, KeptLetter
+from ticdc_spark.replicate.run.watch import Maintained, Watcher
+from ticdc_spark.replicate.state.progress import QueuedDdl, Status
+
+_MOST = 50
+"""DDLs, dead letters and looks at files that are kept."""
+
+
+class AppliedDdl(msgspec.Struct, frozen=True):
+    """A DDL of a batch that was committed."""
+
+    at: float
+    """When, seconds since the epoch."""
+    ddl: QueuedDdl
+
+
+class MaintainedAt(msgspec.Struct, frozen=True):
+    """A look at the files of a table, and when it ended."""
+
+    at: float
+    upkeep: Maintained
+
+
+class Told(msgspec.Struct, frozen=True, kw_only=True):
+    """All of it at one moment. Times are seconds since the epoch."""
+
+    report: BatchReport | None = None
+    """Of the last batch; ``None``: none is done yet."""
+    beat: Status | None = None
+    """As a heartbeat has it; ``None``: of a job that another process runs."""
+    samples: tuple[Sample, ...] = ()
+    ddls: tuple[AppliedDdl, ...] = ()
+    """The newest first; so are the others."""
+    letters: tuple[KeptLetter, ...] = ()
+    maintained: tuple[MaintainedAt, ...] = ()
+    changed: Mapping[TableName, float] = {}
+    """When changes of a table were last applied."""
+
+
+class JobHistory:
+    """Watches a run. Threads may ask at any time."""
+
+    def __init__(self, told: Callable[[], None] = lambda: None, clock: Callable[[], float] = time.time) -> None:
+        """``told``: called after each thing that the run tells; it must return at once."""
+        now = clock()
+        self._told, self._clock = told, clock
+        self._lock = threading.Lock()
+        self._beat = Status(state="pending", at=now, started_at=now, pid=os.getpid(), phase="starting")
+        self._report: BatchReport | None = None
+        self._samples = Samples()
+        self._ddls: deque[AppliedDdl] = deque(maxlen=_MOST)
+        self._letters: deque[KeptLetter] = deque(maxlen=_MOST)
+        self._maintained: deque[MaintainedAt] = deque(maxlen=_MOST)
+        self._changed: dict[TableName, float] = {}
+
+    @property
+    def watcher(self) -> Watcher:
+        """What is told of the run."""
+        return Watcher(
+            phase=self._begin,
+            committed=self._commit,
+            trouble=self._trouble,
+            maintained=self._maintain,
+            suspected=self._suspect,
+        )
+
+    def told(self) -> Told:
+        """What the run has told so far."""
+        with self._lock:
+            return Told(
+                report=self._report,
+                beat=msgspec.structs.replace(self._beat, at=self._clock()),
+                samples=self._samples.all(),
+                ddls=tuple(reversed(self._ddls)),
+                letters=tuple(reversed(self._letters)),
+                maintained=tuple(reversed(self._maintained)),
+                changed=dict(self._changed),
+            )
+
+    def _begin(self, phase: str, batch: int) -> None:
+        with self._lock:
+            self._beat = msgspec.structs.replace(
+                self._beat, state="normal", phase=phase, batch=batch, error=None, error_code=None, error_at=None
+            )
+        self._told()
+
+    def _commit(self, report: BatchReport) -> None:
+        now, progress = self._clock(), report.progress
+        with self._lock:
+            before = None if self._report is None else self._report.progress
+            if before is not progress:
+                rows = {} if before is None else {(one.schema, one.name): one.rows for one in before.tables}
+                for table in progress.tables:
+                    name = (table.schema, table.name)
+                    if before is not None and table.rows > rows.get(name, 0):
+                        self._changed[name] = now
+            if before is not None:
+                self._samples.add(now, tso_time.lag(before.applied, now), before.counters.rows)
+            self._samples.add(now, tso_time.lag(progress.applied, now), progress.counters.rows)
+            self._ddls.extend(AppliedDdl(now, ddl) for ddl in report.ddls)
+            # After an outage a report begins anew; until then it repeats the newest.
+            self._letters.extend([letter for letter in report.letters if letter not in self._letters])
+            self._report = report
+            left, read = (report.left, self._beat.read_at) if report.full else (0, report.looked_at)
+            self._beat = msgspec.structs.replace(
+                self._beat, read_at=read, left=left, rate=report.rate, retention=report.retention
+            )
+        self._told()
+
+    def _trouble(self, fault: EnvironmentFault) -> None:
+        noted = {"error": str(fault), "error_code": type(fault).__name__, "error_at": self._clock()}
+        with self._lock:
+            self._beat = msgspec.structs.replace(self._beat, state="warning", phase="waiting", **noted)
+        self._told()
+
+    def _suspect(self, why: str) -> None:
+        with self._lock:
+            state = "warning" if why else "normal"
+            self._beat = msgspec.structs.replace(self._beat, state=state, error=why or None)
+        self._told()
+
+    def _maintain(self, upkeep: Maintained) -> None:
+        with self._lock:
+            self._maintained.append(MaintainedAt(self._clock(), upkeep))
+        self._told()

@@ -1,0 +1,83 @@
+"""The tables of a job: those that a query asks for, and how they are shown."""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from ticdc_spark.config.durations import duration
+from ticdc_spark.model import TableName
+from ticdc_spark.operate.page.view import Cell, Grid, Head, Listing, Query, Tone
+from ticdc_spark.operate.table_status import TableStatus
+from ticdc_spark.replicate.state.table import ConditionName
+
+TONES: dict[ConditionName, Tone] = {
+    "clean": "good",
+    "unverified": "quiet",
+    "snapshot": "quiet",
+    "diverged": "bad",
+    "quarantined": "bad",
+    "skipped": "warn",
+    "dropped": "quiet",
+    "kept": "quiet",
+}
+
+
+class Found(msgspec.Struct, frozen=True, kw_only=True):
+    """The tables that a query asks for."""
+
+    tables: tuple[TableStatus, ...]
+    """Those of the page."""
+    number: int
+    """All that the query fits."""
+    states: Mapping[str, int]
+    """Of all tables of the job, how many there are by condition."""
+
+
+def find(tables: Sequence[TableStatus], query: Query) -> Found:
+    """Tables whose name in the source or the target has the text, in either case; those that need a look first."""
+    text = query.search.casefold().strip()
+    fitting = [
+        table
+        for table in tables
+        if (not query.state or table.condition == query.state)
+        and (not text or text in table.name.casefold() or text in table.target.casefold())
+    ]
+    fitting.sort(key=lambda table: not table.needs_a_look)  # by name within, as they come
+    states = Counter(table.condition for table in tables)
+    page = tuple(fitting[query.offset : query.offset + query.limit])
+    return Found(tables=page, number=len(fitting), states=dict(sorted(states.items())))
+
+
+def listing(tables: Sequence[TableStatus], query: Query, changed: Mapping[TableName, float], now: float) -> Listing:
+    """Tables as a page shows them. ``changed``: when changes of a table were last applied, as far as that is known."""
+    found = find(tables, query)
+    rows = tuple(_row(table, changed.get((table.schema, table.table)), now) for table in found.tables)
+    heads = (
+        Head("Table"),
+        Head("State"),
+        Head("Equals the source at", "time"),
+        Head("Changes", "number"),
+        Head("Waiting", "number"),
+        Head("Last change", "time"),
+    )
+    empty = "no table fits" if tables else "no table yet"
+    return Listing(
+        query=query,
+        choices=tuple(TONES),
+        grid=Grid(heads=heads, rows=rows, empty=empty),
+        found=found.number,
+        counts=", ".join(f"{number:,} {state}" for state, number in found.states.items()),
+    )
+
+
+def _row(table: TableStatus, changed: float | None, now: float) -> tuple[Cell | str, ...]:
+    waiting = Cell(f"{table.changes_waiting:,}", "warn" if table.changes_waiting and table.needs_a_look else "")
+    return (
+        Cell(table.name, more=f"→ {table.target}" if table.target else ""),
+        Cell(table.condition, TONES[table.condition], table.detail),
+        table.applied_time,
+        f"{table.changes:,}",
+        waiting,
+        f"{duration(max(0.0, now - changed))} ago" if changed is not None else "-",
+    )
