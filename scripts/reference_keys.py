@@ -31,6 +31,7 @@ SECTIONS: dict[str, type[toml.Section]] = {
     "postgres": job.PostgresConfig,
     "upkeep": job.UpkeepKeys,
     "metrics": job.MetricsKeys,
+    "notice": job.Notice,
 }
 _TYPES: dict[Any, str] = {
     bool: "boolean",
@@ -56,6 +57,9 @@ _TYPES: dict[Any, str] = {
     values.Servers: '`"host:port"`, or a list',
     values.Listen: '`"host:port"`',
     values.Token: "text of 16 characters or more",
+    values.Secret: "text",
+    values.Webhook: "URL",
+    values.Command: "list",
     values.TopicPattern: "regular expression",
     values.RegistryUrl: "URL",
     values.UpstreamUrl: '`"mysql://user:password@host:port"`',

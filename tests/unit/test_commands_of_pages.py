@@ -77,6 +77,7 @@ PYTHON = {
 _FILES = (
     "password",
     "page-token",
+    "hook-key",
     "ca.pem",
     "client.pem",
     "demo/topic/x",

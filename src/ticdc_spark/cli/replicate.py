@@ -2,7 +2,7 @@
 
 import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -20,11 +20,13 @@ from ticdc_spark.config.secrets import redact
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.operate.metrics.replicate import ReplicateMetrics
 from ticdc_spark.operate.metrics.server import metrics_routes
+from ticdc_spark.operate.notices.notifier import Recipient, notifying
 from ticdc_spark.operate.page.changes import Changes
 from ticdc_spark.operate.page.job_history import JobHistory
 from ticdc_spark.operate.page.job_site import job_routes
-from ticdc_spark.operate.page.job_source import RunningJob
+from ticdc_spark.operate.page.job_source import RunningJob, StateReader
 from ticdc_spark.operate.serving import is_private, serving, url_of
+from ticdc_spark.operate.status import JobStatus
 from ticdc_spark.replicate.report import NOT_ALL_APPLIED, Summary
 from ticdc_spark.replicate.run.watch import Watcher
 
@@ -67,20 +69,32 @@ def watching(job: Job) -> Iterator[list[Watcher]]:
     """
     with ExitStack() as stack:
         watchers = [stack.enter_context(watched(job.name))]
+        changes = Changes()
+        history = JobHistory(changes.tell)
+        identity = Identity(job.file, job.name, job.sink, job.spark, job.max_lag)
+        running = RunningJob(identity, history)
+        if job.metrics.listen is not None or job.notices:
+            watchers.append(history.watcher)
+        if job.notices:
+            recipients = [Recipient(job.name, number, notice) for number, notice in enumerate(job.notices, 1)]
+            stack.enter_context(notifying(recipients, state_of(identity), lambda: running.seen().status))
         if job.metrics.listen is not None:
-            metrics, changes = ReplicateMetrics(job), Changes()
-            history = JobHistory(changes.tell)
-            identity = Identity(job.file, job.name, job.sink, job.spark, job.max_lag)
+            metrics = ReplicateMetrics(job)
             has_page = is_private(job.metrics.listen, job.metrics.token)
-            page = job_routes(RunningJob(identity, history), identity, changes, is_running=True) if has_page else {}
+            page = job_routes(running, identity, changes, is_running=True) if has_page else {}
             routes = {**page, **metrics_routes(metrics)}
             key = f"{job.file}: [metrics] listen"
             place = stack.enter_context(serving(job.metrics.listen, routes, key, job.metrics.token))
             stack.callback(changes.close)
             log.info("metrics: %smetrics", url_of(place))
             log.info("page: %s", url_of(place) if has_page else "beyond this machine it needs [metrics] token")
-            watchers += [metrics.watcher, history.watcher]
+            watchers.append(metrics.watcher)
         yield watchers
+
+
+def state_of(identity: Identity) -> Callable[[], JobStatus]:
+    """What reads the state of a job, each time anew; a state that cannot be read is a warning."""
+    return lambda: StateReader(identity).seen().status
 
 
 def last_line(summary: Summary) -> str:

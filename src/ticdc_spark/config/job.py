@@ -20,6 +20,7 @@ from ticdc_spark.config.route_values import (
 from ticdc_spark.config.toml import Duration, Section, Size
 from ticdc_spark.config.values import (
     Characters,
+    Command,
     CommitTs,
     Folder,
     Identifier,
@@ -37,6 +38,7 @@ from ticdc_spark.config.values import (
     ProtocolName,
     Quote,
     RegistryUrl,
+    Secret,
     Servers,
     Skips,
     Text,
@@ -44,6 +46,7 @@ from ticdc_spark.config.values import (
     TopicPattern,
     Topics,
     UpstreamUrl,
+    Webhook,
     Writer,
     Zone,
 )
@@ -321,6 +324,21 @@ class Recording(Section, frozen=True, kw_only=True):
     """Whether it also has the row that each update replaces, and the whole row that a delete removes."""
 
 
+class Notice(Section, frozen=True, kw_only=True):
+    """One ``[[notice]]``: who hears of a new state of the job, or of its tables."""
+
+    webhook: Webhook | None = None
+    """A URL that gets each notice by POST, as JSON. ``None``: this or ``command``."""
+    authorization: Secret | None = None
+    """The header ``Authorization`` of a webhook, such as ``"Bearer …"``. ``None``: none."""
+    command: Command | None = None
+    """A program and its arguments, which gets each notice on its standard input. ``None``: this or ``webhook``."""
+    tables: Patterns = ()
+    """Tables whose states are sent, by the names of the source; empty: all of them."""
+    pause: Duration = 60.0
+    """Time between two notices; what happens in it is one notice."""
+
+
 class JobKeys(Section, frozen=True, kw_only=True):
     """The section ``[job]``. Durations are seconds, sizes are bytes."""
 
@@ -400,6 +418,7 @@ class Job(JobKeys, frozen=True, kw_only=True):
     ddl: DdlPolicy = DdlPolicy()
     upkeep: UpkeepKeys = UpkeepKeys()
     metrics: MetricsKeys = MetricsKeys()
+    notices: tuple[Notice, ...] = ()
     routes: tuple[Route, ...] = ()
     histories: tuple[Recording, ...] = ()
     snapshot: SnapshotKeys | None = None

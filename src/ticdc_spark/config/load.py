@@ -18,6 +18,7 @@ from ticdc_spark.config.job import (
     KafkaSource,
     MetricsKeys,
     MysqlConfig,
+    Notice,
     PostgresConfig,
     Recording,
     Route,
@@ -46,12 +47,13 @@ def load_job(path: Path | str) -> Job:
     file = Path(os.path.abspath(path))
     raw = job_file.read_toml(file)
     mistakes = Mistakes(file)
-    known = ("job", "source", "snapshot", "schema", "route", "history", "sink", "ddl", "upkeep", "metrics", "spark")
+    tables = ("job", "source", "snapshot", "schema", "sink", "ddl", "upkeep", "metrics", "spark")
+    known = (*tables, "route", "history", "notice")
     for title in raw:
         if title not in known:
             where = hint(title, "", known) or "; allowed: " + ", ".join(f"[{name}]" for name in known)
             mistakes.add("", f"unknown section or key `{title}`{where}")
-    sections = {name: _table(raw, name, mistakes) for name in known if name not in ("route", "history")}
+    sections = {name: _table(raw, name, mistakes) for name in tables}
     keys = _job_keys(without_moved(sections["job"]), mistakes)
     ddl = read_ddl(sections["ddl"], sections["job"], mistakes)
     source = _source(sections["source"], sections["spark"], mistakes)
@@ -62,6 +64,7 @@ def load_job(path: Path | str) -> Job:
     routes = tuple(Route(**keys) for keys in _rules(raw.get("route", []), Route, "route", mistakes))
     rules = _rules(raw.get("history", []), Recording, "history", mistakes)
     histories = tuple(Recording(**keys) for keys in rules)
+    notices = _notices(raw.get("notice", []), mistakes)
     upkeep = UpkeepKeys(**job_file.read_section(sections["upkeep"], UpkeepKeys, "upkeep", mistakes, hint))
     metrics = MetricsKeys(**job_file.read_section(sections["metrics"], MetricsKeys, "metrics", mistakes, hint))
     spark = _spark(sections["spark"], mistakes)
@@ -89,7 +92,7 @@ def load_job(path: Path | str) -> Job:
     assert source is not None and sink is not None and ddl is not None, "a section that could not be read is a mistake"
     files = SchemaFiles(**schema)
     more: dict[str, Any] = {"schema": files, "upkeep": upkeep, "snapshot": snapshot, "routes": routes, "spark": spark}
-    more |= {"metrics": metrics, "histories": histories}
+    more |= {"metrics": metrics, "histories": histories, "notices": notices}
     return Job(**keys, file=file, source=source, sink=sink, ddl=ddl, **more)
 
 
@@ -209,6 +212,16 @@ def _rules(raw: object, kind: type[Section], title: str, mistakes: Mistakes) -> 
             mistakes.add(f"[[{title}]] tables", 'found []; allowed: TiCDC filter rules such as "shop.*"')
         if mistakes.count == before:
             found.append(keys)
+    return found
+
+
+def _notices(raw: object, mistakes: Mistakes) -> tuple[Notice, ...]:
+    found = tuple(Notice(**keys) for keys in _rules(raw, Notice, "notice", mistakes))
+    for notice in found:
+        if (notice.webhook is None) == (notice.command is None):
+            mistakes.add("[[notice]]", "exactly one of `webhook` and `command` must be set")
+        elif notice.authorization is not None and notice.webhook is None:
+            mistakes.add("[[notice]] authorization", "is of a webhook; write `webhook` too")
     return found
 
 

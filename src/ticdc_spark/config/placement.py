@@ -14,6 +14,7 @@ from ticdc_spark.config.job import (
     KafkaSource,
     MetricsKeys,
     MysqlConfig,
+    Notice,
     PostgresConfig,
     Recording,
     Route,
@@ -70,6 +71,7 @@ def _keys() -> dict[str, list[str]]:
         "[metrics]": MetricsKeys,
         "[[route]]": Route,
         "[[history]]": Recording,
+        "[[notice]]": Notice,
     }
     for place, kind in sections.items():
         for key in _own(kind):

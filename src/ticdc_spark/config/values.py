@@ -138,6 +138,22 @@ def address_of(value: object) -> Address:
     return Address(host.strip("[]") or "127.0.0.1", int(port))
 
 
+def _secret(value: object) -> str:
+    text = _text(value)
+    remember(text)
+    if text.isascii() and text.isprintable():
+        return text
+    raise ValueError
+
+
+def _webhook(value: object) -> str:
+    text = _text(value)
+    remember(text)  # whoever has it can write there
+    if re.fullmatch(r"https?://[^\s/?#]+[!-~]*", text):
+        return text
+    raise ValueError
+
+
 TOKEN = 16
 """Characters that a token has at least."""
 
@@ -259,6 +275,11 @@ Paths: TypeAlias = Annotated[tuple[Path, ...], Reads(_paths, "a path or a list o
 Servers: TypeAlias = Annotated[str, Reads(_servers, '"host:port", several with commas or as a list')]
 Listen: TypeAlias = Annotated[
     Address, Reads(address_of, '"host:port" such as "127.0.0.1:9464", or ":9464" for this host')
+]
+Secret: TypeAlias = Annotated[str, Reads(_secret, "a text in ASCII", secret=True)]
+Webhook: TypeAlias = Annotated[str, Reads(_webhook, 'a URL such as "https://hooks.example/x"', secret=True)]
+Command: TypeAlias = Annotated[
+    tuple[str, ...], Reads(_texts, 'a program and its arguments, such as ["/usr/local/bin/page", "--team", "data"]')
 ]
 Token: TypeAlias = Annotated[
     str, Reads(_token, f"a text of {TOKEN} characters at least, better from a file", secret=True)

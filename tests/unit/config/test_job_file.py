@@ -271,7 +271,7 @@ def test_an_unknown_key_without_a_near_one_lists_what_is_allowed(folder: Path, k
         ("job", "catalog.uri", "[sink]"),
         ("job", "spark.master", "[spark]"),
         ("spark", "parallel-tables", "[job]"),
-        ("schema", "tables", "[job] or [snapshot] or [[route]] or [[history]]"),
+        ("schema", "tables", "[job] or [snapshot] or [[route]] or [[history]] or [[notice]]"),
         ("job", "target-table", "[[route]]"),
     ],
 )

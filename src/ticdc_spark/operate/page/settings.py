@@ -14,7 +14,7 @@ from ticdc_spark.config.toml import read_toml
 from ticdc_spark.errors import UsageError
 from ticdc_spark.operate.page.view import Fact, Facts, Section
 
-_SECRET_NAMES = re.compile(r"(?i)salt$|user[-._]?info$")
+_SECRET_NAMES = re.compile(r"(?i)salt$|user[-._]?info$|webhook$|authorization$")
 """Names of secrets, besides those by which ``redact`` knows one."""
 _PARAMETER = re.compile(r"(?<=[?&])([^=&?#]+)=([^&#]*)")
 _PACKAGES = ("ticdc-spark", "pyspark", "pyiceberg", "pyarrow", "confluent-kafka")

@@ -84,6 +84,8 @@ def needs_restart(job: Job, found: Job) -> list[str]:
         "[source] kind": (type(job.source), type(found.source)),
         "[sink]": (job.sink, found.sink),
         "[spark]": (job.spark, found.spark),
+        "[metrics]": (job.metrics, found.metrics),
+        "[[notice]]": (job.notices, found.notices),
     }
     return [name for name, (before, now) in compared.items() if before != now]
 

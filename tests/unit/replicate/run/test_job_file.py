@@ -91,6 +91,8 @@ def test_a_file_with_a_mistake_leaves_the_job_as_it_is(file: Path, caplog: pytes
         ('name = "shop"', 'name = "other"', "[job] name"),
         ('warehouse = "lake"', 'warehouse = "lake2"', "[sink]"),
         ("[sink]", '[spark]\n"spark.executor.cores" = 2\n[sink]', "[spark]"),
+        ("[sink]", '[metrics]\nlisten = "127.0.0.1:9464"\n[sink]', "[metrics]"),
+        ("[sink]", '[[notice]]\ncommand = ["page"]\n[sink]', "[[notice]]"),
     ],
 )
 def test_what_cannot_change_while_the_job_runs_is_named(

@@ -1,0 +1,106 @@
+"""What has changed in a job since the last notice, and the notice about it. Pure."""
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from ticdc_spark.operate.status import JobStatus, State
+from ticdc_spark.replicate.state.table import ConditionName
+
+SHOWN = 20
+"""Tables that a notice names; of others it has the number."""
+_NAMED = 3
+"""Tables of a condition that its text names."""
+
+
+class Standing(msgspec.Struct, frozen=True, kw_only=True):
+    """A job at one moment, as far as notices go."""
+
+    state: State
+    reason: str = ""
+    next: str = ""
+    conditions: Mapping[str, ConditionName] = {}
+    """By the names of the tables that a notice is about."""
+    details: Mapping[str, str] = {}
+
+
+class ChangedTable(msgspec.Struct, frozen=True, kw_only=True):
+    """One table."""
+
+    name: str
+    condition: ConditionName
+    was: ConditionName | None
+    """``null``: it is new."""
+    detail: str = ""
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True):
+    """A notice, as it is sent: one JSON object."""
+
+    text: str
+    """All of it in one sentence or two, for people."""
+    job: str
+    state: State
+    was: State
+    """As the last notice had it; the same where only tables changed."""
+    reason: str
+    next: str
+    at: float
+    """Seconds since the epoch."""
+    tables_changed: int
+    tables: tuple[ChangedTable, ...]
+    """The first of them."""
+
+
+def standing_of(status: JobStatus, is_wanted: Callable[[str, str], bool]) -> Standing:
+    """What a status says. ``is_wanted``: whether a table's condition counts, by schema and name."""
+    tables = [table for table in status.tables if is_wanted(table.schema, table.table)]
+    return Standing(
+        state=status.state,
+        reason=status.reason,
+        next=status.next,
+        conditions={table.name: table.condition for table in tables},
+        details={table.name: table.detail for table in tables if table.detail and table.needs_a_look},
+    )
+
+
+def message(job: str, before: Standing, now: Standing, at: float) -> Message | None:
+    """The notice about a change; ``None``: nothing has changed that anybody is to hear of.
+
+    A table that is new, or gone from the job, is told of where it needs a look only: a job begins with many.
+    """
+    changed = [
+        ChangedTable(name=name, condition=condition, was=before.conditions.get(name), detail=now.details.get(name, ""))
+        for name, condition in now.conditions.items()
+        if before.conditions.get(name) != condition and (name in before.conditions or condition in _BAD)
+    ]
+    if now.state == before.state and not changed:
+        return None
+    changed.sort(key=lambda table: (table.condition not in _BAD, table.name))
+    return Message(
+        text=_text(job, before, now, changed),
+        job=job,
+        state=now.state,
+        was=before.state,
+        reason=now.reason,
+        next=now.next,
+        at=at,
+        tables_changed=len(changed),
+        tables=tuple(changed[:SHOWN]),
+    )
+
+
+_BAD: tuple[ConditionName, ...] = ("quarantined", "diverged")
+
+
+def _text(job: str, before: Standing, now: Standing, changed: list[ChangedTable]) -> str:
+    was = f" (was {before.state})" if before.state != now.state else ""
+    parts = [f"{job} is {now.state}{was}: {now.reason}"]
+    for condition, number in Counter(table.condition for table in changed).items():
+        names = [table.name for table in changed if table.condition == condition][:_NAMED]
+        more = f" and {number - len(names):,} more" if number > len(names) else ""
+        parts.append(f"{condition}: {', '.join(names)}{more}")
+    if now.next:
+        parts.append(now.next)
+    return ". ".join(parts)
