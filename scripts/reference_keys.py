@@ -70,6 +70,7 @@ _TYPES: dict[Any, str] = {
     route_values.ColumnRules: "list of patterns",
     route_values.Masks: "table",
     route_values.Renames: "table",
+    route_values.RowCondition: "SQL condition",
     route_values.Partitions: "list",
     route_values.Sorts: "list",
     route_values.Properties: "table",

@@ -101,6 +101,49 @@ class AppendsContract:
         member.upsert(member.net(member.land(changes), BASE + 9, stamp=member.stamp(BASE + 9), befores=True))
         assert member.rows() == []
 
+    def test_a_row_that_is_not_kept_is_a_delete_of_its_key(self, member: Member) -> None:
+        member.create()
+        history, of = History(member), member.of
+        changes = [
+            insert(of, BASE + 1, **source(1)),
+            insert(of, BASE + 2, id="2", v="100", w="secret"),
+            update(of, BASE + 3, source(1), v="100", w="secret"),
+            update(of, BASE + 4, source(2), v="2"),
+        ]
+        net = member.net(member.land(changes), BASE + 9, stamp=history.stamp(9)).keeping("v < 100")
+        history.append(Events(net.changes, 0), 9)
+        assert history.rows() == [("I", 1, 1, 1, "1"), ("D", 3, 1, None, None), ("U", 4, 2, 2, "2")]
+
+    def test_what_a_row_replaces_is_there_if_it_was_kept(self, member: Member) -> None:
+        member.create()
+        history, of = History(member), member.of
+        out = {"id": "1", "v": "100", "w": "secret"}
+        changes = [
+            insert(of, BASE + 1, **source(1)),
+            update(of, BASE + 2, source(1), v="100", w="secret"),
+            update(of, BASE + 3, out, v="101"),
+            update(of, BASE + 4, out | {"v": "101"}, v="5", w="5"),
+            update(of, BASE + 5, {"id": "1", "v": "5", "w": "5"}, v="6"),
+            insert(of, BASE + 6, id="2", v="100", w="secret"),
+            delete(of, BASE + 7, id="2", v="100", w="secret"),
+            delete(of, BASE + 8, id="1", v="6", w="5"),
+        ]
+        net = member.net(member.land(changes), BASE + 9, stamp=history.stamp(9), befores=True).keeping("v < 100")
+        history.append(Events(net.changes, 0), 9)
+        assert history.rows() == [
+            ("I", 1, 1, 1, "1"),
+            ("B", 2, 1, 1, "1"),
+            ("D", 2, 1, None, None),
+            ("U", 4, 1, 5, "5"),
+            ("B", 5, 1, 5, "5"),
+            ("U", 5, 1, 6, "5"),
+            ("D", 7, 2, None, None),
+            ("D", 8, 1, 6, "5"),
+        ]
+        net = member.net(member.land(changes), BASE + 9, stamp=member.stamp(BASE + 9), befores=True)
+        member.upsert(net.keeping("v < 100"))
+        assert member.rows() == []
+
     def test_late_changes_are_appended_unless_they_are_there(self, member: Member) -> None:
         member.create()
         history, of = History(member), member.of

@@ -48,6 +48,28 @@ class ChangesContract:
         assert found.stamp is not None
         assert (found.stamp.mark, found.stamp.applied_before, found.changed_by) == ((40, 2), 39, "")
 
+    @pytest.mark.parametrize("message", [{}, MANY], ids=["few", "many"])
+    def test_a_row_is_there_while_it_is_kept(self, member: Member, message: dict[str, int]) -> None:
+        member.fill(1, 2)
+        of = member.of
+        changes = [
+            update(of, 30, source(1), v="100"),
+            insert(of, 31, **source(3)),
+            update(of, 32, source(3), v="100"),
+            insert(of, 33, id="4", v="100", w="4"),
+            update(of, 34, {"id": "4", "v": "100", "w": "4"}, v="4"),
+            insert(of, 35, id="5", v="100", w="5"),
+            delete(of, 36, **source(6)),
+            insert(of, 37, **source(7)),
+        ]
+        stamp = member.stamp(40)
+        more = {"appended": msgspec.structs.replace(stamp, mark=(40, 1)), "new_keys": True, "above": 20} | message
+        member.upsert(member.net(member.land(changes), 40, stamp=stamp, **more).keeping("v < 100"))
+        assert member.rows() == [row(2), row(4), row(7)]
+        back = [update(of, 50, source(1) | {"v": "100"}, v="9")]
+        member.upsert(member.net(member.land(back), 50, above=40, stamp=member.stamp(50)).keeping("v < 100"))
+        assert member.rows() == [row(1, v=9, w="1"), row(2), row(4), row(7)]
+
     def test_only_what_the_scan_means_is_applied(self, member: Member) -> None:
         member.create()
         other = msgspec.structs.replace(member.of, name="u")

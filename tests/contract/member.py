@@ -88,6 +88,10 @@ class Net:
         """The same with other changes."""
         return replace(self, changes=replace(self.changes, **more))
 
+    def keeping(self, where: str) -> Net:
+        """The same of a table that keeps only some rows."""
+        return self.having(plan=msgspec.structs.replace(self.changes.plan, where=where))
+
 
 @dataclass
 class Member:

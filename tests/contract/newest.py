@@ -63,6 +63,21 @@ class NewestContract:
         arrive(member, [delete(of, EXACT + 7, **source(1))], 4)
         assert now(member) == [(2, 6, EXACT + 6)]
 
+    def test_a_row_that_is_not_kept_does_not_come_back_by_an_older_one(self, member: Member) -> None:
+        started(member)
+        of = member.of
+        arrive(member, [insert(of, EXACT, **source(1)), insert(of, EXACT, **source(2))], 1)
+        out = [update(of, EXACT + 9, source(1), v="100"), insert(of, EXACT + 9, id="3", v="100", w=None)]
+        member.upsert(changes_of(member, out, 2).keeping("v < 100"))
+        assert now(member) == [(2, 2, EXACT)]
+        late = [update(of, EXACT + 4, source(1), v="4"), insert(of, EXACT + 5, **source(3))]
+        net = changes_of(member, late, 3).keeping("v < 100")
+        every = msgspec.structs.replace(net.scan, ranges=member.everything(), keys=None)
+        member.upsert(net.having(deletes=Deletes(member.topic.raw(every), net.changes.plan)))
+        assert now(member) == [(2, 2, EXACT)]
+        member.upsert(changes_of(member, [update(of, EXACT + 10, source(1), v="5")], 4).keeping("v < 100"))
+        assert now(member) == [(1, 5, EXACT + 10), (2, 2, EXACT)]
+
     def test_the_newest_of_a_batch_wins_wherever_it_stands(self, member: Member) -> None:
         started(member)
         of = member.of

@@ -12,9 +12,9 @@ import pytest
 from msgspec.structs import replace
 
 from tests.support.mariadb_server import Server, running
-from ticdc_spark.changefeed.filter.expressions.compile import parse_expression
-from ticdc_spark.changefeed.filter.expressions.nodes import Unsupported
-from ticdc_spark.changefeed.filter.expressions.trees import Compiler
+from ticdc_spark.config.expressions.compile import parse_expression
+from ticdc_spark.config.expressions.nodes import Unsupported
+from ticdc_spark.config.expressions.trees import Compiler
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Column, Row, Table
 from ticdc_spark.mysql import parse_type

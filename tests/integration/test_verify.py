@@ -230,6 +230,7 @@ rename-columns = { c4 = "d4" }
 [[route]]
 tables = ["v.texts"]
 mask-columns = { k = "hash" }
+where = "k LIKE 'Key1%' OR k = 'key2' OR v.texts.n < 3"
 """
 
 
@@ -239,6 +240,9 @@ def test_tables_are_compared_as_the_job_shapes_them_and_masked_values_are_not_sh
     file = replicated(tmp_path, source, mysql, 'mask-salt = "a salt of some length"', ROUTES)
     code, text, report = verify(file, "--no-writes")
     assert (code, [one.result for one in report.tables]) == (0, ["equal", "equal"]), text
+    every = [(f"Key{key}", key % 7) for key in range(1, MOST + 1)]
+    kept = sum(key.startswith("Key1") or number < 3 for key, number in every)
+    assert [table.rows_target for table in report.tables] == [ROWS, kept]
     skipped = {"c1": "left out by drop-columns", "c3": "masked with a constant"}
     assert (report.tables[0].target, report.tables[0].columns_not_compared) == ("copy.types", skipped)
     target.execute(

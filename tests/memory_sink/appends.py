@@ -43,12 +43,18 @@ def _events(lake: Lake, table: TableName, what: Events) -> list[dict[str, Any]]:
         if row.ts > what.above:
             once[(*(row.cells[at] for at in keys), row.ts, _rank(row.op))] = row
     names = [column.name for column in columns]
-    if what.unless_there:
-        op, ts, _ = HISTORY
-        held = [column.name for column in columns if column.key]
-        for row in lake.table(table).named_rows():
-            once.pop((*(row[name] for name in held), row[ts], _rank(row[op].lower())), None)
-    return [_head(row.op.upper(), row.ts) | dict(zip(names, row.cells, strict=True)) for row in once.values()]
+    op, ts, _ = HISTORY
+    held = [column.name for column in columns if column.key]
+    there = {
+        (*(row[name] for name in held), row[ts], _rank(row[op].lower()))
+        for row in (lake.table(table).named_rows() if what.unless_there else ())
+    }
+    found = [("D" if row.is_gone else row.op.upper(), row) for row in once.values() if row.op != "I"]
+    return [
+        _head(told, row.ts) | dict(zip(names, row.cells, strict=True))
+        for told, row in found
+        if (*(row.cells[at] for at in keys), row.ts, _rank(told.lower())) not in there
+    ]
 
 
 def _rank(op: str) -> int:

@@ -49,7 +49,8 @@ def newest_of(changes: TypedChanges) -> dict[Key, Newest]:
 def write_newest(changes: TypedChanges, task: ArrowTask, _tasks: int, *, keep_first: bool) -> list[bytes]:
     """In place of ``TypedChanges._write_by_spark``: ordered changes for the task of a sink, without Spark."""
     assert not keep_first, "ordered changes have none"
-    found = [(one.row.op, one.ties, one.always, *one.row.cells, one.ts) for one in newest_of(changes).values()]
+    net = newest_of(changes).values()
+    found = [("d" if one.row.is_gone else one.row.op, one.ties, one.always, *one.row.cells, one.ts) for one in net]
     own = [(OP, pa.string()), (TIES, pa.bool_()), (ALWAYS, pa.bool_())]
     schema = pa.schema([*own, *((column.name, arrow_type(column.type)) for column in changes.columns)])
     rows = [dict(zip(schema.names, row, strict=True)) for row in found]
@@ -65,7 +66,7 @@ def _deleted(found: Deletes) -> list[TypedRow]:
     rows, plan = _rows_of(found.raw), found.plan
     if plan.schemas is None:  # keys are read by the table as it is now, whatever rows were made of
         rows = [msgspec.structs.replace(row, schema_key=next(iter(plan.tables))) for row in rows]
-    return [row for row in read_raw(plan, rows).typed if row.op == "d"]
+    return [row for row in read_raw(plan, rows).typed if row.is_gone]
 
 
 def _nothing(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -77,9 +77,9 @@ def merged(
         left.pop(key, None)
         if change is None or not _wins(change, row.get(ids[time]) or 0):
             found.append(row)
-        elif change.row.op != "d":
+        elif not change.row.is_gone:
             found.append({**row, **_cells(change, ids, names, time)})
-    return found + [_cells(change, ids, names, time) for change in left.values() if change.row.op != "d"]
+    return found + [_cells(change, ids, names, time) for change in left.values() if not change.row.is_gone]
 
 
 def _wins(change: Newest, ts: int) -> bool:

@@ -14,6 +14,7 @@ from ticdc_spark.model import ColumnType, Value
 from ticdc_spark.spark.decode.rows import BadRow
 from ticdc_spark.spark.decode.versions import (
     ReadPlan,
+    Unkept,
     Version,
     before_rows,
     cells_of,
@@ -34,12 +35,17 @@ class TypedRow(NamedTuple):
     """A change of one key: a delete of it, or its new image."""
 
     op: str
-    """``d``, i or u."""
+    """``d``, i or u; I or U where the row is not kept."""
     ts: int
     offset: int
     seq: int
     cells: tuple[Any, ...]
     """A value for each of ``ReadPlan.columns``, of the lake's type."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Whether the key has no row in the target after it."""
+        return self.op == "d" or self.op.isupper()
 
 
 class ReadRows(NamedTuple):
@@ -86,8 +92,10 @@ def _read_version(plan: ReadPlan, version: Version, rows: list[RawRow], found: R
     letters = [row.op[0] for row in rows]
     moved = moved_rows(version, letters, new, old, first_old) if new and old else []
     gone = deleted_rows(version, plan, new, bad)
+    unkept = Unkept.of(version, (new, old), first_old, bad)
     letters = ["d" if at in gone else letter for at, letter in enumerate(letters)]
-    befores = before_rows(version, letters[:end_new], set(moved), first_old)
+    befores = before_rows(version, letters[:end_new], {*moved, *unkept.old}, first_old)
+    letters = [unkept.letter(at, letter) for at, letter in enumerate(letters)]
     letters += ["d"] * len(moved) + ["b"] * len(befores)
     moved = [*moved, *befores]
     source = [*range(size), *moved]

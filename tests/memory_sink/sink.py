@@ -208,7 +208,7 @@ class MemorySink(MemoryLoads):
         by_key: dict[tuple[Any, ...], list[TypedRow]] = {}
         for row in sorted(typed, key=lambda row: (row.ts, row.op != "d", row.offset, row.seq)):
             by_key.setdefault(tuple([row.cells[at] for at in keys]), []).append(row)
-        new = {key for key, rows in by_key.items() if changes.new_keys and rows[0].op == "i"}
+        new = {key for key, rows in by_key.items() if changes.new_keys and rows[0].op in "iI"}
         net = {key: rows[-1] for key, rows in by_key.items()}
         seen = self.lake.table(table)
         touched = bool(self.lake.unseen(seen, stamp))
@@ -225,7 +225,7 @@ class MemorySink(MemoryLoads):
                 row for row, key in zip(held.rows, old, strict=True) if key in unseen or key not in net
             ]
             fields = [ids[name] for name in names]
-            kept += [dict(zip(fields, row.cells, strict=True)) for row in net.values() if row.op != "d"]
+            kept += [dict(zip(fields, row.cells, strict=True)) for row in net.values() if not row.is_gone]
             self._put(held, tuple(kept), "overwrite", stamp)
 
         self._ids(self.lake.table(table), columns)

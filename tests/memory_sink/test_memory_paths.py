@@ -18,7 +18,7 @@ from tests.support.strategies import WIRES, Wire, changes_of, tables
 from ticdc_spark.changes.opening import Opener, Opening, of_messages, raw_rows
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Message, Table
-from ticdc_spark.mysql import handle_key
+from ticdc_spark.mysql import INTEGER_BITS, handle_key, is_text
 from ticdc_spark.spark.decode.raw import RAW_SCHEMA, of_arrow
 from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS, BadRow, read_rows
 from ticdc_spark.spark.decode.versions import ReadPlan
@@ -89,7 +89,11 @@ def test_rows_are_read_as_they_are_by_arrow(wire: Wire, data: st.DataObject, tab
         options=wire.options,
         lake=LakeOptions(zero_dates=rand.choice(("null", "error"))),
         deleted_by=columns[-1].source if rand.random() < 0.3 else "",
+        befores=rand.random() < 0.3,
     )
+    first = table.columns[0].type  # of every version
+    if rand.random() < 0.5 and (is_text(first) or first.name in INTEGER_BITS):
+        plan = msgspec.structs.replace(plan, where=f"`{table.columns[0].name.replace('`', '``')}` > '5'")
     read = read_raw(plan, rows)
     assert ([tuple(row) for row in read.typed], read.bad, read.zero_dates) == by_arrow(plan, rows)
     assert read_raw(plan, rows) == read  # from values that are remembered now

@@ -17,6 +17,7 @@ from tests.simulator.database import Database, Live, Name, State
 from tests.simulator.letters import folded
 from tests.simulator.seams import TableView
 from ticdc_spark.capture.snapshot.base import TooOld, Wanted, Wave, has_wanted
+from ticdc_spark.capture.snapshot.kept_rows import KeptRows
 from ticdc_spark.capture.snapshot.typed import typed
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Table
@@ -92,7 +93,7 @@ class _Read:
         self.view, self.live, self.ranges, self.wanted = view, live, ranges, wanted
 
     def __call__(self, zeros: Counter) -> ArrowTask:
-        columns = self.wanted.columns
+        columns, kept = self.wanted.columns, KeptRows(self.wanted, self.live.table)
         virtual = {column.name for column in self.live.table.columns if column.virtual}
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -101,12 +102,9 @@ class _Read:
                     above, end = self.ranges[number]
                     found = self._now().rows.items()
                     rows = [row for key, row in found if above < repr(key) and (not end or repr(key) <= end)]
-                    cells = [
-                        [None if column.source in virtual else row.get(column.source) for column in columns]
-                        for row in rows
-                    ]
-                    if cells:
-                        yield typed(cells, columns, self.wanted.lake, zeros)
+                    cells = [[None if name in virtual else row.get(name) for name in kept.columns] for row in rows]
+                    if wanted := kept.of(cells):
+                        yield typed(wanted, columns, self.wanted.lake, zeros)
 
         return run
 

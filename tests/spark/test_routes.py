@@ -112,6 +112,35 @@ def test_no_file_has_what_is_masked_or_dropped(spark: SparkSession, folder: Path
         assert file.is_dir() or not any(text in file.read_bytes() for text in (b"x@y", SALT.encode()))
 
 
+@pytest.mark.parametrize("writer", ["python", "spark"])
+def test_only_rows_that_meet_the_condition_are_there_and_in_files(
+    spark: SparkSession, folder: Path, writer: str
+) -> None:
+    of, row = masked(wider=False), {"email": "x@y", "secret": "in", "n": "1", "c": "1", "a": "5"}
+    out = {**row, "secret": "out", "email": "not@here"}
+    events = [
+        ddl("CREATE", 10, "CREATE TABLE `t` (`id` INT PRIMARY KEY)", of),
+        *(insert(of, 20, id=str(key), **row) for key in (1, 2)),
+        *(insert(of, 20, id=str(key), **out) for key in (3, 4)),
+        Watermark(30),
+        RowChange(op="update", table=of, commit_ts=40, before={**row, "id": "1"}, after={**out, "id": "1"}),
+        RowChange(op="update", table=of, commit_ts=41, before={**out, "id": "3"}, after={**row, "id": "3"}),
+        RowChange(op="delete", table=of, commit_ts=42, before={**out, "id": "4"}, after=None),
+        Watermark(60),
+    ]
+    job = write_job(folder, topic(folder, events), f'writer = "{writer}"\nbatch-rows = 6')
+    job.write_text(f"""{job.read_text()}[[route]]
+tables = ["*.*"]
+drop-columns = ["secret"]
+where = "secret = 'in'"
+""")
+    replicate(job)
+    rows = read_table(lake(spark, folder), "s", "t")
+    assert sorted((one["id"], one["email"]) for one in rows) == [(2, "x@y"), (3, "x@y")]
+    for file in (folder / "lake").rglob("*"):
+        assert file.is_dir() or b"not@here" not in file.read_bytes()
+
+
 LAID_OUT = """
 [[route]]
 tables = ["s.t"]

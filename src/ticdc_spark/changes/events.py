@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS
+from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS, UNKEPT, as_deletes
 from ticdc_spark.spark.tasks import ArrowTask
 
 HISTORY = H_OP, H_TS, H_TIME = "_tidb_op", "_tidb_commit_ts", "_tidb_commit_time"
@@ -46,7 +46,8 @@ def every_change(keys: Sequence[str], above: int) -> ArrowTask:
 
 def history_rows(keys: Sequence[str], columns: Sequence[str], above: int) -> ArrowTask:
     """Return a function over typed rows that have all events of their keys, to rows of a history table: ``HISTORY`` and
-    ``columns``, in the order of events. Rows that could not be read are left out."""
+    ``columns``, in the order of events. Rows that could not be read, and inserts that the target does not keep, are
+    left out."""
     once = every_change(keys, above)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -54,8 +55,8 @@ def history_rows(keys: Sequence[str], columns: Sequence[str], above: int) -> Arr
         if not tables:
             return
         rows = pa.concat_tables(tables)
-        rows = rows.filter(rows.column(BAD).is_null())
-        cells = [pc.utf8_upper(rows.column(OP)), rows.column(TS), commit_times(rows.column(TS))]
+        rows = rows.filter(pc.and_(rows.column(BAD).is_null(), pc.not_equal(rows.column(OP), UNKEPT[0])))
+        cells = [pc.utf8_upper(as_deletes(rows.column(OP))), rows.column(TS), commit_times(rows.column(TS))]
         found = pa.table([*cells, *(rows.column(name) for name in columns)], [*HISTORY, *columns])
         yield from found.combine_chunks().to_batches(_BATCH)
 

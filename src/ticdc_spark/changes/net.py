@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_spark.changes.columns import FIRST, OP
-from ticdc_spark.spark.decode.rows import BAD, ORDER, SEQ, TS
+from ticdc_spark.spark.decode.rows import BAD, ORDER, SEQ, TS, as_deletes
 from ticdc_spark.spark.tasks import ArrowTask
 
 _BATCH = 20_000
@@ -53,7 +53,7 @@ def net_of_keys(keys: Sequence[str], columns: Sequence[str], *, keep_first: bool
         if rows.column(BAD).null_count < len(rows):
             rows = rows.filter(rows.column(BAD).is_null())
         last, first_ops = net(rows, keys)
-        cells = [last.column(OP), first_ops, *(last.column(name) for name in columns)]
+        cells = [as_deletes(last.column(OP)), pc.utf8_lower(first_ops), *(last.column(name) for name in columns)]
         yield from pa.table(cells, [OP, FIRST, *columns]).to_batches()
 
     return run

@@ -2,11 +2,11 @@
 
 from collections.abc import Sequence
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as sf
 
 from ticdc_spark.changes.columns import ALWAYS, FIRST, OP, TIES
-from ticdc_spark.spark.decode.rows import BAD, ORDER, SEQ, TS
+from ticdc_spark.spark.decode.rows import BAD, ORDER, SEQ, TS, UNKEPT
 from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeColumn
 
@@ -31,10 +31,10 @@ def net_changes(typed: DataFrame, columns: Sequence[LakeColumn]) -> DataFrame:
     order = [sf.col(TS), sf.when(sf.col(OP) == "d", 0).otherwise(1), sf.col(ORDER), sf.col(SEQ)]
     window = Window.partitionBy(*keys).orderBy(*order)
     return (
-        typed.withColumn(FIRST, sf.first(OP).over(window))
+        typed.withColumn(FIRST, sf.lower(sf.first(OP).over(window)))
         .withColumn(BAD, sf.lead(sf.lit(1)).over(window).cast("string"))
         .where(sf.col(BAD).isNull())
-        .select(OP, FIRST, *(quote(column.name) for column in columns))
+        .select(_as_delete().alias(OP), FIRST, *(quote(column.name) for column in columns))
     )
 
 
@@ -59,14 +59,19 @@ def newest_changes(typed: DataFrame, columns: Sequence[LakeColumn]) -> DataFrame
         .withColumn(_NUMBER, sf.row_number().over(last))
         .where(sf.col(_NUMBER) == 1)
         .withColumn(ALWAYS, sf.col(ALWAYS) & (sf.col(TS) == 0))
-        .select(OP, TS, TIES, ALWAYS, *(quote(column.name) for column in columns))
+        .select(_as_delete().alias(OP), TS, TIES, ALWAYS, *(quote(column.name) for column in columns))
     )
+
+
+def _as_delete() -> Column:
+    """See ``rows.as_deletes``."""
+    return sf.when(sf.col(OP).isin(*UNKEPT), "d").otherwise(sf.col(OP))
 
 
 def last_deletes(typed: DataFrame, columns: Sequence[LakeColumn]) -> DataFrame:
     """Of the keys of deletes among typed rows: the commit_ts of the last one in ``GONE``."""
     keys = [quote(column.name) for column in columns if column.key]
-    deleted = typed.where((sf.col(OP) == "d") & sf.col(BAD).isNull())
+    deleted = typed.where((_as_delete() == "d") & sf.col(BAD).isNull())
     return deleted.groupBy(*keys).agg(sf.max(TS).alias(GONE))
 
 

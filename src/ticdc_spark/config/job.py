@@ -13,6 +13,7 @@ from ticdc_spark.config.route_values import (
     Partitions,
     Properties,
     Renames,
+    RowCondition,
     Salt,
     Sorts,
     Target,
@@ -302,6 +303,8 @@ class Route(Section, frozen=True, kw_only=True):
     """Columns whose values are replaced, each with ``hash``, ``null`` or ``constant:…``; the first match decides."""
     rename_columns: Renames = ()
     """Columns with other names in the target."""
+    where: RowCondition | None = None
+    """Rows that the target has: those that meet this SQL condition. ``None``: all."""
     partition_by: Partitions = ()
     """Partitions of new Iceberg tables.
 

@@ -6,6 +6,7 @@ from typing import Annotated, Any, TypeAlias
 
 from ticdc_spark.config import toml as job_file
 from ticdc_spark.config.layout import parse_partition, parse_sort
+from ticdc_spark.config.row_filters import named_columns
 from ticdc_spark.config.rules import parse_column_rules
 from ticdc_spark.config.secrets import remember
 from ticdc_spark.config.target_names import is_target
@@ -60,6 +61,16 @@ def _pairs(value: object) -> tuple[tuple[str, str], ...]:
     raise ValueError
 
 
+def _condition(value: object) -> str:
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError
+    try:
+        named_columns(value)
+    except UsageError as error:
+        raise NotAllowed(f"a condition over columns, as SQL writes it ({error})") from error
+    return value
+
+
 def _partitions(value: object) -> tuple[str, ...]:
     return _parsed(value, parse_partition)
 
@@ -106,6 +117,9 @@ Masks: TypeAlias = Annotated[
 ]
 Renames: TypeAlias = Annotated[
     tuple[tuple[str, str], ...], Reads(_pairs, 'columns, each with its name in the target: { ctime = "created_at" }')
+]
+RowCondition: TypeAlias = Annotated[
+    str, Reads(_condition, "a condition over columns, as SQL writes it: \"region = 'EU' AND amount >= 100\"")
 ]
 Partitions: TypeAlias = Annotated[
     tuple[str, ...],

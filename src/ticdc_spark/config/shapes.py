@@ -1,4 +1,4 @@
-"""What a rule of ``[[route]]`` does to the columns of a table: which are dropped, masked or renamed. Pure."""
+"""What a rule of ``[[route]]`` does to a table: columns are dropped, masked or renamed, and some rows kept. Pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import msgspec
 
 from ticdc_spark.config.job import Route
 from ticdc_spark.config.matcher import compile_column_matcher
+from ticdc_spark.config.row_filters import row_filter
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Table
 from ticdc_spark.mysql import handle_key
@@ -17,16 +18,18 @@ HASH, NULL, CONSTANT = "hash", "null", "constant:"
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """The columns of a table that are not as at the source, by the source's names."""
+    """What of a table is not as at the source, by the source's names."""
 
     dropped: frozenset[str] = frozenset()
     masked: tuple[tuple[str, str], ...] = ()
     """Each with what ``mask-columns`` says."""
     renamed: tuple[tuple[str, str], ...] = ()
     """Each with its name in the target."""
+    where: str = ""
+    """The condition of the rows that are kept; ``""``: all are."""
 
     def __bool__(self) -> bool:
-        return bool(self.dropped or self.masked or self.renamed)
+        return bool(self.dropped or self.masked or self.renamed or self.where)
 
     @property
     def is_hashed(self) -> bool:
@@ -44,8 +47,8 @@ AS_IT_IS = Shape()
 
 @lru_cache(1024)
 def shape_of(rule: Route | None, table: Table) -> Shape:
-    """What becomes of the columns of a table. ``rule``: its own, where it has one."""
-    if rule is None or not (rule.drop_columns or rule.mask_columns or rule.rename_columns):
+    """What becomes of a table. ``rule``: its own, where it has one."""
+    if rule is None or not (rule.drop_columns or rule.mask_columns or rule.rename_columns or rule.where):
         return AS_IT_IS
     drops = compile_column_matcher(rule.drop_columns)
     masks = [(compile_column_matcher((pattern,)), how) for pattern, how in rule.mask_columns]
@@ -57,13 +60,17 @@ def shape_of(rule: Route | None, table: Table) -> Shape:
         dropped=dropped,
         masked=tuple((name, how) for name, how in found if how),
         renamed=tuple((name, names[name.casefold()]) for name in left if name.casefold() in names),
+        where=rule.where or "",
     )
 
 
 def stop_if_wrong(shape: Shape, table: Table) -> None:
-    """Stop where rows could not be found by their key, or two columns would have one name. Raises: UsageError"""
+    """Stop where rows could not be found by their key, two columns would have one name, or rows could not be judged.
+    Raises: UsageError"""
     where, keys = f"`{table.schema}`.`{table.name}`: [[route]]", handle_key(table)
     masks, names = dict(shape.masked), dict(shape.renamed)
+    if shape.where:
+        row_filter(shape.where, table)
     for key in keys:
         if key in shape.dropped:
             raise UsageError(f"{where} drop-columns: `{key}` is in the key, by which rows are found; hash it instead")

@@ -8,7 +8,7 @@ from ticdc_spark.config.shapes import CONSTANT, HASH, NULL, Shape, shape_of, sto
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Column, ColumnType, Table
 from ticdc_spark.mysql import Ambiguous
-from ticdc_spark.sinks.kept_text import keeps_text
+from ticdc_spark.mysql.kept_text import keeps_text
 from ticdc_spark.sinks.type_map import ColumnConversion, NameRule, TypeMap
 from ticdc_spark.spark.masks import constant_of
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType, Mask, arrow_type

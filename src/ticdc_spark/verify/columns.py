@@ -17,6 +17,7 @@ Form: TypeAlias = Literal["integer", "bool", "decimal", "text", "bytes", "date",
 _ORDERED: frozenset[Form] = frozenset({"integer", "decimal", "bytes", "moment"})
 """Forms of keys that every side sorts alike."""
 NO_KEY = "it has no key, so rows cannot be matched"
+NOT_JUDGED = "[[route]] where names an ENUM or SET, and the source may judge its rows otherwise than the job"
 _VIRTUAL = "a virtual generated column: no message has its values"
 
 
@@ -50,6 +51,8 @@ class TablePlan(msgspec.Struct, frozen=True, kw_only=True):
     """Columns that are not compared, with the reason."""
     lake: LakeOptions
     protocol: str = ""
+    where: str = ""
+    """The condition of the source's rows that the target has, as its server is asked; ``""``: it has all."""
 
     @property
     def key(self) -> tuple[Pair, ...]:

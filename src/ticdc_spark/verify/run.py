@@ -17,9 +17,10 @@ from ticdc_spark.clients.mysql import as_of, quoted
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.load import load_identity
 from ticdc_spark.config.routes import compiled
+from ticdc_spark.config.row_filters import source_condition
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import MessageError, UsageError
-from ticdc_spark.model import TableName
+from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.operate.status import job_status
 from ticdc_spark.operate.table_status import table_status
@@ -29,7 +30,7 @@ from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.verify.cells import Key
-from ticdc_spark.verify.columns import NO_KEY, TablePlan, plan_of
+from ticdc_spark.verify.columns import NO_KEY, NOT_JUDGED, TablePlan, plan_of
 from ticdc_spark.verify.database import DatabaseTable, Place
 from ticdc_spark.verify.dialects import Mysql
 from ticdc_spark.verify.options import Options, Watcher
@@ -134,7 +135,7 @@ class _Run:
             if isinstance(plan, TablePlan):
                 found = self._compared(plan, state, view)
             else:
-                found = _not(name, target, "", plan) if plan == NO_KEY else _undecided(name, target, plan)
+                found = _not(name, target, "", plan) if plan in (NO_KEY, NOT_JUDGED) else _undecided(name, target, plan)
         except Altered as error:
             found = _undecided(name, target, f"{_DDL} ({error})")
         except TooOld as error:
@@ -158,8 +159,11 @@ class _Run:
         plan = plan_of((table, state.table), (here, there), lake, protocol)
         if isinstance(plan, str):
             return plan
+        where = _where(progress, state.table)
+        if where is None:
+            return NOT_JUDGED
         kept = {one.column.name: "kept after the source dropped it" for one in state.kept_columns}
-        return msgspec.structs.replace(plan, target=target, skipped=plan.skipped | kept)
+        return msgspec.structs.replace(plan, target=target, skipped=plan.skipped | kept, where=where)
 
     def _compared(self, plan: TablePlan, state: TableState, view: View) -> TableReport:
         ends, name = self._ends, name_text(plan.name)
@@ -185,7 +189,9 @@ class _Run:
         return MysqlSessions(self._ends.upstream, plan.lake, begin, tidb=self._ends.reader.exact)
 
     def _source(self, plan: TablePlan, sessions: MysqlSessions) -> DatabaseTable:
-        place = Place(sessions, Mysql(tidb=self._ends.reader.exact), ".".join(map(quoted, plan.source)))
+        name = ".".join(map(quoted, plan.source))
+        name = f"(SELECT * FROM {name} WHERE {plan.where}) AS kept" if plan.where else name
+        place = Place(sessions, Mysql(tidb=self._ends.reader.exact), name)
         return DatabaseTable(plan, [pair.source for pair in plan.pairs], place, self._ends.pool)
 
     def _settled(self, plan: TablePlan, keys: Collection[Key], source: Side, state: TableState) -> Settled:
@@ -251,6 +257,12 @@ def _begun(job: str, options: Options, path: Path) -> Report:
         return before
     kept = {name: msgspec.structs.replace(one, done=0, suspects=(), report=None) for name, one in before.kept.items()}
     return Report(job=job, started=now, options=options.named, kept=kept)
+
+
+def _where(progress: Progress, table: Table) -> str | None:
+    """The condition of a table's rows, ``""`` for all; ``None``: the source may judge otherwise than the job."""
+    rule = compiled(progress.routes).rule((table.schema, table.name))
+    return source_condition(rule.where, table) if rule is not None and rule.where else ""
 
 
 def _is_there(state: TableState) -> bool:

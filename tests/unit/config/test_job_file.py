@@ -473,6 +473,13 @@ def test_rules_for_tables_in_their_order(folder: Path) -> None:
         ('[[route]]\ntables = ["*.*"]\nmask-columns = { a = "md5" }', "[[route]] mask-columns: found {'a': 'md5'}"),
         ('[[route]]\ntables = ["*.*"]\nrename-columns = { a = "" }', "[[route]] rename-columns: found {'a': ''}"),
         (
+            '[[route]]\ntables = ["*.*"]\nwhere = "a = "',
+            "[[route]] where: found 'a = '; allowed: a condition over columns, as SQL writes it (it cannot be read: ",
+        ),
+        ('[[route]]\ntables = ["*.*"]\nwhere = "1 = 1"', "[[route]] where '1 = 1' names no column"),
+        ('[[route]]\ntables = ["*.*"]\nwhere = "_tidb_origin_ts > 1"', "names _tidb_origin_ts, which is hidden"),
+        ('[[route]]\ntables = ["*.*"]\nwhere = ["a"]', "[[route]] where: found ['a']; allowed: a condition over"),
+        (
             '[[route]]\ntables = ["*.*"]\npartition-by = ["dayz(a)"]',
             "[[route]] partition-by: found ['dayz(a)']; allowed",
         ),
@@ -542,6 +549,7 @@ def test_rules_for_columns_and_the_salt_that_is_shown_nowhere(folder: Path, monk
     rule = (
         '[[route]]\ntables = ["*.*"]\ndrop-columns = ["card_*", "!card_type"]\n'
         'mask-columns = { email = "hash", note = "constant:" }\nrename-columns = { ctime = "created_at" }\n'
+        "where = \"region = 'EU'\"\n"
     )
     path = write(folder, job=JOB | {"mask-salt": '"${env:SALT}"'})
     path.write_text(path.read_text() + rule)
@@ -552,6 +560,7 @@ def test_rules_for_columns_and_the_salt_that_is_shown_nowhere(folder: Path, monk
             drop_columns=("card_*", "!card_type"),
             mask_columns=(("email", "hash"), ("note", "constant:")),
             rename_columns=(("ctime", "created_at"),),
+            where="region = 'EU'",
         ),
     )
     assert job.mask_salt == "0123456789abcdef"

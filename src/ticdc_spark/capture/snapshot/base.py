@@ -32,6 +32,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """The lake's, handle key marked."""
     left_out: frozenset[str] = frozenset()
     """Columns of the source that the lake does not have."""
+    where: str = ""
+    """The condition of the rows that are wanted (``config.row_filters``); ``""``: all are."""
     lake: LakeOptions
     at: int | None
     """The commit_ts as of which it is read; ``None``: now."""

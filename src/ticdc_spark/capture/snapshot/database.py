@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from ticdc_spark.capture.snapshot.base import TooOld, Wanted, Wave, has_wanted, table_of
 from ticdc_spark.capture.snapshot.identity import UNTOLD, table_identity
+from ticdc_spark.capture.snapshot.kept_rows import KeptRows
 from ticdc_spark.capture.snapshot.keys import (
     ALTERED,
     GONE,
@@ -242,14 +243,16 @@ class _Read:
         where = f"{self.options['host']}:{self.options['port']}"
         try:
             with closing(connect(self.options)) as connection:
-                readers = self._readers(connection)
+                kept = KeptRows(self.wanted, self.table)
+                readers = self._readers(connection, kept)
                 cursor = connection.cursor(mysql.cursors.SSCursor)
                 at = self.wanted.at
                 cursor.execute(self.begin)
-                cursor.execute(self._query(of, connection.escape))
+                cursor.execute(self._query(of, kept, connection.escape))
                 stream = RowStream(cursor, reads=readers)
                 while rows := stream.some(_BATCH):
-                    yield typed(rows, self.wanted.columns, self.wanted.lake, zeros)
+                    if wanted := kept.of(rows):
+                        yield typed(wanted, self.wanted.columns, self.wanted.lake, zeros)
                 if at is None:
                     self._check(cursor)
                 cursor.close()
@@ -276,20 +279,19 @@ class _Read:
         if wanted and table_identity(cursor, self.version, (schema, name)) != wanted:
             raise MessageError(f"{MOVED}: another table has its name now, or it was emptied or rebuilt")
 
-    def _readers(self, connection: Any) -> dict[int, CellReader]:
+    def _readers(self, connection: Any, kept: KeptRows) -> dict[int, CellReader]:
         if self.tidb:
             return {}
+        types = {column.name: column.type for column in self.table.columns}
+        kinds = [column.column.type for column in self.wanted.columns]
         with connection.cursor() as cursor:
-            return raw_readers([column.column.type for column in self.wanted.columns], asks(cursor))
+            return raw_readers([*kinds, *(types[name] for name in kept.columns[len(kinds) :])], asks(cursor))
 
-    def _query(self, of: Range, literal: Any) -> str:
+    def _query(self, of: Range, kept: KeptRows, literal: Any) -> str:
         types = {column.name: column.type for column in self.table.columns}
         virtual = {column.name for column in self.table.columns if column.virtual}
         select = _selection(self.tidb)
-        chosen = ", ".join(
-            "NULL" if column.source in virtual else select(column.source, types[column.source])
-            for column in self.wanted.columns
-        )
+        chosen = ", ".join("NULL" if name in virtual else select(name, types[name]) for name in kept.columns)
         where = condition(self.keys, [types[name] for name in self.keys], of, literal)
         return f"SELECT {chosen} FROM {quoted(self.table.schema)}.{quoted(self.table.name)} WHERE {where}"
 

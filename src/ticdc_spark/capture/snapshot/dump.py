@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from ticdc_spark.capture.snapshot.base import Wanted, Wave, has_wanted, table_of
 from ticdc_spark.capture.snapshot.dump_rows import Cell, read_file
+from ticdc_spark.capture.snapshot.kept_rows import KeptRows
 from ticdc_spark.capture.snapshot.typed import typed
 from ticdc_spark.errors import MessageError, SourceFault, UsageError, os_reason
 from ticdc_spark.model import Column, Table, TableName, Value
@@ -108,6 +109,7 @@ class _ReadFiles:
 
     def _file(self, path: Path, zeros: Counter) -> Iterator[pa.RecordBatch]:
         of = {column.name: column for column in self.table.columns}
+        kept = KeptRows(self.wanted, self.table)
         listed = tuple(column.name for column in self.table.columns if not (column.virtual or column.stored))
         try:
             for names, rows in read_file(path):
@@ -117,8 +119,9 @@ class _ReadFiles:
                 columns = list(zip(*rows, strict=True))
                 cells = {name: _values(of[name], columns[at]) for at, name in enumerate(have) if name in of}
                 none: list[Value] = [None] * len(rows)
-                chosen = [cells.get(column.source, none) for column in self.wanted.columns]
-                yield typed(list(zip(*chosen, strict=True)), self.wanted.columns, self.wanted.lake, zeros)
+                chosen = [cells.get(name, none) for name in kept.columns]
+                if wanted := kept.of(list(zip(*chosen, strict=True))):
+                    yield typed(wanted, self.wanted.columns, self.wanted.lake, zeros)
         except MessageError as error:
             text = str(error)
             raise MessageError(text if text.startswith(UNREADABLE) else f"{UNREADABLE}: {text}") from error

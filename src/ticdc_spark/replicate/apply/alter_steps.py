@@ -1,10 +1,11 @@
 """The commits by which a DDL brings the columns of a table to those of the source, each with its mark."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 
 import msgspec
 
+from ticdc_spark.config.row_filters import WHERE, changed_column
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Column, Table, TableName
 from ticdc_spark.mysql import fsp, time_zone, tso_physical_ms
@@ -92,7 +93,18 @@ def commits_of(
         step += 3
     stamped = [Commit((at, step), "stamp", lambda stamp: sink.stamp(name, stamp))]
     stays = (f"column `{column}` was dropped and added by one ALTER: the old values stay" for column in act.replaced)
-    return Commits(commits or stamped, "; ".join((*plan.inexact, *stays)), kept)
+    moved = _rows_moved(batch.where(act.table), known, act.table)
+    return Commits(commits or stamped, "; ".join((*plan.inexact, *stays, *moved)), kept)
+
+
+def _rows_moved(where: str, known: Table | None, table: Table) -> Iterator[str]:
+    """Why other rows of a table may meet a condition after a DDL."""
+    column = "" if known is None else changed_column(where, known, table)
+    if column:
+        yield (
+            f"{WHERE} {where!r} names column `{column}`, whose type changed: other rows may meet it now, and only a "
+            "full read has them"
+        )
 
 
 def _kept(sink: sink_base.Sink, column: LakeColumn, ts: int) -> KeptColumn:

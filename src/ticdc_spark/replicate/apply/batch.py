@@ -1,6 +1,6 @@
 """What applying one batch works on: what all its timelines share, and what one timeline changes."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -9,6 +9,9 @@ import msgspec
 from ticdc_spark.changes.ranges import RowRange, RowScan
 from ticdc_spark.changes.topic import TopicRows
 from ticdc_spark.config.job import Job
+from ticdc_spark.config.routes import compiled
+from ticdc_spark.config.row_filters import row_filter
+from ticdc_spark.config.shapes import shape_of
 from ticdc_spark.ddl.known_names import NO_NAMES, Names
 from ticdc_spark.errors import DecisionNeeded, UsageError
 from ticdc_spark.model import Column, ColumnType, Offsets, Table, TableName
@@ -109,9 +112,18 @@ class Batch:
             lake=self.lake,
             schemas=None if self.registry is None else self.registry.texts(tuple(versions)),
             deleted_by=SOFT_DELETE_TIME if self.job.soft_deletes == "delete" else "",
+            where=self.where(table, versions.values()),
             upstream=self.job.source.upstream,
             is_whole=not any(column.key for column in columns),
         )
+
+    def where(self, table: Table, versions: Iterable[Table] = ()) -> str:
+        """The condition of the rows of a table that the target keeps. Raises: UsageError where one of these versions of
+        it does not have the columns"""
+        shape = shape_of(compiled(self.job.routes).rule((table.schema, table.name)), table)
+        for version in versions if shape.where else ():
+            row_filter(shape.where, version)
+        return shape.where
 
     @property
     def lake(self) -> LakeOptions:

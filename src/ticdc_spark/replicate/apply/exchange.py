@@ -81,6 +81,9 @@ def doubt_of_exchange(work: TimelineWork, act: Exchange, mark: Mark) -> str:
         return (
             f"`{name[0]}`.`{name[1]}` and `{other[0]}`.`{other[1]}` have other columns, or other masks, in the target"
         )
+    if len(kept := {_where(work, one) for one in (name, other)}) > 1:
+        said = " and ".join((one and repr(one)) or "all rows" for one in sorted(kept))
+        return f"[[route]] where keeps other rows of `{name[0]}`.`{name[1]}` than of `{other[0]}`.`{other[1]}`: {said}"
     return ""
 
 
@@ -100,6 +103,12 @@ def _columns(work: TimelineWork, name: TableName) -> dict[str, tuple[str, bool, 
     assert state is not None and state.table is not None, "it is there"
     columns = work.batch.columns(state.table)
     return {column.name.casefold(): (column.type.name, column.key, column.mask) for column in columns}
+
+
+def _where(work: TimelineWork, name: TableName) -> str:
+    state = work.state(name)
+    assert state is not None and state.table is not None, "it is there"
+    return work.batch.where(state.table)
 
 
 def _token(act: Exchange, mark: Mark) -> str:

@@ -120,9 +120,13 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> None:
 
 
 def _deletes(batch: Batch, state: TableState, scan: RowScan, plan: ReadPlan) -> Deletes:
-    """The changes that may have deleted keys, moves of keys among them, that the topics have in the range of a scan."""
+    """The changes that may have deleted keys, moves of keys among them, that the topics have in the range of a scan.
+
+    If a condition says which rows are kept, every change may have.
+    """
     keys = None if plan.schemas is None else tuple(plan.tables)
-    every = msgspec.structs.replace(batch.rows_since(state, scan.above, scan.upto), keys=keys, ops=("delete", "update"))
+    ops = None if plan.where else ("delete", "update")
+    every = msgspec.structs.replace(batch.rows_since(state, scan.above, scan.upto), keys=keys, ops=ops)
     return Deletes(batch.rows.raw(every), plan)
 
 

@@ -7,6 +7,7 @@ import msgspec
 from ticdc_spark.config.histories import stop_if_shared
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.routes import Routes, compiled, shown
+from ticdc_spark.config.row_filters import WHERE, named_columns
 from ticdc_spark.config.shapes import Shape, shape_of
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import UsageError
@@ -116,12 +117,14 @@ def _stop_at_alter(routes: Routes, act: Alter, before: Table | None, ddl: Queued
     """Stop at a RENAME of a table or a column to a name of which the rules say something else. Raises: UsageError"""
     name = (act.table.schema, act.table.name)
     now = shape_of(routes.rule(name), act.table)
+    if now.where:
+        _stop_if_not_judged(now.where, act, before, ddl)
     routes.stop_if_wrong(act.table)
     if name != act.old and (was := shape_of(routes.rule(act.old), act.table)) != now:
         raise UsageError(
             f"[[route]]: {shown(act.old)} becomes {shown(name)} at {ddl.change.commit_ts}, and the rules do something "
-            f"else to {_difference(was, now)} there. Give both names the same drop-columns, mask-columns and "
-            "rename-columns"
+            f"else to {_difference(was, now)} there. Give both names the same drop-columns, mask-columns, "
+            "rename-columns and where"
         )
     old = _said(shape_of(routes.rule(act.old), before)) if before is not None else {}
     new = _said(now)
@@ -135,6 +138,20 @@ def _stop_at_alter(routes: Routes, act: Alter, before: Table | None, ddl: Queued
             )
 
 
+def _stop_if_not_judged(where: str, act: Alter, before: Table | None, ddl: QueuedDdl) -> None:
+    """Stop at a DDL that takes a column from under a condition. Raises: UsageError"""
+    there = {column.name.casefold() for column in act.table.columns}
+    for column in () if before is None else before.columns:
+        if column.name.casefold() in named_columns(where) - there:
+            to = act.renames.get(column.name)
+            becomes = "is dropped" if to is None else f"becomes `{to}`"
+            raise UsageError(
+                f"{WHERE} {where!r} names column `{column.name}` of {shown(act.old)}, which {becomes} at "
+                f"{ddl.change.commit_ts}. Leave the table out with `tables` under [job], and let another job load it "
+                f"by another condition: {ddl.change.query}"
+            )
+
+
 def _said(shape: Shape) -> dict[str, str]:
     """What is said of columns that the target does not have as they are, by their names in lower case."""
     masked = {name.casefold(): f'mask-columns = "{how}"' for name, how in shape.masked}
@@ -142,7 +159,8 @@ def _said(shape: Shape) -> dict[str, str]:
 
 
 def _difference(one: Shape, other: Shape) -> str:
-    """The columns of which two shapes differ."""
+    """What two shapes differ in."""
     pairs = ((one.dropped, other.dropped), (one.masked, other.masked), (one.renamed, other.renamed))
     found = {each if isinstance(each, str) else each[0] for a, b in pairs for each in set(a) ^ set(b)}
-    return ", ".join(f"column `{name}`" for name in sorted(found))
+    columns = [f"column `{name}`" for name in sorted(found)]
+    return ", ".join([*columns, "the rows (where)"] if one.where != other.where else columns)

@@ -285,6 +285,7 @@ class Loader:
             name=name,
             columns=columns,
             left_out=frozenset(column.name for column in state.table.columns) - sources if state.table else frozenset(),
+            where=work.batch.where(state.table) if state.table else "",
             lake=work.batch.lake,
             at=load.base if load.exact and load.token not in self._stale else None,
             upto=note.upto,

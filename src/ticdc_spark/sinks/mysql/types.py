@@ -18,7 +18,7 @@ from ticdc_spark.mysql import (
     parse_type,
 )
 from ticdc_spark.mysql import utc_timestamp as to_utc
-from ticdc_spark.sinks.kept_text import keeps_text
+from ticdc_spark.mysql.kept_text import keeps_text
 from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
 

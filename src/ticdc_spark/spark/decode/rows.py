@@ -18,6 +18,7 @@ from ticdc_spark.spark.decode.places import Place, Places, Placing
 from ticdc_spark.spark.decode.raw import RawRows, RawTask
 from ticdc_spark.spark.decode.versions import (
     ReadPlan,
+    Unkept,
     Version,
     before_rows,
     cells_of,
@@ -34,8 +35,11 @@ META = OP, TS, ORDER, SEQ, BAD = "_ticdc_op", "_ticdc_ts", "_ticdc_offset", "_ti
 TRY = "_ticdc_try"
 """A column that raw rows may have, see ``changes.tries``: it stands in ``ORDER`` in place of the offset."""
 META_DDL = f"`{OP}` string, `{TS}` bigint, `{ORDER}` bigint, `{SEQ}` int, `{BAD}` string"
-"""``op``: d, i or u (u where the protocol does not distinguish), or b for what a u replaces (``ReadPlan.befores``);
-``bad``: JSON of ``BadRow``."""
+"""``op``: d, i or u (u where the protocol does not distinguish), I or U, or b for what a u replaces
+(``ReadPlan.befores``); ``bad``: JSON of ``BadRow``."""
+UNKEPT = ("I", "U")
+"""The letters of an insert and an update to a row that the target does not keep: only the key is there. It is no delete
+among the events of one commit_ts, and as the last one of all a delete (``as_deletes``)."""
 
 
 class BadRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -83,11 +87,22 @@ def read_rows(plan: ReadPlan, zeros: Counter | None = None, places: Places | Non
                 if places is not None and plan.partitioned is not None and _has_ids(about):
                     placing = placing or Placing(plan.partitioned, plan.columns, plan.lake, plan.places)
                     places.add(_placed(placing, version, about.slice(0, end_new), typed))
-                yield typed
+                yield _kept(typed) if version.is_whole and version.filter is not None else typed
         if upstream is not None:
             upstream.close()
 
     return in_worker(run)
+
+
+def as_deletes(ops: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
+    """Letters of events, where those that leave no row in the target are all ``d``."""
+    return pc.if_else(pc.is_in(ops, pa.array(UNKEPT)), "d", ops)
+
+
+def _kept(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """Rows of a table without a key, without those that the target does not keep."""
+    goes = pc.and_(pc.utf8_is_upper(rows.column(OP)), pc.is_null(rows.column(BAD)))
+    return rows.filter(pc.invert(goes)) if pc.any(goes).as_py() else rows
 
 
 def _keys(plan: ReadPlan, batch: pa.RecordBatch) -> pa.Array:
@@ -108,6 +123,8 @@ def _placed(placing: Placing, version: Version, rows: pa.RecordBatch, typed: pa.
     known whose the id is: it is two rows."""
     ids = rows.column("table_id")
     whole = pc.and_(pc.is_null(typed.column(BAD).slice(0, len(rows))), pc.invert(rows.column("partial")))
+    if version.filter is not None:
+        whole = pc.and_(whole, pc.utf8_is_lower(typed.column(OP).slice(0, len(rows))))
     if version.table.table_id is not None:
         whole = pc.and_(whole, pc.fill_null(pc.not_equal(ids, version.table.table_id), False))
     if pc.any(pc.equal(typed.column(OP).slice(len(rows)), "d")).as_py():
@@ -146,8 +163,11 @@ def _typed(
     moved = moved_rows(version, letters.to_pylist(), new, old, first_old) if new and old else []
     if gone := deleted_rows(version, plan, new, bad):
         letters = pc.if_else(pa.array([at in gone for at in range(size)]), "d", letters)
-    befores = before_rows(version, letters.slice(0, end_new).to_pylist(), set(moved), first_old)
-    more, behind = ["d"] * len(moved) + ["b"] * len(befores), [*moved, *befores]
+    unkept = Unkept.of(version, (new, old), first_old, bad)
+    befores = before_rows(version, letters.slice(0, end_new).to_pylist(), {*moved, *unkept.old}, first_old)
+    behind = [*moved, *befores]
+    more = ["D" if version.is_whole and at in unkept.old else "d" for at in moved] + ["b"] * len(befores)
+    letters = _letters(version, letters, unkept, more, end_new)
     source = [*range(size), *behind]
     arrays: list[pa.Array] = []
     nulled = 0
@@ -163,9 +183,20 @@ def _typed(
     if bad and plan.strict:
         message = f"{UNREADABLE}: {next(iter(bad.values()))}"
         raise MessageError(message)
-    meta = _meta(batch, pa.concat_arrays([letters, pa.array(more, pa.string())]), source, bad)
+    meta = _meta(batch, letters, source, bad)
     fields = [*meta.schema, *(pa.field(c.name, arrow_type(c.type)) for c in plan.columns)]
     return pa.RecordBatch.from_arrays([*meta.columns, *arrays], schema=pa.schema(fields)), nulled
+
+
+def _letters(version: Version, letters: pa.Array, unkept: Unkept, more: Sequence[str], end_new: int) -> pa.Array:
+    """The letters of all rows. ``letters``: of those that were sent; ``more``: of those behind them. ``end_new``: the
+    end of rows with a new image."""
+    if unkept.new and not version.is_whole:
+        letters = pa.array([unkept.letter(at, op) for at, op in enumerate(letters.to_pylist())], pa.string())
+    elif version.is_whole and version.filter is not None:
+        gone = {*unkept.new, *(at for at in unkept.old if at >= end_new)}
+        letters = pa.array([op.upper() if at in gone else op for at, op in enumerate(letters.to_pylist())], pa.string())
+    return pa.concat_arrays([letters, pa.array(more, pa.string())])
 
 
 def _by_images(rows: RawRows) -> tuple[RawRows, int, int]:

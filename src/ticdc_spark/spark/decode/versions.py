@@ -5,10 +5,11 @@ What is done here needs no Arrow: ``rows`` puts it between batches of a change l
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property, lru_cache
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from ticdc_spark.config.row_filters import WHERE, row_filter
 from ticdc_spark.model import Table, Value
 from ticdc_spark.mysql import HIDDEN_NAMES, NO_CONSTANT, default_value, fsp, utc_timestamp, with_hidden_columns
 from ticdc_spark.protocols import PROTOCOLS, decoder
@@ -63,6 +64,8 @@ class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What is known of them: physical ids, each with the partition of its rows."""
     deleted_by: str = ""
     """The source's name of a column whose value says that the row is deleted; ``""``: there is none."""
+    where: str = ""
+    """The condition of the rows that are kept (``config.row_filters``); ``""``: all are."""
     upstream: str | None = None
     """URI of the database that is asked for rows of which only the key was sent."""
     is_whole: bool = False
@@ -94,6 +97,8 @@ class Version:
         }
         """The columns that every whole row has: not those that are generated when they are read, nor TiDB's own."""
         self.generated = {column.source for column in plan.columns if column.column.virtual}
+        self.filter = row_filter(plan.where, self.table) if plan.where else None
+        """Which rows are kept; ``None``: all."""
         absent = [column for column in plan.columns if column.source not in self.places]
         self.fill = {column.source: _fill(column, plan.options) for column in absent}
 
@@ -104,15 +109,22 @@ class Version:
 
     @cached_property
     def read_keys(self) -> RowReader:
-        """Reads the keys of images."""
+        """Reads the keys of images; without a key whole rows, with what tells whether they are kept."""
         options = self._plan.options
         exact = msgspec.structs.replace(options, ambiguous_timestamp="reject") if self.exact_keys else options
-        return self._compile(exact, frozenset(self.keys))
+        return self._compile(exact, frozenset((*self.keys, *(self._judged if self.is_whole else ()))))
+
+    @property
+    def _judged(self) -> tuple[str, ...]:
+        """The columns that tell which rows are kept."""
+        return () if self.filter is None else self.filter.columns
 
     @cached_property
     def read_befores(self) -> RowReader:
         """Reads old images whole."""
-        return self._compile(self._plan.options, frozenset(column.source for column in self._plan.columns))
+        return self._compile(
+            self._plan.options, frozenset((*(one.source for one in self._plan.columns), *self._judged))
+        )
 
     def _compile(self, options: ReadOptions, only: frozenset[str] | None) -> RowReader:
         plan = self._plan
@@ -241,6 +253,59 @@ def deleted_rows(version: Version, plan: ReadPlan, new: Columns | None, bad: dic
         bad.update(dict.fromkeys(gone, "the row is soft-deleted, and its table has no key"))
         return set()
     return gone
+
+
+class Unkept(NamedTuple):
+    """Rows that are read and that the target does not keep."""
+
+    new: set[int]
+    """By their new image."""
+    old: set[int]
+    """By their old one, where these are read whole."""
+
+    @classmethod
+    def of(
+        cls, version: Version, images: tuple[Columns | None, Columns | None], first_old: int, bad: dict[int, str]
+    ) -> "Unkept":
+        """``images``: new and old ones. Of those that are not kept only the key is left, unless the table has none.
+
+        ``bad``: gets the rows of which it cannot be told.
+        """
+        new, old = images
+        return cls(_unkept(version, new, bad), _unkept(version, old if version.whole_old_for else None, bad, first_old))
+
+    def letter(self, at: int, op: str) -> str:
+        """The letter of a new image, of a table with a key. If the row before it was not kept either, there is none in
+        the target, as before an insert."""
+        if at not in self.new or op == "d":
+            return op
+        return "I" if at in self.old else op.upper()
+
+
+def _unkept(version: Version, images: Columns | None, bad: dict[int, str], first: int = 0) -> set[int]:
+    if version.filter is None or images is None:
+        return set()
+    names = version.filter.columns
+    for name in names:
+        for at in images.absent.get(name, ()):
+            bad.setdefault(at + first, f"{WHERE}: the row has no column `{name}`")
+    cells = [images.values[version.places[name]] for name in names]
+    unread: dict[int, str] = {}
+    found = version.filter.unkept(cells, [at for at in range(len(cells[0])) if at + first not in bad], unread)
+    for at, reason in unread.items():
+        bad.setdefault(at + first, reason)
+    if found and not version.is_whole:
+        _forget(version, images, found)
+    return {at + first for at in found}
+
+
+def _forget(version: Version, images: Columns, rows: Iterable[int]) -> None:
+    images.values[:] = [[*cells] for cells in images.values]  # a reader may give one list for several columns
+    keys = {version.places[name] for name in version.keys if name in version.places}
+    for place, cells in enumerate(images.values):
+        if place not in keys:
+            for at in rows:
+                cells[at] = None
 
 
 def moved_rows(version: Version, letters: Sequence[str], new: Columns, old: Columns, first_old: int) -> list[int]:

@@ -72,11 +72,19 @@ def dumped(folder: Path, name: str, data: bytes) -> Path:
     return folder
 
 
-def rows_of(reader: DumpReader) -> list[dict[str, object]]:
+def rows_of(reader: DumpReader, where: str = "", left_out: str = "") -> list[dict[str, object]]:
     table = reader.schema(("s", "t"), None)
     assert table is not None
     columns = lake_columns(table, handle_key(table), LakeOptions())
-    wanted = Wanted(name=("s", "t"), columns=columns, lake=LakeOptions(), at=reader.fixed)
+    columns = tuple(column for column in columns if column.source != left_out)
+    wanted = Wanted(
+        name=("s", "t"),
+        columns=columns,
+        left_out=frozenset({left_out}),
+        where=where,
+        lake=LakeOptions(),
+        at=reader.fixed,
+    )
     wave = reader.wave(wanted)
     assert wave.done
     numbers = pa.RecordBatch.from_pydict({"id": pa.array(range(wave.parts), pa.int64())})
@@ -98,6 +106,28 @@ def test_a_folder_gives_typed_rows_as_of_its_tso(tmp_path: Path, name: str, data
     assert reader.fixed == 449576018944000001
     assert reader.tables() == [("s", "t")]
     assert rows_of(reader) == TYPED
+
+
+@pytest.mark.parametrize(
+    ("where", "kept"),
+    [
+        ("e = 'a'", [1]),
+        ("e = 1", [1]),
+        ("v = '' AND b = ''", [3]),
+        ("b = X'00FF27'", [1]),
+        ("bits > 256", [1]),
+        ("v LIKE 'it%' OR id < 0", [1, -2]),
+        ("id > 100", []),
+    ],
+)
+def test_only_rows_that_are_wanted_are_read(tmp_path: Path, where: str, kept: list[int]) -> None:
+    for name, data in (("s.t.000000000.sql", SQL), ("s.t.000000000.csv", CSV)):
+        reader = DumpReader(dumped(tmp_path, name, data))
+        for left_out in ("", where.partition(" ")[0]):
+            if left_out != "id":
+                wanted = [{name: value for name, value in row.items() if name != left_out} for row in TYPED]
+                assert rows_of(reader, where, left_out) == [row for row in wanted if row["id"] in kept]
+        (tmp_path / name).unlink()
 
 
 def test_an_empty_table_has_no_file(tmp_path: Path) -> None:

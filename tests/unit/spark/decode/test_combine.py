@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ticdc_spark.changes import net as combine_module
-from ticdc_spark.changes.net import combine, net
+from ticdc_spark.changes.columns import FIRST
+from ticdc_spark.changes.net import combine, net, net_of_keys
 from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS
 
 SCHEMA = pa.schema(
@@ -47,7 +48,7 @@ class Event(NamedTuple):
 
 events = st.builds(
     Event,
-    op=st.sampled_from("diu"),
+    op=st.sampled_from("diuIU"),
     ts=st.sampled_from([1, 2, 2**63 - 1]),
     offset=st.integers(0, 3),
     seq=st.integers(0, 1),
@@ -118,6 +119,16 @@ def test_the_net_change_is_each_keys_last_event_beside_its_first_op(rows: list[E
         found = zip(events_of(last.to_batches()), first_ops.to_pylist(), strict=True)
         assert {(event.id, event.name): (event, op) for event, op in found} == wanted
         assert len(last) == len(wanted)
+
+
+@given(histories)
+def test_a_key_whose_row_is_not_kept_is_deleted(rows: list[Event]) -> None:
+    net_rows = [
+        row for part in net_of_keys(KEYS, SCHEMA.names[5:], keep_first=True)(batches(rows)) for row in part.to_pylist()
+    ]
+    found = {(row["id"], row["name"]): (row[OP], row[FIRST]) for row in net_rows}
+    every = {key: (events[-1].op, events[0].op) for key, events in histories_of(rows).items()}
+    assert found == {key: ("d" if last in "dIU" else last, first.lower()) for key, (last, first) in every.items()}
 
 
 def test_output_is_cut_into_batches(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from decimal import Decimal
 from typing import Any, Literal, TypeAlias
 
-from ticdc_spark.changefeed.filter.expressions import convert
-from ticdc_spark.changefeed.filter.expressions.collations import Collation
+from ticdc_spark.config.expressions import convert
+from ticdc_spark.config.expressions.collations import Collation
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Row
 

@@ -7,8 +7,8 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from ticdc_spark.changefeed.filter.expressions.convert import MATH, truncate
-from ticdc_spark.changefeed.filter.expressions.nodes import (
+from ticdc_spark.config.expressions.convert import MATH, truncate
+from ticdc_spark.config.expressions.nodes import (
     Node,
     as_decimal,
     as_integer,

@@ -6,9 +6,9 @@ import math
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from typing import Any
 
-from ticdc_spark.changefeed.filter.expressions import convert
-from ticdc_spark.changefeed.filter.expressions.collations import DEFAULT
-from ticdc_spark.changefeed.filter.expressions.nodes import (
+from ticdc_spark.config.expressions import convert
+from ticdc_spark.config.expressions.collations import DEFAULT
+from ticdc_spark.config.expressions.nodes import (
     Node,
     Unsupported,
     as_bytes,

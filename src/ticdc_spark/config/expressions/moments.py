@@ -6,8 +6,8 @@ from collections.abc import Callable
 from datetime import date, datetime, timedelta
 from typing import Any
 
-from ticdc_spark.changefeed.filter.expressions.convert import MIDNIGHT
-from ticdc_spark.changefeed.filter.expressions.nodes import (
+from ticdc_spark.config.expressions.convert import MIDNIGHT
+from ticdc_spark.config.expressions.nodes import (
     Node,
     Unsupported,
     UnsupportedFunction,

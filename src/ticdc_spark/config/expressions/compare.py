@@ -7,9 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ticdc_spark.changefeed.filter.expressions import collations
-from ticdc_spark.changefeed.filter.expressions.conditions import shared_collation, truth
-from ticdc_spark.changefeed.filter.expressions.nodes import (
+from ticdc_spark.config.expressions import collations
+from ticdc_spark.config.expressions.conditions import shared_collation, truth
+from ticdc_spark.config.expressions.nodes import (
     MOMENTS,
     NUMERIC,
     Evaluate,

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from decimal import Decimal
 from typing import Any
 
-from ticdc_spark.changefeed.filter.expressions import convert
-from ticdc_spark.changefeed.filter.expressions.collations import collation_of
-from ticdc_spark.changefeed.filter.expressions.nodes import Evaluate, Kind, Node, Unsupported
+from ticdc_spark.config.expressions import convert
+from ticdc_spark.config.expressions.collations import collation_of
+from ticdc_spark.config.expressions.nodes import Evaluate, Kind, Node, Unsupported
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, ColumnType, Row
 from ticdc_spark.mysql import TIME_TYPES, enum_name, fsp, is_bytes, is_text, is_utc, local_timestamp, set_names
@@ -78,7 +78,7 @@ def _text(name: str) -> Evaluate:
 
 
 def _lacking(name: str) -> MessageError:
-    return MessageError(f"a row lacks column {name!r}, by which events are filtered")
+    return MessageError(f"a row lacks column {name!r}, by which it is judged")
 
 
 def _widened(text: str) -> float:

@@ -7,11 +7,11 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from ticdc_spark.changefeed.filter.expressions import arithmetic, collations, compare, conditions, moments
-from ticdc_spark.changefeed.filter.expressions.choices import case, chosen, extreme, nullif
-from ticdc_spark.changefeed.filter.expressions.columns import column_node
-from ticdc_spark.changefeed.filter.expressions.json_paths import extracted, unquoted
-from ticdc_spark.changefeed.filter.expressions.nodes import (
+from ticdc_spark.config.expressions import arithmetic, collations, compare, conditions, moments
+from ticdc_spark.config.expressions.choices import case, chosen, extreme, nullif
+from ticdc_spark.config.expressions.columns import column_node
+from ticdc_spark.config.expressions.json_paths import extracted, unquoted
+from ticdc_spark.config.expressions.nodes import (
     Node,
     Unsupported,
     UnsupportedFunction,
@@ -19,8 +19,8 @@ from ticdc_spark.changefeed.filter.expressions.nodes import (
     literal,
     mapped,
 )
-from ticdc_spark.changefeed.filter.expressions.numbers import cast, number_function
-from ticdc_spark.changefeed.filter.expressions.texts import concatenated, text_function, trimmed
+from ticdc_spark.config.expressions.numbers import cast, number_function
+from ticdc_spark.config.expressions.texts import concatenated, text_function, trimmed
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Table
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ticdc_spark.changefeed.filter.expressions import collations
-from ticdc_spark.changefeed.filter.expressions.compare import as_kind, common_kind, comparison
-from ticdc_spark.changefeed.filter.expressions.nodes import Kind, Node, as_truth
+from ticdc_spark.config.expressions import collations
+from ticdc_spark.config.expressions.compare import as_kind, common_kind, comparison
+from ticdc_spark.config.expressions.nodes import Kind, Node, as_truth
 from ticdc_spark.model import Row
 
 

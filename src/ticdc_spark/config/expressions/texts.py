@@ -7,9 +7,9 @@ import zlib
 from collections.abc import Callable
 from typing import Any
 
-from ticdc_spark.changefeed.filter.expressions import collations
-from ticdc_spark.changefeed.filter.expressions.conditions import shared_collation
-from ticdc_spark.changefeed.filter.expressions.nodes import (
+from ticdc_spark.config.expressions import collations
+from ticdc_spark.config.expressions.conditions import shared_collation
+from ticdc_spark.config.expressions.nodes import (
     Kind,
     Node,
     UnsupportedFunction,

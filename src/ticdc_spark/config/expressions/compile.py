@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from itertools import zip_longest
 
 import sqlglot
@@ -16,12 +16,14 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import SqlglotError
 
-from ticdc_spark.changefeed.filter.expressions.nodes import Evaluate, Unsupported, UnsupportedFunction
-from ticdc_spark.changefeed.filter.expressions.trees import Compiler
+from ticdc_spark.config.expressions.nodes import Evaluate, Unsupported, UnsupportedFunction
+from ticdc_spark.config.expressions.trees import Compiler
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Table
 
 _LEAVES = (TokenType.NUMBER, TokenType.STRING, TokenType.VAR, TokenType.IDENTIFIER)
+_NOT_BEHIND_A_COLUMN = (TokenType.L_PAREN, TokenType.STRING)
+"""Where these follow, a word is a function or a type: ``DATE '…'``."""
 _WORDS = frozenset(("BOTH", "LEADING", "TRAILING", "SIGNED", "UNSIGNED", "UNKNOWN", "ESCAPE", "DIV", "MOD"))
 """Words of SQL that the tokenizer takes for names."""
 _CLASS = re.compile(r" (?:in \w+(?=\. Line)|for <class '[\w.]*'>)")
@@ -71,6 +73,26 @@ def parse_expression(sql: str) -> exp.Expression:
     found: exp.Expression = statement.expressions[0]
     _refuse_losses(sql, found)
     return found
+
+
+def columns_of(tree: exp.Expression) -> frozenset[str]:
+    """The names of the columns in an expression, in lower case."""
+    return frozenset(column.name.casefold() for column in tree.find_all(exp.Column))
+
+
+def with_columns(sql: str, instead: Mapping[str, str]) -> str:
+    """An expression with other SQL in place of some columns, by their names in lower case; the rest as written."""
+    tokens = Dialect.get_or_raise("mysql").tokenize(sql)
+    parts, at = [], 0
+    for number, token in enumerate(tokens):
+        after = tokens[number + 1].token_type if number + 1 < len(tokens) else None
+        is_name = token.token_type not in (TokenType.STRING, TokenType.NUMBER)
+        if is_name and token.text.casefold() in instead and after not in (*_NOT_BEHIND_A_COLUMN, TokenType.DOT):
+            while number > 1 and tokens[number - 1].token_type is TokenType.DOT:
+                number -= 2  # its table
+            parts += [sql[at : tokens[number].start], instead[token.text.casefold()]]
+            at = token.end + 1
+    return "".join([*parts, sql[at:]])
 
 
 def _written_call(sql: str, read: Callable[[str], object], fault: type[Exception]) -> str:

@@ -1,7 +1,7 @@
 """Which changes of a type leave every value as it is. Pure."""
 
 from ticdc_spark.model import ColumnType
-from ticdc_spark.mysql import INTEGER_BITS, fsp, integer_range, is_text
+from ticdc_spark.mysql.types import INTEGER_BITS, fsp, integer_range, is_text
 
 
 def keeps_text(old: ColumnType, new: ColumnType) -> bool:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ticdc_spark.changefeed.filter.expressions import collations
-from ticdc_spark.changefeed.filter.expressions.nodes import (
+from ticdc_spark.config.expressions import collations
+from ticdc_spark.config.expressions.nodes import (
     BINARY,
     Evaluate,
     Node,

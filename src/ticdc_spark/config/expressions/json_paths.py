@@ -7,8 +7,8 @@ from typing import Any
 
 from sqlglot import exp
 
-from ticdc_spark.changefeed.filter.expressions.collations import DEFAULT
-from ticdc_spark.changefeed.filter.expressions.nodes import Node, Unsupported, mapped
+from ticdc_spark.config.expressions.collations import DEFAULT
+from ticdc_spark.config.expressions.nodes import Node, Unsupported, mapped
 from ticdc_spark.errors import MessageError
 
 _ABSENT = object()

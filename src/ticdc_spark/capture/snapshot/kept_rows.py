@@ -1,0 +1,45 @@
+"""Which of the rows that a full read meets are wanted: those that meet the condition of a rule."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ticdc_spark.capture.snapshot.base import Wanted
+from ticdc_spark.config.row_filters import row_filter
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import Column, Table, Value
+from ticdc_spark.mysql import is_bytes
+from ticdc_spark.spark.tasks import UNREADABLE
+
+
+class KeptRows:
+    """Rows are read in ``columns``: those of the lake, and behind them what else the condition names."""
+
+    def __init__(self, wanted: Wanted, table: Table) -> None:
+        """``table``: as the source has it. Raises: UsageError where it does not have the columns of the condition"""
+        self._filter = row_filter(wanted.where, table) if wanted.where else None
+        named = () if self._filter is None else self._filter.columns
+        lake = [column.source for column in wanted.columns]
+        by_name = {column.name: column for column in table.columns}
+        self._size = len(lake)
+        self.columns = (*lake, *(name for name in named if name not in lake))
+        """By the source's names."""
+        self._judged: list[tuple[int, Column]] = [(self.columns.index(name), by_name[name]) for name in named]
+
+    def of(self, rows: Sequence[Sequence[Value]]) -> Sequence[Sequence[Value]]:
+        """Those that are wanted, in the columns of the lake. Raises: MessageError where that cannot be told"""
+        if self._filter is None or not rows:
+            return rows
+        cells = [[_value(row[at], column) for row in rows] for at, column in self._judged]
+        bad: dict[int, str] = {}
+        unkept = self._filter.unkept(cells, range(len(rows)), bad)
+        if bad:
+            raise MessageError(f"{UNREADABLE}: {next(iter(bad.values()))}")
+        return [row[: self._size] for at, row in enumerate(rows) if at not in unkept]
+
+
+def _value(cell: Value, column: Column) -> Value:
+    """A cell in canonical form, as far as conditions need it."""
+    if isinstance(cell, str):
+        return cell.encode() if is_bytes(column.type) else cell
+    return cell if cell is None or is_bytes(column.type) else cell.decode("utf-8", "surrogateescape")
