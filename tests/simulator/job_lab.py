@@ -51,6 +51,8 @@ _NO_PROGRESS = Progress(job="sim")
 
 
 class JobLab:
+    where = ""
+
     def __init__(self, broker: Broker, clock: Clock, injector: Injector) -> None:
         self.broker, self.clock, self.injector = broker, clock, injector
         self.tables = Tables(self._act)

@@ -30,6 +30,8 @@ from ticdc_spark.protocols.base import ReadOptions
 class ReferenceLab:
     """A lab. State folder and lake are the reference's own, copied whole."""
 
+    where = ""
+
     def __init__(self, broker: Broker, clock: Clock, injector: Injector) -> None:
         self.broker, self.clock, self.injector = broker, clock, injector
         self.progress, self.batches = Progress(), 0

@@ -171,6 +171,8 @@ class Lab(Protocol):
 
     lake: Lake
     state: StateFolder
+    where: str
+    """The condition of the rows that the job keeps, of every table; ``""``: it keeps all."""
 
     def start(self, setup: JobSetup, owner: int) -> Process:
         """Start a process: take the lease, load the state, open source and sink. ``owner`` distinguishes processes (as

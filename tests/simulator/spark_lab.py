@@ -52,6 +52,8 @@ _NUMBERS = count(1)
 
 
 class SparkLab:
+    where = ""
+
     def __init__(
         self,
         broker: Broker,

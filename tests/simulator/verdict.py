@@ -9,6 +9,8 @@ from datetime import UTC, datetime
 from decimal import Decimal
 from typing import Any
 
+from msgspec.structs import replace
+
 from tests.simulator.database import Event, Live, Name, Uid
 from tests.simulator.faults import Fault
 from tests.simulator.letters import folded
@@ -24,6 +26,7 @@ from tests.simulator.verdict_more import (
     without_unheard_of,
 )
 from tests.simulator.world import Finding, World
+from ticdc_spark.config.row_filters import row_filter
 from ticdc_spark.errors import (
     EnvironmentFault,
     LeaseHeld,
@@ -79,7 +82,7 @@ def judge_tables(world: World, view: JobView, *, final: bool) -> Finding | None:
     """Compare every table with the source as of what the job has as applied. ``final``: it has read everything."""
     if not view.applied:
         return None
-    truth = world.database.truth_at(view.applied)
+    truth = {name: _kept(live, world.lab.where) for name, live in world.database.truth_at(view.applied).items()}
     view, lake, twins = in_any_letters(view, world.lab.lake.tables())
     world.in_lake.update(lake)
     world.was_clean.update(name for name, seen in view.tables.items() if seen.condition == "clean")
@@ -134,6 +137,18 @@ def _judge(
         return None
     what, detail = different
     return Finding(kind="wrong data", where=f"{what}, {condition}", detail=f"{name} at {view.applied}: {detail}")
+
+
+def _kept(live: Live, where: str) -> Live:
+    """A table with those of its rows that the target is to have."""
+    if not where:
+        return live
+    of = row_filter(where, live.table)
+    bad: dict[int, str] = {}
+    cells = [[row[name] for row in live.rows.values()] for name in of.columns]
+    unkept = of.unkept(cells, range(len(live.rows)), bad)
+    assert not bad, "each row has the columns"
+    return replace(live, rows={key: row for at, (key, row) in enumerate(live.rows.items()) if at not in unkept})
 
 
 def judge_others(world: World) -> Finding | None:
