@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from ticdc_spark.config.expressions import collations
 from ticdc_spark.config.expressions.nodes import (
     BINARY,
@@ -125,6 +127,7 @@ def _as_characters(node: Node) -> Node:
     return mapped(as_bytes(node), "text", lambda value: value.decode("latin-1"))
 
 
+@lru_cache(4096)
 def _like_regex(pattern: str, escape: str, collation: collations.Collation) -> str:
     found, escaped = ["(?s)\\A"], False
     for char in pattern:
