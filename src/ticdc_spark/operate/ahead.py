@@ -7,6 +7,7 @@ import msgspec
 
 from ticdc_spark.config.histories import shared
 from ticdc_spark.config.job import Job, KafkaSource, StorageSource, native_of
+from ticdc_spark.config.routes import compiled
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.config.values import MessagePlace, skip_messages_line
 from ticdc_spark.errors import UsageError
@@ -132,11 +133,22 @@ class Look:
         if name in self._tables or not self._is_included(*name):
             return
         self._tables.add(name)
+        self._fit(table)
         if not handle_key(table) and self._job.no_key == "stop":
             what = f"`{name[0]}`.`{name[1]}` has no key"
             self._stops["key", name] = Stop(
                 what=what, line='[job] no-key = "apply" or "skip", or exclude it with [job] tables'
             )
+
+    def _fit(self, table: Table) -> None:
+        """Whether the rules of ``[[route]]`` fit a table as it is, or becomes."""
+        name = (table.schema, table.name)
+        try:
+            if self._is_included(*name):
+                compiled(self._job.routes).stop_if_wrong(table)
+        except UsageError as error:
+            line = f'[[route]] of another kind for it, or [job] tables with "!{name[0]}.{name[1]}"'
+            self._stops.setdefault(("rule", name), Stop(what=str(error), line=line))
 
     def _ddl(self, found: Found, change: SchemaChange) -> None:
         if (copy := identity(change)) in self._ddls:
@@ -148,6 +160,7 @@ class Look:
             change = msgspec.structs.replace(change, table=after, pre_table=before)
         if change.table is not None:
             self._note(change.table)
+            self._fit(change.table)
         change = with_partitions(change, self._known, None, from_sql=self._reader.follows_ddl, zone=self._job.ddl_zone)
         change = self._parked.follow(change, self._known)
         before_it, self._known = self._known, tables_after(self._known, change)

@@ -102,6 +102,21 @@ def test_a_ddl_on_partitions_is_a_stop_only_where_their_rows_are_not_known(proto
 
 
 @PROTOCOLS
+def test_a_table_that_a_rule_does_not_fit_is_a_stop(protocol: str) -> None:
+    shop = Shop(protocol)
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    rules = (Route(tables=("*.*",), where="v > 1"),)
+    assert ahead(shop, routes=rules).stops == ()
+    shop.sql("ALTER TABLE t DROP COLUMN v")
+    (stop,) = ahead(shop, routes=rules).stops
+    assert stop.what == "[[route]] where 'v > 1' for `shop`.`t`: there is no column 'v'; the table has id"
+    assert '"!shop.t"' in stop.line
+    assert ahead(shop, routes=rules, tables=("*.*", "!shop.t")).stops == ()
+    (stop,) = ahead(shop, routes=(Route(tables=("*.*",), drop_columns=("id",)),)).stops
+    assert "`id` is in the key" in stop.what
+
+
+@PROTOCOLS
 def test_two_tables_that_would_share_a_name_are_a_stop(protocol: str) -> None:
     shop = Shop(protocol)
     shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")

@@ -60,7 +60,9 @@ def negative(node: Node) -> Node:
         return mapped(number, "decimal", lambda value: Decimal(-value))
     if number.kind == "int":
         return mapped(number, "int", lambda value: in_range(-int(value), unsigned=False))
-    return mapped(number, number.kind, lambda value: -value, scale=number.scale)
+    if number.kind == "decimal":
+        return mapped(number, "decimal", MATH.minus, scale=number.scale)
+    return mapped(number, number.kind, lambda value: -value)
 
 
 def bits(sign: str, left: Node, right: Node) -> Node:

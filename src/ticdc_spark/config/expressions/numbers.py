@@ -125,7 +125,9 @@ def _absolute(number: Node) -> Node:
     if number.kind == "int":
         unsigned = number.unsigned
         return mapped(number, "int", lambda value: in_range(abs(int(value)), unsigned=unsigned), unsigned=unsigned)
-    return mapped(number, number.kind, abs, scale=number.scale)
+    if number.kind == "decimal":
+        return mapped(number, "decimal", convert.MATH.abs, scale=number.scale)
+    return mapped(number, number.kind, abs)
 
 
 def _power(base: float, exponent: float) -> float:
