@@ -19,6 +19,7 @@ from ticdc_spark.spark.decode.versions import (
     before_rows,
     cells_of,
     deleted_rows,
+    lack_old,
     moved_rows,
     read_new,
     read_old,
@@ -89,6 +90,7 @@ def _read_version(plan: ReadPlan, version: Version, rows: list[RawRow], found: R
         sums, marks = [row.checksum for row in of_new], [bool(row.corrupted) for row in of_new]
         for at, reason in version.verify(new.values, sums, marks).items():
             bad.setdefault(at, reason)
+    lack_old(version, [row.op for row in rows[:first_old]], bad)
     letters = [row.op[0] for row in rows]
     moved = moved_rows(version, letters, new, old, first_old) if new and old else []
     gone = deleted_rows(version, plan, new, bad)
