@@ -9,10 +9,13 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.integration.binlog_stream import OPTIONS
+from tests.integration.rest_lake import RestLake
 from tests.support.apicurio_registry import Registry
 from tests.support.kafka_broker import Broker
 from tests.support.mariadb_server import Server, running
 from tests.support.postgres_server import PostgresServer, running_postgres
+from tests.support.rest_catalog import RestCatalog
+from tests.support.rest_proxy import proxied
 from tests.support.s3_server import S3Server
 from tests.support.secure_broker import SecureBroker
 from tests.support.spark_session import allow_open_sockets, shared_session
@@ -71,6 +74,27 @@ def own_store(tmp_path: Path) -> Iterator[S3Server]:
     """A server that a test may stop."""
     with _store(tmp_path / "store") as started:
         yield started
+
+
+@pytest.fixture(scope="session")
+def rest_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RestCatalog]:
+    """A REST catalog over a warehouse on this disk, which tests share."""
+    folder = tmp_path_factory.mktemp("rest")
+    started = RestCatalog(folder, str(folder / "lake"), {})
+    try:
+        started.start()
+        yield started
+    finally:
+        started.stop()
+
+
+@pytest.fixture
+def rest_lake(spark: SparkSession, rest_catalog: RestCatalog) -> Iterator[RestLake]:
+    """Its tables, behind a proxy of the test's own; the database ``s`` is empty."""
+    with proxied(rest_catalog.url) as proxy:
+        lake = RestLake(spark, proxy, rest_catalog.folder / "lake")
+        lake.empty()
+        yield lake
 
 
 @contextmanager

@@ -22,6 +22,7 @@ from ticdc_spark.config.toml import Duration, Section, Size
 from ticdc_spark.config.values import (
     Characters,
     Command,
+    CommitName,
     CommitTs,
     Folder,
     Identifier,
@@ -187,6 +188,8 @@ class IcebergConfig(Section, frozen=True, kw_only=True, tag="iceberg", tag_field
     """
     table_properties: dict[str, str] = msgspec.field(default_factory=dict)
     """Iceberg properties of every table that the job creates, as the section ``[sink.table-properties]``."""
+    commit: CommitName = "table"
+    """What one commit holds: the changes of one table, or with a REST catalog the changes of all tables of a batch."""
 
 
 class DeltaConfig(Section, frozen=True, kw_only=True, tag="delta", tag_field="kind"):

@@ -87,6 +87,9 @@ def load_job(path: Path | str) -> Job:
         mistakes.add(
             '[ddl] partition-ddl = "rebuild"', "reads tables of a database: [snapshot] with `upstream` names it"
         )
+    if isinstance(sink, IcebergConfig) and sink.commit == "batch" and keys.get("writer") == "spark":
+        what = 'found "spark", which commits each table by itself; [sink] commit = "batch" needs "python"'
+        mistakes.add("[job] writer", what)
     check_places(spark, source, sink, snapshot, mistakes)
     mistakes.stop_if_any()
     assert source is not None and sink is not None and ddl is not None, "a section that could not be read is a mistake"
@@ -266,6 +269,9 @@ def _sink(raw: Mapping[str, Any], mistakes: Mistakes) -> SinkConfig | None:
         )
     if "warehouse" in keys["catalog_options"]:
         mistakes.add("[sink] catalog.warehouse", "write `warehouse`")
+    if keys.get("commit") == "batch" and not _is_rest(keys["catalog_options"]):
+        what = 'found "batch", which only a REST catalog can do: "catalog.type" = "rest" and "catalog.uri"'
+        mistakes.add("[sink] commit", what)
     if mistakes.count > before:
         return None
     keys["warehouse"] = location(mistakes.path, keys["warehouse"], bare_path=True)
@@ -275,6 +281,11 @@ def _sink(raw: Mapping[str, Any], mistakes: Mistakes) -> SinkConfig | None:
         mistakes.add("[sink] warehouse", f"{what}; name one, such as {cure}")
         return None
     return IcebergConfig(**keys)
+
+
+def _is_rest(options: Mapping[str, str]) -> bool:
+    named = options.get("catalog-impl")
+    return options.get("type", "").lower() == "rest" if named is None else named.endswith(".RESTCatalog")
 
 
 def _delta(raw: dict[str, Any], mistakes: Mistakes) -> DeltaConfig | None:

@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 ModeName: TypeAlias = Literal["watermark", "arrival"]
 OnReject: TypeAlias = Literal["stop", "quarantine", "continue"]
 WriterName: TypeAlias = Literal["python", "spark"]
+CommitName: TypeAlias = Literal["table", "batch"]
 Positive: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 NotNegative: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 

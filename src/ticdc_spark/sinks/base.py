@@ -326,5 +326,6 @@ class Sink(Tables, Columns, Changes, Reads, Loads, Upkeep, Protocol):
         """Let the next commit of a state bring in the changes of rows, and the stamps, that were written so far.
 
         Until then ``find`` shows them and no reader does; a DDL brings in those of its table. What was written when
-        no commit follows is lost with it. Raises: NotSupported unless ``atomic_tables``
+        no commit follows is lost with it. A sink whose state is elsewhere brings them in now, in one commit.
+        Raises: NotSupported unless ``atomic_tables``; SinkFault, SinkConflict where another writer was faster
         """

@@ -1,12 +1,16 @@
-"""What a sink can do. What it cannot it refuses, and the contract suite tests that it does."""
+"""What a sink can do, and its own errors. What it cannot do it refuses, and the contract suite tests that it does."""
 
 import msgspec
 
-from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.errors import DecisionNeeded, SinkFault
 
 
 class NotSupported(DecisionNeeded):
     """The target cannot do what is asked of it; the message names both."""
+
+
+class SinkConflict(SinkFault):
+    """Another writer was faster, and nothing was committed: the same can be done again at once."""
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
@@ -24,8 +28,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """A change of columns and its stamp are one commit. ``False``: a death between the two is recognised and repaired
     by the sink."""
     atomic_tables: bool = False
-    """``Sink.commit_with``: what is written to tables, and the state of the job, are one commit. ``False``: the state
-    comes last."""
+    """``Sink.commit_with``: the rows of all tables are one commit, in a database with the state of the job. ``False``:
+    each table is one, and the state comes last."""
     upkeep: bool = True
     """``Upkeep``: there are files to compact and to remove."""
     layouts: bool = True

@@ -56,3 +56,24 @@ def test_full_reads_behind_partition_ddl_need_a_database(folder: Path, snapshot:
 def test_full_reads_behind_partition_ddl_are_of_a_database(folder: Path) -> None:
     job = load(folder, ddl={"partition-ddl": '"rebuild"'}, snapshot={"upstream": '"mysql://root@db:4000"'})
     assert job.ddl.partition_ddl == "rebuild"
+
+
+REST = {'"catalog.type"': '"rest"', '"catalog.uri"': '"http://catalog:8181"'}
+
+
+@pytest.mark.parametrize("catalog", [REST, {'"catalog.catalog-impl"': '"org.apache.iceberg.rest.RESTCatalog"'}])
+def test_a_rest_catalog_may_take_all_tables_of_a_batch_at_once(folder: Path, catalog: dict[str, str]) -> None:
+    assert load(folder).sink.commit == "table"
+    assert load(folder, sink=SINK | catalog | {"commit": '"batch"'}).sink.commit == "batch"
+
+
+@pytest.mark.parametrize("catalog", [{}, {'"catalog.type"': '"glue"'}])
+def test_another_catalog_cannot_take_several_tables(folder: Path, catalog: dict[str, str]) -> None:
+    text = refused(folder, sink=SINK | catalog | {"commit": '"batch"'})
+    assert '[sink] commit: found "batch", which only a REST catalog can do' in text
+
+
+def test_what_spark_writes_cannot_come_with_other_tables(folder: Path) -> None:
+    text = refused(folder, sink=SINK | REST | {"commit": '"batch"'}, job={"writer": '"spark"'})
+    assert '[job] writer: found "spark", which commits each table by itself' in text
+    assert '"table", "batch"' in refused(folder, sink=SINK | REST | {"commit": '"tables"'})

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 from ticdc_spark.errors import EnvironmentFault, RegistryFault, SinkFault, SourceFault
+from ticdc_spark.sinks.capabilities import SinkConflict
 
 log = logging.getLogger(__name__)
 CONNECTIONS = (SourceFault, SinkFault, RegistryFault)
@@ -17,7 +18,8 @@ LONGEST_PAUSE = 30.0
 class RetryPolicy:
     """How long a run goes on trying after a fault, and when it tries next.
 
-    Only a job that has done a batch in this run retries: what was wrong from the start is an error at once.
+    Only a job that has done a batch in this run retries: what was wrong from the start is an error at once, unless
+    another writer was faster.
     """
 
     def __init__(self, retry_for: float, clock: Callable[[], float] = time.monotonic) -> None:
@@ -36,7 +38,7 @@ class RetryPolicy:
 
     def pause_after(self, fault: EnvironmentFault) -> float | None:
         """Seconds to wait before the next try; ``None``: the job ends by this fault."""
-        if not self._worked or not isinstance(fault, CONNECTIONS):
+        if not isinstance(fault, CONNECTIONS) or not (self._worked or isinstance(fault, SinkConflict)):
             return None
         now = self._clock()
         self._since = now if self._since is None else self._since

@@ -18,6 +18,7 @@ from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog, catalog_options
 from ticdc_spark.sinks.iceberg.dead_letters import IcebergDeadLetters, read_dead_letters
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
+from ticdc_spark.sinks.iceberg.together import check_commit
 from ticdc_spark.sinks.type_map import TypeMap
 from ticdc_spark.spark.session.session import Part
 
@@ -51,7 +52,8 @@ class IcebergKind:
                 message = f"the warehouse {config.warehouse} cannot be created: {error}"
                 raise SinkFault(message) from error
         catalog = catalog_options(config.catalog, config.warehouse, config.catalog_options)
-        return IcebergSink(spark, config.catalog, config.warehouse, config.table_properties, catalog, job.writer, fence)
+        more = (config.table_properties, catalog, job.writer, fence)
+        return IcebergSink(spark, config.catalog, config.warehouse, *more, commit=config.commit)
 
     def dead_letters(
         self, spark: SparkSession, config: IcebergConfig, job: str, fence: Callable[[], None]
@@ -82,7 +84,11 @@ class IcebergKind:
         if "io-impl" in config.catalog_options:
             with faults(f"warehouse {config.warehouse} cannot be written to"):
                 _write_and_remove(catalog, config)
-        return f"{config.catalog} answers; it has {count:,} namespaces"
+        found = f"{config.catalog} answers; it has {count:,} namespaces"
+        if config.commit == "table":
+            return found
+        check_commit(catalog)
+        return f"{found}, and commits all tables of a batch at once"
 
     def open_lake(self, job: Job) -> SparkSession:
         return lake.open_lake(job)

@@ -57,6 +57,7 @@ class IcebergLoads:
 
     def begin_load(self, table: TableName, note: LoadNote) -> None:
         with faults(f"a full read of {table} cannot begin"):
+            self._tables.together.end(table)
             loaded = self._catalog.load_table(table)
             transaction = loaded.newTransaction()
             current = loaded.currentSnapshot()
@@ -120,6 +121,7 @@ class IcebergLoads:
         note: LoadNote,
     ) -> None:
         with faults(f"rows of {source} cannot be gathered for {table}"), self._catalog.session() as session:
+            self._tables.together.end(source)
             loaded = self._catalog.load_table(table)
             self._tables.allow_null(table, loaded, columns)
             rows = session.table(self._catalog.sql_name(source)).where(where_sql(where))

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import pyarrow as pa
+from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.config.job import IcebergConfig
 from ticdc_spark.config.layout import PLAIN, Layout
-from ticdc_spark.config.values import WriterName
+from ticdc_spark.config.values import CommitName, WriterName
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.appends import Appended
 from ticdc_spark.sinks.base import (
@@ -53,16 +54,21 @@ class IcebergSink:
         options: Mapping[str, str],
         writer: WriterName = "python",
         fence: Callable[[], None] = lambda: None,
+        *,
+        commit: CommitName = "table",
     ) -> None:
         """``options``: those of the catalog; each session that writes gets them.
 
         ``writer``: what writes and reads files. ``python`` has an effect where Python can open the warehouse;
         elsewhere it is always Spark. ``fence``: called before each commit; raises where the job must not write
-        any more.
+        any more. ``commit``: what one commit has; ``batch``: rows wait for ``commit_with``.
+
+        Raises: UsageError where the catalog cannot commit several tables at once
         """
         self.writer: WriterName = writer
         self.catalog = IcebergCatalog(spark, catalog, warehouse, properties, options, fence)
-        self.tables = IcebergTables(self.catalog)
+        self.tables = IcebergTables(self.catalog, together=commit == "batch")
+        self.capabilities = replace(self.capabilities, atomic_tables=commit == "batch")
         self.spark_writer = SparkWriter(self.tables)
         self.upserts = Upserts(self.tables, self.spark_writer, writer)
         self.appends = IcebergAppends(self.tables, self.spark_writer, writer)
@@ -77,7 +83,8 @@ class IcebergSink:
         return open_state(config, job, dict(lake.spark.sparkContext.getConf().getAll()))
 
     def commit_with(self, states: StateStore) -> None:
-        self.capabilities.need("atomic_tables", "the tables of a batch are to be one commit with the state")
+        self.capabilities.need("atomic_tables", "the tables of a batch are to be one commit")
+        self.tables.together.commit()
 
     # ---- tables
 
@@ -144,7 +151,7 @@ class IcebergSink:
         self.spark_writer.delete_where(table, where, stamp)
 
     def append(self, table: TableName, what: Appended, stamp: Stamp, beside: TableName) -> None:
-        self.appends.append(table, what, stamp)
+        self.appends.append(table, what, stamp, beside)
 
     def read(self, table: TableName, columns: Sequence[str], as_of: int | None = None) -> Iterator[pa.RecordBatch]:
         return self.tables.read(table, columns, as_of)

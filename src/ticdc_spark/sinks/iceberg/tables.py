@@ -7,7 +7,7 @@ change of columns. Tables are merge-on-read; each has a location of its own, sin
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
@@ -33,6 +33,7 @@ from ticdc_spark.sinks.iceberg.stamps import (
     summary,
     unseen,
 )
+from ticdc_spark.sinks.iceberg.together import Open, Together
 from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeColumn
 
@@ -43,15 +44,29 @@ _PAUSE_S = 0.1
 """Between two of them, and longer each time."""
 
 
+class NewRows(NamedTuple):
+    """A change of the rows of a table."""
+
+    table: TableName
+    stamp: Stamp
+    files: tuple[str, ...] = ()
+    """Locations of the files that were written for it."""
+    beside: TableName | None = None
+    """See ``together.Open``."""
+
+
 class IcebergTables:
     """The tables of a catalog: what is looked up, created, changed and stamped there."""
 
-    def __init__(self, catalog: IcebergCatalog) -> None:
+    def __init__(self, catalog: IcebergCatalog, *, together: bool = False) -> None:
+        """``together``: rows that ``bring_in`` is given wait for those of other tables."""
         self.catalog = catalog
+        self.together = Together(catalog, gathers=together)
 
     def find(self, table: TableName) -> TableFound | None:
         with faults(f"the history of {table} cannot be read"):
-            loaded = self.catalog.find_table(table)
+            change = self.together.of(table)
+            loaded = self.catalog.find_table(table) if change is None else change.transaction.table()
             return None if loaded is None else find_stamp(self.catalog.iceberg, loaded)
 
     def list_tables(self, job: str) -> list[TableName]:
@@ -69,6 +84,8 @@ class IcebergTables:
 
     def snapshot_id(self, table: TableName) -> int | None:
         with faults(f"table {table} cannot be read"):
+            if (change := self.together.of(table)) is not None:
+                return change.snapshot_id
             place = place_of(self.catalog.load_table(table))
             return None if place is None else place[0]
 
@@ -102,12 +119,14 @@ class IcebergTables:
             transaction.commitTransaction()
 
     def drop(self, table: TableName) -> None:
+        self.together.make_way(table)
         with faults(f"table {table} cannot be dropped"):
             if self.catalog.exists(table):
                 self.catalog.fence()
                 self.catalog.java_catalog.dropTable(self.catalog.identifier(table), True)
 
     def rename(self, old: TableName, new: TableName) -> None:
+        self.together.make_way(old)
         self.catalog.create_database(new[0])
         with faults(f"table {old} cannot be renamed to {new}"):
             self.catalog.fence()
@@ -127,7 +146,12 @@ class IcebergTables:
 
     def stamp(self, table: TableName, stamp: Stamp) -> None:
         with faults(f"table {table} cannot be stamped"):
-            self.change(table, stamp, lambda _, transaction: append_stamp(transaction, stamp))
+            if (change := self.together.of(table)) is None:
+                self.change(table, stamp, lambda _, transaction: append_stamp(transaction, stamp))
+                return
+            note = read_note(self.catalog.iceberg, change.transaction.table())
+            append_stamp(change.transaction, stamp)
+            self._put_properties(change.transaction, stamp, note)
 
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
         def put(loaded: Any, transaction: Any) -> None:
@@ -215,14 +239,9 @@ class IcebergTables:
         called again where another writer was faster. ``replaces_all``: no row is left that another writer changed.
         Raises: Py4JJavaError; CommitFailedException where other writers were faster each time
         """
+        self.together.make_way(table)
         for left in reversed(range(_TRIES)):
-            loaded = self.catalog.load_table(table)
-            transaction = loaded.newTransaction()
-            # Iceberg puts a commit on top of another writer's, and the properties would name a wrong place. It does not
-            # do so with a change of a schema, though it changes nothing.
-            transaction.updateSchema().commit()
-            put(loaded, transaction)
-            self._put_properties(transaction, stamp, read_note(self.catalog.iceberg, loaded), replaces_all=replaces_all)
+            transaction = self._begun(table, stamp, put, replaces_all=replaces_all)
             self.catalog.fence()
             try:
                 transaction.commitTransaction()
@@ -232,6 +251,28 @@ class IcebergTables:
                 time.sleep(_PAUSE_S * (_TRIES - left))
             else:
                 return
+
+    def bring_in(self, change: NewRows, put: Callable[[Any, Any], None]) -> None:
+        """Change the rows of a table as ``change`` does, or let them wait for those of other tables."""
+        if not self.together.gathers:
+            self.change(change.table, change.stamp, put)
+            return
+        self.together.end(change.table)
+        transaction = self._begun(change.table, change.stamp, put)
+        self.together.add(Open(table=change.table, transaction=transaction, files=change.files, beside=change.beside))
+
+    def _begun(
+        self, table: TableName, stamp: Stamp, put: Callable[[Any, Any], None], *, replaces_all: bool = False
+    ) -> Any:
+        """A transaction with a change and its stamp, which is not committed yet. See ``change``."""
+        loaded = self.catalog.load_table(table)
+        transaction = loaded.newTransaction()
+        # Iceberg puts a commit on top of another writer's, and the properties would name a wrong place. It does not
+        # do so with a change of a schema, though it changes nothing.
+        transaction.updateSchema().commit()
+        put(loaded, transaction)
+        self._put_properties(transaction, stamp, read_note(self.catalog.iceberg, loaded), replaces_all=replaces_all)
+        return transaction
 
     def _put_properties(self, transaction: Any, stamp: Stamp, note: Note | None, *, replaces_all: bool = False) -> None:
         """``note``: the properties before."""

@@ -4,6 +4,7 @@ import pytest
 
 from ticdc_spark.errors import EnvironmentFault, RegistryFault, SinkFault, SourceFault
 from ticdc_spark.replicate.run.retry import LONGEST_PAUSE, RetryPolicy
+from ticdc_spark.sinks.capabilities import SinkConflict
 
 
 class Clock:
@@ -56,3 +57,12 @@ def test_what_is_not_tried_again(retry_for: float, works: bool, fault: Environme
     if works:
         patience.worked()
     assert patience.pause_after(fault) is None
+
+
+def test_a_first_batch_in_which_another_writer_was_faster_is_tried_again() -> None:
+    clock = Clock()
+    patience = RetryPolicy(600.0, clock)
+    assert patience.pause_after(SinkConflict("x")) == 1.0
+    assert patience.pause_after(SinkFault("y")) is None
+    clock.now += 600
+    assert patience.pause_after(SinkConflict("x")) is None

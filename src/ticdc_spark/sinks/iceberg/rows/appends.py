@@ -26,7 +26,7 @@ from ticdc_spark.sinks.iceberg.rows.direct import tasks_for
 from ticdc_spark.sinks.iceberg.rows.spark_writer import SparkWriter
 from ticdc_spark.sinks.iceberg.rows.target import layout
 from ticdc_spark.sinks.iceberg.stamps import append_stamp, summary
-from ticdc_spark.sinks.iceberg.tables import IcebergTables
+from ticdc_spark.sinks.iceberg.tables import IcebergTables, NewRows
 from ticdc_spark.sinks.spark_rows import where_sql
 from ticdc_spark.sinks.spark_types import SparkTypes
 from ticdc_spark.spark.sql import quote
@@ -45,20 +45,22 @@ class IcebergAppends:
         self._tables, self._catalog = tables, tables.catalog
         self._spark, self._writer, self._types = spark_writer, writer, SparkTypes()
 
-    def append(self, table: TableName, what: Appended, stamp: Stamp) -> None:
+    def append(self, table: TableName, what: Appended, stamp: Stamp, beside: TableName) -> None:
         """See ``sinks.base.Changes.append``."""
+        at = NewRows(table, stamp, beside=beside)
         with self._catalog.session() as session:
             match what:
                 case None:
                     self._tables.stamp(table, stamp)
                 case Marker(op, commit_ts):
-                    self._append_rows(session, table, marker(op, commit_ts), stamp)
+                    self._append_rows(session, at, marker(op, commit_ts))
                 case RowsOf():
                     self._append_rows_of(session, table, what, stamp)
                 case Events():
-                    self._append_events(session, table, what, stamp)
+                    self._append_events(session, at, what)
 
-    def _append_events(self, session: SparkSession, table: TableName, what: Events, stamp: Stamp) -> None:
+    def _append_events(self, session: SparkSession, at: NewRows, what: Events) -> None:
+        table, stamp = at.table, at.stamp
         changes, columns = what.changes, columns_of(what.changes, self._types)
         files, size = self._files(table, columns), changes.size
         cores = session.sparkContext.defaultParallelism
@@ -68,28 +70,31 @@ class IcebergAppends:
                 new = self._new(session, table, rows, what) if what.unless_there else rows
                 self._append_by_spark(table, new, columns, stamp)
             return
-        self._commit(table, files, changes.write_events(_write(columns, files), what.above, tasks=number), stamp)
+        self._commit(at, files, changes.write_events(_write(columns, files), what.above, tasks=number))
 
     def _new(self, session: SparkSession, table: TableName, rows: DataFrame, what: Events) -> DataFrame:
         """The changes that the history does not have."""
         names = [column.name for column in what.changes.columns if column.key]
         with faults(f"table {table} cannot be read"):
+            self._tables.together.end(table)
             there = session.table(self._catalog.sql_name(table)).where(sf.col(H_TS) > what.above).alias("t")
             same = same_change("t.", "s.", list(map(quote, names)))
             return rows.alias("s").join(there, sf.expr(same), "left_anti")
 
-    def _append_rows(self, session: SparkSession, table: TableName, rows: pa.RecordBatch, stamp: Stamp) -> None:
+    def _append_rows(self, session: SparkSession, at: NewRows, rows: pa.RecordBatch) -> None:
         columns = history_columns(self._types)
-        files = self._files(table, columns)
+        files = self._files(at.table, columns)
         if isinstance(files, Closed):
-            self._append_by_spark(table, session.createDataFrame(pa.Table.from_batches([rows])), columns, stamp)
+            made = session.createDataFrame(pa.Table.from_batches([rows]))
+            self._append_by_spark(at.table, made, columns, at.stamp)
         else:
             written = _write(columns, files)([rows])
-            self._commit(table, files, (bytes(part.column(0)[0].as_py()) for part in written), stamp)
+            self._commit(at, files, (bytes(part.column(0)[0].as_py()) for part in written))
 
     def _append_rows_of(self, session: SparkSession, table: TableName, what: RowsOf, stamp: Stamp) -> None:
         time = commit_times(pa.array([what.commit_ts], pa.int64()))[0].as_py()
         with faults(f"rows of {what.source} cannot be read"):
+            self._tables.together.end(what.source)
             rows = session.table(self._catalog.sql_name(what.source))
             if what.where is not None:
                 rows = rows.where(where_sql(what.where))
@@ -115,7 +120,8 @@ class IcebergAppends:
             fields = self._tables.allow_null(table, loaded, columns)
             return layout(self._catalog, loaded, properties, fields)
 
-    def _commit(self, table: TableName, files: DataFiles, parts: Iterable[bytes], stamp: Stamp) -> None:
+    def _commit(self, at: NewRows, files: DataFiles, parts: Iterable[bytes]) -> None:
+        table, stamp = at.table, at.stamp
         written = [msgspec.msgpack.decode(part, type=WrittenFile) for part in parts]
         with faults(f"rows cannot be appended to {table}"):
             loaded = self._catalog.load_table(table)
@@ -132,7 +138,8 @@ class IcebergAppends:
                     append.set(key, value)
                 append.commit()
 
-            self._tables.change(table, stamp, put)
+            locations = tuple(f"{files.location}/{file.name}" for file in written)
+            self._tables.bring_in(at._replace(files=locations), put)
 
 
 def _write(columns: Sequence[LakeColumn], files: DataFiles) -> ArrowTask:

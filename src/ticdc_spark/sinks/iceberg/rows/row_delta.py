@@ -26,7 +26,7 @@ from ticdc_spark.sinks.iceberg.rows.content_files import data_file
 from ticdc_spark.sinks.iceberg.rows.deletes import Deletes, Places, write_deletes
 from ticdc_spark.sinks.iceberg.rows.target import Target
 from ticdc_spark.sinks.iceberg.stamps import summary
-from ticdc_spark.sinks.iceberg.tables import IcebergTables
+from ticdc_spark.sinks.iceberg.tables import IcebergTables, NewRows
 from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeColumn
 
@@ -96,14 +96,15 @@ def _literal(value: object) -> str | None:
 
 
 def commit(tables: IcebergTables, to: Target, written: Written, old: Places, stamp: Stamp) -> bool:
-    """Add what was written, delete ``old``, and mark: one commit. ``False``: another writer changed the table
-    meanwhile, and nothing was done.
+    """Add what was written, delete ``old``, and mark: one commit, or a part of one. ``False``: another writer changed
+    the table meanwhile, and nothing was done.
     """
     with faults(f"rows cannot be committed to {to.table}"):
         catalog = tables.catalog
         loaded = catalog.load_table(to.table)
         data = [data_file(catalog, loaded, to.files, file) for file in written.files]
         deletes = write_deletes(catalog, loaded, to, old) if old else Deletes()
+        files = (*(f"{to.files.location}/{file.name}" for file in written.files), *deletes.locations)
         is_sent = False
 
         def put(_: Any, transaction: Any) -> None:
@@ -127,13 +128,12 @@ def commit(tables: IcebergTables, to: Target, written: Written, old: Places, sta
             is_sent = True
 
         try:
-            tables.change(to.table, stamp, put)
+            tables.bring_in(NewRows(to.table, stamp, files), put)
         except Py4JJavaError as error:
             if str(error.java_exception.getClass().getSimpleName()) != "ValidationException":
                 raise
             if not is_sent:  # else the catalog may have them, whatever it answered
-                remove(loaded.io(), (f"{to.files.location}/{file.name}" for file in written.files))
-                remove(loaded.io(), deletes.locations)
+                remove(loaded.io(), files)
             log.warning("%s.%s was changed by another writer meanwhile: %s", *to.table, error.java_exception)
             return False
     return True

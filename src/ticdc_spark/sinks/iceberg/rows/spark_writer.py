@@ -68,6 +68,7 @@ class SparkWriter:
     ) -> None:
         """See ``sinks.base.Changes``."""
         with faults(f"rows of {source} cannot be brought into {table}"), self._catalog.session() as session:
+            self._tables.together.end(source)
             names = [quote(column.name) for column in columns]
             rows = session.table(self._catalog.sql_name(source)).select(*names)
             if not (new_keys and self.append(table, rows, columns, stamp)):
@@ -146,8 +147,10 @@ class SparkWriter:
 
         It is loaded before the fence: whatever is committed after it conflicts, also another owner's.
         """
+        self._tables.together.make_way(table)
         loaded = self._catalog.load_table(table)
         if columns is not None:
+            self._tables.together.note_alone(table)
             self._tables.allow_null(table, loaded, columns)
         self._catalog.fence()
         note = read_note(self._catalog.iceberg, loaded)

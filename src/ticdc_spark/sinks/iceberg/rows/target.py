@@ -45,6 +45,7 @@ def target(
     """How ``table`` takes row deltas of exactly these columns; ``Closed``: it does not, a MERGE must do."""
     catalog = tables.catalog
     with faults(f"table {table} cannot be read"):
+        tables.together.end(table)
         loaded = catalog.load_table(table)
         properties = to_dict(catalog.iceberg, loaded.properties())
         files = layout(catalog, loaded, properties, tables.allow_null(table, loaded, columns))

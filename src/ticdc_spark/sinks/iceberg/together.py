@@ -1,0 +1,163 @@
+"""Changes of several tables that a REST catalog takes in one commit: their transactions stay open until then.
+
+Each begins at its table as it was loaded, and the catalog refuses all of them if one of the tables has moved since.
+Nothing is built again then: the batch is done again, and the marks of the tables say what of it is there already.
+"""
+
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import IllegalArgumentException, PySparkException
+
+from ticdc_spark import failpoints
+from ticdc_spark.config.routes import shown
+from ticdc_spark.errors import UsageError
+from ticdc_spark.model import TableName
+from ticdc_spark.sinks.capabilities import SinkConflict
+from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog
+from ticdc_spark.sinks.iceberg.faults import faults
+from ticdc_spark.sinks.iceberg.files.storage import remove
+from ticdc_spark.sinks.iceberg.stamps import place_of
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Open:
+    """A change of a table that is not committed yet."""
+
+    table: TableName
+    transaction: Any
+    """Of Iceberg's Java API. Its table is as it will be."""
+    files: tuple[str, ...] = ()
+    """Locations of the files with its rows."""
+    beside: TableName | None = None
+    """The table of whose history it is: no later commit of that one may come before it."""
+
+    @property
+    def snapshot_id(self) -> int:
+        """The snapshot that the table will be at."""
+        return int(self.transaction.table().currentSnapshot().snapshotId())
+
+
+class Together:
+    """What is open, one change for each table. Safe to use from several threads for different tables."""
+
+    def __init__(self, catalog: IcebergCatalog, *, gathers: bool) -> None:
+        """``gathers``: rows of tables wait for one another; else nothing is ever open."""
+        self._catalog, self.gathers = catalog, gathers
+        self._open: dict[TableName, Open] = {}
+        self._lock = threading.Lock()
+        self._alone: set[TableName] = set()
+        if gathers:
+            check_commit(catalog)
+
+    def of(self, table: TableName) -> Open | None:
+        """What is open of a table; ``None``: nothing."""
+        with self._lock:
+            return self._open.get(table)
+
+    def add(self, change: Open) -> None:
+        """Let a change wait. Its table has none that does."""
+        with self._lock:
+            assert change.table not in self._open, "it was committed before"
+            self._open[change.table] = change
+
+    def end(self, table: TableName) -> None:
+        """Commit what is open of a table, and of its history, before the table is read. Raises: as ``commit``"""
+        if self.of(table) is not None:
+            self.make_way(table)
+
+    def make_way(self, table: TableName) -> None:
+        """Commit what is open of a table or of its history, before a commit of it alone. Raises: as ``commit``"""
+        with self._lock:
+            named = [one for one in self._open.values() if table in (one.table, one.beside)]
+        self._commit(named)
+
+    def commit(self) -> None:
+        """Commit everything that is open. Raises: SinkFault; SinkConflict where nothing was committed"""
+        with self._lock:
+            named = list(self._open.values())
+        self._commit(named)
+
+    def note_alone(self, table: TableName) -> None:
+        """Log, once for each table, that its rows are a commit of their own."""
+        if self.gathers and table not in self._alone:
+            self._alone.add(table)
+            log.info("%s.%s: its changes are a commit of their own, as Spark writes them", *table)
+
+    def _commit(self, changes: Sequence[Open]) -> None:
+        if not changes:
+            return
+        listed = ", ".join(shown(one.table) for one in changes[:5]) + (" …" if len(changes) > 5 else "")
+        with faults(f"{listed} cannot be committed together"):
+            commits = self._catalog.java.util.ArrayList()
+            for one in changes:
+                at, identifier = one.transaction, self._catalog.identifier(one.table)
+                made = self._catalog.iceberg.catalog.TableCommit.create(
+                    identifier, at.startMetadata(), at.currentMetadata()
+                )
+                commits.add(made)
+            failpoints.point("open")
+            # The tables were loaded before: whatever was committed to one of them since is a conflict.
+            self._catalog.fence()
+            try:
+                self._catalog.java_catalog.commitTransaction(commits)
+            except Py4JJavaError as error:
+                self._stop_unless_there(changes, error)
+        failpoints.point("together")
+        with self._lock:
+            for one in changes:
+                self._open.pop(one.table, None)
+
+    def _stop_unless_there(self, changes: Sequence[Open], error: Py4JJavaError) -> None:
+        """Look whether the catalog has taken a commit that it did not say it has.
+
+        Raises: SinkConflict where it has refused it, and never will take it; ``error`` where that is not known
+        """
+        now = {one.table: self._catalog.find_table(one.table) for one in changes}
+        there = [now[one.table] is not None and now[one.table].snapshot(one.snapshot_id) is not None for one in changes]
+        if all(there):
+            log.warning("the catalog has taken a commit of %d tables without saying so", len(changes))
+            return
+        moved = [one.table for one in changes if not _is_at_start(one, now[one.table])]
+        refused = str(error.java_exception.getClass().getSimpleName()) == "CommitFailedException"
+        # Where no table has moved, an earlier try of the same request may still be under way.
+        if any(there) or not moved or not refused:
+            raise error
+        for one in changes:
+            remove(one.transaction.table().io(), one.files)
+        why = f"another writer changed {', '.join(map(shown, moved))} while a batch was applied"
+        raise SinkConflict(f"{why}: nothing of it is committed, and it is done again") from error
+
+
+def check_commit(catalog: IcebergCatalog) -> None:
+    """Raises: UsageError where a catalog takes one table at a time"""
+    # It is not sent: Iceberg wants one table at least, once it knows that the server offers the endpoint.
+    nothing = catalog.java.util.ArrayList()
+    try:
+        catalog.java_catalog.commitTransaction(nothing)
+    except IllegalArgumentException:
+        return
+    except PySparkException as error:
+        raise UsageError(_cannot(str(error))) from error
+    except Py4JError as error:
+        raise UsageError(_cannot("it is no REST catalog, or its option cache-enabled is true")) from error
+
+
+def _is_at_start(change: Open, loaded: Any) -> bool:
+    """Whether a table is where a change of it begins. ``loaded``: as it is now."""
+    start = change.transaction.startMetadata().currentSnapshot()
+    place = None if loaded is None else place_of(loaded)
+    return (None if place is None else place[0]) == (None if start is None else int(start.snapshotId()))
+
+
+def _cannot(why: str) -> str:
+    return (
+        f'[sink] commit = "batch": the catalog cannot commit several tables at once ({why}). It needs "catalog.type" = '
+        '"rest" and a server that offers POST …/transactions/commit; with commit = "table" each table is one commit'
+    )
