@@ -29,15 +29,15 @@ from tests.spark.simple_topic import insert, topic
 from tests.workload.compare import compare
 from ticdc_spark import failpoints
 from ticdc_spark.config.job import Job
-from ticdc_spark.ddl.known_names import Names
 from ticdc_spark.model import Change, TableName, Watermark
+from ticdc_spark.replicate import step
 from ticdc_spark.replicate.apply import batch as batch_module
 from ticdc_spark.replicate.apply.look import Looked, look_at
 from ticdc_spark.replicate.apply.timelines import TimelineResult
-from ticdc_spark.replicate.decide import Decided
 from ticdc_spark.replicate.modes.next_progress import committed
+from ticdc_spark.replicate.pipeline import OpenJob, Planned
+from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.table import TableState
-from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.iceberg.rows import upsert
 
@@ -78,15 +78,16 @@ def test_a_job_may_die_at_every_point_and_after_every_commit(
 
 
 def _saves_progress_before_it_applies(patch: pytest.MonkeyPatch) -> None:
-    ours = Steps._apply
+    ours = step.apply_batch
 
-    def apply(steps: Steps, number: int, decided: Decided, names: Names, furthest: int) -> TimelineResult:
+    def apply(job: OpenJob, before: Progress, planned: Planned, *, all_tables: bool) -> TimelineResult:
+        decided = planned.decided
         progress = decided.advanced.progress
         states = {(table.schema, table.name): table for table in progress.tables}
-        steps.store.save(committed(progress, number, states, decided.resolved, 0.0))
-        return ours(steps, number, decided, names, furthest)
+        job.resources.store.save(committed(progress, planned.plan.batch, states, decided.resolved, 0.0))
+        return ours(job, before, planned, all_tables=all_tables)
 
-    patch.setattr(Steps, "_apply", apply)
+    patch.setattr(step, "apply_batch", apply)
 
 
 def _forgets_marks(patch: pytest.MonkeyPatch) -> None:
