@@ -10,7 +10,7 @@ from pathlib import Path
 
 from benchmarks.measure import Measured, measured
 from ticdc_spark.model import Offsets
-from ticdc_spark.sinks.iceberg.catalog import catalog_options
+from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog, catalog_options
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.session.session import open_session
 from ticdc_spark.spark.sources.files import RecordedTopicSource
@@ -48,7 +48,7 @@ def open_lake(warehouse: str, options: Mapping[str, str] | None = None) -> Icebe
     settings = catalog_options("lake", warehouse, dict(options or {}))
     # as the loop does: Iceberg takes a catalog's options from the session that is active
     spark = open_session("bench", settings, ()).newSession()
-    return IcebergSink(spark, "lake", warehouse, {}, settings)
+    return IcebergSink(IcebergCatalog(spark, "lake", warehouse, {}, settings))
 
 
 def batches_of(source: RecordedTopicSource, start: Offsets, rows: int) -> Iterator[tuple[Offsets, Offsets]]:

@@ -14,7 +14,7 @@ from tests.support.rest_proxy import RestProxy
 from ticdc_spark.changes.spark_topic import SparkTopicRows
 from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
-from ticdc_spark.sinks.iceberg.catalog import catalog_options
+from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog, catalog_options
 from ticdc_spark.sinks.iceberg.dead_letters import IcebergDeadLetters
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.sql import quote
@@ -31,8 +31,8 @@ class RestLake:
     def sink(self, guard: Guard | None = None, made: type[IcebergSink] = IcebergSink) -> IcebergSink:
         """A sink of a process of its own."""
         options = self.options(self.proxy.url)
-        named = (self.spark.newSession(), "lake", str(self.warehouse), {}, options, "python", guard or Guard())
-        return made(*named, commit="batch")
+        catalog = IcebergCatalog(self.spark.newSession(), "lake", str(self.warehouse), {}, options, guard or Guard())
+        return made(catalog, commit="batch")
 
     def empty(self) -> None:
         """Remove the tables of the database ``s``."""

@@ -40,7 +40,7 @@ from ticdc_spark.replicate.resources import Resources
 from ticdc_spark.replicate.scanning import opening_of
 from ticdc_spark.replicate.state.requests import Resume
 from ticdc_spark.replicate.step import Steps
-from ticdc_spark.sinks.iceberg.catalog import catalog_options
+from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog, catalog_options
 from ticdc_spark.sinks.iceberg.dead_letters import IcebergDeadLetters
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.sinks.states import open_state
@@ -220,9 +220,11 @@ class SinkWithFaults(IcebergSink):
     def __init__(self, lab: SparkLab, commits: Commits) -> None:
         warehouse = str(lab.lake.warehouse)
         options = catalog_options("lake", warehouse, {})
-        super().__init__(
-            lab.session, "lake", warehouse, {}, options, lab.writer, lambda: commits.begin("sink", "a commit")
-        )
+
+        def fence() -> None:
+            commits.begin("sink", "a commit")
+
+        super().__init__(IcebergCatalog(lab.session, "lake", warehouse, {}, options, fence), lab.writer)
         self.commits = commits
 
     create = _ended(IcebergSink.create)

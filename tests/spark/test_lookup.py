@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from tests.spark.lake import lake
 from ticdc_spark.model import Column, Index, Table
 from ticdc_spark.mysql import parse_type
-from ticdc_spark.sinks.iceberg.catalog import catalog_options
+from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog, catalog_options
 from ticdc_spark.sinks.iceberg.rows.row_delta import positions, positions_by_spark
 from ticdc_spark.sinks.iceberg.rows.target import Target, target
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
@@ -56,7 +56,8 @@ class Lake:
         self.columns = columns_of(kinds)
         self.session = lake(spark, folder)
         warehouse = str(folder / "lake")
-        self.sink = IcebergSink(spark.newSession(), "lake", warehouse, {}, catalog_options("lake", warehouse, {}))
+        options = catalog_options("lake", warehouse, {})
+        self.sink = IcebergSink(IcebergCatalog(spark.newSession(), "lake", warehouse, {}, options))
         named = ", ".join(f"{column.name} {column.type.spark}" for column in self.columns)
         self.session.sql("CREATE NAMESPACE lake.s")
         self.session.sql(f"CREATE TABLE lake.s.t ({named}) USING iceberg {MERGE_ON_READ.format(version=version)}")

@@ -11,6 +11,7 @@ from tests.contract.member import Guard, Member, insert, source
 from tests.contract.others import mark
 from tests.spark.test_sink_contract import OnIceberg
 from ticdc_spark.errors import LeaseHeld, SinkFault
+from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 
 WRITERS = pytest.mark.parametrize("writer", ["python", "spark"])
@@ -22,7 +23,8 @@ def owner(member: Member, writer: Literal["python", "spark"]) -> Member:
     assert isinstance(sink, IcebergSink)
     properties = {"format-version": "2"}
     lake = sink.catalog
-    other = IcebergSink(lake.spark.newSession(), "lake", lake.warehouse, properties, lake.options, writer, guard)
+    session = lake.spark.newSession()
+    other = IcebergSink(IcebergCatalog(session, "lake", lake.warehouse, properties, lake.options, guard), writer)
     return Member(
         sink=other,
         rows_of=member.rows_of,

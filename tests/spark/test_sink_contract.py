@@ -31,7 +31,7 @@ from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
 from ticdc_spark.sinks.base import Stamp
-from ticdc_spark.sinks.iceberg.catalog import catalog_options
+from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog, catalog_options
 from ticdc_spark.sinks.iceberg.dead_letters import IcebergDeadLetters
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
 from ticdc_spark.spark.sql import quote
@@ -135,7 +135,8 @@ class OnIceberg:
         writer, version = request.param
         properties = {"format-version": version[0]}
         made = PartitionedSink if "partitioned" in version else IcebergSink
-        sink = made(spark.newSession(), "lake", str(warehouse), properties, options, writer, guard)
+        catalog = IcebergCatalog(spark.newSession(), "lake", str(warehouse), properties, options, guard)
+        sink = made(catalog, writer)
         yield sink, guard, lake(spark, folder)
         shutil.rmtree(warehouse)
 

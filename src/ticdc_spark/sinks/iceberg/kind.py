@@ -51,9 +51,9 @@ class IcebergKind:
             except OSError as error:
                 message = f"the warehouse {config.warehouse} cannot be created: {error}"
                 raise SinkFault(message) from error
-        catalog = catalog_options(config.catalog, config.warehouse, config.catalog_options)
-        more = (config.table_properties, catalog, job.writer, fence)
-        return IcebergSink(spark, config.catalog, config.warehouse, *more, commit=config.commit)
+        options = catalog_options(config.catalog, config.warehouse, config.catalog_options)
+        catalog = IcebergCatalog(spark, config.catalog, config.warehouse, config.table_properties, options, fence)
+        return IcebergSink(catalog, job.writer, commit=config.commit)
 
     def dead_letters(
         self, spark: SparkSession, config: IcebergConfig, job: str, fence: Callable[[], None]

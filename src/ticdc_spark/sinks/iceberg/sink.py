@@ -1,10 +1,9 @@
 """The sink ``kind = "iceberg"``: the contract over the objects that do its parts."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 from msgspec.structs import replace
-from pyspark.sql import SparkSession
 
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.config.job import IcebergConfig
@@ -45,28 +44,13 @@ class IcebergSink:
     types = SparkTypes()
     names = LakeNames()
 
-    def __init__(
-        self,
-        spark: SparkSession,
-        catalog: str,
-        warehouse: str,
-        properties: Mapping[str, str],
-        options: Mapping[str, str],
-        writer: WriterName = "python",
-        fence: Callable[[], None] = lambda: None,
-        *,
-        commit: CommitName = "table",
-    ) -> None:
-        """``options``: those of the catalog; each session that writes gets them.
-
-        ``writer``: what writes and reads files. ``python`` has an effect where Python can open the warehouse;
-        elsewhere it is always Spark. ``fence``: called before each commit; raises where the job must not write
-        any more. ``commit``: what one commit has; ``batch``: rows wait for ``commit_with``.
+    def __init__(self, catalog: IcebergCatalog, writer: WriterName = "python", *, commit: CommitName = "table") -> None:
+        """``writer``: what writes and reads files. ``python`` has an effect where Python can open the warehouse;
+        elsewhere it is always Spark. ``commit``: what one commit has; ``batch``: rows wait for ``commit_with``.
 
         Raises: UsageError where the catalog cannot commit several tables at once
         """
-        self.writer: WriterName = writer
-        self.catalog = IcebergCatalog(spark, catalog, warehouse, properties, options, fence)
+        self.catalog, self.writer = catalog, writer
         self.tables = IcebergTables(self.catalog, together=commit == "batch")
         self.capabilities = replace(self.capabilities, atomic_tables=commit == "batch")
         self.spark_writer = SparkWriter(self.tables)
