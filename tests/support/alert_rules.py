@@ -23,8 +23,6 @@ Vector: TypeAlias = dict[Labels, float]
 Scrape: TypeAlias = Mapping[str, Vector]
 """Series by name."""
 _COMPARED: dict[str, Callable[[float, float], bool]] = {"==": operator.eq, ">": operator.gt, "<": operator.lt}
-JOB = "ticdc-spark"
-"""The job of the scrape configuration in the documentation."""
 
 
 @dataclass(slots=True)
@@ -36,6 +34,8 @@ class Scraper:
     found: list[tuple[float, Scrape]] = field(default_factory=list)
     later: float = 0.0
     """Seconds by which this scraper's clock is ahead."""
+    job: str = "ticdc-spark"
+    """As in the scrape configuration of the documentation."""
 
     def scrape(self) -> None:
         """Scrape once. A target that does not answer has no series but ``up``."""
@@ -49,7 +49,7 @@ class Scraper:
             for family in text_string_to_metric_families(text):
                 for sample in family.samples:
                     series.setdefault(sample.name, {})[frozenset(sample.labels.items())] = sample.value
-        series["up"] = {frozenset({("job", JOB)}): is_up}
+        series["up"] = {frozenset({("job", self.job)}): is_up}
         self.found.append((time.time() + self.later, series))
 
     def firing(self) -> set[str]:

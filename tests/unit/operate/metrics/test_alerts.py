@@ -10,10 +10,12 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from tests.support.alert_rules import Scraper
-from tests.support.status_examples import NOW, WELL
+from tests.support.status_examples import NOW, TSO, WELL
 from tests.unit.operate.metrics.test_replicate import metrics
+from ticdc_spark.changefeed.report import Report
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import Column, ColumnType, Table
+from ticdc_spark.operate.metrics.changefeed import ChangefeedMetrics
 from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.run.upkeep import UpkeepScheduler
 from ticdc_spark.replicate.state.table import TableState
@@ -97,3 +99,34 @@ def test_a_counter_that_began_again_has_grown_from_zero() -> None:
         scraper.scrape()
         found.append("TicdcSparkDeadLetters" in scraper.firing())
     assert found == [False, False, True]
+
+
+def test_the_alerts_of_a_changefeed_fire_by_their_faults_and_end_with_them() -> None:
+    now, sent = [NOW], Report(rows=7, messages=5, waiting=2, rows_per_second=1.0, saved=TSO)
+    feed, is_down = ChangefeedMetrics("shop", lambda: now[0]), [False]
+
+    def read() -> str:
+        if is_down[0]:
+            raise ConnectionRefusedError
+        registry = CollectorRegistry()
+        registry.register(cast(Any, feed))
+        return generate_latest(registry).decode()
+
+    scraper = Scraper(read, job="ticdc-spark-changefeed")
+
+    def firing() -> set[str]:
+        scraper.scrape()
+        scraper.scrape()
+        return {name for name in scraper.firing() if "Changefeed" in name}
+
+    feed(sent)
+    assert firing() == set()
+    now[0] += 400
+    assert firing() == {"TicdcSparkChangefeedLag"}
+    feed(msgspec.structs.replace(sent, outage="broker:9092 refuses"))
+    assert firing() == {"TicdcSparkChangefeedLag", "TicdcSparkChangefeedConnection"}
+    is_down[0] = True
+    assert firing() == {"TicdcSparkChangefeedDown"}
+    is_down[0] = False
+    feed(msgspec.structs.replace(sent, saved=TSO + (400_000 << 18)))
+    assert firing() == set()
