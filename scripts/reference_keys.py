@@ -58,6 +58,7 @@ _TYPES: dict[Any, str] = {
     values.Listen: '`"host:port"`',
     values.Token: "text of 16 characters or more",
     values.Secret: "text",
+    values.Collector: "URL",
     values.Webhook: "URL",
     values.Command: "list",
     values.TopicPattern: "regular expression",

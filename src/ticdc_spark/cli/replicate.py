@@ -27,6 +27,7 @@ from ticdc_spark.operate.page.job_site import job_routes
 from ticdc_spark.operate.page.job_source import RunningJob, StateReader
 from ticdc_spark.operate.serving import is_private, serving, url_of
 from ticdc_spark.operate.status import JobStatus
+from ticdc_spark.operate.traces import traced
 from ticdc_spark.replicate.report import NOT_ALL_APPLIED, Summary
 from ticdc_spark.replicate.run.watch import Watcher
 
@@ -78,6 +79,8 @@ def watching(job: Job) -> Iterator[list[Watcher]]:
         if job.notices:
             recipients = [Recipient(job.name, number, notice) for number, notice in enumerate(job.notices, 1)]
             stack.enter_context(notifying(recipients, state_of(identity), lambda: running.seen().status))
+        if job.metrics.traces is not None:
+            watchers.append(stack.enter_context(traced(job.name, job.metrics.traces)))
         if job.metrics.listen is not None:
             metrics = ReplicateMetrics(job)
             has_page = is_private(job.metrics.listen, job.metrics.token)

@@ -21,6 +21,7 @@ from ticdc_spark.config.route_values import (
 from ticdc_spark.config.toml import Duration, Section, Size
 from ticdc_spark.config.values import (
     Characters,
+    Collector,
     Command,
     CommitName,
     CommitTs,
@@ -289,6 +290,8 @@ class MetricsKeys(Section, frozen=True, kw_only=True):
     """
     table_series: NotNegative = 200
     """How many tables have a series of their own; all other tables share one."""
+    traces: Collector | None = None
+    """A collector of OpenTelemetry, to which traces of the batches are sent. ``None``: none are."""
 
 
 class Route(Section, frozen=True, kw_only=True):

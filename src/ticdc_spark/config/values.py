@@ -155,6 +155,13 @@ def _webhook(value: object) -> str:
     raise ValueError
 
 
+def _collector(value: object) -> str:
+    text = _text(value)
+    if re.fullmatch(r"https?://[^\s/?#@]+(/[^\s?#@]*)?", text):
+        return text.rstrip("/")
+    raise ValueError
+
+
 TOKEN = 16
 """Characters that a token has at least."""
 
@@ -278,6 +285,7 @@ Listen: TypeAlias = Annotated[
     Address, Reads(address_of, '"host:port" such as "127.0.0.1:9464", or ":9464" for this host')
 ]
 Secret: TypeAlias = Annotated[str, Reads(_secret, "a text in ASCII", secret=True)]
+Collector: TypeAlias = Annotated[str, Reads(_collector, 'a URL such as "http://127.0.0.1:4318"')]
 Webhook: TypeAlias = Annotated[str, Reads(_webhook, 'a URL such as "https://hooks.example/x"', secret=True)]
 Command: TypeAlias = Annotated[
     tuple[str, ...], Reads(_texts, 'a program and its arguments, such as ["/usr/local/bin/page", "--team", "data"]')
