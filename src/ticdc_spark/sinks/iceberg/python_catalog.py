@@ -37,6 +37,8 @@ _DRIVERS = {
     "mariadb": ("mysql+pymysql", "pymysql"),
 }
 """Databases of a JDBC catalog: SQLAlchemy's name, and what must be installed for it."""
+_CATALOG_TABLES = ("iceberg_tables", "iceberg_namespace_properties")
+"""Of a JDBC catalog itself."""
 _JAVA_ONLY = ("type", "catalog-impl", "io-impl", "cache-enabled", "uri", "warehouse")
 _HADOOP_S3 = {
     "access.key": "s3.access-key-id",
@@ -93,10 +95,11 @@ def open_catalog(
 
 
 def _has_tables(catalog: Any) -> bool:
-    """Whether a JDBC catalog was ever written to."""
+    """Whether a JDBC catalog was ever written to. Another process may just be making its tables, one after the other."""
     from sqlalchemy import inspect
 
-    return bool(inspect(catalog.engine).has_table("iceberg_tables"))
+    found = inspect(catalog.engine)
+    return all(found.has_table(name) for name in _CATALOG_TABLES)
 
 
 def check_catalog(options: Mapping[str, str]) -> None:

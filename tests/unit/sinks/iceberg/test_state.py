@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -345,3 +347,17 @@ def test_an_empty_file_is_no_catalog_yet(tmp_path: Path, opened: Callable[[], Ic
     assert opened().load().version is None
     opened().commit({"a": rows("1")}, None, 0)
     assert values(opened().load()) == {"a": ["1"]}
+
+
+def test_a_state_is_created_while_another_process_makes_the_tables_of_the_catalog(
+    tmp_path: Path, opened: Callable[[], IcebergState]
+) -> None:
+    """PyIceberg makes them one after the other."""
+    (tmp_path / "lake").mkdir()
+    open_catalog("lake", str(tmp_path / "lake"), {})
+    with closing(sqlite3.connect(tmp_path / "lake" / "catalog.db")) as database:
+        database.execute("DROP TABLE iceberg_namespace_properties")
+        database.commit()
+    state = opened()
+    assert state.load().version is None
+    assert state.commit({"job": rows("1")}, None, 0)
