@@ -53,7 +53,7 @@ def row_filter(where: str, table: Table) -> RowFilter:
     from ticdc_spark.config.expressions import compile_condition
 
     named = named_columns(where)
-    meets = compile_condition(where, _judged(table), time_zone="UTC", where=WHERE)
+    meets = compile_condition(where, _judged(table), time_zone="UTC", where=WHERE, only_one=False)
     return RowFilter(tuple(column.name for column in table.columns if column.name.casefold() in named), meets)
 
 

@@ -235,7 +235,12 @@ def test_a_condition_that_fits_no_table_stops_the_job_before_the_table_is_made(
 @PROTOCOLS
 @pytest.mark.parametrize(
     ("ddl", "becomes"),
-    [("DROP COLUMN region", "is dropped"), ("RENAME COLUMN region TO area", "becomes `area`")],
+    [
+        ("DROP COLUMN region", "is dropped"),
+        ("RENAME COLUMN region TO area", "becomes `area`"),
+        ("RENAME COLUMN region TO note, RENAME COLUMN note TO region", "becomes `note`"),
+        ("DROP COLUMN region, RENAME COLUMN note TO region", "is dropped"),
+    ],
 )
 def test_a_ddl_that_takes_a_column_from_the_condition_stops_before_it(protocol: str, ddl: str, becomes: str) -> None:
     shop = kept(protocol)

@@ -30,8 +30,9 @@ _CLASS = re.compile(r" (?:in \w+(?=\. Line)|for <class '[\w.]*'>)")
 """What the parser calls a function."""
 
 
-def compile_condition(sql: str, table: Table, *, time_zone: str, where: str) -> Evaluate:
-    """Compile a condition; the function gives true where it is 1, which is what TiCDC looks for.
+def compile_condition(sql: str, table: Table, *, time_zone: str, where: str, only_one: bool = True) -> Evaluate:
+    """Compile a condition. ``only_one``: the function gives true where it is 1, which is what TiCDC looks for; else
+    where it is not 0, as SQL has it: ``flags & 4``.
 
     ``where`` is how errors begin. Raises: UsageError for SQL that cannot be read, a column that the table does not
     have, a function or kind of value that is not supported, and an expression that is no condition.
@@ -40,7 +41,7 @@ def compile_condition(sql: str, table: Table, *, time_zone: str, where: str) -> 
     try:
         node = compiler.node(parse_expression(sql))
         if node.kind not in ("int", "null"):
-            raise Unsupported(f"a {node.kind} value as a condition (only 1 counts as true: compare it with something)")
+            raise Unsupported(f"a {node.kind} value as a condition (a number is needed: compare it with something)")
     except (Unsupported, UsageError) as error:
         if isinstance(error, UnsupportedFunction):
             written = _written_call(sql, lambda call: compiler.node(parse_expression(call)), UnsupportedFunction)
@@ -51,7 +52,7 @@ def compile_condition(sql: str, table: Table, *, time_zone: str, where: str) -> 
     except RecursionError as error:
         raise UsageError(f"{where}: the expression is nested too deep") from error
     of = node.of
-    return lambda row: of(row) == 1
+    return (lambda row: of(row) == 1) if only_one else (lambda row: bool(of(row)))
 
 
 def parse_expression(sql: str) -> exp.Expression:

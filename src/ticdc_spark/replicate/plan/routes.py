@@ -139,10 +139,13 @@ def _stop_at_alter(routes: Routes, act: Alter, before: Table | None, ddl: Queued
 
 
 def _stop_if_not_judged(where: str, act: Alter, before: Table | None, ddl: QueuedDdl) -> None:
-    """Stop at a DDL that takes a column from under a condition. Raises: UsageError"""
-    there = {column.name.casefold() for column in act.table.columns}
+    """Stop at a DDL that takes a column from under a condition, also where another one gets its name. Raises:
+    UsageError"""
+    renamed = [(old.casefold(), new.casefold()) for old, new in act.renames.items()]
+    others = {name for old, new in renamed if old != new for name in (old, new)}
+    stay = {column.name.casefold() for column in act.table.columns} - others
     for column in () if before is None else before.columns:
-        if column.name.casefold() in named_columns(where) - there:
+        if column.name.casefold() in named_columns(where) - stay:
             to = act.renames.get(column.name)
             becomes = "is dropped" if to is None else f"becomes `{to}`"
             raise UsageError(
