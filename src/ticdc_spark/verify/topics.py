@@ -146,12 +146,24 @@ class _Side:
 def _digests(read: Read, *, has_ddl: bool) -> _Side:
     side = _Side()
     for found in read():
-        if isinstance(found.event, Rejected):
+        if reason := _unread(found.event):
             side.unread += 1
-            side.reasons[found.event.reason] = None
+            side.reasons[reason] = None
+            continue
         for change in changes_of(found.event, has_ddl=has_ddl):
             side.tables.setdefault(change.table, _Digests()).add(change)
     return side
+
+
+def _unread(event: object) -> str:
+    """Why it is not known what an event leaves; ``""``: it is."""
+    match event:
+        case Rejected(reason):
+            return reason
+        case RowChange(partial=True, after=after) if after is not None:
+            name = f"`{event.table.schema}`.`{event.table.name}`"
+            return f"the message of a row of {name} has only its key (large-message-handle), and no values to compare"
+    return ""
 
 
 def changes_of(event: object, *, has_ddl: bool = True) -> Iterator[Change]:

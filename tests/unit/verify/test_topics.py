@@ -102,3 +102,11 @@ def test_so_many_differences_are_shown_and_all_are_counted() -> None:
     many = [row("insert", 1, after={"id": str(key)}) for key in range(30)]
     report = compared(many, [], limit=7)
     assert (len(report.found), report.tables["simple.user"].different) == (7, 30)
+
+
+def test_a_row_of_which_only_the_key_was_sent_is_not_compared() -> None:
+    partial = msgspec.structs.replace(row("insert", 3, after={}), partial=True)
+    gone = msgspec.structs.replace(row("delete", 4, before={}), partial=True)
+    report = compared([partial, gone], [partial, gone])
+    assert not report.is_equal and report.unread == (1, 1)
+    assert "has only its key" in report.reasons[0]
