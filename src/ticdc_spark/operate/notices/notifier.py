@@ -8,6 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import msgspec
@@ -119,8 +120,12 @@ def _ended(status: JobStatus, failure: BaseException | None) -> JobStatus:
 
 
 def _tell(recipients: Sequence[Recipient], status: JobStatus, *, is_end: bool = False) -> list[Recipient]:
-    """Those to whom something is still to be sent."""
-    return [one for one in recipients if not one.hear(status, time.time(), is_end=is_end)]
+    """Those to whom something is still to be sent. All hear at once: none waits for a webhook of another one."""
+    if not recipients:
+        return []
+    with ThreadPoolExecutor(len(recipients), "notice") as pool:
+        heard = list(pool.map(lambda one: one.hear(status, time.time(), is_end=is_end), recipients))
+    return [one for one, has_heard in zip(recipients, heard, strict=True) if not has_heard]
 
 
 def _last_words(recipients: Sequence[Recipient], status: JobStatus) -> None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -193,6 +194,66 @@ def test_a_program_that_fails_is_said(monkeypatch: pytest.MonkeyPatch, command: 
         monkeypatch.setattr(deliver, "SECONDS", 0.2)
     with pytest.raises(deliver.NotDelivered, match=why):
         send(Notice(command=command))
+
+
+def test_a_webhook_that_goes_on_answering_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deliver, "SECONDS", 0.5)
+    over = threading.Event()
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def drip() -> None:
+            client, _ = server.accept()
+            client.sendall(b"HTTP/1.1 200 OK\r\nX: ")
+            with client, suppress(OSError):
+                while not over.wait(0.05):
+                    client.sendall(b"x")
+
+        thread = threading.Thread(target=drip)
+        thread.start()
+        began = time.monotonic()
+        with pytest.raises(deliver.NotDelivered, match="does not answer"):
+            send(Notice(webhook=f"http://127.0.0.1:{server.getsockname()[1]}/"))
+        assert time.monotonic() - began < 5
+        over.set()
+        thread.join()
+
+
+def test_a_program_gets_a_notice_with_long_sql_in_it() -> None:
+    before, now = (notifier.standing_of(one, lambda *_: True) for one in (WELL_NOW, BAD))
+    found = notifier.message("shop", before, msgspec.structs.replace(now, reason="x" * 300_000), NOW)
+    assert found is not None
+    command = (sys.executable, "-c", "import json, sys; assert len(json.load(sys.stdin)['reason']) == 300_000")
+    deliver.deliver(Notice(command=command), found)
+
+
+def test_what_a_program_leaves_running_is_not_waited_for() -> None:
+    began = time.monotonic()
+    send(Notice(command=("sh", "-c", "cat > /dev/null; sleep 30 & exit 0")))
+    assert time.monotonic() - began < 8
+
+
+def test_a_program_that_takes_too_long_is_ended_with_what_it_has_started(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(deliver, "SECONDS", 0.5)
+    with pytest.raises(deliver.NotDelivered, match="was ended"):
+        send(Notice(command=("sh", "-c", f"sleep 30 & echo $! > {tmp_path}/pid; wait")))
+    child = Path("/proc", (tmp_path / "pid").read_text().strip(), "cmdline")
+    wait_until(lambda: not child.exists() or not child.read_bytes())
+
+
+def test_recipients_do_not_wait_for_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(notifier, "LAST_TRIES", (0.0,))
+    monkeypatch.setattr(deliver, "SECONDS", 1.0)
+    with webhook() as hook:
+        hook.wait.clear()
+        recipients = [Recipient("shop", number, Notice(webhook=hook.url)) for number in range(5)]
+        states = [WELL_NOW, status(WELL, "finished")]
+        began = time.monotonic()
+        with notifying(recipients, lambda: states.pop(0), lambda: WELL_NOW, every=60.0):
+            pass
+        assert time.monotonic() - began < 4
+        assert hook.tries == 5
 
 
 def test_a_run_does_not_wait_for_a_webhook_and_its_end_is_told() -> None:
