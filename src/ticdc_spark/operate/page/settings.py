@@ -16,6 +16,8 @@ from ticdc_spark.operate.page.view import Fact, Facts, Section
 
 _SECRET_NAMES = re.compile(r"(?i)salt$|user[-._]?info$|webhook$|authorization$")
 """Names of secrets, besides those by which ``redact`` knows one."""
+_COMMAND = ".command"
+"""The arguments of a program may be anything: a header of curl with a token, or the address of a webhook."""
 _PARAMETER = re.compile(r"(?<=[?&])([^=&?#]+)=([^&#]*)")
 _PACKAGES = ("ticdc-spark", "pyspark", "pyiceberg", "pyarrow", "confluent-kafka")
 
@@ -62,6 +64,8 @@ def _flat(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _value(name: str, value: Any) -> str:
+    if isinstance(value, list) and name.endswith(_COMMAND):
+        return " ".join([_value(name, value[0]) if value else "", *(SECRET for _ in value[1:])])
     if isinstance(value, list):
         return ", ".join(_value(name, one) for one in value)
     if isinstance(value, bool):

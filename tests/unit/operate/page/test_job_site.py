@@ -115,6 +115,14 @@ def test_settings_are_shown_as_they_are_written_and_no_secret_is(tmp_path: Path)
     assert "plain-1" not in str(settings(path)) and "remembered" not in str(settings(path))
 
 
+def test_of_the_program_of_a_notice_only_its_name_is_shown(tmp_path: Path) -> None:
+    path = tmp_path / "shop.toml"
+    path.write_text('[[notice]]\ncommand = ["curl", "-H", "Authorization: Bearer plain-1", "https://h/plain-2"]\n')
+    (facts,) = settings(path).parts
+    assert isinstance(facts, Facts)
+    assert {row.name: row.text for row in facts.rows}["notice 1.command"] == "curl (secret) (secret) (secret)"
+
+
 def test_settings_that_cannot_be_read_are_said(tmp_path: Path) -> None:
     assert "no such job file" in str(settings(tmp_path / "none.toml"))
     assert "ticdc-spark" in str(versions(is_running=False))
