@@ -582,3 +582,25 @@ def test_the_name_of_a_history_that_makes_room_fits_every_target() -> None:
     names = [name for _, name in shop.lab.lake.tables()]
     assert len([name for name in names if "_until_" in name]) == 1
     assert max(map(len, names)) <= 64
+
+
+@pytest.mark.parametrize("first", ["", "rename shop.u_history to shop.u3_history", "rename shop.u to shop.u3"])
+def test_a_table_that_is_renamed_and_dropped_does_not_hold_a_job_that_died_behind_it(first: str) -> None:
+    shop = Shop(histories=(Recording(tables=("*.*",)),))
+    shop.sql("CREATE TABLE u (id INT PRIMARY KEY, v INT)")
+    shop.insert("u", id="1", v="1")
+    shop.watermark()
+    shop.run()
+    shop.insert("u", id="5", v="5")
+    shop.sql("RENAME TABLE u TO u3")
+    shop.insert("u3", id="6", v="6")
+    shop.sql("DROP TABLE u3")
+    shop.watermark()
+    if first:
+        shop.dies(first)
+    shop.dies("drop shop.u3", after=True)
+    shop.run()
+    assert shop.lake("u3") is None
+    found = shop.lake("u3_history")
+    assert found is not None
+    assert [(row["_tidb_op"], row["id"]) for row in found.rows] == [("I", 1), ("I", 5), ("I", 6), ("T", None)]

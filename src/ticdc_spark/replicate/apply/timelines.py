@@ -165,7 +165,8 @@ def _doomed(work: TimelineWork, name: TableName, later: Sequence[Step]) -> bool:
                     return _has_gone_on(work, name)
                 # What a table was before it is dropped is in its history.
                 unseen = not kept and histories(job.histories).of(name) is None
-                return unseen or was_set_aside(work, name, step.mark) or _is_away(work, name)
+                is_away = _is_away(work, name) or _has_gone_on(work, name)  # under its name before the batch, or since
+                return unseen or was_set_aside(work, name, step.mark) or is_away
             case Alter() if step.action.old == now != (step.action.table.schema, step.action.table.name):
                 if is_skipped(job, step.queued.change):
                     return was_set_aside(work, name, step.mark)
