@@ -95,7 +95,7 @@ def open_catalog(
 
 
 def _has_tables(catalog: Any) -> bool:
-    """Whether a JDBC catalog was ever written to. Another process may just be making its tables, one after the other."""
+    """Whether a JDBC catalog was ever written to. Another process may just be making its tables, one by one."""
     from sqlalchemy import inspect
 
     found = inspect(catalog.engine)
