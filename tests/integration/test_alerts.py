@@ -60,7 +60,7 @@ def test_every_alert_fires_by_its_fault_and_ends_as_its_runbook_says(own_broker:
     scraper = Scraper(page_of(f"http://127.0.0.1:{port}/metrics"))
     send = Sender(own_broker)
     with running(job_file) as first:
-        send(ENCODER.bootstrap(USER), row(1, ago(20.0)), ENCODER.watermark(ago(20.0)))
+        send(ENCODER.bootstrap(USER), row(1, ago(21.0)), ENCODER.watermark(ago(20.0)))
         wait(scraper, {"TicdcSparkLag", "TicdcSparkSourceSilent"})  # The changefeed is paused.
         send(UNREADABLE % ago(19.5), row(2, ago(19.0)), ENCODER.watermark(ago(0.0)))  # It runs again.
         still = {"TicdcSparkDeadLetters", "TicdcSparkTablesStandStill", "TicdcSparkRetention"}

@@ -27,7 +27,7 @@ STEPS = frozenset({"scan", "advance", "apply", "progress"})
 """Those between the steps of a batch; the others are inside the work on a table."""
 MYSQL = frozenset({"transaction", "committed", "statement", "recorded"})
 """Those of a MySQL sink."""
-TOGETHER = frozenset({"open", "together"})
+TOGETHER = frozenset({"begun", "together"})
 """Those of an Iceberg sink whose tables are one commit."""
 KEPT = MYSQL | TOGETHER | {"aside", "save", "saved", "wave", "batch", "history"}
 """Those of tables that stay after their DROP (`drop-table = keep`), of histories and of a changefeed, which are not in

@@ -102,7 +102,7 @@ class Together:
                     identifier, at.startMetadata(), at.currentMetadata()
                 )
                 commits.add(made)
-            failpoints.point("open")
+            failpoints.point("begun")
             # The tables were loaded before: whatever was committed to one of them since is a conflict.
             self._catalog.fence()
             try:
