@@ -102,7 +102,8 @@ def test_money_that_moves_between_tables_is_all_there(rest_lake: RestLake, tmp_p
     whole = [found for tables, found in zip(lake.proxy.commits, marks, strict=True) if len(tables) == 3]
     assert len(whole) > 2 and all(len(set(found)) == 1 for found in whole)
     others = [tables for tables in lake.proxy.commits if len(tables) < 3]
-    assert others == [["a", "b"], ["a"]], "the first rows, and what waited for the DDL"
+    # The DDL may come with rows of its table before it in the batch, or without.
+    assert others in ([["a", "b"]], [["a", "b"], ["a"]]), "the first rows, and what waited for the DDL"
     found, scans = consistent_scans(running.job)
     assert found.commit_ts == 2400
     assert judge(*(scans["s", name].to_arrow().to_pylist() for name in ("a", "b", "moves"))) == ""
