@@ -7,7 +7,7 @@ tables: the saved plan has the offsets, and the marks tell what is in the tables
 import logging
 import time
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import msgspec
@@ -248,7 +248,7 @@ def apply_batch(job: OpenJob, before: Progress, planned: Planned, *, all_tables:
     Raises: DecisionNeeded, SinkFault, SourceFault, RejectedMessage
     """
     decided, progress = planned.decided, planned.decided.advanced.progress
-    # What waits is read again as it was scanned: without what was left out then, and with what is left out now.
+    # Rows are read without the messages that were skipped when they were scanned, in this batch or before.
     opening = opening_of(job.job, job.protocol, decided.mode, job.resources.registry)
     job.resources.rows.opening = msgspec.structs.replace(opening, left_out=progress.left_out)
     states = _states(progress)
@@ -256,18 +256,12 @@ def apply_batch(job: OpenJob, before: Progress, planned: Planned, *, all_tables:
     refused = () if decided.refused is None else (decided.refused,)
     bounds, held = bounds_of(states, decided.ddls, bounds_behind(progress), refused)
     ddls = _without(decided.ddls, held)
-    batch = Batch(
-        job=job.job,
-        sink=job.resources.sink,
-        rows=job.resources.rows,
-        letters=job.letters,
+    batch = replace(
+        job.batch(before),
         batch=planned.plan.batch,
-        protocol=job.protocol,
         resolves=exact,
-        registry=job.resources.registry,
         pending=progress.pending,
         schemas=_schemas(progress, decided.ddls),
-        now=job.clock(),
         job_applied=before.applied if exact else 0,
         furthest=furthest(before, planned.plan),
         topics=topics_of(progress),
