@@ -13,6 +13,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.operate.page.samples import Sample, Samples
 from ticdc_spark.replicate.report import BatchReport, KeptLetter
+from ticdc_spark.replicate.run.beats import in_phase, in_trouble, with_report
 from ticdc_spark.replicate.run.watch import Maintained, Watcher
 from ticdc_spark.replicate.state.progress import QueuedDdl, Status
 
@@ -93,9 +94,7 @@ class JobHistory:
 
     def _begin(self, phase: str, batch: int) -> None:
         with self._lock:
-            self._beat = msgspec.structs.replace(
-                self._beat, state="normal", phase=phase, batch=batch, error=None, error_code=None, error_at=None
-            )
+            self._beat = in_phase(self._beat, phase, batch)
         self._told()
 
     def _commit(self, report: BatchReport) -> None:
@@ -115,16 +114,12 @@ class JobHistory:
             # After an outage a report begins anew; until then it repeats the newest.
             self._letters.extend([letter for letter in report.letters if letter not in self._letters])
             self._report = report
-            left, read = (report.left, self._beat.read_at) if report.full else (0, report.looked_at)
-            self._beat = msgspec.structs.replace(
-                self._beat, read_at=read, left=left, rate=report.rate, retention=report.retention
-            )
+            self._beat = with_report(self._beat, report)
         self._told()
 
     def _trouble(self, fault: EnvironmentFault) -> None:
-        noted = {"error": str(fault), "error_code": type(fault).__name__, "error_at": self._clock()}
         with self._lock:
-            self._beat = msgspec.structs.replace(self._beat, state="warning", phase="waiting", **noted)
+            self._beat = in_trouble(self._beat, fault, self._clock())
         self._told()
 
     def _suspect(self, why: str) -> None:

@@ -11,6 +11,7 @@ import msgspec
 
 from ticdc_spark.errors import DecisionNeeded, EnvironmentFault, SinkFault, TicdcSparkError
 from ticdc_spark.replicate.report import BatchReport
+from ticdc_spark.replicate.run.beats import in_phase, in_trouble, with_report
 from ticdc_spark.replicate.run.watch import Watcher
 from ticdc_spark.replicate.state.owner import load_status
 from ticdc_spark.replicate.state.progress import Status
@@ -96,7 +97,7 @@ class Heartbeat:
         lasts, at once."""
         with self._lock:
             before = self.status
-            self.status = msgspec.structs.replace(before, state="normal", phase=phase, batch=batch, **_NO_ERROR)
+            self.status = in_phase(before, phase, batch)
             self._since = time.monotonic()
         waits = phase == "waiting" != self._written and self.store.pause <= 1.0
         if waits or before.state != "normal" or time.time() - before.at >= self.store.pause:
@@ -104,18 +105,13 @@ class Heartbeat:
 
     def note(self, report: BatchReport) -> None:
         """Note how far the source is read; it is stored with the next beat."""
-        # What came while the batch ran is for the next one, and no backlog.
-        read, left = (self.status.read_at, report.left) if report.full else (report.looked_at, 0)
         with self._lock:
-            self.status = msgspec.structs.replace(
-                self.status, read_at=read, left=left, rate=report.rate, retention=report.retention
-            )
+            self.status = with_report(self.status, report)
 
     def trouble(self, fault: EnvironmentFault) -> None:
         """Note what keeps the job from going on for now; it tries again."""
-        noted = {"error": str(fault), "error_code": type(fault).__name__, "error_at": time.time()}
         with self._lock:
-            self.status = msgspec.structs.replace(self.status, state="warning", phase="waiting", **noted)
+            self.status = in_trouble(self.status, fault, time.time())
         try:
             self._write()
         except EnvironmentFault as unwritten:
