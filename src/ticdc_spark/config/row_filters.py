@@ -1,7 +1,7 @@
 """Which rows of a table the target has: the condition ``where`` of ``[[route]]``, over canonical values. Pure.
 
-A row is judged alike wherever it comes from: a message of any protocol, a full read, or a dump. So what only some of
-them know does not count: text compares as in ``utf8mb4_bin``, whatever the collation of its column, and a TIMESTAMP is
+The condition must give the same answer for a message of any protocol, a full read and a dump. So it uses only what all
+of them know: text compares as in ``utf8mb4_bin``, whatever the collation of its column, and a TIMESTAMP is
 in UTC.
 """
 

@@ -1,4 +1,4 @@
-"""Which of the rows that a full read meets are wanted: those that meet the condition of a rule."""
+"""The rows of a full read that meet the condition of a rule."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class KeptRows:
         self._judged: list[tuple[int, Column]] = [(self.columns.index(name), by_name[name]) for name in named]
 
     def of(self, rows: Sequence[Sequence[Value]]) -> Sequence[Sequence[Value]]:
-        """Those that are wanted, in the columns of the lake. Raises: MessageError where that cannot be told"""
+        """The rows that meet the condition, in the columns of the lake. Raises: MessageError if that is not known"""
         if self._filter is None or not rows:
             return rows
         cells = [[_value(row[at], column) for row in rows] for at, column in self._judged]
