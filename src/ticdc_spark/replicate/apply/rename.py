@@ -120,7 +120,7 @@ def _is_taken(job: Job, new: TableName, there: TableState | None) -> str:
 def passed_by(state: TableState | None, ts: int) -> str:
     """Why a table is another one than the source's that takes its name by a DDL which is older than one that gave up
     the name, and that was applied before it; ``""``: there is no such DDL."""
-    if state is None or not state.is_dropped or state.ddl_ts <= ts:
+    if state is None or not state.is_gone or state.ddl_ts <= ts:
         return ""
     return (
         f"it took this name at {ts}, which was read after the DDL at {state.ddl_ts} that gave up the name: the source "

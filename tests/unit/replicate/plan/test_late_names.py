@@ -33,6 +33,25 @@ def test_a_table_that_takes_a_name_late_which_the_source_gave_up_since_is_marked
     assert shop.condition("c") == "unverified", "it lacks the older rows"
 
 
+@BATCHES
+def test_so_is_one_that_takes_the_name_of_a_table_which_was_kept_when_it_left_the_tables_of_the_job(rows: int) -> None:
+    """Seed 1469456: the name was given up by a RENAME to one that ``tables`` excludes."""
+    shop = Shop(topic_per_table=True, topics=("cdc_shop_b",), tables=("*.*", "!shop.x*"))
+    shop.sql("CREATE TABLE w (id INT PRIMARY KEY)")
+    shop.insert("w", id="7")
+    shop.sql("RENAME TABLE w TO b")
+    shop.insert("b", id="1")
+    shop.sql("RENAME TABLE b TO x")
+    shop.watermark()
+    shop.run()
+    assert (shop.rows("b"), shop.condition("b")) == ([(1,)], "kept")
+    shop.configure(topics=None)
+    for _ in range(3):
+        shop.watermark()
+        shop.run(rows)
+    assert shop.condition("b") == "diverged", "the source has no such table"
+
+
 @pytest.mark.parametrize("each", [False, True])
 def test_a_rename_in_a_late_topic_to_the_name_of_another_table_makes_no_clean_table_of_that_one(each: bool) -> None:
     shop = Shop(topic_per_table=True, topics=("cdc_shop_c",))
