@@ -83,9 +83,13 @@ class KnownNames:
         found = exact or [name for name in self._live if name[1].lower() == table.lower()]
         return found[0] if len(found) == 1 else None
 
-    def new(self, name: TableName, freed: Collection[TableName] = ()) -> TableName:
-        """The name under which a table comes. ``freed``: names that other tables give up at the same moment, also of
-        tables that are not known."""
+    def new(self, name: TableName, freed: Collection[TableName] = (), *, is_taken_over: bool = False) -> TableName:
+        """The name under which a table comes.
+
+        ``freed``: names that other tables give up at the same moment, also of tables that are not known.
+        ``is_taken_over``: it comes by a RENAME. The DDL by which another table gives that name up may be of the same
+        moment, and in a topic that is read later: it is that name, and not one beside it.
+        """
         if self._exact:
             return name
         name = (self.database(name[0]), name[1])
@@ -93,7 +97,7 @@ class KnownNames:
             return name
         alike = {*self._alike(name), *(one for one in freed if is_same_name(one, name))}
         same = [one for one in alike if one[0] == name[0]]
-        if any(one in self._live and one not in freed for one in same):
+        if not is_taken_over and any(one in self._live and one not in freed for one in same):
             return name  # The server has both.
         return _nearest(name, same) or name
 

@@ -74,7 +74,8 @@ def catching_up(
         for name, needs in behind.items()
     )
     reached = {(state.topic, state.partition): state for state in partitions}
-    furthest = max(progress.applied, resolved)
+    # While nothing is resolved, a table is behind all the same: an idle partition may let the others go at once.
+    furthest = max(progress.applied, resolved, 1)
     return tuple(one for one in found if _is_left_out(one, reached) or _bound(one, reached) < furthest)
 
 

@@ -307,7 +307,7 @@ def _spell_moment(known: KnownNames, moment: Sequence[_Named], rows: Sequence[Ta
         known.see(named.full[at])  # so that what comes is in the same database, whatever its letters
     for named, at in coming:
         if named.is_raw:  # else rows may have been scanned by it
-            named.full[at] = _coming(known, named.full[at], freed)
+            named.full[at] = _coming(known, named, at, freed)
     new = [named.full[at] for named, at in coming]
     for named, at in unknown:
         full = named.full[at]
@@ -315,8 +315,9 @@ def _spell_moment(known: KnownNames, moment: Sequence[_Named], rows: Sequence[Ta
         named.full[at] = full if full in same else next(iter(same), known.table(full))
 
 
-def _coming(known: KnownNames, full: TableName, freed: set[TableName]) -> TableName:
-    return known.new(full, freed) if full[1] else (known.new_database(full[0]), "")
+def _coming(known: KnownNames, named: _Named, at: int, freed: set[TableName]) -> TableName:
+    full = named.full[at]
+    return known.new(full, freed, is_taken_over=named.frees) if full[1] else (known.new_database(full[0]), "")
 
 
 def _there(known: KnownNames, named: _Named, at: int) -> TableName | None:

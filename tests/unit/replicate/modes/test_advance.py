@@ -310,3 +310,17 @@ def test_a_batch_that_is_tried_again_with_lower_watermarks_lets_no_table_go_furt
     ends |= {("t", 2): 0}
     second = fold(both, *again, ends=ends, rules=replace(idle, floor=99))
     assert second.resolved == 0 and [one.name for one in second.progress.catching_up] == ["a"]
+
+
+def test_a_table_below_a_watermark_of_its_partition_is_behind_also_while_nothing_is_resolved() -> None:
+    """Seed 1481778: a widened changefeed sent an older DROP, once an idle partition counted no more."""
+    low = (watermark(100, offset=1), watermark(10, offset=2), ddl(20, "CREATE TABLE `a` (id INT)", offset=3))
+    first = fold(EMPTY, *low, ends=TWO)
+    assert first.resolved == 0 and [one.name for one in first.progress.catching_up] == ["a"]
+    rules = replace(LIVE, now=NOW + 100)
+    second = fold(first.progress, ends=TWO, rules=rules)
+    assert second.resolved == 99 and [one.needs for one in second.progress.catching_up] == [
+        (("t", 0, 100), ("t", 1, 0))
+    ]
+    third = fold(second.progress, watermark(101, offset=9), ends=TWO, rules=replace(rules, now=NOW + 200))
+    assert third.resolved == 100 and not third.progress.catching_up

@@ -7,6 +7,7 @@ import pytest
 
 from tests.support.shop import Shop
 from tests.unit.replicate.plan.test_case_of_names import BATCHES, PROTOCOLS, TABLE, insert_as, renamed, sold
+from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import SchemaChange
 
 
@@ -291,3 +292,39 @@ def in_lower_case(change: SchemaChange) -> SchemaChange:
         if (table := getattr(change, name)) is not None
     }
     return msgspec.structs.replace(change, schema=change.schema.lower(), **tables)
+
+
+@BATCHES
+def test_a_name_that_another_topic_gives_up_at_the_same_moment_is_no_second_table(rows: int) -> None:
+    """Seed 1473775: the first RENAME of a swap was read after the second one, and after a row of the old table."""
+    shop = Shop("open")
+    first_of(shop, "cdc_a", "cdc_b")
+    shop.sql("CREATE TABLE a (id INT PRIMARY KEY, v INT)")
+    shop.sql("CREATE TABLE x2 (id INT PRIMARY KEY)")
+    shop.watermark()
+    shop.run()
+    shop.sql("RENAME TABLE a TO t1")
+    shop.run()
+    insert_as(shop, "shop", "T1", {"id": "1", "v": "5"}, table="t1")
+    away = shop.change("RENAME TABLE t1 TO t2")
+    taken = shop.change("RENAME TABLE x2 TO t1", typed="RENAME TABLE x2 TO T1", ts=away.commit_ts)
+    shop.send_ddl(msgspec.structs.replace(taken, name="T1"), "cdc_b")
+    shop.run(rows)
+    shop.send_ddl(away, "cdc_a")
+    shop.watermark()
+    shop.run(rows)
+    assert set(shop.lab.lake.tables()) == {("shop", "t1"), ("shop", "t2")}
+    assert (shop.rows("t2"), shop.rows("t1")) == ([(1, 5)], [])
+    assert (shop.condition("t2"), shop.condition("t1")) == ("clean", "clean")
+
+
+def test_on_a_server_that_tells_case_apart_a_rename_to_a_name_in_other_letters_stops_the_job() -> None:
+    shop = Shop("simple")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.sql("CREATE TABLE u (id INT PRIMARY KEY)")
+    came = shop.change("RENAME TABLE u TO v", typed="RENAME TABLE shop.u TO shop.T")
+    assert came.table is not None
+    shop.send_ddl(msgspec.structs.replace(came, table=renamed(came.table, "shop", "T")))
+    shop.watermark()
+    with pytest.raises(DecisionNeeded, match="`t` is a table of this job"):
+        shop.run()
