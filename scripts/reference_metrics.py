@@ -11,8 +11,10 @@ from ticdc_spark.changefeed.report import Report
 from ticdc_spark.config.job import IcebergConfig, Job, KafkaSource
 from ticdc_spark.operate.metrics import changefeed, replicate
 from ticdc_spark.replicate.report import BatchReport
+from ticdc_spark.replicate.run.watch import Maintained
 from ticdc_spark.replicate.state.progress import PartitionState
 from ticdc_spark.replicate.state.table import TableState
+from ticdc_spark.sinks.upkeep import TableFiles, UpkeepResult
 
 
 def replicate_metrics() -> list[str]:
@@ -23,6 +25,8 @@ def replicate_metrics() -> list[str]:
     tables = (TableState(schema="shop", name="orders"),)
     of = replicate.ReplicateMetrics(job, lambda: NOW)
     progress = msgspec.structs.replace(WELL, partitions=(partition,), tables=tables)
+    looked = UpkeepResult(after=TableFiles(files=1))
+    of.watcher.maintained(Maintained(table=("shop", "orders"), seconds=1.0, result=looked))
     of.watcher.committed(BatchReport(progress=progress, left=0, retention={"shop": 604_800.0}))
     return _rows(of.collect(), replicate.PREFIX)
 

@@ -20,19 +20,12 @@ from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.appends import Appended
-from ticdc_spark.sinks.base import (
-    ColumnChanges,
-    Condition,
-    FilePlace,
-    Fill,
-    Stamp,
-    TableFound,
-    UpkeepPolicy,
-)
+from ticdc_spark.sinks.base import ColumnChanges, Condition, Fill, Stamp, TableFound
 from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.spark_types import LakeNames, SparkTypes
 from ticdc_spark.sinks.state import StateStore
 from ticdc_spark.sinks.type_map import ColumnConversion
+from ticdc_spark.sinks.upkeep import FilePlace, UpkeepPolicy, UpkeepResult
 from ticdc_spark.spark.types import LakeColumn, arrow_type, to_arrow
 
 EVERYTHING = Capabilities()
@@ -70,9 +63,9 @@ class MemorySink(MemoryLoads):
     def snapshot_id(self, table: TableName) -> int | None:
         return self.lake.table(table).current
 
-    def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> list[str]:
+    def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> UpkeepResult:
         """See ``Upkeep``: there are no files. Other tools' compaction and expiry are the lake's own affair."""
-        return []
+        return UpkeepResult()
 
     def file_places(self) -> Sequence[FilePlace]:
         """See ``Upkeep``: there are no files."""

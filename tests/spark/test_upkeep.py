@@ -2,6 +2,7 @@
 
 import os
 import random
+import time
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,10 @@ from tests.spark.simple_topic import INT, ddl, insert, table, topic
 from tests.spark.test_row_delta import CREATE, T, delete, rows, update
 from tests.support.job_state import read
 from ticdc_spark.cli import main
+from ticdc_spark.config.load import load_job
 from ticdc_spark.model import Change, Column, Watermark
+from ticdc_spark.replicate.run.upkeep import policy_of
+from ticdc_spark.sinks.registry import open_sink
 
 UPKEEP = '[upkeep]\nsmall-files = 6\nkeep-all = "1ms"\nkeep-hourly = "1h"\n'
 
@@ -69,6 +73,12 @@ def test_files_and_history_shrink_and_the_job_goes_on(spark: SparkSession, folde
     after = counts(spark, folder)
     assert after["data_files"] < 5 and after["delete_files"] < 5 and after["snapshots"] < 6, (before, after)
     assert rows(spark, folder) == [{"id": key, "v": held[key]} for key in sorted(held)]
+    keys = load_job(job)
+    looked = open_sink(spark, keys, lambda: None).look_after(("s", "t"), policy_of(keys.upkeep), time.time())
+    made = looked.after
+    assert made is not None and looked.before == made, "nothing was left to do"
+    assert (made.files, made.delete_files, made.snapshots) == tuple(after.values())
+    assert made.rows - made.deleted_rows == len(held)
 
     more = [*events, Watermark(7000), update(T, 8000, {"id": str(min(held)), "v": "0"}, v="-1"), Watermark(9000)]
     if by == "job":

@@ -20,6 +20,7 @@ from ticdc_spark.replicate.state.conditions import Clean, Quarantined
 from ticdc_spark.replicate.state.owner import this_process
 from ticdc_spark.replicate.state.progress import Counters, Progress, QueuedDdl, Status
 from ticdc_spark.replicate.state.table import TableState
+from ticdc_spark.sinks.upkeep import TableFiles, UpkeepResult
 
 HOSTILE = "<script>alert('x')</script>"
 """A name that is somebody's try."""
@@ -56,6 +57,9 @@ def many(number: int) -> Progress:
     return msgspec.structs.replace(WELL, tables=(*tables, *bad), counters=Counters(rows=123_456_789))
 
 
+FILES = TableFiles(rows=9_400_000, bytes=1_290_000_000, files=3, delete_files=2, deleted_rows=610_000, snapshots=34)
+
+
 def told() -> Told:
     """What a run has told that had much to do."""
     wave = [12.0, 14.0, 13.0, 40.0, 95.0, 60.0, 22.0, 14.0, 12.0, 13.0, 11.0, 12.0]
@@ -80,11 +84,20 @@ def told() -> Told:
         maintained=(
             MaintainedAt(
                 NOW - 60,
-                Maintained(table=("shop", "orders"), seconds=1.9, done=("62 data files, of 61 small ones, became 1",)),
+                Maintained(
+                    table=("shop", "orders"),
+                    seconds=1.9,
+                    result=UpkeepResult(
+                        done=("62 data files, of 61 small ones, became 1",),
+                        before=TableFiles(rows=9_400_000, bytes=1_310_000_000, files=62, small_files=61, snapshots=30),
+                        after=FILES,
+                    ),
+                ),
             ),
             MaintainedAt(NOW - 90, Maintained(table=("shop", "a"), seconds=0.4, fault="another writer was faster")),
         ),
         changed={("shop", "orders"): NOW - 4},
+        files={("shop", "orders"): FILES},
     )
 
 

@@ -9,8 +9,8 @@ from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.run.open import open_spark
 from ticdc_spark.replicate.run.upkeep import policy_of
-from ticdc_spark.sinks.base import FilePlace
 from ticdc_spark.sinks.registry import open_sink, sink_kind
+from ticdc_spark.sinks.upkeep import FilePlace
 
 
 def look_after(job: Job, rules: Sequence[str], orphans: float | None) -> Iterator[tuple[TableName, list[str]]]:
@@ -35,7 +35,7 @@ def look_after(job: Job, rules: Sequence[str], orphans: float | None) -> Iterato
         if wanted(*name):
             done: list[str] = []
             try:
-                done += sink.look_after(name, policy_of(job.upkeep), time.time())
+                done += sink.look_after(name, policy_of(job.upkeep), time.time()).done
                 if orphans is not None and (removed := sink.remove_orphans(name, orphans, places)):
                     done.append(f"{removed} orphan files removed")
             except SinkFault as raised:

@@ -21,6 +21,7 @@ from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import Mark
 from ticdc_spark.sinks.state import StateStore
 from ticdc_spark.sinks.type_map import ColumnConversion, NameRule, TypeMap
+from ticdc_spark.sinks.upkeep import Upkeep
 from ticdc_spark.spark.tasks import ReadParts
 from ticdc_spark.spark.types import LakeColumn, LakeOptions
 
@@ -264,44 +265,6 @@ class Loads(Protocol):
 
     def finish_load(self, table: TableName, stamp: Stamp) -> None:
         """Make what was gathered the table, whatever it has held, in one commit with the stamp. Raises: SinkFault"""
-
-
-class UpkeepPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """When a table's files are looked after, and what of its history is kept. Durations are seconds."""
-
-    small_files: int
-    keep_all: float
-    keep_hourly: float
-
-
-class FilePlace(msgspec.Struct, frozen=True):
-    """A folder that something has files in."""
-
-    owner: str
-    """In words: a table by its name for SQL."""
-    location: str
-
-
-class Upkeep(Protocol):
-    """What keeps tables quick to read. It changes no row, no mark, and nothing that a reader may have pinned."""
-
-    def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> list[str]:
-        """Compact the table's files and expire its snapshots, where ``policy`` wants it.
-
-        Returns: what was done, in words. Raises: SinkFault, also where another writer was faster
-        """
-
-    def file_places(self) -> Sequence[FilePlace]:
-        """Where every table of the catalog has files. Reads all of them: once for all tables that are cleaned.
-
-        Raises: SinkFault, also where it is not known of one of them
-        """
-
-    def remove_orphans(self, table: TableName, older_than: float, places: Sequence[FilePlace]) -> int:
-        """Remove files that no commit has and that are older than a time (Unix); how many.
-
-        ``places``: where others may have files. Raises: SinkFault, also where one of them lies in the table's location
-        """
 
 
 class Sink(Tables, Columns, Changes, Reads, Loads, Upkeep, Protocol):

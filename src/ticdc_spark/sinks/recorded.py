@@ -5,15 +5,18 @@ What is done to a table is noted in its history first (``change_history``). Whoe
 
 from collections.abc import Sequence
 
+import msgspec
+
 from ticdc_spark.changes.events import ENDED, REPLACED
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.model import TableName
-from ticdc_spark.sinks.base import ColumnChanges, Condition, FilePlace, Fill, Sink, Stamp, UpkeepPolicy
+from ticdc_spark.sinks.base import ColumnChanges, Condition, Fill, Sink, Stamp
 from ticdc_spark.sinks.change_history import ChangeHistory
 from ticdc_spark.sinks.routed import RoutedSink, routed
 from ticdc_spark.sinks.type_map import ColumnConversion
+from ticdc_spark.sinks.upkeep import FilePlace, UpkeepPolicy, UpkeepResult
 from ticdc_spark.spark.types import LakeColumn
 
 
@@ -92,10 +95,13 @@ class RecordedSink(RoutedSink):
         self._history.note(table, REPLACED, stamp)
         super().finish_load(table, stamp)
 
-    def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> list[str]:
-        done = super().look_after(table, policy, now)
+    def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> UpkeepResult:
+        result = super().look_after(table, policy, now)
         place = self._history.place(table)
-        return done if place is None else [*done, *self._sink.look_after(place, policy, now)]
+        if place is None:
+            return result
+        beside = self._sink.look_after(place, policy, now)
+        return msgspec.structs.replace(result, done=(*result.done, *beside.done))
 
     def remove_orphans(self, table: TableName, older_than: float, places: Sequence[FilePlace]) -> int:
         removed = super().remove_orphans(table, older_than, places)

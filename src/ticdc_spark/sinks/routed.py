@@ -18,12 +18,13 @@ from ticdc_spark.config.routes import compiled, shown
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.appends import Appended
-from ticdc_spark.sinks.base import ColumnChanges, Condition, FilePlace, Fill, Sink, Stamp, TableFound, UpkeepPolicy
+from ticdc_spark.sinks.base import ColumnChanges, Condition, Fill, Sink, Stamp, TableFound
 from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.shaped_types import ShapedTypes
 from ticdc_spark.sinks.state import StateStore
 from ticdc_spark.sinks.type_map import ColumnConversion, NameRule, TypeMap
+from ticdc_spark.sinks.upkeep import FilePlace, UpkeepPolicy, UpkeepResult
 from ticdc_spark.spark.tasks import ReadParts
 from ticdc_spark.spark.types import LakeColumn
 
@@ -174,7 +175,7 @@ class RoutedSink:
 
     # ---- maintenance
 
-    def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> list[str]:
+    def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> UpkeepResult:
         return self._sink.look_after(self._to(table), policy, now)
 
     def file_places(self) -> Sequence[FilePlace]:

@@ -80,7 +80,8 @@ class RunEvents:
         log.warning("%s", fault, extra=event("retry", job=self._job, error=type(fault).__name__))
 
     def _maintained(self, upkeep: Maintained) -> None:
-        if not (upkeep.done or upkeep.fault):
+        done = upkeep.result.done
+        if not (done or upkeep.fault):
             return
         schema, table = upkeep.table
         log.log(
@@ -88,6 +89,6 @@ class RunEvents:
             "upkeep of %s.%s: %s",
             schema,
             table,
-            upkeep.fault or "; ".join(upkeep.done),
-            extra=event("upkeep", job=self._job, schema=schema, table=table, done=upkeep.done, reason=upkeep.fault),
+            upkeep.fault or "; ".join(done),
+            extra=event("upkeep", job=self._job, schema=schema, table=table, done=done, reason=upkeep.fault),
         )

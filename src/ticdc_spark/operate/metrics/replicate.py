@@ -7,16 +7,18 @@ computed when they are asked for, and so they grow while a job is stuck.
 import threading
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from importlib.metadata import version
-from typing import get_args
+from typing import TypeAlias, get_args
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import EnvironmentFault
+from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso_physical_ms, tso_time
 from ticdc_spark.operate.lag import slowest_partition
+from ticdc_spark.operate.live_files import live_files
 from ticdc_spark.operate.retention import headroom_of
 from ticdc_spark.operate.table_status import tables_status
 from ticdc_spark.replicate.report import BatchReport
@@ -24,6 +26,7 @@ from ticdc_spark.replicate.run.retry import CONNECTIONS
 from ticdc_spark.replicate.run.watch import Maintained, Watcher
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.table import ConditionName
+from ticdc_spark.sinks.upkeep import TableFiles
 
 PREFIX = "ticdc_spark_replicate_"
 CONDITIONS: tuple[ConditionName, ...] = get_args(ConditionName)
@@ -31,6 +34,13 @@ HOLDS = ("partition", "schema", "ddl", "reject")
 PHASES = ("scan", "advance", "apply", "commit", "snapshot")
 OTHERS = ("", "")
 """The labels of the tables that have no series of their own."""
+
+_Family: TypeAlias = type[CounterMetricFamily] | type[GaugeMetricFamily]
+_FILES: tuple[tuple[str, str, Callable[[TableFiles], int]], ...] = (
+    ("table_bytes", "Bytes of a table's files", lambda made: made.bytes),
+    ("table_files", "Data files and files of deletes", lambda made: made.files + made.delete_files),
+    ("table_snapshots", "Snapshots that can be read", lambda made: made.snapshots),
+)
 
 
 class ReplicateMetrics:
@@ -47,6 +57,7 @@ class ReplicateMetrics:
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._retries: Counter[str] = Counter()
         self._maintained: Counter[str] = Counter()
+        self._files: dict[TableName, TableFiles] = {}
 
     @property
     def watcher(self) -> Watcher:
@@ -67,6 +78,8 @@ class ReplicateMetrics:
     def _commit(self, report: BatchReport) -> None:
         with self._lock:
             self._report, self._fault = report, ""
+            if len(self._files) > len(report.progress.tables):
+                self._files = live_files(self._files, report.progress)
             self._counts["messages"] += report.messages
             self._counts["batches"] += report.messages > 0
             for phase, seconds in report.phases.items():
@@ -79,16 +92,19 @@ class ReplicateMetrics:
 
     def _maintain(self, upkeep: Maintained) -> None:
         with self._lock:
-            self._maintained["failed" if upkeep.fault else "done" if upkeep.done else "nothing"] += 1
+            self._maintained["failed" if upkeep.fault else "done" if upkeep.result.done else "nothing"] += 1
+            if upkeep.result.after is not None:
+                self._files[upkeep.table] = upkeep.result.after
             self._seconds["maintenance"] += upkeep.seconds
 
     def collect(self) -> Iterator[Metric]:
         """The metrics as they are now, for a registry of ``prometheus_client``."""
         with self._lock:
-            report, of_run = self._report, [*self._of_run()]
+            report, of_run, files = self._report, [*self._of_run()], dict(self._files)
         yield from of_run
         if report is not None:
             yield from self._of_job(report)
+            yield from self._of_tables(report.progress, files)
 
     def _of_run(self) -> Iterator[Metric]:
         mode = "" if self._report is None else self._report.progress.mode
@@ -133,20 +149,32 @@ class ReplicateMetrics:
         yield _gauge("waiting_ddls", "DDL that is read and not applied yet.", len(progress.ddls))
         held = {kind: float(progress.hold.kind == kind) for kind in HOLDS}
         yield _gauges("held", "1 for what keeps the resolved ts from rising.", "by", held)
-        yield from self._of_tables(progress)
 
-    def _of_tables(self, progress: Progress) -> Iterator[Metric]:
+    def _of_tables(self, progress: Progress, files: Mapping[TableName, TableFiles]) -> Iterator[Metric]:
         counts = Counter(table.condition for table in tables_status(progress))
         states: dict[str, float | None] = {condition: counts[condition] for condition in CONDITIONS}
         yield _gauges("tables", "Tables by state.", "state", states)
-        rows: Counter[tuple[str, str]] = Counter()
-        live = sorted((table.schema, table.name, table.rows) for table in progress.tables if not table.is_gone)
-        for at, (schema, name, applied) in enumerate(live):
-            rows[(schema, name) if at < self._most else OTHERS] += applied
-        changes = CounterMetricFamily(f"{PREFIX}table_changes", "Row changes applied.", labels=["schema", "table"])
-        for labels, applied in rows.items():
-            changes.add_metric(list(labels), applied)
-        yield changes
+        rows = {(table.schema, table.name): table.rows for table in progress.tables if not table.is_gone}
+        named = frozenset(sorted(rows)[: self._most])
+        yield _by_table(CounterMetricFamily, "table_changes", "Row changes applied.", named, rows)
+        there = live_files(files, progress)
+        for name, what, of in _FILES:
+            found = {table: of(made) for table, made in there.items()}
+            what = f"{what}, when maintenance last looked at them."
+            yield _by_table(GaugeMetricFamily, name, what, named, found)
+
+
+def _by_table(
+    family: _Family, name: str, what: str, named: Collection[TableName], values: Mapping[TableName, int]
+) -> Metric:
+    """A value for each of the tables that are ``named``, and the sum of all others."""
+    shared: Counter[TableName] = Counter()
+    for table in sorted(values):
+        shared[table if table in named else OTHERS] += values[table]
+    metric = family(f"{PREFIX}{name}", what, labels=["schema", "table"])
+    for labels, value in shared.items():
+        metric.add_metric(list(labels), value)
+    return metric
 
 
 def _gauge(name: str, what: str, value: float) -> Metric:

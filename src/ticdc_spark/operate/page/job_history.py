@@ -11,11 +11,13 @@ import msgspec
 from ticdc_spark.errors import EnvironmentFault
 from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso_time
+from ticdc_spark.operate.live_files import live_files
 from ticdc_spark.operate.page.samples import Sample, Samples
 from ticdc_spark.replicate.report import BatchReport, KeptLetter
 from ticdc_spark.replicate.run.beats import in_phase, in_trouble, with_report
 from ticdc_spark.replicate.run.watch import Maintained, Watcher
 from ticdc_spark.replicate.state.progress import QueuedDdl, Status
+from ticdc_spark.sinks.upkeep import TableFiles
 
 _MOST = 50
 """DDLs, dead letters and looks at files that are kept."""
@@ -50,6 +52,8 @@ class Told(msgspec.Struct, frozen=True, kw_only=True):
     maintained: tuple[MaintainedAt, ...] = ()
     changed: Mapping[TableName, float] = {}
     """When changes of a table were last applied."""
+    files: Mapping[TableName, TableFiles] = {}
+    """What a table was made of when its files were last looked at."""
 
 
 class JobHistory:
@@ -67,6 +71,7 @@ class JobHistory:
         self._letters: deque[KeptLetter] = deque(maxlen=_MOST)
         self._maintained: deque[MaintainedAt] = deque(maxlen=_MOST)
         self._changed: dict[TableName, float] = {}
+        self._files: dict[TableName, TableFiles] = {}
 
     @property
     def watcher(self) -> Watcher:
@@ -90,6 +95,7 @@ class JobHistory:
                 letters=tuple(reversed(self._letters)),
                 maintained=tuple(reversed(self._maintained)),
                 changed=dict(self._changed),
+                files=dict(self._files),
             )
 
     def _begin(self, phase: str, batch: int) -> None:
@@ -114,6 +120,8 @@ class JobHistory:
             # After an outage a report begins anew; until then it repeats the newest.
             self._letters.extend([letter for letter in report.letters if letter not in self._letters])
             self._report = report
+            if len(self._files) > len(progress.tables):
+                self._files = live_files(self._files, progress)
             self._beat = with_report(self._beat, report)
         self._told()
 
@@ -131,4 +139,6 @@ class JobHistory:
     def _maintain(self, upkeep: Maintained) -> None:
         with self._lock:
             self._maintained.append(MaintainedAt(self._clock(), upkeep))
+            if upkeep.result.after is not None:
+                self._files[upkeep.table] = upkeep.result.after
         self._told()

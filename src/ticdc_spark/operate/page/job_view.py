@@ -7,6 +7,7 @@ from ticdc_spark.config.secrets import redact
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.operate.page.job_source import Seen
 from ticdc_spark.operate.page.samples import lags, rates
+from ticdc_spark.operate.page.table_files import helped
 from ticdc_spark.operate.page.tables import listing
 from ticdc_spark.operate.page.view import (
     Cell,
@@ -51,7 +52,7 @@ def job_view(seen: Seen, file: str, query: Query, more: tuple[Section, ...] = ()
         at=moment(seen.now),
         sections=(
             Section(name="progress", title="Progress and lag", parts=_progress(seen)),
-            Section(name="tables", title="Tables", parts=(listing(status.tables, query, seen.told.changed, seen.now),)),
+            Section(name="tables", title="Tables", parts=(listing(status.tables, query, seen.told, seen.now),)),
             Section(name="held", title="What holds the tables back", parts=_held(seen)),
             Section(name="ddl", title="DDL", parts=_ddls(seen)),
             Section(name="dead-letters", title="Dead letters", parts=_letters(seen, file)),
@@ -250,7 +251,7 @@ def _maintenance(seen: Seen, file: str) -> tuple[Part, ...]:
             Cell(".".join(one.upkeep.table), more=f"at {moment(one.at)}"),
             Cell("failed", "warn", redact(one.upkeep.fault))
             if one.upkeep.fault
-            else Cell("; ".join(one.upkeep.done) or "nothing was to be done"),
+            else Cell("; ".join(one.upkeep.result.done) or "nothing was to be done", more=helped(one.upkeep.result)),
             duration(one.upkeep.seconds),
         )
         for one in seen.told.maintained

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 import msgspec
 
 from ticdc_spark.config.durations import duration
-from ticdc_spark.model import TableName
+from ticdc_spark.operate.page.job_history import Told
+from ticdc_spark.operate.page.table_files import made_of, size
 from ticdc_spark.operate.page.view import Cell, Grid, Head, Listing, Query, Tone
 from ticdc_spark.operate.table_status import TableStatus
 from ticdc_spark.replicate.state.table import ConditionName
@@ -49,10 +50,10 @@ def find(tables: Sequence[TableStatus], query: Query) -> Found:
     return Found(tables=page, number=len(fitting), states=dict(sorted(states.items())))
 
 
-def listing(tables: Sequence[TableStatus], query: Query, changed: Mapping[TableName, float], now: float) -> Listing:
-    """Tables as a page shows them. ``changed``: when changes of a table were last applied, as far as that is known."""
+def listing(tables: Sequence[TableStatus], query: Query, told: Told, now: float) -> Listing:
+    """Tables as a page shows them. ``told``: when each was changed and what it is made of, as far as that is known."""
     found = find(tables, query)
-    rows = tuple(_row(table, changed.get((table.schema, table.table)), now) for table in found.tables)
+    rows = tuple(_row(table, told, now) for table in found.tables)
     heads = (
         Head("Table"),
         Head("State"),
@@ -60,6 +61,7 @@ def listing(tables: Sequence[TableStatus], query: Query, changed: Mapping[TableN
         Head("Changes", "number"),
         Head("Waiting", "number"),
         Head("Last change", "time"),
+        Head("Files", "number"),
     )
     empty = "no table fits" if tables else "no table yet"
     return Listing(
@@ -71,7 +73,9 @@ def listing(tables: Sequence[TableStatus], query: Query, changed: Mapping[TableN
     )
 
 
-def _row(table: TableStatus, changed: float | None, now: float) -> tuple[Cell | str, ...]:
+def _row(table: TableStatus, told: Told, now: float) -> tuple[Cell | str, ...]:
+    name = (table.schema, table.table)
+    changed, files = told.changed.get(name), told.files.get(name)
     waiting = Cell(f"{table.changes_waiting:,}", "warn" if table.changes_waiting and table.needs_a_look else "")
     return (
         Cell(table.name, more=f"→ {table.target}" if table.target else ""),
@@ -80,4 +84,5 @@ def _row(table: TableStatus, changed: float | None, now: float) -> tuple[Cell | 
         f"{table.changes:,}",
         waiting,
         f"{duration(max(0.0, now - changed))} ago" if changed is not None else "-",
+        Cell(size(files.bytes), more=made_of(files)) if files is not None else "-",
     )

@@ -10,7 +10,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.replicate.run.watch import UNWATCHED, Maintained, Watcher
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.table import TableState
-from ticdc_spark.sinks.base import Upkeep, UpkeepPolicy
+from ticdc_spark.sinks.upkeep import Upkeep, UpkeepPolicy, UpkeepResult
 
 log = logging.getLogger(__name__)
 SHARE = 0.2
@@ -58,18 +58,18 @@ class UpkeepScheduler:
     def _look_after(
         self, sink: Upkeep, name: TableName, tables: Mapping[TableName, TableState], watcher: Watcher
     ) -> None:
-        began, done, why = self._clock(), [], ""
+        began, result, why = self._clock(), UpkeepResult(), ""
         try:
-            done = sink.look_after(name, policy_of(self._keys), began)
+            result = sink.look_after(name, policy_of(self._keys), began)
         except SinkFault as fault:
             # Another writer was faster, for one. A catalog that is away ends the next batch, not its upkeep.
             log.warning("%s; tried again in %.0f seconds", fault, self._keys.interval)
             why = str(fault)
         else:
-            if done:
-                log.info("upkeep of %s.%s: %s", *name, "; ".join(done))
+            if result.done:
+                log.info("upkeep of %s.%s: %s", *name, "; ".join(result.done))
         now = self._clock()
-        watcher.maintained(Maintained(table=name, seconds=now - began, done=tuple(done), fault=why))
+        watcher.maintained(Maintained(table=name, seconds=now - began, result=result, fault=why))
         self._spent += now - began
         self._looked[name] = (now, tables[name].snapshot_id)
 

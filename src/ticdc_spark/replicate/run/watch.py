@@ -9,6 +9,7 @@ import msgspec
 from ticdc_spark.errors import EnvironmentFault
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.report import BatchReport
+from ticdc_spark.sinks.upkeep import UpkeepResult
 
 
 class Maintained(msgspec.Struct, frozen=True, kw_only=True):
@@ -16,8 +17,7 @@ class Maintained(msgspec.Struct, frozen=True, kw_only=True):
 
     table: TableName
     seconds: float
-    done: tuple[str, ...] = ()
-    """In words; empty: nothing was to be done."""
+    result: UpkeepResult = UpkeepResult()
     fault: str = ""
     """Why it could not be done; ``""``: it could."""
 

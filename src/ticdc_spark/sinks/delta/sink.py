@@ -11,7 +11,7 @@ from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.config.routes import shown
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.appends import Appended
-from ticdc_spark.sinks.base import ColumnChanges, Condition, FilePlace, Fill, Stamp, TableFound, UpkeepPolicy
+from ticdc_spark.sinks.base import ColumnChanges, Condition, Fill, Stamp, TableFound
 from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.delta.lake import DeltaLake
 from ticdc_spark.sinks.delta.loads import DeltaLoads
@@ -24,6 +24,7 @@ from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.spark_types import LakeNames
 from ticdc_spark.sinks.state import StateStore
 from ticdc_spark.sinks.type_map import ColumnConversion, TypeMap
+from ticdc_spark.sinks.upkeep import FilePlace, UpkeepPolicy, UpkeepResult
 from ticdc_spark.spark.tasks import ReadParts
 from ticdc_spark.spark.types import LakeColumn
 
@@ -157,9 +158,9 @@ class DeltaSink:
 
     # ---- what people do with Delta's own commands
 
-    def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> list[str]:
+    def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> UpkeepResult:
         self.capabilities.need("upkeep", f"the files of {shown(table)} are to be looked after")
-        return []
+        return UpkeepResult()
 
     def file_places(self) -> Sequence[FilePlace]:
         self.capabilities.need("upkeep", "orphan files are to be removed")

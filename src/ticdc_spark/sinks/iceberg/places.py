@@ -15,10 +15,10 @@ from urllib.parse import unquote
 from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JJavaError
 
-from ticdc_spark.sinks.base import FilePlace
 from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.java import to_dict
+from ticdc_spark.sinks.upkeep import FilePlace
 from ticdc_spark.spark.sql import quote
 
 _OWN_FOLDERS = ("write.data.path", "write.folder-storage.path", "write.object-storage.path", "write.metadata.path")

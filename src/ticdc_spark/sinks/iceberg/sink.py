@@ -11,15 +11,7 @@ from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.config.values import CommitName, WriterName
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.appends import Appended
-from ticdc_spark.sinks.base import (
-    ColumnChanges,
-    Condition,
-    FilePlace,
-    Fill,
-    Stamp,
-    TableFound,
-    UpkeepPolicy,
-)
+from ticdc_spark.sinks.base import ColumnChanges, Condition, Fill, Stamp, TableFound
 from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog
 from ticdc_spark.sinks.iceberg.loads import IcebergLoads
@@ -33,6 +25,7 @@ from ticdc_spark.sinks.spark_types import LakeNames, SparkTypes
 from ticdc_spark.sinks.state import StateStore
 from ticdc_spark.sinks.states import open_state
 from ticdc_spark.sinks.type_map import ColumnConversion
+from ticdc_spark.sinks.upkeep import FilePlace, UpkeepPolicy, UpkeepResult
 from ticdc_spark.spark.tasks import ReadParts
 from ticdc_spark.spark.types import LakeColumn
 
@@ -176,7 +169,7 @@ class IcebergSink:
 
     # ---- maintenance
 
-    def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> list[str]:
+    def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> UpkeepResult:
         return self.maintenance.look_after(table, policy, now)
 
     def file_places(self) -> Sequence[FilePlace]:

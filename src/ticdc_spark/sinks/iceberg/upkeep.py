@@ -13,13 +13,13 @@ from pyspark.sql import Row, SparkSession
 
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
-from ticdc_spark.sinks.base import FilePlace, UpkeepPolicy
 from ticdc_spark.sinks.history import Note
 from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.java import Snapshot
 from ticdc_spark.sinks.iceberg.places import catalog_places, places_in
 from ticdc_spark.sinks.iceberg.stamps import MARK, note_of
+from ticdc_spark.sinks.upkeep import FilePlace, TableFiles, UpkeepPolicy, UpkeepResult
 from ticdc_spark.spark.sql import text_literal
 
 TARGET_BYTES = 512 << 20
@@ -68,13 +68,14 @@ class IcebergUpkeep:
     def __init__(self, catalog: IcebergCatalog) -> None:
         self._catalog = catalog
 
-    def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> list[str]:
+    def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> UpkeepResult:
         done: list[str] = []
         with faults(f"upkeep of {table} fails"), self._catalog.session() as session:
             loaded = self._catalog.find_table(table)
             metadata = Metadata() if loaded is None else self._metadata(loaded)
             if (current := metadata.current) is None:
-                return []
+                return UpkeepResult()
+            before = table_files(metadata)
             if (small := small_files(current.summary)) >= policy.small_files or is_mostly_deleted(current.summary):
                 sort = ", strategy => 'sort'" if metadata.default_sort_order_id else ""
                 row = self._call(session, "rewrite_data_files", table, sort + _options(_DATA))[0]
@@ -95,7 +96,10 @@ class IcebergUpkeep:
             expired = self._expire(loaded, metadata, policy, now)
             if expired:
                 done.append(f"{expired} snapshots expired")
-        return done
+        after = table_files(metadata)
+        if after is not None:
+            after = msgspec.structs.replace(after, snapshots=after.snapshots - expired)
+        return UpkeepResult(done=tuple(done), before=before, after=after)
 
     def file_places(self) -> Sequence[FilePlace]:
         return catalog_places(self._catalog)
@@ -143,6 +147,26 @@ def _options(options: Mapping[str, str]) -> str:
     """As an argument of a procedure."""
     pairs = ", ".join(f"'{key}', '{value}'" for key, value in options.items())
     return f", options => map({pairs})"
+
+
+def table_files(metadata: Metadata) -> TableFiles | None:
+    """What a table is made of, by the summary of its current snapshot; ``None``: it has none."""
+    if metadata.current is None:
+        return None
+    summary = metadata.current.summary
+
+    def number(key: str) -> int:
+        return int(summary.get(f"total-{key}", "0"))
+
+    return TableFiles(
+        rows=number("records"),
+        bytes=number("files-size"),
+        files=number("data-files"),
+        small_files=small_files(summary),
+        delete_files=number("delete-files"),
+        deleted_rows=number("position-deletes"),
+        snapshots=len(metadata.snapshots),
+    )
 
 
 def small_files(summary: Mapping[str, str]) -> int:

@@ -14,7 +14,7 @@ from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.appends import Appended, RowsOf
-from ticdc_spark.sinks.base import ColumnChanges, Condition, FilePlace, Fill, Stamp, TableFound, UpkeepPolicy
+from ticdc_spark.sinks.base import ColumnChanges, Condition, Fill, Stamp, TableFound
 from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.postgres.appends import append
@@ -27,6 +27,7 @@ from ticdc_spark.sinks.postgres.tables import PostgresTables, put_stamp, sql_nam
 from ticdc_spark.sinks.postgres.types import PostgresNames, PostgresTypes, why_no_name
 from ticdc_spark.sinks.state import StateStore
 from ticdc_spark.sinks.type_map import ColumnConversion
+from ticdc_spark.sinks.upkeep import FilePlace, UpkeepPolicy, UpkeepResult
 from ticdc_spark.spark.tasks import ReadParts
 from ticdc_spark.spark.types import LakeColumn
 
@@ -208,9 +209,9 @@ class PostgresSink:
 
     # ---- what there is nothing to do for
 
-    def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> list[str]:
+    def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> UpkeepResult:
         self.capabilities.need("upkeep", f"the files of {shown(table)} are to be looked after")
-        return []
+        return UpkeepResult()
 
     def file_places(self) -> Sequence[FilePlace]:
         self.capabilities.need("upkeep", "orphan files are to be removed")

@@ -21,6 +21,7 @@ from ticdc_spark.errors import SourceFault
 from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.run.watch import Maintained
 from ticdc_spark.replicate.state.table import diverge
+from ticdc_spark.sinks.upkeep import UpkeepResult
 
 DOCS = Path(__file__).resolve().parents[4] / "docs"
 
@@ -67,7 +68,7 @@ def test_faults_and_upkeep_are_events(written: list[dict[str, Any]]) -> None:
     watcher = RunEvents("shop").watcher
     watcher.trouble(SourceFault("the broker does not answer"))
     watcher.maintained(Maintained(table=("s", "t"), seconds=1.0))
-    watcher.maintained(Maintained(table=("s", "t"), seconds=1.0, done=("compacted 9 files",)))
+    watcher.maintained(Maintained(table=("s", "t"), seconds=1.0, result=UpkeepResult(done=("compacted 9 files",))))
     watcher.maintained(Maintained(table=("s", "t"), seconds=1.0, fault="no space"))
     assert [(one["event"], one["level"]) for one in written] == [
         ("retry", "warning"),

@@ -19,6 +19,7 @@ from ticdc_spark.operate.metrics.changefeed import ChangefeedMetrics
 from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.run.upkeep import UpkeepScheduler
 from ticdc_spark.replicate.state.table import TableState
+from ticdc_spark.sinks.upkeep import UpkeepResult
 
 HOUR = 3600.0
 
@@ -29,10 +30,10 @@ class Files:
     def __init__(self) -> None:
         self.missing = True
 
-    def look_after(self, *_: object) -> list[str]:
+    def look_after(self, *_: object) -> UpkeepResult:
         if self.missing:
             raise SinkFault("lake/s/a/data/1.parquet: not found")
-        return ["compacted 2 files"]
+        return UpkeepResult(done=("compacted 2 files",))
 
 
 def test_maintenance_that_fails_again_and_again_fires_and_ends_once_it_works(tmp_path: Path) -> None:

@@ -21,6 +21,7 @@ from ticdc_spark.replicate.report import BatchReport
 from ticdc_spark.replicate.run.watch import Maintained
 from ticdc_spark.replicate.state.progress import Counters, Hold, PartitionState, Progress
 from ticdc_spark.replicate.state.table import TableState, diverge, quarantine
+from ticdc_spark.sinks.upkeep import TableFiles, UpkeepResult
 
 PAGE = Path(__file__).parents[4] / "docs" / "reference" / "metrics.md"
 RULES = Path(__file__).parents[4] / "monitoring" / "alerts.yaml"
@@ -73,7 +74,7 @@ def test_counts_of_a_run_are_added_up_and_those_of_the_job_are_the_progress(tmp_
         of.watcher.committed(
             report(msgspec.structs.replace(WELL, counters=Counters(rows=70)), messages=5, phases={"scan": 0.5}, left=9)
         )
-    of.watcher.maintained(Maintained(table=("s", "a"), seconds=2.0, done=("compacted",)))
+    of.watcher.maintained(Maintained(table=("s", "a"), seconds=2.0, result=UpkeepResult(done=("compacted",))))
     of.watcher.maintained(Maintained(table=("s", "a"), seconds=1.0, fault="another writer was faster"))
     found = samples(of)
     assert (found["messages_total"], found["batches_total"], found["changes_total"]) == (10, 2, 70)
@@ -110,6 +111,20 @@ def test_so_many_tables_have_series_of_their_own_and_no_change_is_lost(tmp_path:
     assert (len(found), sum(found.values())) == (series, 10_000)
 
 
+def test_the_files_of_a_table_are_as_maintenance_left_them(tmp_path: Path) -> None:
+    tables = tuple(TableState(schema="s", name=f"t{at}") for at in range(4))
+    of = metrics(tmp_path, table_series=2)
+    for at in range(5):
+        made = TableFiles(bytes=1000, files=3, delete_files=at, snapshots=7)
+        of.watcher.maintained(Maintained(table=("s", f"t{at}"), seconds=1.0, result=UpkeepResult(after=made)))
+    of.watcher.committed(report(msgspec.structs.replace(WELL, tables=tables)))
+    found = {name: value for name, value in samples(of).items() if name.startswith("table_files")}
+    named = {f"table_files{{schema=s,table=t{at}}}": 3 + at for at in range(2)}
+    assert found == {**named, "table_files{schema=,table=}": 3 + 2 + 3 + 3}, "t4 is no table of the job"
+    assert samples(of)["table_bytes{schema=,table=}"] == 2000
+    assert samples(of)["table_snapshots{schema=s,table=t0}"] == 7
+
+
 def test_a_job_is_ready_from_its_first_batch_on_but_not_while_a_connection_fails(tmp_path: Path) -> None:
     of = metrics(tmp_path)
     of.watcher.phase("scan", 1)
@@ -139,6 +154,7 @@ def full(tmp_path: Path) -> ReplicateMetrics:
     partition = PartitionState(topic="shop", partition=0, offset=10, end=11, watermark=TSO)
     progress = msgspec.structs.replace(WELL, partitions=(partition,), tables=(TableState(schema="s", name="a"),))
     of.watcher.committed(report(progress, left=0, retention={"shop": 86_400.0}))
+    of.watcher.maintained(Maintained(table=("s", "a"), seconds=1.0, result=UpkeepResult(after=TableFiles())))
     return of
 
 

@@ -21,6 +21,7 @@ from ticdc_spark.replicate.report import BatchReport, KeptLetter
 from ticdc_spark.replicate.run.watch import Maintained
 from ticdc_spark.replicate.state.owner import this_process
 from ticdc_spark.replicate.state.progress import Counters
+from ticdc_spark.sinks.upkeep import TableFiles, UpkeepResult
 
 
 def after(rows: int) -> BatchReport:
@@ -89,9 +90,13 @@ def test_the_memory_of_a_long_run_does_not_grow() -> None:
     for number in range(2000):
         now[0] += 10
         history.watcher.committed(msgspec.structs.replace(after(number), ddls=PROGRESS.ddls))
-        history.watcher.maintained(Maintained(table=("shop", "a"), seconds=1.0))
+        looked = UpkeepResult(after=TableFiles(files=number))
+        for table in ("orders", f"of_day_{number}"):
+            history.watcher.maintained(Maintained(table=("shop", table), seconds=1.0, result=looked))
     found = history.told()
     assert (len(found.samples), len(found.ddls), len(found.maintained)) == (MOST, 50, 50)
+    assert found.files["shop", "orders"].files == 1999
+    assert len(found.files) <= len(PROGRESS.tables) + 2, "tables that are gone are forgotten"
 
 
 def test_a_running_job_is_as_its_run_tells(tmp_path: Path) -> None:

@@ -109,6 +109,8 @@ def test_lags_what_waits_and_what_was_done_are_shown() -> None:
     assert "last batch 20,500 messages in 3.5 s: scan 0.7 s, apply 2.4 s, commit 0.3 s" in shown
     assert "ALTER TABLE `shop`.`orders` ADD COLUMN note VARCHAR(20)" in shown
     assert "62 data files, of 61 small ones, became 1" in shown and "another writer was faster" in shown
+    assert "62 files, 1.3 GB → 5 files, 1.3 GB" in shown
+    assert "1.3 GB 3 data files, 2 files of deletes, 34 snapshots, 6% of its rows are deleted" in shown
     assert "shop/1/2093" in shown and "ticdc-spark dead-letters shop.toml --show shop/1/2093" in shown
     held = text(html("warning"))
     assert "held back by ▲ partition: shop-1 is behind for 30 s" in held

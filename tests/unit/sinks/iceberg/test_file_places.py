@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ticdc_spark.sinks.base import FilePlace
 from ticdc_spark.sinks.iceberg.places import places_in, table_places
+from ticdc_spark.sinks.upkeep import FilePlace
 
 
 def is_inside(location: str, other: str) -> bool:

@@ -13,8 +13,9 @@ from ticdc_spark.replicate.run.upkeep import SHARE, UpkeepScheduler
 from ticdc_spark.replicate.state.conditions import Dropped
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.table import TableState
-from ticdc_spark.sinks.base import FilePlace, UpkeepPolicy
-from ticdc_spark.sinks.iceberg.upkeep import Metadata, expendable, is_mostly_deleted, small_files
+from ticdc_spark.sinks.iceberg.java import Snapshot
+from ticdc_spark.sinks.iceberg.upkeep import Metadata, expendable, is_mostly_deleted, small_files, table_files
+from ticdc_spark.sinks.upkeep import FilePlace, TableFiles, UpkeepPolicy, UpkeepResult
 
 HOUR = 3600.0
 NOW = 1000 * HOUR
@@ -38,12 +39,12 @@ class Tables:
         self.done: list[str] = []
         self.failing: set[str] = set()
 
-    def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> list[str]:
+    def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> UpkeepResult:
         self.clock.now += self.seconds
         self.done.append(table[1])
         if table[1] in self.failing:
             raise SinkFault("another writer was faster")
-        return []
+        return UpkeepResult()
 
     def file_places(self) -> Sequence[FilePlace]:
         return ()
@@ -189,6 +190,21 @@ def test_the_way_back_to_the_last_stamp_stays() -> None:
 )
 def test_files_are_small_beyond_those_that_the_bytes_need(files: int, size: int, small: int) -> None:
     assert small_files({"total-data-files": str(files), "total-files-size": str(size)}) == small
+
+
+def test_what_a_table_is_made_of_is_told_by_its_current_snapshot() -> None:
+    assert table_files(Metadata(current_snapshot_id=-1)) is None
+    summary = {
+        "total-records": "900",
+        "total-files-size": "5000",
+        "total-data-files": "8",
+        "total-delete-files": "2",
+        "total-position-deletes": "40",
+    }
+    older = Snapshot(snapshot_id=1, summary={"total-records": "7"})
+    found = table_files(Metadata(current_snapshot_id=2, snapshots=(older, Snapshot(snapshot_id=2, summary=summary))))
+    wanted = TableFiles(rows=900, bytes=5000, files=8, small_files=7, delete_files=2, deleted_rows=40, snapshots=2)
+    assert found == wanted
 
 
 def test_deletes_count_where_they_are_many() -> None:

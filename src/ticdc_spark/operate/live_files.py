@@ -1,0 +1,13 @@
+"""What is remembered of the files of tables, without those of tables that are gone: it must not grow in a long run."""
+
+from collections.abc import Mapping
+
+from ticdc_spark.model import TableName
+from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.sinks.upkeep import TableFiles
+
+
+def live_files(files: Mapping[TableName, TableFiles], progress: Progress) -> dict[TableName, TableFiles]:
+    """The files of the tables that a progress has."""
+    live = {(table.schema, table.name) for table in progress.tables if not table.is_gone}
+    return {name: made for name, made in files.items() if name in live}
