@@ -61,7 +61,7 @@ def listing(tables: Sequence[TableStatus], query: Query, told: Told, now: float)
         Head("Changes", "number"),
         Head("Waiting", "number"),
         Head("Last change", "time"),
-        Head("Files", "number"),
+        Head("Files"),
     )
     empty = "no table fits" if tables else "no table yet"
     return Listing(
