@@ -68,6 +68,15 @@ class DdlPolicy(DdlKeys, frozen=True, kw_only=True):
         """What is in force for a table: of the rules that match it, the last one that has a key decides."""
         return _in_force(self, table) if self.rules else self
 
+    def section_of(self, table: TableName, key: str) -> str:
+        """Where the job file has what is in force for a table. ``key``: as the job file has it."""
+        deciding = [
+            at
+            for at, rule in enumerate(self.rules, 1)
+            if getattr(rule, key.replace("-", "_")) is not None and _matches(rule.tables)(*table)
+        ]
+        return f"number {deciding[-1]} of [[ddl.rules]]" if deciding else "[ddl]"
+
     @property
     def rebuilds(self) -> bool:
         """Whether some tables may be read again in full."""

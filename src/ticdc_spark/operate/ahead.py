@@ -1,4 +1,5 @@
-"""What will stop a job in messages that it has not read: found by reading them, without Spark and without writing."""
+"""What will stop a job: DDL that it has read and not applied, and messages that it has not read. They are read without
+Spark and without writing."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -22,7 +23,7 @@ from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.run.preflight import matching, security
 from ticdc_spark.replicate.schemas.partitioned import with_partitions
 from ticdc_spark.replicate.schemas.sql_ddl import ParkedTables
-from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.progress import Progress, QueuedDdl
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.registry import sink_kind
 from ticdc_spark.spark.sources.stored_files import open_storage
@@ -57,7 +58,7 @@ class Ahead(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def look_ahead(job: Job, progress: Progress | None) -> Ahead:
-    """Read every message that the job has not read, up to the end of the topics now.
+    """Judge the DDL that waits, and read every message that the job has not read, up to the end of the topics now.
 
     Raises: UsageError where the protocol cannot be detected, or only Spark can reach the cluster; SourceFault
     """
@@ -73,7 +74,8 @@ def look_ahead(job: Job, progress: Progress | None) -> Ahead:
             known = {(one.schema, one.name): one.table for one in tables if one.table is not None}
             if progress is not None:
                 reader.go_on_from([*(one.table for one in progress.schemas), *known.values()])
-            return Look(job, reader, known.values(), tables).at(messages)
+            waiting = () if progress is None else progress.ddls
+            return Look(job, reader, known.values(), tables).at(messages, waiting)
 
 
 class Look:
@@ -95,8 +97,14 @@ class Look:
         """Tables after the DDL that was read, with their partitions."""
         self._rows = 0
 
-    def at(self, messages: Iterable[Message]) -> Ahead:
-        """What is in messages."""
+    def at(self, messages: Iterable[Message], waiting: Iterable[QueuedDdl] = ()) -> Ahead:
+        """What is in messages. ``waiting``: DDL that was read before them and is not applied."""
+        for ddl in sorted(waiting, key=lambda ddl: ddl.change.commit_ts):
+            place = Message(
+                topic=ddl.topic, partition=ddl.partition, offset=ddl.offset, timestamp=0, key=None, value=None
+            )
+            for found in self._reader.read_event(place, 0, ddl.change):
+                self._add(found)
         count = 0
         for message in messages:
             count += 1

@@ -9,6 +9,7 @@ import pytest
 
 from tests.simulator.setup import job_of, scratch_folder, with_keys
 from tests.support.shop import Shop
+from ticdc_spark.config.ddl import DdlRule
 from ticdc_spark.config.job import Route
 from ticdc_spark.config.values import SkipDdl
 from ticdc_spark.model import Message, SchemaChange
@@ -54,6 +55,28 @@ def test_a_ddl_that_cannot_be_replayed_is_named_once_with_the_line_that_skips_it
     assert f'under [job]: skip-ddl = ["{ddl.commit_ts}:ALTER TABLE t EXCHANGE' in stop.line
     assert 'partition-ddl = "mark"' in stop.line
     assert ahead(shop, partition_ddl="mark").stops == ()
+
+
+@PROTOCOLS
+def test_a_ddl_that_was_read_and_is_not_applied_is_a_stop_until_the_job_file_decides(protocol: str) -> None:
+    shop = Shop(protocol)
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    shop.watermark()
+    shop.run()
+    shop.sql("ALTER TABLE t DROP COLUMN v")
+    shop.run()
+    progress = shop.lab.state.progress
+    assert progress is not None
+    assert progress.ddls
+    tables = [state.table for state in progress.tables if state.table is not None]
+    reader = EventReader(decoder(protocol))
+    reader.go_on_from(tables)
+    rule = DdlRule(tables=("shop.t",), drop_column="stop")
+    job = with_keys(job_of(shop.setup, _FOLDER), rules=(rule,))
+    (stop,) = Look(job, reader, tables, progress.tables).at([], progress.ddls).stops
+    assert "DROP COLUMN v" in stop.what and "topic cdc, partition 0, offset 2" in stop.what
+    assert "number 1 of [[ddl.rules]]" in stop.what
+    assert 'under number 1 of [[ddl.rules]]: drop-column = "apply"' in stop.line
 
 
 @PROTOCOLS

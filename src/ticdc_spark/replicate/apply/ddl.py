@@ -43,7 +43,7 @@ from ticdc_spark.replicate.plan.ddl_actions import (
 )
 from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
 from ticdc_spark.replicate.plan.parked import parked_of
-from ticdc_spark.replicate.plan.policy import is_skipped, left_out_by, partition_ddl
+from ticdc_spark.replicate.plan.policy import is_skipped, left_out_by, partition_ddl, way_to_mark
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl
 from ticdc_spark.replicate.state.table import (
     TableState,
@@ -84,8 +84,7 @@ def apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
         skip = skip_ddl_line(ts, change.query)
         message = (
             f"a DDL cannot be replayed: {doubt}\n  SQL: {change.query}\n  at commitTs {ts}\n"
-            f"  To skip exactly this one, under [job]: {skip}\n"
-            '  To mark the tables of every such DDL and go on, under [ddl]: partition-ddl = "mark"'
+            f"  To skip exactly this one, under [job]: {skip}\n  {way_to_mark(work.batch.job, change)}"
         )
         raise UnsupportedDdl(message)
     log.info("DDL at %d: %s", ts, change.query)

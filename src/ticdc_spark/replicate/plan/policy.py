@@ -50,11 +50,22 @@ def left_out_by(job: Job, change: SchemaChange) -> str:
 
 def partition_ddl(job: Job, change: SchemaChange) -> OfPartitions:
     """What becomes of a DDL on the rows of partitions that are not computed."""
+    return job.ddl.of(_partitioned(change)).partition_ddl
+
+
+def way_to_mark(job: Job, change: SchemaChange) -> str:
+    """How the job passes DDL on the rows of partitions that are not computed, one line."""
+    section = job.ddl.section_of(_partitioned(change), "partition-ddl")
+    return f'To mark the tables of every such DDL and go on, under {section}: partition-ddl = "mark"'
+
+
+def _partitioned(change: SchemaChange) -> TableName:
+    """The table whose partitions a DDL is about."""
     try:
         first = change_tables(change)[0][:1]
     except MessageError:
         first = ()
-    return job.ddl.of(first[0] if first else (change.schema, change.name)).partition_ddl
+    return first[0] if first else (change.schema, change.name)
 
 
 class Stop(msgspec.Struct, frozen=True):
@@ -72,16 +83,19 @@ def stop_of(job: Job, change: SchemaChange, tables: Tables, types: TypeMap) -> S
     skip = f"To skip exactly this one, under [job]: {skip_ddl_line(change.commit_ts, change.query)}"
     act = action(change)
     if isinstance(act, Refused):
-        mark = 'To mark the tables of every such DDL and go on, under [ddl]: partition-ddl = "mark"'
-        return Stop(f"a DDL cannot be replayed: {act.why}", (skip, mark) if act.rows_only else (skip,))
+        others = (way_to_mark(job, change),) if act.rows_only else ()
+        return Stop(f"a DDL cannot be replayed: {act.why}", (skip, *others))
     if any(one.matches(change.commit_ts, change.query) for one in job.ddl.allow):
         return None
-    key = next(_stopping(job, act, change, tables, types), "")
-    if not key:
+    stopping = next(_stopping(job, act, change, tables, types), None)
+    if stopping is None:
         return None
+    table, key = stopping
+    section = job.ddl.section_of(table, key)
     allow = skip_ddl_line(change.commit_ts, change.query).replace("skip-ddl", "allow", 1)
-    ways = (f"To apply exactly this one, under [ddl]: {allow}", skip, f'To apply every such DDL: {key} = "apply"')
-    return Stop(f'a DDL stops the job, by {key} = "stop" under [ddl]', ways)
+    every = f'To apply every such DDL, under {section}: {key} = "apply"'
+    ways = (f"To apply exactly this one, under [ddl]: {allow}", skip, every)
+    return Stop(f'a DDL stops the job, by {key} = "stop" under {section}', ways)
 
 
 def first_stop(job: Job, ddls: Iterable[QueuedDdl], tables: Tables, types: TypeMap) -> tuple[QueuedDdl, Stop] | None:
@@ -105,12 +119,14 @@ def tables_after(tables: Tables, change: SchemaChange) -> dict[TableName, Table]
     return known
 
 
-def _stopping(job: Job, act: Action, change: SchemaChange, tables: Tables, types: TypeMap) -> Iterator[str]:
-    """The keys of ``[ddl]`` that stop the job before a DDL."""
+def _stopping(
+    job: Job, act: Action, change: SchemaChange, tables: Tables, types: TypeMap
+) -> Iterator[tuple[TableName, str]]:
+    """The keys of ``[ddl]`` that stop the job before a DDL, each with the table for which it is in force."""
 
-    def stops(name: TableName, *keys: str) -> Iterator[str]:
+    def stops(name: TableName, *keys: str) -> Iterator[tuple[TableName, str]]:
         in_force = job.ddl.of(name)
-        return (key for key in keys if getattr(in_force, key.replace("-", "_")) == "stop")
+        return ((name, key) for key in keys if getattr(in_force, key.replace("-", "_")) == "stop")
 
     match act:
         case Drop() | DropDatabase():
@@ -124,9 +140,9 @@ def _stopping(job: Job, act: Action, change: SchemaChange, tables: Tables, types
             if old != (table.schema, table.name):
                 yield from stops(old, "rename-table")
             before = change.pre_table or tables.get(old)
-            wanted = frozenset(stops(old, "drop-column", "rename-column", "modify-column"))
+            wanted = frozenset(key for _, key in stops(old, "drop-column", "rename-column", "modify-column"))
             if wanted and before is not None and before.columns != table.columns:
-                yield from (key for key in _of_columns(job, act, before, types) if key in wanted)
+                yield from ((old, key) for key in _of_columns(job, act, before, types) if key in wanted)
 
 
 def _of_columns(job: Job, act: Alter, before: Table, types: TypeMap) -> Iterator[str]:
