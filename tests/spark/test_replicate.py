@@ -4,6 +4,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from click.testing import CliRunner
 from pyspark.sql import SparkSession
 
 from tests.spark.lake import lake, make_topic, names, read_table, replicate, sorted_rows, wild, write_job
@@ -12,6 +13,7 @@ from tests.support.job_state import lose
 from tests.support.recorded_topics import Line, write_json
 from tests.workload import Truth, generate
 from tests.workload.compare import compare
+from ticdc_spark.cli import main
 from ticdc_spark.errors import DecisionNeeded, LateRow
 from ticdc_spark.model import RowChange
 from ticdc_spark.mysql import handle_key
@@ -88,6 +90,9 @@ def test_a_table_of_another_job_is_refused_unless_adopted(spark: SparkSession, f
     replicate(job)
     other = job.read_text().replace('name = "job"', 'name = "other"')
     job.write_text(other)
+    checked = CliRunner().invoke(main, ["check", str(job)])
+    assert checked.exit_code == 4 and "FAILED  target" in checked.output, checked.output
+    assert "written by job 'job'; rename or drop it, or set `adopt = true`" in checked.output
     with pytest.raises(DecisionNeeded, match="written by job 'job'"):
         replicate(job)
     assert not wrong(spark, folder, truth_of(SHOP))

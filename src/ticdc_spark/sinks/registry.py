@@ -47,6 +47,9 @@ class SinkKind(Protocol):
     def look(self, spark: SparkSession, config: Any) -> str:
         """Open the catalog without changing it, and say what is there. Raises: SinkFault"""
 
+    def is_untouched(self, config: Any) -> bool:
+        """Whether no job has written to it, so that opening it would make something. Raises: SinkFault"""
+
     def open_lake(self, job: Job) -> SparkSession:
         """A session for reading the tables of a job."""
 

@@ -16,12 +16,13 @@ from ticdc_spark.errors import (
     TicdcSparkError,
     UsageError,
 )
-from ticdc_spark.model import Message, Rejected
+from ticdc_spark.model import Message, Rejected, TableName
 from ticdc_spark.protocols import PROTOCOLS, decoder
 from ticdc_spark.replicate.plan.routes import with_routes
 from ticdc_spark.replicate.run.open import open_spark
 from ticdc_spark.replicate.run.outage import silent
-from ticdc_spark.replicate.run.table_keys import known_tables, tables_to_read
+from ticdc_spark.replicate.run.table_keys import check_keys, known_tables, tables_to_read
+from ticdc_spark.replicate.run.target_tables import look_at_target
 from ticdc_spark.replicate.schemas.registered import registered
 from ticdc_spark.replicate.state.owner import beat_of, describe, lives
 from ticdc_spark.replicate.state.store import progress_of, read_state
@@ -62,18 +63,19 @@ def checks(job: Job, *, starting: bool = False, spark: bool = False) -> Iterator
     if state.error is None and not starting:
         yield _checked("owner", lambda: _owner(job))
     messages: list[Message] = []
+    known: set[TableName] = set()
     source = _checked("source", lambda: _source(job, messages, starting=starting))
     yield source
     if state.error is None and source.error is None and messages:
         protocol = _checked("protocol", lambda: _protocol(job, messages[:ENOUGH]))
         yield protocol
         if protocol.error is None and not starting:
-            yield _checked("tables", lambda: known_tables(job, messages))
+            yield _checked("tables", lambda: _tables(job, messages, known))
     if job.source.schema_registry is not None:
         yield _checked("registry", lambda: _registry(job))
     if job.snapshot is not None and not starting:
         keys = job.snapshot
-        yield _checked("snapshot", lambda: tables_to_read(job, keys))
+        yield _checked("snapshot", lambda: tables_to_read(job, keys, known))
     if starting:
         return
     packages = _checked("packages", lambda: _packages(job))
@@ -83,7 +85,10 @@ def checks(job: Job, *, starting: bool = False, spark: bool = False) -> Iterator
         started = _checked("spark", lambda: _spark(job, opened))
         yield started
         if started.error is None:
-            yield _checked("catalog", lambda: sink_kind(job).look(opened[0], job.sink))
+            catalog = _checked("catalog", lambda: sink_kind(job).look(opened[0], job.sink))
+            yield catalog
+            if catalog.error is None and known:
+                yield _checked("target", lambda: look_at_target(job, opened[0], known))
 
 
 def stop_at_fault(job: Job, report: Callable[[str], None]) -> None:
@@ -154,6 +159,12 @@ def _source(job: Job, found: list[Message], *, starting: bool) -> str:
     if not topics:
         return f"Kafka at {source.bootstrap_servers}: no topic matches {source.topic_pattern!r} yet"
     return f"Kafka at {source.bootstrap_servers}: {named}; {len(partitions)} partitions, about {messages:,} messages"
+
+
+def _tables(job: Job, messages: list[Message], known: set[TableName]) -> str:
+    tables = known_tables(job, messages)
+    known |= set(tables)
+    return check_keys(job, tables)
 
 
 def security(source: KafkaSource) -> dict[str, str]:

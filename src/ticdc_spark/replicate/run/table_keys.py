@@ -1,6 +1,6 @@
 """Which tables have no key, before a job meets their first row."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ticdc_spark.capture.snapshot.open import open_reader
@@ -25,12 +25,16 @@ _SCHEMAS = 1000
 _NAMED = 5
 
 
-def tables_to_read(job: Job, keys: SnapshotKeys) -> str:
-    """Whether the tables of ``[snapshot]`` are there, and each of them has a key. Raises: DecisionNeeded, UsageError"""
+def tables_to_read(job: Job, keys: SnapshotKeys, found: set[TableName]) -> str:
+    """Whether the tables of ``[snapshot]`` are there, and each of them has a key. ``found`` gets their names.
+
+    Raises: DecisionNeeded, UsageError
+    """
     reader = open_reader(keys)
     try:
         wants = wanted_tables(keys, job)
         names = [name for name in reader.tables() if wants(*name)]
+        found |= set(names)
         stop_if_shared(job, names)
         without = []
         for name in names[:_SCHEMAS]:
@@ -50,9 +54,8 @@ def tables_to_read(job: Job, keys: SnapshotKeys) -> str:
     return f"{len(names) - len(without):,} tables to read{some}{left_out}"
 
 
-def known_tables(job: Job, messages: Sequence[Message]) -> str:
-    """Whether each table that the state, or one of the first messages, describes has a key, and its own name in the
-    target. Raises: DecisionNeeded, UsageError"""
+def known_tables(job: Job, messages: Sequence[Message]) -> dict[TableName, Table]:
+    """The tables that the state, or one of the first messages, describes. Raises: UsageError"""
     before = progress_of(job)
     known = {(each.schema, each.name): each.table for each in (before.tables if before else ()) if each.table}
     named = job.source.protocol or (before.protocol if before else "")
@@ -60,10 +63,14 @@ def known_tables(job: Job, messages: Sequence[Message]) -> str:
     if not protocol.traits.registry:
         known |= _described(protocol, messages)
     wanted = table_filter(job.tables)
-    tables = {name: table for name, table in known.items() if wanted(*name)}
+    return {name: table for name, table in known.items() if wanted(*name)}
+
+
+def check_keys(job: Job, tables: Mapping[TableName, Table]) -> str:
+    """Whether each table that is known has a key, and its own name in the target. Raises: DecisionNeeded, UsageError"""
     for table in tables.values():
         compiled(job.routes).stop_if_wrong(table)
-    stop_at_rules(job, before or Progress(job=job.name), more=list(tables))
+    stop_at_rules(job, progress_of(job) or Progress(job=job.name), more=list(tables))
     without = [f"`{schema}`.`{name}`" for (schema, name), table in sorted(tables.items()) if not handle_key(table)]
     if without and job.no_key == "stop":
         raise no_key(_some(without), "[job]")

@@ -56,6 +56,9 @@ class DeltaKind:
             count = len(lake.folders(config.warehouse))
         return f"{config.warehouse}: {count:,} databases"
 
+    def is_untouched(self, config: DeltaConfig) -> bool:
+        return False  # opening it makes nothing
+
     def open_lake(self, job: Job) -> SparkSession:
         options = self.spark_options(delta_of(job)) | job.spark
         session = open_session(f"ticdc-spark {job.name}", options, coordinates("delta")).newSession()

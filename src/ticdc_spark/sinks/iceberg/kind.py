@@ -75,9 +75,8 @@ class IcebergKind:
 
     def look(self, spark: SparkSession, config: IcebergConfig) -> str:
         options = catalog_options(config.catalog, config.warehouse, config.catalog_options)
-        database = _sqlite_file(options.get(f"spark.sql.catalog.{config.catalog}.uri", ""))
-        if database is not None and not database.exists():
-            return f"{database} will be created"  # by whoever opens it
+        if self.is_untouched(config):
+            return f"{_database(config)} will be created"  # by whoever opens it
         catalog = IcebergCatalog(spark, config.catalog, config.warehouse, config.table_properties, options)
         with faults(f"catalog {config.catalog!r} does not answer"):
             count = len(catalog.java_catalog.listNamespaces())
@@ -89,6 +88,10 @@ class IcebergKind:
             return found
         check_commit(catalog)
         return f"{found}, and commits all tables of a batch at once"
+
+    def is_untouched(self, config: IcebergConfig) -> bool:
+        database = _database(config)
+        return database is not None and not database.exists()
 
     def open_lake(self, job: Job) -> SparkSession:
         return lake.open_lake(job)
@@ -111,7 +114,10 @@ def _write_and_remove(catalog: IcebergCatalog, config: IcebergConfig) -> None:
     io.deleteFile(probe)
 
 
-def _sqlite_file(uri: str) -> Path | None:
+def _database(config: IcebergConfig) -> Path | None:
+    """The file of a catalog on SQLite; ``None``: it is another catalog."""
+    options = catalog_options(config.catalog, config.warehouse, config.catalog_options)
+    uri = options.get(f"spark.sql.catalog.{config.catalog}.uri", "")
     path = uri.removeprefix("jdbc:sqlite:").partition("?")[0]
     return Path(path.removeprefix("file:")) if path != uri and path != ":memory:" else None
 

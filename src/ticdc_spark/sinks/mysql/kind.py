@@ -84,10 +84,14 @@ class MysqlKind:
         return f"{client.where}, {version}"
 
     def look(self, spark: SparkSession, config: MysqlConfig) -> str:
+        there = "will be created" if self.is_untouched(config) else "is there"
+        return f"{client_of(config).where}: the database {OURS} {there}"
+
+    def is_untouched(self, config: MysqlConfig) -> bool:
         client = client_of(config)
         found = client.run("SHOW DATABASES LIKE %s", OURS.replace("_", "\\_"))
         client.close()
-        return f"{client.where}: the database {OURS} " + ("is there" if found else "will be created")
+        return not found
 
     def open_lake(self, job: Job) -> SparkSession:
         raise NotSupported(_BY_SQL)

@@ -95,10 +95,14 @@ class PostgresKind:
         return f"{client.where}, PostgreSQL {version}"
 
     def look(self, spark: SparkSession, config: PostgresConfig) -> str:
+        there = "will be created" if self.is_untouched(config) else "is there"
+        return f"{client_of(config).where}: the schema {OURS} {there}"
+
+    def is_untouched(self, config: PostgresConfig) -> bool:
         client = client_of(config)
         found = client.run("SELECT FROM pg_namespace WHERE nspname = $1", OURS)
         client.close()
-        return f"{client.where}: the schema {OURS} " + ("is there" if found else "will be created")
+        return not found
 
     def open_lake(self, job: Job) -> SparkSession:
         raise NotSupported(_BY_SQL)
