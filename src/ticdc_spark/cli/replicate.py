@@ -17,6 +17,7 @@ from ticdc_spark.config.durations import duration
 from ticdc_spark.config.job import Identity, Job
 from ticdc_spark.config.load import load_job
 from ticdc_spark.config.secrets import redact
+from ticdc_spark.errors import UsageError
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.operate.metrics.replicate import ReplicateMetrics
 from ticdc_spark.operate.metrics.server import metrics_routes
@@ -66,7 +67,7 @@ def command(job_file: Path, once: bool, until_ts: int | None) -> None:
 def watching(job: Job) -> Iterator[list[Watcher]]:
     """What watches a run: the terminal or the log, and metrics and the page if the job file wants them.
 
-    Raises: UsageError
+    Raises: UsageError; LeaseHeld where another process runs the job, and listens at its address; SinkFault
     """
     with ExitStack() as stack:
         watchers = [stack.enter_context(watched(job.name))]
@@ -87,7 +88,13 @@ def watching(job: Job) -> Iterator[list[Watcher]]:
             page = job_routes(running, identity, changes, is_running=True) if has_page else {}
             routes = {**page, **metrics_routes(metrics)}
             key = f"{job.file}: [metrics] listen"
-            place = stack.enter_context(serving(job.metrics.listen, routes, key, job.metrics.token))
+            try:
+                place = stack.enter_context(serving(job.metrics.listen, routes, key, job.metrics.token))
+            except UsageError:
+                from ticdc_spark.replicate.run.preflight import stop_if_owned
+
+                stop_if_owned(job)  # it is another start of this job that listens there
+                raise
             stack.callback(changes.close)
             log.info("metrics: %smetrics", url_of(place))
             log.info("page: %s", url_of(place) if has_page else "beyond this machine it needs [metrics] token")

@@ -133,7 +133,7 @@ def _run(run_state: "_RunState", opened: Callable[[Job], Steps | None]) -> Summa
         _close(steps)
     return Summary(
         progress=progress,
-        batches=run_state.batches,
+        batches=progress.batch - begun.batch,
         changes=progress.counters.rows - begun.counters.rows,
         ddls=progress.counters.ddls - begun.counters.ddls,
         seconds=time.monotonic() - started,
@@ -160,7 +160,6 @@ class _RunState:
     once: bool
     until_ts: int | None
     stop: threading.Event
-    batches: int = 0
     finished: bool = False
     targets: Offsets | None = None
     """With ``once``: how far it reads."""
@@ -185,7 +184,6 @@ class _RunState:
             steps.take_requests()
         loads = steps.load(self.watcher.phase)
         report = steps.batch(self.targets, self.watcher.phase)
-        self.batches += report.messages > 0
         self.pace.add(report.messages, report.seconds)
         report = msgspec.structs.replace(report, rate=self.pace.rate, retention=self.retention.of(steps.source))
         self.watcher.committed(report)

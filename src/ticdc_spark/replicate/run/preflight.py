@@ -61,7 +61,7 @@ def checks(job: Job, *, starting: bool = False, spark: bool = False) -> Iterator
     state = _checked("state", lambda: _state(job))
     yield state
     if state.error is None and not starting:
-        yield _checked("owner", lambda: _owner(job))
+        yield _checked("owner", lambda: stop_if_owned(job))
     messages: list[Message] = []
     known: set[TableName] = set()
     source = _checked("source", lambda: _source(job, messages, starting=starting))
@@ -115,7 +115,8 @@ def _state(job: Job) -> str:
         return f"{states.where}" if found.held is not None else f"{states.where} will be created"
 
 
-def _owner(job: Job) -> str:
+def stop_if_owned(job: Job) -> str:
+    """Whether another process runs a job. Raises: LeaseHeld, SinkFault"""
     with closing(open_state(job.sink, job.name, job.spark)) as states:
         held = read_state(states).held
         beat = None if held is None else beat_of(states, held)
