@@ -14,7 +14,9 @@ from ticdc_spark.errors import DecisionNeeded
 @click.command("check")
 @click.argument("job_file", metavar="JOB.toml", type=click.Path(path_type=Path, dir_okay=False))
 @click.option("--quick", is_flag=True, help="Do not start Spark: the master and the catalog are not asked.")
-@click.option("--deep", is_flag=True, help="Look for what will stop the job, in DDL that waits and in all unread messages.")
+@click.option(
+    "--deep", is_flag=True, help="Look for what will stop the job, in DDL that waits and in all unread messages."
+)
 def command(job_file: Path, quick: bool, deep: bool) -> None:
     """Check a job file and everything that it names.
 

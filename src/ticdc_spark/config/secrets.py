@@ -19,7 +19,7 @@ SECRET = "(secret)"
 _REFERENCE = re.compile(r"\$(?P<escape>\$)\{|\$\{(?P<kind>(?i:env|file)):(?P<rest>[^{}]*)(?P<end>\}?)")
 _SECRET_KEY = re.compile(
     r"(?i)passw|passphrase|secret|token|credential|jaas|(?:private|access|api|account|shared|encryption)[-._]?key"
-    r"|keystore\.key|ssl\.key\.pem|connection[-._]?string|azure\.sas\."
+    r"|oauthbearer\.config|keystore\.key|ssl\.key\.pem|connection[-._]?string|azure\.sas\."
 )
 _NO_SECRET_KEY = re.compile(r"(?i)(?:path|location|file|url|uri|endpoint|provider|class|type|enabled|alias|name|id)$")
 # Shapes that are secret wherever they come from: user:password@host, and password=… in a URL or a JAAS line.

@@ -170,6 +170,7 @@ def test_no_secret_survives(secret: str, before: str, after: str) -> None:
         ("kafka.ssl.keystore.key", True),
         ("catalog.adls.connection-string", True),
         ("spark.hadoop.fs.azure.sas.box.account.blob.core.windows.net", True),
+        ("kafka.sasl.oauthbearer.config", True),
         ("kafka.ssl.key.location", False),
         ("kafka.ssl.keystore.location", False),
         ("kafka.sasl.oauthbearer.token.endpoint.url", False),

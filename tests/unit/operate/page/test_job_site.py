@@ -115,6 +115,19 @@ def test_settings_are_shown_as_they_are_written_and_no_secret_is(tmp_path: Path)
     assert "plain-1" not in str(settings(path)) and "remembered" not in str(settings(path))
 
 
+def test_a_login_before_a_broker_is_not_shown(tmp_path: Path) -> None:
+    path = tmp_path / "job.toml"
+    path.write_text(
+        '[source]\nbootstrap-servers = "ann:plain-1@one:9092, two:9092,bob:plain-2@three:9092"\n'
+        '"kafka.sasl.oauthbearer.config" = "principal=ann value=plain-3"\ntopics = ["a:b", "c@d"]\n'
+    )
+    (facts,) = settings(path).parts
+    assert isinstance(facts, Facts)
+    found = {row.name: row.text for row in facts.rows}
+    assert found["source.bootstrap-servers"] == "ann:(secret)@one:9092, two:9092,bob:(secret)@three:9092"
+    assert found["source.topics"] == "a:b, c@d" and "plain-" not in str(found)
+
+
 def test_of_the_program_of_a_notice_only_its_name_is_shown(tmp_path: Path) -> None:
     path = tmp_path / "shop.toml"
     path.write_text('[[notice]]\ncommand = ["curl", "-H", "Authorization: Bearer plain-1", "https://h/plain-2"]\n')
