@@ -10,23 +10,16 @@ import pytest
 from msgspec.structs import replace
 
 from tests.memory_sink.lake import Lake
-from tests.memory_sink.letters import open_letters
-from tests.memory_sink.rows import MemoryRows
-from tests.memory_sink.sink import MemorySink
 from tests.reference.applier import run as run_reference
 from tests.reference.test_reference import SQL_PROTOCOLS
 from tests.reference.workloads import ENCODER, FAULTS, columns_of, rows_of, truth_of
-from tests.unit.replicate.test_memory_job import Kept, ListSource, in_order, job_of, lake_rows
+from tests.support.memory_job import Kept, ListSource, in_order, job_of, lake_rows, run
 from tests.workload import WorkloadConfig, dispatch, generate
-from ticdc_spark.changes.opening import Opening
 from ticdc_spark.config.job import FilesSource
 from ticdc_spark.model import Bootstrap, Change, RowChange, SchemaChange
 from ticdc_spark.names import escape
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.protocols.simple.decode import DECODER
-from ticdc_spark.replicate.pipeline import OpenJob
-from ticdc_spark.replicate.resources import Resources, RunEnd
-from ticdc_spark.replicate.step import Steps
 
 PROTOCOLS = {"simple": (ENCODER, DECODER), **SQL_PROTOCOLS}
 
@@ -59,22 +52,8 @@ def test_the_tables_equal_the_truth(topic_per_table: bool, batch_rows: int, prot
     events = in_other_case(generate(config), Random(batch_rows), rows=True)
     lake, source = Lake(), ListSource(list(dispatch(events, config, PROTOCOLS[protocol][0])))
     job = job_of(tmp_path, batch_rows=batch_rows, parallel_tables=1, source_timezone="UTC", ddl_timezone="UTC")
-    steps = Steps(
-        OpenJob(
-            job=replace(job, source=FilesSource(path=tmp_path, protocol=protocol)),
-            resources=Resources(
-                source=source,
-                sink=MemorySink(lake),
-                rows=MemoryRows(source, Opening(protocol=protocol)),
-                letters=open_letters(lake, job.name),
-                store=Kept().owned(),
-            ),
-            protocol=protocol,
-            end=RunEnd(bounded=True),
-        )
-    )
-    while steps.batch(source.end_offsets(), lambda _phase, _batch: None).left:
-        pass
+    job = replace(job, source=FilesSource(path=tmp_path, protocol=protocol))
+    steps = run(job, source, lake, Kept(), protocol)
     found = {(schema.lower(), name.lower()): table.named_rows() for (schema, name), table in lake.tables.items()}
     expected = lake_rows(truth_of(config))
     assert len(found) == len(lake.tables)

@@ -6,19 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.memory_sink.lake import Lake
-from tests.memory_sink.letters import open_letters
-from tests.memory_sink.rows import MemoryRows
-from tests.memory_sink.sink import MemorySink
 from tests.reference.workloads import ENCODER, FAULTS, messages_of
+from tests.support.memory_job import Kept, ListSource, job_of, started
 from tests.support.simple_examples import USER
-from tests.unit.replicate.test_memory_job import Kept, ListSource, job_of
 from ticdc_spark import failpoints
-from ticdc_spark.changes.opening import Opening
 from ticdc_spark.cli.output.progress import waiting
 from ticdc_spark.model import Bootstrap, Change, Envelope, Message, RowChange, Watermark
 from ticdc_spark.protocols.simple.decode import DECODER
-from ticdc_spark.replicate.pipeline import OpenJob
-from ticdc_spark.replicate.resources import Resources
+from ticdc_spark.replicate.resources import ENDLESS
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.step import Steps
 
@@ -46,19 +41,10 @@ def row(ts: int, number: int) -> RowChange:
 
 
 def steps(folder: Path, source: ListSource, lake: Lake, store: Kept) -> Steps:
-    return Steps(
-        OpenJob(
-            job=job_of(folder, parallel_tables=1),
-            resources=Resources(
-                source=source,
-                sink=MemorySink(lake),
-                rows=MemoryRows(source, Opening(protocol="simple")),
-                letters=open_letters(lake, "job"),
-                store=store.owned(),
-            ),
-            protocol="simple",
-        )
-    )
+    """A process that waits for more at the end of its source."""
+    made = started(job_of(folder, parallel_tables=1), source, lake, store)
+    made.open = dataclasses.replace(made.open, end=ENDLESS)
+    return made
 
 
 def counts(progress: Progress) -> tuple[int, str]:

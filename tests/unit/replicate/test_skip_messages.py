@@ -8,20 +8,14 @@ import msgspec
 import pytest
 
 from tests.memory_sink.lake import Lake
-from tests.memory_sink.letters import open_letters
-from tests.memory_sink.rows import MemoryRows
-from tests.memory_sink.sink import MemorySink
 from tests.reference.workloads import ENCODER
+from tests.support.memory_job import Kept, ListSource, job_of, run
 from tests.support.simple_examples import USER
-from tests.unit.replicate.test_memory_job import Kept, ListSource, job_of
-from ticdc_spark.changes.opening import Opening
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.values import MessagePlace, skip_messages_line
 from ticdc_spark.errors import RejectedMessage, UsageError
 from ticdc_spark.model import Bootstrap, Change, Message, RowChange, SchemaChange, Table, Watermark
 from ticdc_spark.operate.requests import diverged
-from ticdc_spark.replicate.pipeline import OpenJob
-from ticdc_spark.replicate.resources import Resources, RunEnd
 from ticdc_spark.replicate.state.requests import Clear, Resume
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.replicate.step import Steps
@@ -64,25 +58,7 @@ def sent(*changes: Change | bytes, topic: str = "t") -> list[Message]:
 
 
 def go(folder: Path, messages: list[Message], lake: Lake, store: Kept, **keys: Any) -> Steps:
-    job = job_of(folder, parallel_tables=1, **keys)
-    source = ListSource(messages)
-    steps = Steps(
-        OpenJob(
-            job=job,
-            resources=Resources(
-                source=source,
-                sink=MemorySink(lake),
-                rows=MemoryRows(source, Opening(protocol="simple")),
-                letters=open_letters(lake, job.name),
-                store=store.owned(),
-            ),
-            protocol="simple",
-            end=RunEnd(bounded=True),
-        )
-    )
-    while steps.batch(source.end_offsets(), lambda *_: None).left:
-        pass
-    return steps
+    return run(job_of(folder, parallel_tables=1, **keys), ListSource(messages), lake, store)
 
 
 def ids(lake: Lake, name: str) -> list[Any]:

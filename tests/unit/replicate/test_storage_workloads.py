@@ -9,22 +9,16 @@ import pytest
 from msgspec.structs import replace
 
 from tests.memory_sink.lake import Lake
-from tests.memory_sink.letters import open_letters
-from tests.memory_sink.rows import MemoryRows
-from tests.memory_sink.sink import MemorySink
 from tests.reference.workloads import FAULTS, truth_of
 from tests.simulator.wire import WIRES
+from tests.support.memory_job import Kept, in_order, job_of, lake_rows, started
 from tests.support.storage_shop import PlainStorage
 from tests.support.storage_sink import SinkOptions, StorageSink
-from tests.unit.replicate.test_memory_job import Kept, in_order, job_of, lake_rows
 from tests.workload import generate
-from ticdc_spark.changes.opening import Opening
 from ticdc_spark.config.job import StorageSource
 from ticdc_spark.model import Change, RowChange, SchemaChange, Watermark
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.names import escape
-from ticdc_spark.replicate.pipeline import OpenJob
-from ticdc_spark.replicate.resources import Resources, RunEnd
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.streams.storage_messages import Form
 from ticdc_spark.streams.storage_topic import StorageTopic
@@ -98,29 +92,16 @@ def test_the_tables_equal_the_truth(batch_rows: int, csv: CsvFormat | None, tmp_
     lake, kept = Lake(), Kept()
     source = StorageSource(path=str(tmp_path / "feed"), protocol=PROTOCOL)
 
-    def started() -> Steps:
+    def again() -> Steps:
         plain = PlainStorage(None, StorageTopic(LocalFiles(source.path), Form(csv=csv)))
         job = job_of(tmp_path, batch_rows=batch_rows, parallel_tables=1, source_timezone="UTC", ddl_timezone="UTC")
-        return Steps(
-            OpenJob(
-                job=replace(job, source=source),
-                resources=Resources(
-                    source=plain,
-                    sink=MemorySink(lake),
-                    rows=MemoryRows(plain, Opening(protocol=PROTOCOL)),
-                    letters=open_letters(lake, job.name),
-                    store=kept.owned(),
-                ),
-                protocol=PROTOCOL,
-                end=RunEnd(bounded=True),
-            )
-        )
+        return started(replace(job, source=source), plain, lake, kept, PROTOCOL)
 
-    steps, more = started(), True
+    steps, more = again(), True
     while more:
         more = written.go_on()
         if dice.random() < 0.3:
-            steps = started()
+            steps = again()
         for _ in range(dice.randint(0, 3)):
             steps.batch(None, lambda _phase, _batch: None)
     while steps.batch(None, lambda _phase, _batch: None).left:

@@ -8,7 +8,7 @@ import pytest
 from tests.memory_sink.lake import Lake
 from tests.memory_sink.sink import MemorySink
 from tests.reference.workloads import FAULTS, messages_of
-from tests.unit.replicate.test_memory_job import Kept, ListSource, job_of, run
+from tests.support.memory_job import Kept, ListSource, job_of, run
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.replicate.state.owner import this_process
 from ticdc_spark.replicate.state.store import acquire

@@ -6,41 +6,11 @@ import msgspec
 import pytest
 
 from tests.memory_sink.lake import Lake
-from tests.memory_sink.letters import open_letters
-from tests.memory_sink.rows import MemoryRows
-from tests.memory_sink.sink import MemorySink
 from tests.reference.workloads import FAULTS, messages_of
-from tests.unit.replicate.test_memory_job import Kept, ListSource, job_of
-from ticdc_spark.changes.opening import Opening
-from ticdc_spark.config.job import Job
+from tests.support.memory_job import Kept, ListSource, job_of, run
 from ticdc_spark.errors import RejectedMessage, UsageError
-from ticdc_spark.model import Message
-from ticdc_spark.replicate.pipeline import OpenJob
-from ticdc_spark.replicate.resources import Resources, RunEnd
-from ticdc_spark.replicate.step import Steps
 
 SIMPLE = messages_of(FAULTS)
-
-
-def go(job: Job, sent: list[Message], protocol: str, lake: Lake, store: Kept) -> Steps:
-    source = ListSource(sent)
-    steps = Steps(
-        OpenJob(
-            job=job,
-            resources=Resources(
-                source=source,
-                sink=MemorySink(lake),
-                rows=MemoryRows(source, Opening(protocol=protocol)),
-                letters=open_letters(lake, job.name),
-                store=store.owned(),
-            ),
-            protocol=protocol,
-            end=RunEnd(bounded=True),
-        )
-    )
-    while steps.batch(source.end_offsets(), lambda *_: None).left:
-        pass
-    return steps
 
 
 @pytest.mark.parametrize("policy", ["stop", "quarantine", "continue"])
@@ -53,11 +23,11 @@ def test_another_protocol_is_a_mistake_of_the_job_file(
     job = job_of(tmp_path, on_reject=policy, parallel_tables=1, batch_rows=batch_rows, source_timezone="UTC")
     wrong = msgspec.structs.replace(job, source=msgspec.structs.replace(job.source, protocol=named))
     with pytest.raises(UsageError, match=rf"these look like simple, and \[source\] protocol is {named}"):
-        go(wrong, SIMPLE, named, lake, store)
+        run(wrong, ListSource(SIMPLE), lake, store, named)
     assert not lake.tables
     assert lake.letters["job"] == {}
     assert store.progress is not None and store.progress.batch == 0
-    done = go(job, SIMPLE, "simple", lake, store)
+    done = run(job, ListSource(SIMPLE), lake, store)
     assert (
         done.progress.counters.rejected,
         all(table.is_clean for table in done.progress.tables if not table.is_gone),
@@ -73,14 +43,14 @@ def test_bad_messages_of_the_right_protocol_are_no_mistake(tmp_path: Path) -> No
     ]
     store = Kept()
     with pytest.raises(RejectedMessage):
-        go(job_of(tmp_path, parallel_tables=1), bad, "simple", Lake(), store)
+        run(job_of(tmp_path, parallel_tables=1), ListSource(bad), Lake(), store)
     nothing = [msgspec.structs.replace(one, value=b"\xff\xff") for one in bad]
     with pytest.raises(RejectedMessage):
-        go(job_of(tmp_path, parallel_tables=1), nothing, "simple", Lake(), Kept())
+        run(job_of(tmp_path, parallel_tables=1), ListSource(nothing), Lake(), Kept())
 
 
 def test_one_foreign_message_among_good_ones_is_a_bad_message(tmp_path: Path) -> None:
     canal = b'{"database":"s","table":"t","isDdl":false,"type":"INSERT","es":1,"mysqlType":{},"sqlType":{},"data":[]}'
     first = msgspec.structs.replace(SIMPLE[0], key=None, value=canal, topic="t", partition=9, offset=0)
     with pytest.raises(RejectedMessage):
-        go(job_of(tmp_path, parallel_tables=1), [first, *SIMPLE], "simple", Lake(), Kept())
+        run(job_of(tmp_path, parallel_tables=1), ListSource([first, *SIMPLE]), Lake(), Kept())
