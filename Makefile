@@ -6,7 +6,7 @@ export PYTHON
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --no-input --disable-pip-version-check
 
-.PHONY: help setup demo demo-circle test test-all simulate check format lock bench bench-catch-up bench-trickle bench-codecs bench-codecs-spark bench-changefeed bench-binlog bench-snapshot bench-big bench-debezium bench-latency bench-backlog bench-store bench-size bench-postgres clean test-mysql docs reference image manifests sbom audit
+.PHONY: help setup demo demo-circle test test-all simulate check format lock bench bench-catch-up bench-trickle bench-codecs bench-codecs-spark bench-changefeed bench-binlog bench-snapshot bench-big bench-debezium bench-latency bench-backlog bench-store bench-size bench-postgres bench-mysql bench-partitions clean test-mysql docs reference image manifests sbom audit
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 26
@@ -95,7 +95,13 @@ bench-catch-up: setup ## measure catching up in tables that have rows, beside a 
 	@$(BIN)/python -m benchmarks.catch_up
 
 bench-postgres: setup ## measure catching up in PostgreSQL, beside Spark's JDBC writer and a merge written by hand
-	@$(BIN)/python -m benchmarks.postgres
+	@$(BIN)/python -m benchmarks.databases postgres
+
+bench-mysql: setup ## the same in a MariaDB
+	@$(BIN)/python -m benchmarks.databases mysql
+
+bench-partitions: setup ## measure DROP PARTITION of one of ten partitions, beside DELETE in Spark
+	@$(BIN)/python -m benchmarks.drop_partition
 
 bench-size: setup ## measure what a change costs in tables of different sizes (SIZES="100000 10000000 100000000")
 	@$(BIN)/python -m benchmarks.table_size $(if $(SIZES),--sizes $(SIZES))
