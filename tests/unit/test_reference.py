@@ -61,5 +61,5 @@ def test_every_error_that_ends_a_command_has_a_cure() -> None:
 
 def test_the_chart_is_drawn_from_the_numbers_of_its_page() -> None:
     text = chart.PAGE.read_text(encoding="utf-8")
-    assert len(chart.rows(text)) == 5
+    assert len(chart.rows(text)) == 6
     assert chart.PICTURE.read_text(encoding="utf-8") == chart.picture(text), "run make reference"
