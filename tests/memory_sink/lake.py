@@ -14,6 +14,7 @@ from tests.memory_sink.state import MemoryState
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Stamp, TableFound
+from ticdc_spark.sinks.capabilities import FilesGone
 from ticdc_spark.sinks.history import Commit, Note, judge, unseen_changes
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.spark.types import LakeType
@@ -99,6 +100,8 @@ class Lake:
         """By job: what ``letters.MemoryLetters`` keeps."""
         self.states: dict[str, MemoryState] = {}
         """By job."""
+        self.lost: set[TableName] = set()
+        """Tables whose files somebody has removed."""
         self._ids = 0
 
     def next_id(self) -> int:
@@ -140,4 +143,6 @@ class Lake:
     def find(self, name: TableName) -> TableFound | None:
         """Find a table's newest stamp, and what other writers did to it since."""
         table = self.tables.get(name)
+        if name in self.lost:
+            raise FilesGone("the catalog names files that are not there")
         return None if table is None else judge(table.note, table.current, table.commits.get)

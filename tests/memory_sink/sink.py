@@ -312,6 +312,7 @@ class MemorySink(MemoryLoads):
 
 def _forget(lake: Lake, table: TableName) -> None:
     lake.tables.pop(table, None)
+    lake.lost.discard(table)
 
 
 def _plain(table: TableName) -> str:

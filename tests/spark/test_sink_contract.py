@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Iterator, Sequence
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -31,6 +32,7 @@ from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
 from ticdc_spark.sinks.base import Stamp
+from ticdc_spark.sinks.capabilities import FilesGone
 from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog, catalog_options
 from ticdc_spark.sinks.iceberg.dead_letters import IcebergDeadLetters
 from ticdc_spark.sinks.iceberg.sink import IcebergSink
@@ -190,6 +192,15 @@ class TestIcebergSink(
     DeletesContract,
 ):
     """What a job does to tables."""
+
+    def test_a_table_whose_files_are_gone_can_be_dropped(self, member: Member) -> None:
+        member.create()
+        (metadata,) = Path(member.sink.catalog.warehouse).glob(f"{member.schema}/*/metadata")  # type: ignore[attr-defined]
+        shutil.rmtree(metadata)
+        with pytest.raises(FilesGone, match=r"which is not there"):
+            member.sink.find(member.name)
+        member.sink.drop(member.name)
+        assert member.sink.find(member.name) is None
 
 
 class TestIcebergSinkOfManyRows(

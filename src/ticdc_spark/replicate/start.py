@@ -28,6 +28,7 @@ from ticdc_spark.replicate.state.requests import take
 from ticdc_spark.replicate.state.store import ProgressStore
 from ticdc_spark.replicate.state.table import TableState, diverge, keep, set_back
 from ticdc_spark.sinks.base import Sink
+from ticdc_spark.sinks.capabilities import FilesGone
 from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.spark.sources.base import Source
 
@@ -153,12 +154,21 @@ def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], 
     tables = [table for table in some if table.mark != NO_MARK and not table.is_dropped]
     exact, upto = _resolves(progress, plan), furthest(progress, plan)
 
+    asked = {(one.schema, one.name) for one in progress.wanted if one.asked}
+
     def look(table: TableState) -> tuple[Looked, str]:
-        looked = look_at(sink, job, (table.schema, table.name), table, resolves=exact)
+        name = (table.schema, table.name)
+        try:
+            looked = look_at(sink, job, name, table, resolves=exact)
+        except FilesGone:
+            if name not in asked:
+                raise
+            log.warning("`%s`.`%s` is dropped from the catalog and read again: its files are gone", *name)
+            sink.drop(name)
+            looked = Looked(state=table, stamp=None)
         as_left = looked.stamp is not None and looked.stamp.mark == table.mark and exact
         return looked, columns_gone(sink, table) if as_left and not table.has_diverged else ""
 
-    asked = {(one.schema, one.name) for one in progress.wanted if one.asked}
     worse: dict[TableName, TableState] = {}
     for table, (looked, gone) in zip(tables, _each(job, look, tables), strict=True):
         name = (table.schema, table.name)

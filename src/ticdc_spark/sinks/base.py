@@ -108,7 +108,7 @@ class Tables(Protocol):
     """The tables of a lake, and their stamps. Every commit is fenced: it is checked first that the job is ours."""
 
     def find(self, table: TableName) -> TableFound | None:
-        """A table as it is now; ``None``: the lake has no such table."""
+        """A table as it is now; ``None``: the lake has no such table. Raises: FilesGone, which ``drop`` ends; SinkFault"""
 
     def list_tables(self, job: str) -> list[TableName]:
         """The tables whose newest stamp is of a job. Reads every table: for a job without a state."""

@@ -13,6 +13,10 @@ class SinkConflict(SinkFault):
     """Another writer was faster, and nothing was committed: the same can be done again at once."""
 
 
+class FilesGone(DecisionNeeded):
+    """The target names files of a table that are not there; the message names one."""
+
+
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """What a sink can do. Who uses a capability that is ``False`` gets ``NotSupported``, or what its line says."""
 

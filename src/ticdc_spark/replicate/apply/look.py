@@ -21,6 +21,7 @@ from ticdc_spark.replicate.state.owner import beat_of, describe, lives
 from ticdc_spark.replicate.state.store import read_state
 from ticdc_spark.replicate.state.table import TableState, adopt, diverge, take_promise
 from ticdc_spark.sinks.base import Sink, Stamp, TableFound
+from ticdc_spark.sinks.capabilities import FilesGone
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.types import LakeColumn, LakeOptions
 
@@ -50,9 +51,13 @@ def look_at(
     """Read one table's stamp. ``resolves``: see ``modes.traits``. ``job_applied``: what all tables had applied; 0: not
     known.
 
-    Raises: DecisionNeeded when it is not this job's and ``adopt`` is not set; SinkFault
+    Raises: DecisionNeeded when it is not this job's and ``adopt`` is not set; FilesGone, SinkFault
     """
-    found = sink.find(name)
+    try:
+        found = sink.find(name)
+    except FilesGone as error:
+        again = f". Or let the job drop and read it: {_rebuild_ways(job, name)}" if resolves else ""
+        raise FilesGone(f"`{name[0]}`.`{name[1]}`: {error}{again}") from error
     if found is None:
         return Looked(state=promise, stamp=None)
     stamp = found.stamp
@@ -107,9 +112,13 @@ def rebuild_line(job: Job, name: TableName) -> str:
     return f"`ticdc-spark rebuild {job.file.name} {name[0]}.{name[1]}`"
 
 
+def _rebuild_ways(job: Job, name: TableName) -> str:
+    return f"{rebuild_line(job, name)} reads it again from the source, or from its topics with `--from topic`"
+
+
 def way_back(job: Job, name: TableName, *, resolves: bool) -> str:
     """What there is to do about a table that is not as far as the job had brought it, or is gone."""
-    again = f"{rebuild_line(job, name)} reads it again from the source, or from its topics with `--from topic`"
+    again = _rebuild_ways(job, name)
     drop = "Or drop all tables of the job and the table of its state: the job begins from scratch"
     return (
         f"Restore the table as the job left it. {f'Or let the job read it: {again}' if resolves else drop}. If you "

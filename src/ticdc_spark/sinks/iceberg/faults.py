@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from py4j.protocol import Py4JJavaError
 
-from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.sinks.capabilities import FilesGone
 from ticdc_spark.sinks.iceberg.python_catalog import moved_away
 from ticdc_spark.spark.faults import spark_faults
 
@@ -21,7 +21,7 @@ _BUNDLES = {"software": "iceberg-aws-bundle", "com/google": "iceberg-gcp-bundle"
 def faults(what: str) -> Iterator[None]:
     """Turn errors of Spark, of the JVM, of Iceberg and of the operating system into errors of this package.
 
-    Raises: as ``spark_faults``; DecisionNeeded where the catalog names files that are gone
+    Raises: as ``spark_faults``; FilesGone where the catalog names files that are gone
     """
     with spark_faults(what, _advise):
         yield
@@ -29,7 +29,7 @@ def faults(what: str) -> Iterator[None]:
 
 def _advise(reason: str) -> str:
     if gone := _GONE.search(reason):
-        raise DecisionNeeded(moved_away(gone[1]))
+        raise FilesGone(moved_away(gone[1]))
     return _missing_bundle(reason)
 
 

@@ -18,6 +18,7 @@ from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.names import unescape
 from ticdc_spark.sinks.base import ColumnChanges, Stamp, TableFound
+from ticdc_spark.sinks.capabilities import FilesGone
 from ticdc_spark.sinks.history import Note
 from ticdc_spark.sinks.iceberg.catalog import NAMESPACE, IcebergCatalog
 from ticdc_spark.sinks.iceberg.faults import faults
@@ -121,9 +122,13 @@ class IcebergTables:
     def drop(self, table: TableName) -> None:
         self.together.make_way(table)
         with faults(f"table {table} cannot be dropped"):
-            if self.catalog.exists(table):
+            try:
+                found, has_files = self.catalog.exists(table), True
+            except FilesGone:
+                found, has_files = True, False
+            if found:
                 self.catalog.fence()
-                self.catalog.java_catalog.dropTable(self.catalog.identifier(table), True)
+                self.catalog.java_catalog.dropTable(self.catalog.identifier(table), has_files)
 
     def rename(self, old: TableName, new: TableName) -> None:
         self.together.make_way(old)

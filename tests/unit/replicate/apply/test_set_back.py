@@ -223,7 +223,7 @@ def test_a_table_that_is_gone_stops_the_job(keys: dict[str, str]) -> None:
     assert values(shop) == WHOLE
 
 
-@pytest.mark.parametrize("how", ["is rolled back", "is gone", "is an older copy"])
+@pytest.mark.parametrize("how", ["is rolled back", "is gone", "is an older copy", "lost its files"])
 def test_a_table_that_a_person_has_read_again_goes_on_whatever_became_of_it(how: str) -> None:
     shop = written(snapshot="now")
     older = shop.saved()
@@ -235,6 +235,8 @@ def test_a_table_that_a_person_has_read_again_goes_on_whatever_became_of_it(how:
             shop.lab.lake.drop((SCHEMA, "t"))
         case "is rolled back":
             shop.rollback("t", 3)
+        case "lost its files":
+            shop.lab.tables.lost.add((SCHEMA, "t"))
         case _:
             shop.lab.lake.restore_table((SCHEMA, "t"), older)
     stops(shop, "`ticdc-spark rebuild job.toml shop.t` reads it again")
