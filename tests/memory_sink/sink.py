@@ -26,6 +26,7 @@ from ticdc_spark.sinks.spark_types import LakeNames, SparkTypes
 from ticdc_spark.sinks.state import StateStore
 from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.sinks.upkeep import FilePlace, UpkeepPolicy, UpkeepResult
+from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeColumn, arrow_type, to_arrow
 
 EVERYTHING = Capabilities()
@@ -128,6 +129,9 @@ class MemorySink(MemoryLoads):
 
     def columns(self, table: TableName) -> dict[str, str]:
         return {column.name: column.type.spark for column in self.lake.table(table).fields}
+
+    def sql_name(self, table: TableName) -> str:
+        return ".".join(map(quote, table))
 
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
         held = self.lake.table(table)

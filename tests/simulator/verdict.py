@@ -49,7 +49,7 @@ _WAY_OUT = re.compile(
 )
 _SILENT = re.compile(r"s\d+")
 """Names of columns that come without a DDL."""
-_ADOPTED = "the lake had it before this job"
+_ADOPTED = "the target had it before this job"
 
 
 def judge_stop(world: World, error: TicdcSparkError, fired: Fault | None) -> Finding | None:

@@ -134,7 +134,7 @@ _UNVERIFIED = {
     "create": "rows came late, were applied again, or stayed at a TRUNCATE (truncate-table), so that it is no longer "
     "known to equal the source",
     "bootstrap": "the job did not see it created, or its topics lost their first messages: older rows may be missing",
-    "adopted": "the lake had it before this job",
+    "adopted": "the target had it before this job",
     "snapshot": "rows came late since its full read, or stayed at a TRUNCATE (truncate-table), so that it is no longer "
     "known to equal the source",
 }
@@ -149,7 +149,7 @@ def _why_unverified(table: TableState) -> str:
     return _UNCERTAIN if table.emptied else f"{_UNCERTAIN}; {why}"
 
 
-_KEPT = "dropped at the source, kept in the lake"
+_KEPT = "dropped at the source, kept in the target"
 _KEPT_AND_REPLACED = (
     f"{_KEPT}; a newer one of its name waits for a table that does not advance, with which it shares a DDL"
 )

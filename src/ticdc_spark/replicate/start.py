@@ -140,8 +140,8 @@ def _stop_if_there_are_tables(job: Job, sink: Sink) -> None:
         names = ", ".join(f"`{schema}`.`{name}`" for schema, name in tables[:_NAMED])
         more = f" and {len(tables) - _NAMED} more" if len(tables) > _NAMED else ""
         raise DecisionNeeded(
-            f"the lake has tables of job {job.name!r}, and not the state of the job: {names}{more}. Restore the lake "
-            "from a backup, with the namespace `_ticdc_spark`. Or drop these tables: the job then begins from scratch"
+            f"the target has tables of job {job.name!r}, and not the state of the job: {names}{more}. Restore the "
+            "target from a backup, with `_ticdc_spark`. Or drop these tables: the job then begins from scratch"
         )
 
 

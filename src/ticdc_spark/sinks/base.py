@@ -108,7 +108,7 @@ class Tables(Protocol):
     """The tables of a lake, and their stamps. Every commit is fenced: it is checked first that the job is ours."""
 
     def find(self, table: TableName) -> TableFound | None:
-        """A table as it is now; ``None``: the lake has no such table. Raises: FilesGone, which ``drop`` ends; SinkFault"""
+        """A table as it is now; ``None``: there is none. Raises: FilesGone, which ``drop`` ends; SinkFault"""
 
     def list_tables(self, job: str) -> list[TableName]:
         """The tables whose newest stamp is of a job. Reads every table: for a job without a state."""
@@ -149,6 +149,9 @@ class Columns(Protocol):
 
     def columns(self, table: TableName) -> dict[str, str]:
         """The names of a table's columns to their types, as ``LakeType.name`` has them."""
+
+    def sql_name(self, table: TableName) -> str:
+        """A table as the SQL of the target names it, for a person."""
 
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
         """Rename, add, drop and promote columns, with the stamp, in one commit."""

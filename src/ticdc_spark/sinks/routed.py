@@ -105,6 +105,9 @@ class RoutedSink:
     def columns(self, table: TableName) -> dict[str, str]:
         return self._sink.columns(self._to(table))
 
+    def sql_name(self, table: TableName) -> str:
+        return self._sink.sql_name(self._to(table))
+
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
         self._sink.change_columns(self._to(table), changes, stamp)
 

@@ -1,5 +1,7 @@
 """Columns that are dropped, masked or renamed by ``[[route]]``, over the types of any sink."""
 
+from collections.abc import Sequence
+
 import msgspec
 import pyarrow as pa
 
@@ -52,6 +54,9 @@ class ShapedTypes:
         if old.type == new.type:
             return None
         return ColumnConversion(expression=_constant(mask, new.type))
+
+    def add_columns(self, columns: Sequence[LakeColumn]) -> str:
+        return self._types.add_columns(columns)
 
     def cast(self, old: str, new: LakeColumn) -> ColumnConversion:
         mask = new.mask

@@ -1,5 +1,7 @@
 """The source's types and names in tables of a lake, whose types are Spark's."""
 
+from collections.abc import Sequence
+
 import msgspec
 
 from ticdc_spark.model import Table
@@ -7,6 +9,7 @@ from ticdc_spark.mysql import Ambiguous
 from ticdc_spark.names import escape, unescape
 from ticdc_spark.sinks.conversions import conversion
 from ticdc_spark.sinks.type_map import ColumnConversion
+from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
 
 
@@ -47,6 +50,9 @@ class SparkTypes:
         source = msgspec.structs.replace(new.column, type=old.column.type)
         before = msgspec.structs.replace(new, type=old.type, column=source)
         return ColumnConversion(expression=found.template, before=before, convert=found.python, inexact=found.reason)
+
+    def add_columns(self, columns: Sequence[LakeColumn]) -> str:
+        return f"ADD COLUMNS ({', '.join(f'{quote(column.name)} {column.type.spark}' for column in columns)})"
 
     def cast(self, old: str, new: LakeColumn) -> ColumnConversion:
         """As MySQL converts; it fails on a value that does not fit, it never makes a NULL of it."""

@@ -1,6 +1,6 @@
 """How a sink holds the source's columns: their types, their names, and what a change of a type does to values."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import msgspec
@@ -58,6 +58,9 @@ class TypeMap(Protocol):
 
         ``zone``: the time zone of the session in which the DDL ran, for TIMESTAMP; without it these are inexact.
         """
+
+    def add_columns(self, columns: Sequence[LakeColumn]) -> str:
+        """The clause of ALTER TABLE by which a person adds columns."""
 
     def cast(self, old: str, new: LakeColumn) -> ColumnConversion:
         """The same where only the type in the target is known of the old column."""

@@ -125,7 +125,7 @@ def test_a_column_that_was_dropped_by_hand_marks_a_quiet_table_at_the_next_start
     shop.lab.lake.drop_column((SCHEMA, "t"), "v")
     shop.run(again=True)
     assert shop.condition("t") == "diverged"
-    assert "dropped or renamed columns in the lake: `v`" in shop.status("t").detail
+    assert "dropped or renamed columns in the target: `v`" in shop.status("t").detail
 
 
 def test_a_column_that_was_dropped_by_hand_stops_the_job_and_the_way_back_is_named() -> None:
@@ -316,4 +316,4 @@ def test_a_column_that_was_dropped_by_hand_while_a_batch_was_interrupted_marks_i
     shop.lab.lake.drop_column((SCHEMA, "t"), "v")
     shop.run()
     assert shop.condition("t") == "diverged"
-    assert "dropped or renamed columns in the lake: `v`" in shop.status("t").detail
+    assert "dropped or renamed columns in the target: `v`" in shop.status("t").detail

@@ -172,7 +172,7 @@ def _refuse_taken(name: TableName, changes: ColumnChanges, have: Mapping[str, st
     taken = [column for column in brought if column.casefold() in there]
     if taken:
         raise DecisionNeeded(
-            f"`{name[0]}`.`{name[1]}`: the DDL at {ts} brings a column `{taken[0]}`, and the lake's table has one "
+            f"`{name[0]}`.`{name[1]}`: the DDL at {ts} brings a column `{taken[0]}`, and the target's table has one "
             "already, which this job did not make: rename or drop it"
         )
 

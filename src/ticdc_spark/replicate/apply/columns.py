@@ -1,7 +1,7 @@
 """Whether a table still has the columns of its stamp, or columns that lack values, and what becomes of it then."""
 
 import logging
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -62,11 +62,10 @@ def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> None:
     why = why_gone(gone)
     work.put(diverge(state, state.applied, why, columns=True))
     work.settle()
-    types = ", ".join(f"{column.name} {column.type.spark}" for column in gone)
     again = f". Then {rebuild_line(work.batch.job, name)} cures it" if work.batch.resolves else ""
     raise DecisionNeeded(
-        f"`{name[0]}`.`{name[1]}`: {why}. Rename them back, or add them again (ALTER TABLE … ADD COLUMNS ({types})): "
-        f"the job goes on, with the table marked as diverged, since rows that were there have NULL in them{again}. Or "
+        f"`{name[0]}`.`{name[1]}`: {why}. Rename them back, or add them again ({_adding(work, name, gone)}): the job "
+        f" goes on, with the table marked as diverged, since rows that were there have NULL in them{again}. Or "
         "restore the table from a backup"
     )
 
@@ -131,6 +130,12 @@ def stop_if_new_column_is_gone(work: TimelineWork, name: TableName, column: Lake
     if column.name.casefold() not in have:
         raise DecisionNeeded(
             f"`{name[0]}`.`{name[1]}` is in a DDL that gives values to column `{column.name}`, and somebody else "
-            f"dropped or renamed it. Rename it back, or add it again (ALTER TABLE … ADD COLUMNS ({column.name} "
-            f"{column.type.spark})): the job goes on with its values"
+            f"dropped or renamed it. Rename it back, or add it again ({_adding(work, name, [column])}): the job "
+            "goes on with its values"
         )
+
+
+def _adding(work: TimelineWork, name: TableName, columns: Sequence[LakeColumn]) -> str:
+    """The statement of the target that adds columns."""
+    sink = work.batch.sink
+    return f"ALTER TABLE {sink.sql_name(name)} {sink.types.add_columns(columns)}"

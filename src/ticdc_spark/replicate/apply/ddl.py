@@ -93,7 +93,7 @@ def apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
             message = f"a DDL cannot be replayed: {why}; it is at commitTs {ts}: {change.query}"
             raise DecisionNeeded(message)
         case Nothing(why):
-            log.info("no effect on the lake: %s", why)
+            log.info("no effect on the target: %s", why)
         case CreateDatabase(schema):
             work.batch.sink.create_database(schema)
         case DropDatabase(schema):
@@ -306,7 +306,7 @@ def _enter(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
         set_aside(work, name)
         now = NO_MARK
     if now != NO_MARK:
-        there = f"the lake has one already, at {now[0]}; rename or drop it"
+        there = f"the target has one already, at {now[0]}; rename or drop it"
         message = f"a table is renamed to `{name[0]}`.`{name[1]}` at {ts}: {there}"
         raise DecisionNeeded(message)
     why = f"it came under this name by a RENAME at {ts} from one that `tables` leaves out: its older rows are missing"

@@ -104,7 +104,7 @@ def missing_columns(sink: Sink, state: TableState, columns: Sequence[LakeColumn]
 def why_gone(gone: Sequence[LakeColumn]) -> str:
     """One sentence about columns that are not there any more."""
     columns = ", ".join(f"`{column.name}`" for column in gone)
-    return f"somebody else dropped or renamed columns in the lake: {columns}"
+    return f"somebody else dropped or renamed columns in the target: {columns}"
 
 
 def rebuild_line(job: Job, name: TableName) -> str:
@@ -122,13 +122,13 @@ def way_back(job: Job, name: TableName, *, resolves: bool) -> str:
     drop = "Or drop all tables of the job and the table of its state: the job begins from scratch"
     return (
         f"Restore the table as the job left it. {f'Or let the job read it: {again}' if resolves else drop}. If you "
-        "restored the lake, restore all of it, the namespace `_ticdc_spark` too, from one backup"
+        "restored the target, restore all of it, with `_ticdc_spark`, from one backup"
     )
 
 
 OLDER_STATE = (
-    "the state is an older copy. Restore the whole lake from one backup: the warehouse and the catalog, with the "
-    "namespace `_ticdc_spark`"
+    "the state is an older copy. Restore the whole target from one backup, with `_ticdc_spark`; of a lake, "
+    "the warehouse and the catalog"
 )
 """What there is to do where the lake is newer than the state."""
 
@@ -221,7 +221,7 @@ def _not_ours(sink: Sink, job: Job, name: TableName, promise: TableState | None,
         adopted = msgspec.structs.replace(adopt(adopted, "adopted"), mark=(0, 0))
         return Looked(state=adopted, stamp=Stamp(job.name, (0, 0), 0), snapshot=found.snapshot)
     message = (
-        f"the lake has a table `{name[0]}`.`{name[1]}` already, written by {owner}; rename or drop it, "
+        f"the target has a table `{name[0]}`.`{name[1]}` already, written by {owner}; rename or drop it, "
         f"or set `adopt = true` under [job] to take it over"
     )
     raise DecisionNeeded(message)

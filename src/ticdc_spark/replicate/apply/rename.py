@@ -109,11 +109,11 @@ def _is_taken(job: Job, new: TableName, there: TableState | None) -> str:
     """Why a table cannot have its new name, and what there is to do."""
     name = f"`{new[0]}`.`{new[1]}`"
     if there is None or there.table is None or there.is_gone:
-        return f"the lake has a table {name} already; rename or drop that one"
+        return f"the target has a table {name} already; rename or drop that one"
     return (
         f"{name} is a table of this job, and the DDL by which the source dropped or renamed it was not read. If "
         f"`topics` under [source] in {job.file.name} leaves out its topic, name it there. If the DDL never comes, "
-        "rename the table in the lake yourself"
+        "rename the table in the target yourself"
     )
 
 

@@ -380,6 +380,6 @@ def _has_other_columns(table: Table, newest: Table) -> bool:
 def vanished(job: Job, name: TableName, *, resolves: bool = True) -> str:
     """One sentence about a table that was there, and what there is to do."""
     return (
-        f"`{name[0]}`.`{name[1]}` was created by this job, but it is not in the lake any more. "
+        f"`{name[0]}`.`{name[1]}` was created by this job, but it is not in the target any more. "
         f"{way_back(job, name, resolves=resolves)}. Or leave it out with `tables` under [job]"
     )

@@ -141,7 +141,7 @@ def _note_missing(work: TimelineWork) -> None:
         state = work.known.get(name)
         if stamp is not None or state is None or state.table is None or state.is_gone or state.load is not None:
             continue
-        why = "DDLs came in another order than the source ran them, and the lake does not have the table"
+        why = "DDLs came in another order than the source ran them, and the target does not have the table"
         lost = TableState(schema=name[0], name=name[1], applied=state.applied, topics=state.topics, rows=state.rows)
         first = state.applied if state.diverged_since is None else state.diverged_since
         work.known[name] = diverge(lost, first, state.diverged_why or why)

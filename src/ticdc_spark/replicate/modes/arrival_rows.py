@@ -168,7 +168,7 @@ def _prepared(
     alter(work, Alter(name, target, {}), (mark[0], mark[1] - DDL_STEPS // 2), newest, inferred=inferred)
     if COMMIT_TS not in work.batch.sink.columns(name):
         message = (
-            f"the lake's `{name[0]}`.`{name[1]}` has no column `{COMMIT_TS}`, which orders changes "
+            f"the target's `{name[0]}`.`{name[1]}` has no column `{COMMIT_TS}`, which orders changes "
             f"where there are no watermarks; it cannot be adopted"
         )
         raise DecisionNeeded(message)

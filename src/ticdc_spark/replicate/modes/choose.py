@@ -42,7 +42,7 @@ def of_job(wanted: ModeName | None, protocol: str, progress: Progress) -> ModeNa
         if wanted not in (None, begun):
             raise UsageError(
                 f'[job] mode: found "{wanted}", but this job has run in mode "{begun}" so far; begin a new one with '
-                f"another `name` and an empty lake"
+                f"another `name` and an empty target"
             )
         return begun
     return allowed[0] if len(allowed) == 1 else wanted
@@ -58,7 +58,7 @@ def refuse_hidden(controls: Sequence[ControlEvent], mode: ModeName | None) -> No
     if mode == "watermark" and hides(controls):
         raise DecisionNeeded(
             "rows without commitTs, which have no place among watermarks (deletes of TiCDC's classic architecture, in "
-            'Avro); begin a new job with mode = "arrival" under [job], with another `name` and an empty lake'
+            'Avro); begin a new job with mode = "arrival" under [job], with another `name` and an empty target'
         )
 
 

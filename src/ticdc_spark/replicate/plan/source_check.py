@@ -16,14 +16,14 @@ from ticdc_spark.replicate.state.table import diverge
 from ticdc_spark.spark.sources.base import Source
 
 WAYS_OUT = (
-    "If the topic was created again, begin a new job, with another `name` and an empty lake; if messages "
+    "If the topic was created again, begin a new job, with another `name` and an empty target; if messages "
     "were removed before they were read, what they held is lost to this job, and a new one must begin too"
 )
 
 
 NOT_THERE = (
     "If its tables are not needed any more, take it out of `topics` under [source]: they stay as they are. Otherwise "
-    "begin a new job, with another `name` and an empty lake"
+    "begin a new job, with another `name` and an empty target"
 )
 
 

@@ -117,7 +117,7 @@ class TopicReads:
         state = msgspec.structs.replace(state, ddl_ts=max(state.ddl_ts, history.last_ddl))
         # Given up, one that was not in the lake has no rows.
         gone = work.mark(name) == NO_MARK
-        work.put(diverge(state, history.start, "it was not in the lake, and could not be read") if gone else state)
+        work.put(diverge(state, history.start, "it was not in the target, and could not be read") if gone else state)
         begin(work, name, table, Loading(base=base, token=token, exact=True, began=history.start))
         progress = without_passed(without(with_states(progress, work), {name}), {name: base})
         save(progress)
@@ -161,7 +161,7 @@ class TopicReads:
         text = f"`{name[0]}`.`{name[1]}` cannot be read from its topics: {why}"
         if work.mark(name) == NO_MARK and state is not None and not state.is_gone:
             raise DecisionNeeded(
-                f"{text}. It is not in the lake any more. Name a database or a dump under [snapshot], and run "
+                f"{text}. It is not in the target any more. Name a database or a dump under [snapshot], and run "
                 f"`ticdc-spark rebuild {self.job.file.name} {name[0]}.{name[1]}`"
             )
         log.warning("%s; the table does not change", text)

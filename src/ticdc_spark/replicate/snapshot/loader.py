@@ -269,7 +269,7 @@ class Loader:
     def _stop_if_columns_are_gone(self, work: TimelineWork, state: TableState) -> None:
         have = {column.casefold() for column in self.sink.columns((state.schema, state.name))}
         if any(column.name.casefold() not in have for column in self._columns(work, state)):
-            raise SourceMoved("somebody dropped or renamed columns of it in the lake")
+            raise SourceMoved("somebody dropped or renamed columns of it in the target")
 
     def _columns(self, work: TimelineWork, state: TableState) -> tuple[LakeColumn, ...]:
         """What is read of a table: no query gives TiDB's hidden columns."""

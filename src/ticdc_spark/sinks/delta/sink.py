@@ -13,7 +13,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.sinks.appends import Appended
 from ticdc_spark.sinks.base import ColumnChanges, Condition, Fill, Stamp, TableFound
 from ticdc_spark.sinks.capabilities import Capabilities
-from ticdc_spark.sinks.delta.lake import DeltaLake
+from ticdc_spark.sinks.delta.lake import DeltaLake, sql_name
 from ticdc_spark.sinks.delta.loads import DeltaLoads
 from ticdc_spark.sinks.delta.python_tables import storage_options
 from ticdc_spark.sinks.delta.rows import DeltaRows
@@ -88,6 +88,9 @@ class DeltaSink:
 
     def columns(self, table: TableName) -> dict[str, str]:
         return self.tables.columns(table)
+
+    def sql_name(self, table: TableName) -> str:
+        return sql_name(self.tables.living(table))
 
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
         self.tables.change_columns(table, changes, stamp)

@@ -100,6 +100,9 @@ class IcebergSink:
     def columns(self, table: TableName) -> dict[str, str]:
         return self.tables.columns(table)
 
+    def sql_name(self, table: TableName) -> str:
+        return self.catalog.sql_name(table)
+
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
         self.tables.change_columns(table, changes, stamp)
 

@@ -1,6 +1,6 @@
 """The source's types and names in MySQL: as they are at the source."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import msgspec
 
@@ -112,6 +112,9 @@ class MysqlTypes:
             return to_utc(canonical_datetime(value, digits), zone, digits, ambiguous)
 
         return ColumnConversion(expression="{old}", convert=None if inexact else convert, inexact=inexact)
+
+    def add_columns(self, columns: Sequence[LakeColumn]) -> str:
+        return ", ".join(f"ADD COLUMN {definition(column, self, key=False)}" for column in columns)
 
     def cast(self, old: str, new: LakeColumn) -> ColumnConversion:
         return ColumnConversion(expression="{old}")

@@ -132,6 +132,9 @@ class PostgresSink:
     def columns(self, table: TableName) -> dict[str, str]:
         return self.tables.columns(self._here(table))
 
+    def sql_name(self, table: TableName) -> str:
+        return sql_name(self._here(table))
+
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
         self.tables.change_columns(self._here(table), changes, stamp)
 

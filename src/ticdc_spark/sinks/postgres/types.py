@@ -100,6 +100,9 @@ class PostgresTypes:
         before = msgspec.structs.replace(new, type=old.type, column=source)
         return ColumnConversion(expression="{old}", before=before, convert=found.python, inexact=found.reason)
 
+    def add_columns(self, columns: Sequence[LakeColumn]) -> str:
+        return ", ".join(f"ADD COLUMN {definition(column, key=False)}" for column in columns)
+
     def cast(self, old: str, new: LakeColumn) -> ColumnConversion:
         return ColumnConversion(expression="{old}")
 

@@ -91,7 +91,7 @@ def test_a_kept_table_whose_name_waits_for_a_quarantined_one_says_so() -> None:
     shop.sql("DROP TABLE u")
     shop.watermark()
     shop.run()
-    assert shop.status("u").detail == "dropped at the source, kept in the lake"
+    assert shop.status("u").detail == "dropped at the source, kept in the target"
     bad_row(shop, "t", "3")
     shop.sql("RENAME TABLE t TO u")
     shop.watermark()

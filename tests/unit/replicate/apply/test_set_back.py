@@ -80,7 +80,7 @@ def test_tables_without_the_state_of_their_job_stop_it_and_without_the_tables_it
     shop = written(**keys)
     shop.stop()
     shop.lab.state.wipe()
-    stops(shop, "tables of job 'sim'", "`shop`.`t`", "Restore the lake from a backup", "drop these tables")
+    stops(shop, "tables of job 'sim'", "`shop`.`t`", "Restore the target from a backup", "drop these tables")
     shop.lab.lake.drop((SCHEMA, "t"))
     goes_on(shop)
     assert values(shop) == WHOLE
@@ -92,7 +92,7 @@ def test_a_lost_state_is_restored_from_the_backup_of_the_lake() -> None:
     shop.lab.state.wipe()
     shop.insert("t", id="9", v="y")
     shop.watermark()
-    stops(shop, "Restore the lake from a backup")
+    stops(shop, "Restore the target from a backup")
     shop.lab.state.restore(held[1])
     shop.run()
     assert (shop.rows("t"), shop.condition("t")) == ([*WHOLE, (9, "y")], "clean")
@@ -122,7 +122,7 @@ def test_a_state_that_is_an_older_copy_stops_the_job(keys: dict[str, str]) -> No
     shop.stop()
     newer = shop.lab.state.save()
     shop.lab.state.restore(older)
-    stops(shop, "is an older copy. Restore the whole lake from one backup")
+    stops(shop, "is an older copy. Restore the whole target from one backup")
     shop.lab.state.restore(newer)
     goes_on(shop)
     assert values(shop) == [*WHOLE, (7, "y"), (8, "y")]
@@ -217,7 +217,7 @@ def test_a_table_that_is_gone_stops_the_job(keys: dict[str, str]) -> None:
     newest = shop.saved()
     shop.stop()
     shop.lab.lake.drop((SCHEMA, "t"))
-    stops(shop, "is not in the lake any more", "leave it out with `tables`")
+    stops(shop, "is not in the target any more", "leave it out with `tables`")
     shop.lab.lake.restore_table((SCHEMA, "t"), newest)
     goes_on(shop)
     assert values(shop) == WHOLE
@@ -314,7 +314,7 @@ def test_a_lake_that_was_restored_without_the_state_stops_the_job() -> None:
     goes_on(shop)
     shop.stop()
     shop.lab.lake.restore(older)
-    stops(shop, "If you restored the lake, restore all of it")
+    stops(shop, "If you restored the target, restore all of it")
 
 
 def grown() -> tuple[Shop, tuple[Copy, Copy]]:

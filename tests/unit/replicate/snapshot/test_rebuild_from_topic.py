@@ -272,7 +272,7 @@ def test_a_table_that_cannot_be_brought_back_into_the_lake_is_marked() -> None:
     shop.broker.trim(("cdc", 0), 4)
     settle(shop)
     assert shop.condition("t") == "diverged"
-    assert "it was not in the lake, and could not be read" in shop.status("t").detail
+    assert "it was not in the target, and could not be read" in shop.status("t").detail
 
 
 def test_a_ddl_that_waits_for_a_quarantined_table_is_done_once() -> None:
@@ -491,7 +491,7 @@ def test_a_table_that_is_gone_from_the_lake_and_from_its_topics_stops_the_job() 
     shop.lab.lake.drop(T)
     shop.broker.trim(("cdc", 0), 2)
     shop.rebuild_from_topic("t")
-    with pytest.raises(DecisionNeeded, match=r"cannot be read from its topics.*not in the lake any more"):
+    with pytest.raises(DecisionNeeded, match=r"cannot be read from its topics.*not in the target any more"):
         shop.run(again=True)
 
 
