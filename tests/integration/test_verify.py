@@ -210,6 +210,10 @@ def test_rows_that_were_changed_behind_the_jobs_back_are_found_in_every_type(
     code, text, report = verify(file, "--no-writes", "--limit", "1000")
     assert (code, found(report)) == (3, wrong), text
     assert "2 tables compared, 2 with differences" in text
+    copies.execute(f"ALTER TABLE {table_of(copies, 'texts')} DROP COLUMN v")
+    code, text, report = verify(file, "--no-writes", "--table", f"{SCHEMA}.texts")
+    assert (code, [one.result for one in report.tables]) == (3, ["different"]), text
+    assert "the target has no column `v`: somebody dropped or renamed it. Add it there (ADD COLUMN" in text
 
 
 @pytest.fixture

@@ -1,6 +1,7 @@
 """``ticdc-spark verify``."""
 
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,12 +14,13 @@ from ticdc_spark.cli.between import Between, between, between_options
 from ticdc_spark.cli.options.tables import table_rules
 from ticdc_spark.cli.output.logging import console, redacted_children
 from ticdc_spark.cli.output.text import noun
+from ticdc_spark.config.job import Job
 from ticdc_spark.config.load import load_job
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.errors import UsageError
 from ticdc_spark.operate.requests import rebuild, taken_when
 from ticdc_spark.verify.options import Options, Watcher
-from ticdc_spark.verify.report import TableReport
+from ticdc_spark.verify.report import Report, TableReport
 from ticdc_spark.verify.run import verify
 
 _SHOWN = 10
@@ -89,15 +91,32 @@ def command(
     path = path or job_file.with_suffix(".verify.json")
     with redacted_children(), _shown() as watcher:
         report = verify(job, options, path, watcher)
+    click.echo(f"{summary(report)}; report: {path}")
+    if repair:
+        _repair(job, report)
+    if any(one.result in ("different", "undecided") for one in report.tables):
+        ctx.exit(3)
+
+
+def summary(report: Report) -> str:
+    """How many tables were compared, and what came of it."""
+    count = Counter(one.result for one in report.tables)
+    compared = len(report.tables) - count["not compared"]
+    undecided = f", {count['undecided']} undecided" if count["undecided"] else ""
+    return f"{noun(compared, 'table')} compared, {count['different']} with differences{undecided}"
+
+
+def _repair(job: Job, report: Report) -> None:
     different = [one.table for one in report.tables if one.result == "different"]
-    compared = sum(one.result != "not compared" for one in report.tables)
-    click.echo(f"{noun(compared, 'table')} compared, {len(different)} with differences; report: {path}")
-    if repair and different:
+    undecided = [one.table for one in report.tables if one.result == "undecided"]
+    if different:
         rebuild(job, different)
         click.echo(f"requested: {', '.join(different)} read in full")
         click.echo(taken_when(job))
-    if any(one.result in ("different", "undecided") for one in report.tables):
-        ctx.exit(3)
+    if undecided:
+        click.echo(f"not requested: {', '.join(undecided)} undecided. Run `verify` again, or `rebuild` them yourself")
+    if not different and not undecided:
+        click.echo("nothing requested: no table differs")
 
 
 class _Shown(Watcher):
@@ -141,7 +160,7 @@ def lines(report: TableReport) -> Iterator[str]:
     many = f"{report.rows_source:,} rows" if report.parts_compared == report.parts else _share(report)
     verdict = {
         "equal": f"equal         {many}",
-        "different": f"different     {'at least ' if report.at_least else ''}{noun(report.differences, 'row')}",
+        "different": f"different     {_differing(report)}",
         "undecided": f"undecided     {noun(report.undecided, 'row') + ': ' if report.undecided else ''}{report.why}",
         "not compared": f"not compared  {report.why}",
     }[report.result]
@@ -156,6 +175,12 @@ def lines(report: TableReport) -> Iterator[str]:
         yield f"    … the report has {noun(len(report.found), 'row')}"
     for column, why in report.columns_not_compared.items():
         yield f"    column {column} not compared: {why}"
+
+
+def _differing(report: TableReport) -> str:
+    if not report.differences:
+        return report.why  # its columns differ
+    return f"{'at least ' if report.at_least else ''}{noun(report.differences, 'row')}"
 
 
 def _share(report: TableReport) -> str:

@@ -1,7 +1,7 @@
 """The state of a job, by the kind of its sink: opened without Spark, so that ``status`` needs no JVM."""
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
 
 from ticdc_spark.config.job import DeltaConfig, MysqlConfig, PostgresConfig, SinkConfig
 from ticdc_spark.errors import SinkFault, UsageError
@@ -54,8 +54,16 @@ def open_state(sink: SinkConfig, job: str, spark: Mapping[str, str]) -> StateSto
     )
 
 
-def newest_snapshot(sink: SinkConfig, spark: Mapping[str, str], table: TableName) -> int | None:
-    """The newest snapshot of a table of a lake, whoever made it; ``None``: it has none. Needs no Spark.
+class Newest(NamedTuple):
+    """A table of a lake as it is now."""
+
+    snapshot: int | None
+    """``None``: it has none."""
+    columns: Sequence[str]
+
+
+def newest(sink: SinkConfig, spark: Mapping[str, str], table: TableName) -> Newest:
+    """A table of a lake, whoever changed it. Needs no Spark.
 
     Raises: SinkFault, also where there is no such table; UsageError for a database
     """
@@ -68,9 +76,10 @@ def newest_snapshot(sink: SinkConfig, spark: Mapping[str, str], table: TableName
             delta = open_table(where, storage_options(sink.warehouse, spark))
             if delta is None:
                 raise SinkFault(f"{where} is no table")
-            return int(delta.version())
-    found = open_tables(sink, spark, {table: table})[table].current_snapshot()
-    return None if found is None else found.snapshot_id
+            return Newest(int(delta.version()), [field.name for field in delta.schema().fields])
+    opened = open_tables(sink, spark, {table: table})[table]
+    found = opened.current_snapshot()
+    return Newest(None if found is None else found.snapshot_id, [field.name for field in opened.schema().fields])
 
 
 def open_tables(

@@ -151,6 +151,13 @@ def plan_of(
     )
 
 
+def columns_gone(plan: TablePlan, there: Sequence[str]) -> tuple[Pair, ...]:
+    """The columns that the target does not have, as the job writes them. ``there``: those that it has; none: it has no
+    such table."""
+    names = {name.casefold() for name in there}
+    return tuple(pair for pair in plan.pairs if names and pair.target.name.casefold() not in names)
+
+
 def _pair(source: LakeColumn, target: LakeColumn) -> Pair:
     form = form_of(source) if _is_same(source.column.type, target.column.type) else None
     if target.mask is not None:

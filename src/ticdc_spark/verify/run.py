@@ -24,13 +24,14 @@ from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.operate.status import job_status
 from ticdc_spark.operate.table_status import table_status
+from ticdc_spark.replicate.apply.look import rebuild_line
 from ticdc_spark.replicate.plan.parked import is_parked
 from ticdc_spark.replicate.plan.spelling import by_source
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.verify.cells import Key
-from ticdc_spark.verify.columns import NO_KEY, NOT_JUDGED, TablePlan, plan_of
+from ticdc_spark.verify.columns import NO_KEY, NOT_JUDGED, Pair, TablePlan, columns_gone, plan_of
 from ticdc_spark.verify.database import DatabaseTable, Place
 from ticdc_spark.verify.dialects import Mysql
 from ticdc_spark.verify.options import Options, Watcher
@@ -168,6 +169,8 @@ class _Run:
     def _compared(self, plan: TablePlan, state: TableState, view: View) -> TableReport:
         ends, name = self._ends, name_text(plan.name)
         is_exact, opened = ends.reader.exact, view.opened(plan, state)
+        if gone := columns_gone(plan, opened.columns):
+            return self._lacking(plan, gone, state, view)
         is_final = self._options.still or (is_exact and opened.is_commit)
         with (
             closing(self._sessions(plan, (as_of(state.applied),) if is_exact else ())) as then,
@@ -184,6 +187,22 @@ class _Run:
             )
             comparison = Comparison(plan, both, self._options, lambda kept: self._keep_one(name, kept))
             return comparison.run(self._report.kept.get(name), self._watcher)
+
+    def _lacking(self, plan: TablePlan, gone: Sequence[Pair], state: TableState, view: View) -> TableReport:
+        """A table whose columns the job and the source have, and the target does not."""
+        ends, target = self._ends, compiled(view.progress.routes).target(plan.name)
+        now = ends.reader.schema(plan.source, None)
+        there = set() if now is None else {column.name.casefold() for column in now.columns}
+        if any(pair.name.casefold() not in there for pair in gone):
+            return _undecided(plan.name, target, _DDL)  # the source has dropped it since
+        names = ", ".join(f"`{pair.target.name}`" for pair in gone)
+        add = ends.target.types(view.progress).add_columns([pair.target for pair in gone])
+        why = (
+            f"the target has no column {names}: somebody dropped or renamed it. Add it there ({add}), then "
+            f"{rebuild_line(ends.job, plan.name)} and start the job"
+        )
+        found = msgspec.structs.replace(_undecided(plan.name, target, why), result="different")
+        return msgspec.structs.replace(found, commit_ts=state.applied)
 
     def _sessions(self, plan: TablePlan, begin: Sequence[str] = ()) -> MysqlSessions:
         return MysqlSessions(self._ends.upstream, plan.lake, begin, tidb=self._ends.reader.exact)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from pyspark.sql import SparkSession
@@ -24,7 +24,7 @@ from ticdc_spark.sinks.registry import sink_kind
 from ticdc_spark.sinks.shaped_types import ShapedTypes
 from ticdc_spark.sinks.spark_types import LakeNames
 from ticdc_spark.sinks.state import StoredState
-from ticdc_spark.sinks.states import newest_snapshot, open_state
+from ticdc_spark.sinks.states import newest, open_state
 from ticdc_spark.sinks.type_map import NameRule, TypeMap
 from ticdc_spark.spark.types import LakeOptions
 from ticdc_spark.verify.columns import TablePlan
@@ -45,6 +45,8 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
     side: Side
     snapshot: int | None = None
     """Of a lake: the newest one."""
+    columns: tuple[str, ...]
+    """That it has now, by name."""
     is_commit: bool
     """It is as the job's last commit left it. ``False``: a batch, or another writer, may have changed it since."""
 
@@ -113,28 +115,23 @@ class Target:
             sessions.open()
             version = f"SELECT `version` FROM `{MYSQL_OURS}`.`states` WHERE `job` = {job}"
             # A table with a DDL, or a full read, is ahead until its batch ends.
-            return (
-                sessions,
-                version,
-                lambda plan, _: Opened(side=_table(plan, sessions, Mysql(), sink.database_prefix), is_commit=False),
-            )
+            place = _Place(sessions, Mysql(), sink.database_prefix)
+            return sessions, version, lambda plan, _: place.opened(plan, is_commit=False)
         assert isinstance(sink, PostgresConfig)
         session = PostgresSession(sink.uri)
         version = f"SELECT version FROM {POSTGRES_OURS}.states WHERE job = {job}"
-        return (
-            session,
-            version,
-            lambda plan, _: Opened(side=_table(plan, session, Postgres(), sink.schema_prefix), is_commit=True),
-        )
+        schemas = _Place(session, Postgres(), sink.schema_prefix)
+        return session, version, lambda plan, _: schemas.opened(plan, is_commit=True)
 
     def _lake_table(self, plan: TablePlan, state: TableState) -> Opened:
-        newest = newest_snapshot(self._job.sink, self._job.spark, plan.target)
+        snapshot, columns = newest(self._job.sink, self._job.spark, plan.target)
 
         def read() -> Any:
-            return self._kind.read_as_of(self._job, self._session, plan.target, newest)
+            return self._kind.read_as_of(self._job, self._session, plan.target, snapshot)
 
         side = LakeTable(plan, read, shown(plan.target))
-        return Opened(side=side, snapshot=newest, is_commit=newest == state.snapshot_id)
+        is_commit = snapshot == state.snapshot_id
+        return Opened(side=side, snapshot=snapshot, columns=tuple(columns), is_commit=is_commit)
 
     @cached_property
     def _session(self) -> SparkSession:
@@ -152,6 +149,22 @@ class Target:
         return found
 
 
-def _table(plan: TablePlan, sessions: Sessions, dialect: Mysql | Postgres, prefix: str) -> Side:
-    name = f"{dialect.quoted(prefix + plan.target[0])}.{dialect.quoted(plan.target[1])}"
-    return DatabaseTable(plan, [pair.target for pair in plan.pairs], Place(sessions, dialect, name))
+class _Place(NamedTuple):
+    """The tables of a database."""
+
+    sessions: Sessions
+    dialect: Mysql | Postgres
+    prefix: str
+    """Of its databases or schemas."""
+
+    def opened(self, plan: TablePlan, *, is_commit: bool) -> Opened:
+        """One of them. Raises: SinkFault"""
+        schema, table = self.prefix + plan.target[0], plan.target[1]
+        columns = [pair.target for pair in plan.pairs]
+        place = Place(self.sessions, self.dialect, f"{self.dialect.quoted(schema)}.{self.dialect.quoted(table)}")
+        found = self.sessions.fetch(
+            "SELECT column_name FROM information_schema.columns "
+            f"WHERE table_schema = {self.dialect.literal(schema)} AND table_name = {self.dialect.literal(table)}"
+        )
+        names = tuple(name if isinstance(name, str) else name.decode() for (name,) in found)
+        return Opened(side=DatabaseTable(plan, columns, place), columns=names, is_commit=is_commit)

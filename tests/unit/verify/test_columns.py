@@ -8,7 +8,7 @@ from tests.unit.verify.tables import LAKE
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.spark.types import lake_columns
-from ticdc_spark.verify.columns import TablePlan, plan_of
+from ticdc_spark.verify.columns import TablePlan, columns_gone, plan_of
 
 
 def plan(source: str, target: str) -> TablePlan | str:
@@ -62,3 +62,11 @@ def test_a_table_without_a_key_or_with_another_one_is_not_compared() -> None:
     assert plan("a INT", "a INT") == "it has no key, so rows cannot be matched"
     other = plan("a INT PRIMARY KEY, b INT NOT NULL", "a INT, b INT PRIMARY KEY")
     assert isinstance(other, str) and "another key" in other
+
+
+def test_columns_that_the_target_has_no_more_are_told_in_whatever_letters() -> None:
+    found = plan("id INT PRIMARY KEY, a INT, b INT", "id INT PRIMARY KEY, a INT, b INT")
+    assert isinstance(found, TablePlan)
+    assert [pair.name for pair in columns_gone(found, ["ID", "B", "other"])] == ["a"]
+    assert columns_gone(found, ["id", "a", "b"]) == ()
+    assert columns_gone(found, []) == (), "the table itself is gone"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import click
 
-from ticdc_spark.cli.verify import command, lines
-from ticdc_spark.verify.report import Found, TableReport, Value
+from ticdc_spark.cli.verify import command, lines, summary
+from ticdc_spark.verify.report import Found, Report, TableReport, Value
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "how-to" / "verify.md").read_text(encoding="utf-8")
 
@@ -56,3 +56,16 @@ def test_a_condition_and_what_was_not_compared_are_named() -> None:
         "s.t  undecided     3 rows: the job does not run  (diverged)",
         "    column c not compared: masked with a null",
     ]
+
+
+def test_a_table_that_lacks_a_column_shows_the_cure_and_undecided_tables_are_counted() -> None:
+    different = TableReport(
+        table="s.t", target="s.t", result="different", condition="diverged", why="the target has no column `c`"
+    )
+    others = [
+        TableReport(table=f"s.{result}", target="s.t", result=result, condition="")
+        for result in ("equal", "undecided", "undecided", "not compared")
+    ]
+    assert [*lines(different)] == ["s.t  different     the target has no column `c`  (diverged)"]
+    report = Report(job="shop", started="", tables=(different, *others))
+    assert summary(report) == "4 tables compared, 1 with differences, 2 undecided"
