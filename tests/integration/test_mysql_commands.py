@@ -101,6 +101,21 @@ def test_commands_tell_of_a_job(spark: SparkSession, tmp_path: Path, target: Ser
     assert [(one["schema"], one["table"]) for one in status["tables"]] == [("s", "t")]
 
 
+def test_check_names_the_rights_that_the_user_of_the_target_lacks(tmp_path: Path, target: Server) -> None:
+    job_of(tmp_path, target, EVENTS)
+    user = "copier@'127.0.0.1'"
+    target.execute(f"CREATE OR REPLACE USER {user} IDENTIFIED BY 'p'", f"GRANT ALL ON _ticdc_spark.* TO {user}")
+    limited = target.uri.replace("root@", "copier:p@")
+    file = tmp_path / "job.toml"
+    file.write_text(file.read_text().replace(target.uri, limited))
+    code, text = command("check", "--quick", str(file))
+    cure = "ON `s`.* TO 'copier'@'127.0.0.1'"
+    assert code == 2 and "FAILED  rights" in text and cure in text and "ON `_ticdc_spark`" not in text, text
+    target.execute(f"GRANT ALL ON s.* TO {user}")
+    code, text = command("check", "--quick", str(file))
+    assert code == 0 and "ok      rights     the user may write _ticdc_spark, s" in text, text
+
+
 def test_status_imports_no_spark(tmp_path: Path, target: Server) -> None:
     file = _job(tmp_path, target)
     code = (

@@ -61,6 +61,20 @@ def test_a_user_who_may_not_make_schemas_is_named_with_the_grant(tmp_path: Path,
         assert (code, "Cure: GRANT CREATE ON DATABASE granted TO copier" in text) == (2, True), text
 
 
+def test_check_names_the_rights_that_the_user_of_the_target_lacks(tmp_path: Path, postgres: PostgresServer) -> None:
+    file = job_of(tmp_path, postgres, EVENTS)
+    postgres.execute("CREATE USER writer", "CREATE SCHEMA s", "CREATE SCHEMA _ticdc_spark AUTHORIZATION writer")
+    place = postgres.uri.partition("@")[2]
+    file.write_text(file.read_text().replace(postgres.uri, f"postgresql://writer@{place}"))
+    code, text = command("check", "--quick", str(file))
+    assert code == 2 and "FAILED  rights" in text, text
+    assert text.count("GRANT ") == 1 and "Cure: GRANT USAGE, CREATE ON SCHEMA s TO writer" in text, text
+    postgres.execute("GRANT USAGE, CREATE ON SCHEMA s TO writer")
+    code, text = command("check", "--quick", str(file))
+    assert code == 0 and "ok      rights     the user may write _ticdc_spark, s" in text, text
+    clear(postgres)
+
+
 def test_the_target_has_masks_in_place_of_values(spark: SparkSession, tmp_path: Path, postgres: PostgresServer) -> None:
     file = job_of(tmp_path, postgres, masked_events(), f'batch-rows = 5\nmask-salt = "{SALT}"')
     file.write_text(file.read_text() + MASKS)

@@ -285,6 +285,7 @@ Listen: TypeAlias = Annotated[
     Address, Reads(address_of, '"host:port" such as "127.0.0.1:9464", or ":9464" for this host')
 ]
 Secret: TypeAlias = Annotated[str, Reads(_secret, "a text in ASCII", secret=True)]
+_ENCODED = ", with special characters URL-encoded (# is %23, @ is %40)"
 Collector: TypeAlias = Annotated[str, Reads(_collector, 'a URL such as "http://127.0.0.1:4318"')]
 Webhook: TypeAlias = Annotated[str, Reads(_webhook, 'a URL such as "https://hooks.example/x"', secret=True)]
 Command: TypeAlias = Annotated[
@@ -299,10 +300,10 @@ RegistryUrl: TypeAlias = Annotated[
     Reads(_registry, 'a URL such as "https://user:password@host:8081", or "file:schemas.json"', secret=True),
 ]
 UpstreamUrl: TypeAlias = Annotated[
-    str, Reads(_upstream, 'a URL such as "mysql://user:password@host:4000"', secret=True)
+    str, Reads(_upstream, f'a URL such as "mysql://user:password@host:4000"{_ENCODED}', secret=True)
 ]
 PostgresUrl: TypeAlias = Annotated[
-    str, Reads(_postgres, 'a URL such as "postgresql://user:password@host:5432/database"', secret=True)
+    str, Reads(_postgres, f'a URL such as "postgresql://user:password@host:5432/database"{_ENCODED}', secret=True)
 ]
 ProtocolName: TypeAlias = Annotated[str, Reads(_protocol, "the name of a protocol")]
 Writer: TypeAlias = Annotated[WriterName, _choice("[job] writer", ("python", "spark"), {"tasks": "python"})]

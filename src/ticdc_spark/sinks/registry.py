@@ -1,6 +1,6 @@
 """The sinks by the kind that a job file names: the only list of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Protocol
 
 from pyspark.sql import DataFrame, SparkSession
@@ -43,6 +43,12 @@ class SinkKind(Protocol):
 
     def place(self, job: Job) -> str:
         """Whether the target can be written to, as far as is known without Spark, in words. Raises: SinkFault"""
+
+    def stop_without_rights(self, config: Any, tables: Collection[TableName]) -> str:
+        """Whether the user may write tables, named as in the target, in words; ``""``: the target does not tell.
+
+        Raises: UsageError with the statement that grants what is missing; SinkFault
+        """
 
     def look(self, spark: SparkSession, config: Any) -> str:
         """Open the catalog without changing it, and say what is there. Raises: SinkFault"""

@@ -90,6 +90,7 @@ def test_a_mysql_sink(folder: Path) -> None:
     [
         ({"kind": '"mysql"'}, "[sink] uri: missing"),
         (MYSQL | {"uri": '"db:3306"'}, "[sink] uri: found 'db:3306'; allowed: a URL such as \"mysql://"),
+        (MYSQL | {"uri": '"mysql://job:se#cret@db"'}, "special characters URL-encoded (# is %23, @ is %40)"),
         (MYSQL | {"warehouse": '"lake"'}, "[sink]: unknown key `warehouse`"),
         (MYSQL | {"database-prefx": '"a"'}, "did you mean `database-prefix`?"),
         (MYSQL | {"kind": '"mysq"'}, '[sink] kind: found \'mysq\'; allowed: "iceberg", "delta", "mysql", "postgres"'),

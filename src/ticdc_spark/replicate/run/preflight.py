@@ -9,6 +9,7 @@ import msgspec
 from pyspark.sql import SparkSession
 
 from ticdc_spark.config.job import Job, KafkaSource, StorageSource
+from ticdc_spark.config.routes import compiled
 from ticdc_spark.errors import (
     LeaseHeld,
     SourceChanged,
@@ -78,6 +79,8 @@ def checks(job: Job, *, starting: bool = False, spark: bool = False) -> Iterator
         yield _checked("snapshot", lambda: tables_to_read(job, keys, known))
     if starting:
         return
+    if warehouse.error is None and (rights := _checked("rights", lambda: _rights(job, known))).found:
+        yield rights
     packages = _checked("packages", lambda: _packages(job))
     yield packages
     if spark and state.error is None and warehouse.error is None and packages.error is None:
@@ -166,6 +169,11 @@ def _tables(job: Job, messages: list[Message], known: set[TableName]) -> str:
     tables = known_tables(job, messages)
     known |= set(tables)
     return check_keys(job, tables)
+
+
+def _rights(job: Job, known: set[TableName]) -> str:
+    """Whether the user of the target may write the tables that are known. Raises: UsageError, SinkFault"""
+    return sink_kind(job).stop_without_rights(job.sink, [*map(compiled(job.routes).target, known)])
 
 
 def security(source: KafkaSource) -> dict[str, str]:

@@ -1,6 +1,6 @@
 """Delta as a kind of sink: what Spark needs for it, and how it is opened."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -49,6 +49,9 @@ class DeltaKind:
         warehouse = delta_of(job).warehouse
         folder = local_folder(warehouse)
         return f"{warehouse}, which Spark opens" if folder is None else writable(folder)
+
+    def stop_without_rights(self, config: DeltaConfig, tables: Collection[TableName]) -> str:
+        return ""  # what a store or a catalog allows shows when it is done
 
     def look(self, spark: SparkSession, config: DeltaConfig) -> str:
         lake = DeltaLake(spark, config.warehouse, config.table_properties)

@@ -1,7 +1,7 @@
 """Iceberg as a kind of sink: what Spark needs for it, and how it is opened."""
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -72,6 +72,9 @@ class IcebergKind:
             hint = "; Spark must have iceberg-aws-bundle, which [spark] does not name" if lacks else ""
             return f"{job.sink.warehouse}, which Spark opens (catalog {job.sink.catalog}){hint}"
         return f"{writable(folder)} (catalog {job.sink.catalog})"
+
+    def stop_without_rights(self, config: IcebergConfig, tables: Collection[TableName]) -> str:
+        return ""  # what a store or a catalog allows shows when it is done
 
     def look(self, spark: SparkSession, config: IcebergConfig) -> str:
         options = catalog_options(config.catalog, config.warehouse, config.catalog_options)

@@ -1,12 +1,13 @@
 """Connections to the server of a MySQL sink, and its errors as errors of this package."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from ticdc_spark.clients.mysql import driver, opened
-from ticdc_spark.errors import DecisionNeeded, SinkFault
+from ticdc_spark.errors import DecisionNeeded, SinkFault, UsageError
 from ticdc_spark.sinks.connections import Connections
+from ticdc_spark.sinks.mysql.rights import DENIED, cure_of, grants_of, missing_rights
 
 OURS = "_ticdc_spark"
 """The database with what the jobs remember."""
@@ -92,6 +93,15 @@ class Client:
                 self.run(statement)
             self._prepared = True
 
+    def stop_without_rights(self, databases: Collection[str]) -> None:
+        """Look whether the user may write databases, which need not be there yet. Raises: UsageError"""
+        missing = missing_rights([str(line) for (line,) in self.run("SHOW GRANTS")], databases)
+        if missing:
+            ((account,),) = self.run("SELECT CURRENT_USER()")
+            name, _, host = str(account).rpartition("@")
+            user = f"'{name}'@'{host}'"
+            raise UsageError(f"{self.where}: {user} lacks rights. Cure: {grants_of(missing, user)}")
+
     def close(self) -> None:
         """Close the connections that nobody uses."""
         self._connections.close()
@@ -115,13 +125,17 @@ def connect(options: Mapping[str, Any]) -> Any:
 
 @contextmanager
 def faults(what: str) -> Iterator[None]:
-    """Turn errors of PyMySQL into ours. Raises: DecisionNeeded where a value does not fit, else SinkFault"""
+    """Turn errors of PyMySQL into ours. Raises: DecisionNeeded where a value does not fit; UsageError where the
+    user lacks a right; else SinkFault
+    """
     mysql = driver()
     try:
         yield
     except (mysql.err.DataError, mysql.err.IntegrityError) as error:
         raise DecisionNeeded(f"{what}: {_text(error)}") from error
     except mysql.Error as error:
+        if error.args and error.args[0] in DENIED:
+            raise UsageError(f"{what}: {_text(error)}. Cure: {cure_of(_text(error))}") from error
         raise SinkFault(f"{what}: {_text(error)}") from error
 
 

@@ -1,6 +1,6 @@
 """MySQL as a kind of sink: how it is opened, and its dead letters."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -82,6 +82,13 @@ class MysqlKind:
         ((version,),) = client.run("SELECT VERSION()")
         client.close()
         return f"{client.where}, {version}"
+
+    def stop_without_rights(self, config: MysqlConfig, tables: Collection[TableName]) -> str:
+        databases = dict.fromkeys([OURS, *(config.database_prefix + schema for schema, _ in sorted(tables))])
+        client = client_of(config)
+        client.stop_without_rights(databases)
+        client.close()
+        return f"the user may write {', '.join(databases)}"
 
     def look(self, spark: SparkSession, config: MysqlConfig) -> str:
         there = "will be created" if self.is_untouched(config) else "is there"

@@ -1,11 +1,11 @@
 """Connections to the database of a PostgreSQL sink, and its errors as errors of this package."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
 from ticdc_spark.clients.postgres import connect, driver
-from ticdc_spark.errors import DecisionNeeded, SinkFault, UsageError
+from ticdc_spark.errors import DecisionNeeded, SinkFault, TicdcSparkError, UsageError
 from ticdc_spark.sinks.connections import Connections
 
 OURS = "_ticdc_spark"
@@ -16,6 +16,15 @@ _OF_A_PERSON = ("0A000", "2BP01", "54000")
 """What only a person can change: what the server cannot do, what depends on a table or column, what is too large."""
 _LOCK = 0x7469636463
 """Of who makes our own tables."""
+_DENIED = "42501"
+"""The user lacks a right."""
+_CURE = """SELECT CASE
+  WHEN NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1::text) THEN
+    CASE WHEN has_database_privilege(current_database(), 'CREATE') THEN NULL
+    ELSE format('GRANT CREATE ON DATABASE %I TO %I', current_database(), current_user) END
+  WHEN has_schema_privilege($1::text, 'CREATE') AND has_schema_privilege($1::text, 'USAGE') THEN NULL
+  ELSE format('GRANT USAGE, CREATE ON SCHEMA %I TO %I', $1::text, current_user) END"""
+"""What gives the user the rights on a schema that are missing; NULL: none is."""
 _TABLES = (
     f"CREATE SCHEMA IF NOT EXISTS {OURS}",
     f"""CREATE TABLE IF NOT EXISTS {OURS}.marks (
@@ -109,6 +118,13 @@ class Client:
                 f"GRANT CREATE ON DATABASE {database} TO {user}"
             )
 
+    def stop_without_rights(self, schemas: Collection[str]) -> None:
+        """Look whether the user may make tables in schemas, or make those that are not there. Raises: UsageError"""
+        rows = [self.run(_CURE, schema) for schema in schemas]
+        cures = dict.fromkeys(str(cure) for ((cure,),) in rows if cure is not None)
+        if cures:
+            raise UsageError(f"{self.where}: the user lacks rights. Cure: {'; '.join(cures)}")
+
     def close(self) -> None:
         """Close the connections that nobody uses."""
         self._connections.close()
@@ -125,13 +141,18 @@ def answers(connection: Any) -> bool:
 
 @contextmanager
 def faults(what: str) -> Iterator[None]:
-    """Turn errors of psycopg into ours. Raises: DecisionNeeded where a value does not fit, else SinkFault"""
+    """Turn errors of psycopg into ours. Raises: DecisionNeeded where a value does not fit; UsageError where
+    the user lacks a right; else SinkFault
+    """
     postgres = driver()
     try:
         yield
     except postgres.Error as error:
         is_value = isinstance(error, postgres.DataError | postgres.IntegrityError)
-        kind = DecisionNeeded if is_value or error.sqlstate in _OF_A_PERSON else SinkFault
+        kind: type[TicdcSparkError] = DecisionNeeded if is_value or error.sqlstate in _OF_A_PERSON else SinkFault
+        if error.sqlstate == _DENIED:
+            cure = "The user must own the tables of the job, and needs USAGE and CREATE on its schemas"
+            raise UsageError(f"{what}: {_text(error)}. {cure}") from error
         raise kind(f"{what}: {_text(error)}") from error
 
 

@@ -1,6 +1,6 @@
 """PostgreSQL as a kind of sink: how it is opened, and its dead letters."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -93,6 +93,13 @@ class PostgresKind:
         client.stop_without_grant()
         client.close()
         return f"{client.where}, PostgreSQL {version}"
+
+    def stop_without_rights(self, config: PostgresConfig, tables: Collection[TableName]) -> str:
+        schemas = dict.fromkeys([OURS, *(config.schema_prefix + schema for schema, _ in sorted(tables))])
+        client = client_of(config)
+        client.stop_without_rights(schemas)
+        client.close()
+        return f"the user may write {', '.join(schemas)}"
 
     def look(self, spark: SparkSession, config: PostgresConfig) -> str:
         there = "will be created" if self.is_untouched(config) else "is there"
