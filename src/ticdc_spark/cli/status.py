@@ -227,7 +227,7 @@ def _left_out(status: JobStatus) -> str:
         (status.late, "late row", ""),
         (status.replays, "replay", ""),
         (status.zero_dates, "zero date as NULL", "zero dates as NULL"),
-        (status.regressions, "watermark that went back", "watermarks that went back"),
+        (status.regressions, "repeated watermark (a few are harmless)", "repeated watermarks (a few are harmless)"),
     )
     return ", ".join(noun(number, one, many) for number, one, many in numbers if number)
 

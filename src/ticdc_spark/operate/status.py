@@ -227,8 +227,13 @@ def _state(identity: Identity, beat: Status | None, held: Ownership | None, now:
     again = f"ticdc-spark replicate {identity.file.name}"
     if beat is None and held is not None and not held.released:
         if held.owner.machine == machine() and not runs(held.owner.process):
-            reason = f"its process, pid {held.owner.process.pid}, is gone without a reason; it sent no heartbeat"
-            return "failed", reason, f"look at its log; nothing is lost; then run: {again}", False
+            reason = f"its process, pid {held.owner.process.pid}, is gone; it sent no heartbeat and wrote down no end"
+            return (
+                "failed",
+                reason,
+                f"{_LOG}; nothing is lost; then run: {again}",
+                False,
+            )
         return "pending", f"pid {held.owner.process.pid} on host {held.owner.host} starts it", "", True
     if beat is None:
         return "pending", "it has not run yet", f"run: {again}", False
@@ -241,8 +246,10 @@ def _state(identity: Identity, beat: Status | None, held: Ownership | None, now:
         reached = "it reached the end that --once or --until-ts set"
         return beat.state, "it was stopped on request" if beat.state == "stopped" else reached, "", False
     if not _lives(held, age):
-        reason = f"its process, pid {beat.pid}, is gone without a reason; last heartbeat {age:.0f} s ago"
-        return "failed", reason, f"look at its log (memory?); nothing is lost; then run: {again}", False
+        doing = redact(beat.error or _PHASES.get(beat.phase, beat.phase))
+        last = f"last heartbeat {age:.0f} s ago, in batch {beat.batch}: {doing}"
+        reason = f"its process, pid {beat.pid}, is gone and wrote down no end; {last}"
+        return "failed", reason, f"{_LOG}; nothing is lost; then run: {again}", False
     if age > _SILENT:
         reason = f"its process, pid {beat.pid}, runs but has been silent for {age:.0f} s"
         return "warning", reason, f"look at its log; a stack dump of its JVM: jstack (phase {beat.phase!r})", True
@@ -303,11 +310,12 @@ def check_code(status: JobStatus) -> int:
     return 0 if well else 3
 
 
+_LOG = "look at its log (memory, a full disk?)"
 _PHASES = {
     "starting": "starting",
     "source": "asking the source for new messages",
     "scan": "reading the messages of a batch",
-    "advance": "finding out how far the tables may go",
+    "advance": "planning what to apply",
     "apply": "writing the tables",
     "snapshot": "reading tables in full",
     "upkeep": "looking after the files of a table",

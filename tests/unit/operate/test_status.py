@@ -141,9 +141,10 @@ def test_a_run_that_finished_while_rows_wait_for_a_schema_reports_it() -> None:
 @pytest.mark.parametrize("released", [False, True])
 def test_a_job_whose_process_is_gone_has_failed(released: bool) -> None:
     process = Process(os.getpid(), "an earlier process of this number") if released else gone()
-    status = said(beat(pid=process.pid), held_by(process, released))
+    status = said(beat(pid=process.pid, phase="apply", batch=12), held_by(process, released))
     assert (status.state, status.running) == ("failed", False)
-    assert "is gone without a reason; last heartbeat 3 s ago" in status.reason
+    said_last = "last heartbeat 3 s ago, in batch 12: writing the tables"
+    assert f"is gone and wrote down no end; {said_last}" in status.reason
     assert "nothing is lost" in status.next
 
 
@@ -318,7 +319,7 @@ def test_a_job_that_is_gone_before_its_first_heartbeat_has_failed(job_file: Path
         take_over(states, states.load(), "shop", msgspec.structs.replace(this_process(), process=gone()))
     status = job_status(load_identity(job_file))
     assert (status.state, status.running) == ("failed", False)
-    assert "is gone without a reason; it sent no heartbeat" in status.reason
+    assert "is gone; it sent no heartbeat and wrote down no end" in status.reason
 
 
 def test_a_look_at_the_status_changes_nothing(job_file: Path) -> None:

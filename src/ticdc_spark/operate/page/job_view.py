@@ -145,7 +145,7 @@ def _left_out(status: JobStatus) -> str:
         "late": status.late,
         "replays": status.replays,
         "zero dates as NULL": status.zero_dates,
-        "watermarks that went back": status.regressions,
+        "repeated watermarks (a few are harmless)": status.regressions,
     }
     return ", ".join(f"{number:,} {name}" for name, number in numbers.items() if number)
 

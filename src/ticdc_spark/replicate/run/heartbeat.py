@@ -124,14 +124,16 @@ class Heartbeat:
         with self._lock:
             last = {"state": state, "exit_code": 0, **_NO_ERROR}
             self.status = msgspec.convert(msgspec.structs.asdict(self.status) | last | more, Status)
+        unwritten = ""
         for pause in _END_PAUSES:
             try:
                 self._write()
                 return
             except SinkFault as fault:
-                # What was done stays done, whether it can be written down or not.
-                log.warning("the end of the run is not written down: %s", fault)
+                unwritten = str(fault)
             time.sleep(pause)
+        # What was done stays done, whether it can be written down or not.
+        log.warning("the end of the run is not written down: %s", unwritten)
 
     def _is_over(self) -> bool:
         """Whether the stored status is of a run that has ended; that of a living run is not overwritten."""

@@ -12,6 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
+from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.names import escape
@@ -132,7 +133,7 @@ class IcebergCatalog:
 
     def exists(self, table: TableName) -> bool:
         """Whether the catalog has the table."""
-        with faults(f"table {table} cannot be looked up"):
+        with faults(f"table {shown(table)} cannot be looked up"):
             return bool(self.java_catalog.tableExists(self.identifier(table)))
 
     def find_table(self, table: TableName) -> Any:

@@ -17,6 +17,7 @@ from pyspark.sql import functions as sf
 from ticdc_spark.changes.columns import OP
 from ticdc_spark.changes.net import rows_left
 from ticdc_spark.changes.typed import TypedChanges
+from ticdc_spark.config.routes import shown
 from ticdc_spark.config.values import WriterName
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
@@ -50,13 +51,13 @@ class IcebergLoads:
         self._tables, self._catalog, self._writer = tables, tables.catalog, writer
 
     def load_note(self, table: TableName) -> LoadNote | None:
-        with faults(f"the branch {BRANCH} of {table} cannot be read"):
+        with faults(f"the branch {BRANCH} of {shown(table)} cannot be read"):
             head = self._catalog.load_table(table).snapshot(BRANCH)
             note = None if head is None else head.summary().get(NOTE)
         return None if note is None else msgspec.json.decode(str(note), type=LoadNote)
 
     def begin_load(self, table: TableName, note: LoadNote) -> None:
-        with faults(f"a full read of {table} cannot begin"):
+        with faults(f"a full read of {shown(table)} cannot begin"):
             self._tables.together.end(table)
             loaded = self._catalog.load_table(table)
             transaction = loaded.newTransaction()
@@ -81,7 +82,7 @@ class IcebergLoads:
         parts: int,
         note: Callable[[int, int], LoadNote],
     ) -> LoadNote:
-        with faults(f"rows of {table} cannot be gathered"), self._catalog.session() as session:
+        with faults(f"rows of {shown(table)} cannot be gathered"), self._catalog.session() as session:
             loaded, files = self._opened(table, columns)
             zeros = session.sparkContext.accumulator(0)
             numbers = session.range(0, parts, 1, parts)
@@ -99,7 +100,7 @@ class IcebergLoads:
 
     def load_changes(self, table: TableName, changes: TypedChanges, note: Callable[[int, int], LoadNote]) -> LoadNote:
         columns, size = changes.columns, changes.size
-        with faults(f"rows of {table} cannot be gathered"), self._catalog.session() as session:
+        with faults(f"rows of {shown(table)} cannot be gathered"), self._catalog.session() as session:
             loaded, files = self._opened(table, columns)
             cores = session.sparkContext.defaultParallelism
             number = Closed("Spark's source") if size is None else tasks_for(changes, size, cores)
@@ -120,7 +121,10 @@ class IcebergLoads:
         where: Sequence[Sequence[Condition]],
         note: LoadNote,
     ) -> None:
-        with faults(f"rows of {source} cannot be gathered for {table}"), self._catalog.session() as session:
+        with (
+            faults(f"rows of {shown(source)} cannot be gathered for {shown(table)}"),
+            self._catalog.session() as session,
+        ):
             self._tables.together.end(source)
             loaded = self._catalog.load_table(table)
             self._tables.allow_null(table, loaded, columns)
@@ -178,7 +182,7 @@ class IcebergLoads:
         written = self._catalog.load_table(table)
         new = to_snapshot(self._catalog.iceberg, written.snapshot(BRANCH))
         if new is None or new.parent_snapshot_id != head:
-            raise SinkFault(f"another owner of the job writes to the branch {BRANCH} of {table}")
+            raise SinkFault(f"another owner of the job writes to the branch {BRANCH} of {shown(table)}")
         return note
 
     def finish_load(self, table: TableName, stamp: Stamp) -> None:
@@ -186,7 +190,7 @@ class IcebergLoads:
             transaction.manageSnapshots().replaceBranch("main", BRANCH).removeBranch(BRANCH).commit()
             append_stamp(transaction, stamp)
 
-        with faults(f"a full read of {table} cannot be brought in"):
+        with faults(f"a full read of {shown(table)} cannot be brought in"):
             self._tables.change(table, stamp, put, replaces_all=True)
 
 

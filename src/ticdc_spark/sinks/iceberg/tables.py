@@ -14,6 +14,7 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 
 from ticdc_spark.config.layout import Layout
+from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.names import unescape
@@ -65,7 +66,7 @@ class IcebergTables:
         self.together = Together(catalog, gathers=together)
 
     def find(self, table: TableName) -> TableFound | None:
-        with faults(f"the history of {table} cannot be read"):
+        with faults(f"the history of {shown(table)} cannot be read"):
             change = self.together.of(table)
             loaded = self.catalog.find_table(table) if change is None else change.transaction.table()
             return None if loaded is None else find_stamp(self.catalog.iceberg, loaded)
@@ -84,26 +85,26 @@ class IcebergTables:
         return found
 
     def snapshot_id(self, table: TableName) -> int | None:
-        with faults(f"table {table} cannot be read"):
+        with faults(f"table {shown(table)} cannot be read"):
             if (change := self.together.of(table)) is not None:
                 return change.snapshot_id
             place = place_of(self.catalog.load_table(table))
             return None if place is None else place[0]
 
     def columns(self, table: TableName) -> dict[str, str]:
-        with faults(f"the columns of {table} cannot be read"):
+        with faults(f"the columns of {shown(table)} cannot be read"):
             return self.catalog.columns_of(self.catalog.load_table(table))
 
     def read(self, table: TableName, columns: Sequence[str], as_of: int | None) -> Iterator[pa.RecordBatch]:
         """See ``sinks.base.Reads``."""
-        with faults(f"table {table} cannot be read"), self.catalog.session() as session:
+        with faults(f"table {shown(table)} cannot be read"), self.catalog.session() as session:
             reader = session.read if as_of is None else session.read.option("snapshot-id", str(as_of))
             found = reader.table(self.catalog.sql_name(table)).select(*map(quote, columns)).toArrow()
         yield from found.to_batches()
 
     def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp, layout: Layout) -> None:
         self.catalog.create_database(table[0])
-        with faults(f"table {table} cannot be created"):
+        with faults(f"table {shown(table)} cannot be created"):
             schema = self.catalog.schema_of(columns)
             spec = spec_of(self.catalog.iceberg, schema, layout)
             order = order_of(self.catalog.iceberg, schema, layout)
@@ -121,7 +122,7 @@ class IcebergTables:
 
     def drop(self, table: TableName) -> None:
         self.together.make_way(table)
-        with faults(f"table {table} cannot be dropped"):
+        with faults(f"table {shown(table)} cannot be dropped"):
             try:
                 found, has_files = self.catalog.exists(table), True
             except FilesGone:
@@ -133,7 +134,7 @@ class IcebergTables:
     def rename(self, old: TableName, new: TableName) -> None:
         self.together.make_way(old)
         self.catalog.create_database(new[0])
-        with faults(f"table {old} cannot be renamed to {new}"):
+        with faults(f"table {shown(old)} cannot be renamed to {shown(new)}"):
             self.catalog.fence()
             self.catalog.java_catalog.renameTable(self.catalog.identifier(old), self.catalog.identifier(new))
 
@@ -146,11 +147,11 @@ class IcebergTables:
                 delete.set(key, value)
             delete.commit()
 
-        with faults(f"table {table} cannot be truncated"):
+        with faults(f"table {shown(table)} cannot be truncated"):
             self.change(table, stamp, put, replaces_all=True)
 
     def stamp(self, table: TableName, stamp: Stamp) -> None:
-        with faults(f"table {table} cannot be stamped"):
+        with faults(f"table {shown(table)} cannot be stamped"):
             if (change := self.together.of(table)) is None:
                 self.change(table, stamp, lambda _, transaction: append_stamp(transaction, stamp))
                 return
@@ -164,7 +165,7 @@ class IcebergTables:
             self._put_columns(transaction, changes)
             append_stamp(transaction, stamp)
 
-        with faults(f"the columns of {table} cannot be changed"):
+        with faults(f"the columns of {shown(table)} cannot be changed"):
             self.change(table, stamp, put)
 
     def _put_columns(self, transaction: Any, changes: ColumnChanges) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from pyspark.sql import Row, SparkSession
 
+from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.history import Note
@@ -70,7 +71,7 @@ class IcebergUpkeep:
 
     def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> UpkeepResult:
         done: list[str] = []
-        with faults(f"upkeep of {table} fails"), self._catalog.session() as session:
+        with faults(f"upkeep of {shown(table)} fails"), self._catalog.session() as session:
             loaded = self._catalog.find_table(table)
             metadata = Metadata() if loaded is None else self._metadata(loaded)
             if (current := metadata.current) is None:
@@ -106,7 +107,7 @@ class IcebergUpkeep:
 
     def remove_orphans(self, table: TableName, older_than: float, places: Sequence[FilePlace]) -> int:
         at = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(older_than))
-        with faults(f"upkeep of {table} fails"), self._catalog.session() as session:
+        with faults(f"upkeep of {shown(table)} fails"), self._catalog.session() as session:
             name, location = self._catalog.sql_name(table), str(self._catalog.load_table(table).location())
             others = [place for place in places_in(location, places) if place.owner != name]
             if others:

@@ -13,6 +13,7 @@ from tests.memory_sink.state import MemoryState
 from ticdc_spark.config.job import FilesSource, KafkaSource
 from ticdc_spark.errors import LeaseHeld, SinkFault, SourceFault
 from ticdc_spark.replicate.report import BatchReport
+from ticdc_spark.replicate.run import heartbeat
 from ticdc_spark.replicate.run.heartbeat import Heartbeat
 from ticdc_spark.replicate.run.outage import silent
 from ticdc_spark.replicate.run.pace import Pace
@@ -129,6 +130,19 @@ def test_what_ended_a_run_is_not_hidden_by_a_status_that_cannot_be_written(
     with caplog.at_level(logging.WARNING), pytest.raises(LeaseHeld), Heartbeat(state):
         raise LeaseHeld("held by ann")
     assert "the state does not answer" in caplog.text
+
+
+def test_an_end_that_cannot_be_written_down_is_told_once(
+    state: MemoryState, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_: bytes) -> None:
+        raise SinkFault("the disk is full")
+
+    monkeypatch.setattr(heartbeat, "_END_PAUSES", (0.0, 0.0))
+    monkeypatch.setattr(state, "beat", fails)
+    with caplog.at_level(logging.WARNING):
+        Heartbeat(state).end("failed")
+    assert caplog.messages == ["the end of the run is not written down: the disk is full"]
 
 
 def test_a_catalog_that_does_not_answer_is_reported_once_by_whoever_needs_it(

@@ -1,8 +1,12 @@
 """What fails inside Spark, as errors of this package: whose fault it is stands at the end of a worker's traceback."""
 
+import re
+from pathlib import Path
+
 import pytest
 from pyspark.errors import PySparkException
 
+from ticdc_spark import sinks
 from ticdc_spark.errors import DecisionNeeded, SinkFault, SourceFault, TicdcSparkError
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.spark.tasks import UNREADABLE, UnreadableRows
@@ -63,3 +67,10 @@ def test_a_warehouse_that_was_moved_needs_a_decision(what: str, file: str) -> No
     assert str(raised.value).startswith(f"the catalog names {file}, which is not there: the warehouse was moved")
     with pytest.raises(SinkFault), faults("rows cannot be read"):
         raise PySparkException(text.replace(".metadata.json", ".parquet"))
+
+
+def test_no_message_shows_the_name_of_a_table_as_python_does() -> None:
+    sources = Path(sinks.__file__).parent.rglob("*.py")
+    name = r"(?:table|source|old|new|to\.table|what\.source)"
+    raw = re.compile(rf'(?:faults|Fault|Needed)\(\s*f"[^"\n]*\{{{name}\}}')
+    assert [file.name for file in sources if raw.search(file.read_text(encoding="utf-8"))] == []

@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sf
 
 from ticdc_spark.changes.events import H_OP, H_TIME, H_TS, commit_times, marker
+from ticdc_spark.config.routes import shown
 from ticdc_spark.config.values import WriterName
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
@@ -75,7 +76,7 @@ class IcebergAppends:
     def _new(self, session: SparkSession, table: TableName, rows: DataFrame, what: Events) -> DataFrame:
         """The changes that the history does not have."""
         names = [column.name for column in what.changes.columns if column.key]
-        with faults(f"table {table} cannot be read"):
+        with faults(f"table {shown(table)} cannot be read"):
             self._tables.together.end(table)
             there = session.table(self._catalog.sql_name(table)).where(sf.col(H_TS) > what.above).alias("t")
             same = same_change("t.", "s.", list(map(quote, names)))
@@ -93,7 +94,7 @@ class IcebergAppends:
 
     def _append_rows_of(self, session: SparkSession, table: TableName, what: RowsOf, stamp: Stamp) -> None:
         time = commit_times(pa.array([what.commit_ts], pa.int64()))[0].as_py()
-        with faults(f"rows of {what.source} cannot be read"):
+        with faults(f"rows of {shown(what.source)} cannot be read"):
             self._tables.together.end(what.source)
             rows = session.table(self._catalog.sql_name(what.source))
             if what.where is not None:
@@ -108,13 +109,13 @@ class IcebergAppends:
                 return
             # What other writers did does not matter to what is appended.
             stamp = msgspec.structs.replace(stamp, seen=self._tables.snapshot_id(table))
-        raise SinkFault(f"rows cannot be appended to {table}: other writers were faster {_TRIES} times")
+        raise SinkFault(f"rows cannot be appended to {shown(table)}: other writers were faster {_TRIES} times")
 
     def _files(self, table: TableName, columns: Sequence[LakeColumn]) -> DataFiles | Closed:
         """How tasks write the files of a table; ``Closed``: Spark must do it."""
         if self._writer != "python":
             return Closed("[job] writer")
-        with faults(f"table {table} cannot be read"):
+        with faults(f"table {shown(table)} cannot be read"):
             loaded = self._catalog.load_table(table)
             properties = to_dict(self._catalog.iceberg, loaded.properties())
             fields = self._tables.allow_null(table, loaded, columns)
@@ -123,7 +124,7 @@ class IcebergAppends:
     def _commit(self, at: NewRows, files: DataFiles, parts: Iterable[bytes]) -> None:
         table, stamp = at.table, at.stamp
         written = [msgspec.msgpack.decode(part, type=WrittenFile) for part in parts]
-        with faults(f"rows cannot be appended to {table}"):
+        with faults(f"rows cannot be appended to {shown(table)}"):
             loaded = self._catalog.load_table(table)
             data = [data_file(self._catalog, loaded, files, file) for file in written]
 

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from ticdc_spark import failpoints
 from ticdc_spark.changes.typed import TypedChanges
+from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Stamp
@@ -65,7 +66,7 @@ def _tidy(tables: IcebergTables, to: Target) -> None:
     try:
         left = written_by(to.files)
         if left:
-            with faults(f"files of {to.table} that belong to no commit cannot be removed"):
+            with faults(f"files of {shown(to.table)} that belong to no commit cannot be removed"):
                 remove(tables.catalog.load_table(to.table).io(), left)
     except (OSError, SinkFault) as error:
         log.warning("files of %s.%s that belong to no commit stay: %s", *to.table, error)

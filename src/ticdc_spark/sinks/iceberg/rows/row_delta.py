@@ -16,6 +16,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as sf
 
+from ticdc_spark.config.routes import shown
 from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog
 from ticdc_spark.sinks.iceberg.faults import faults
@@ -43,7 +44,7 @@ def positions(
     """Where the rows with given keys lie."""
     if to.is_empty or keys is None:
         return {}
-    with faults(f"the rows to replace in {to.table} cannot be found"):
+    with faults(f"the rows to replace in {shown(to.table)} cannot be found"):
         found = tables.catalog.lookup.find(to.files.storage, to.manifest_list, keys, to.files.field_ids)
     return positions_by_spark(tables, session, to, columns, keys) if found is None else found
 
@@ -54,7 +55,7 @@ def positions_by_spark(
     """As ``positions``, by Iceberg's own reader."""
     keys = [column for column in columns if column.key]
     schema = ", ".join(f"{quote(column.name)} {column.type.spark}" for column in keys)
-    with faults(f"the rows to replace in {to.table} cannot be found"):
+    with faults(f"the rows to replace in {shown(to.table)} cannot be found"):
         named = session.createDataFrame(wanted, schema)
         table = session.read.option("snapshot-id", str(to.snapshot_id)).table(tables.catalog.sql_name(to.table))
         for condition in _bounds(wanted.column(keys[0].name), keys[0]):
@@ -99,7 +100,7 @@ def commit(tables: IcebergTables, to: Target, written: Written, old: Places, sta
     """Add what was written, delete ``old``, and mark: one commit, or a part of one. ``False``: another writer changed
     the table meanwhile, and nothing was done.
     """
-    with faults(f"rows cannot be committed to {to.table}"):
+    with faults(f"rows cannot be committed to {shown(to.table)}"):
         catalog = tables.catalog
         loaded = catalog.load_table(to.table)
         data = [data_file(catalog, loaded, to.files, file) for file in written.files]

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, DataFrameWriterV2, SparkSession
 from pyspark.sql import functions as sf
 
 from ticdc_spark.changes.columns import OP
+from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Condition, Fill, Stamp, unconverted
@@ -50,7 +51,7 @@ class SparkWriter:
             raise DecisionNeeded(unconverted(column, str(fault)[:500])) from fault
 
     def _set(self, table: TableName, column: str, expression: str, stamp: Stamp) -> None:
-        with faults(f"column {column} of {table} cannot be filled"), self._catalog.session() as session:
+        with faults(f"column {column} of {shown(table)} cannot be filled"), self._catalog.session() as session:
             self._begin(session, table, stamp)
             session.sql(f"UPDATE {self._catalog.sql_name(table)} SET {quote(column)} = {expression}")
             self._settle(table, stamp)
@@ -58,7 +59,7 @@ class SparkWriter:
     def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
         """See ``sinks.base.Changes``."""
         text = where_sql(where)
-        with faults(f"rows of {table} cannot be deleted"), self._catalog.session() as session:
+        with faults(f"rows of {shown(table)} cannot be deleted"), self._catalog.session() as session:
             self._begin(session, table, stamp)
             session.sql(f"DELETE FROM {self._catalog.sql_name(table)} WHERE {text}")
             self._settle(table, stamp)
@@ -67,7 +68,10 @@ class SparkWriter:
         self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool
     ) -> None:
         """See ``sinks.base.Changes``."""
-        with faults(f"rows of {source} cannot be brought into {table}"), self._catalog.session() as session:
+        with (
+            faults(f"rows of {shown(source)} cannot be brought into {shown(table)}"),
+            self._catalog.session() as session,
+        ):
             self._tables.together.end(source)
             names = [quote(column.name) for column in columns]
             rows = session.table(self._catalog.sql_name(source)).select(*names)
@@ -87,7 +91,7 @@ class SparkWriter:
         Returns: ``False`` where another writer changed the table since ``stamp.seen``, or while Spark wrote; nothing is
         done then. An append has no validation in Iceberg: it is an overwrite that removes nothing.
         """
-        with faults(f"rows cannot be appended to {table}"):
+        with faults(f"rows cannot be appended to {shown(table)}"):
             loaded, note = self._begin(rows.sparkSession, table, stamp, columns)
             place = place_of(loaded)
             if unseen(self._catalog.iceberg, loaded, place, note, stamp.seen):
@@ -117,7 +121,7 @@ class SparkWriter:
         """Merge net changes: of each key its last image, with its op. ``by``: ordered ones, where the table has no
         newer row by this column."""
         view = f"changes_{uuid4().hex}"
-        with faults(f"changes cannot be merged into {table}"):
+        with faults(f"changes cannot be merged into {shown(table)}"):
             self._begin(changes.sparkSession, table, stamp, columns)
             changes.createOrReplaceTempView(view)
             try:
@@ -129,7 +133,7 @@ class SparkWriter:
     def change_counts(self, table: TableName, counts: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
         """Add and remove whole rows. ``counts``: with ``COUNT``."""
         view = f"counts_{uuid4().hex}"
-        with faults(f"rows cannot be counted into {table}"):
+        with faults(f"rows cannot be counted into {shown(table)}"):
             loaded, _ = self._begin(counts.sparkSession, table, stamp, columns)
             have = list(self._catalog.columns_of(loaded))
             counts.createOrReplaceTempView(view)

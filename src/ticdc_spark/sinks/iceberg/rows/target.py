@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
+from ticdc_spark.config.routes import shown
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog
 from ticdc_spark.sinks.iceberg.faults import faults
@@ -44,7 +45,7 @@ def target(
 ) -> Target | Closed:
     """How ``table`` takes row deltas of exactly these columns; ``Closed``: it does not, a MERGE must do."""
     catalog = tables.catalog
-    with faults(f"table {table} cannot be read"):
+    with faults(f"table {shown(table)} cannot be read"):
         tables.together.end(table)
         loaded = catalog.load_table(table)
         properties = to_dict(catalog.iceberg, loaded.properties())
