@@ -6,7 +6,7 @@ import click
 
 from ticdc_spark.config.load import load_job
 from ticdc_spark.operate.requests import taken_when
-from ticdc_spark.operate.skip import skip
+from ticdc_spark.operate.skip import skip, stop_without_effect
 
 
 @click.command("skip")
@@ -22,6 +22,7 @@ def command(job_file: Path, entries: tuple[str, ...]) -> None:
     ticdc-spark skip shop.toml shop/0/1042
     ticdc-spark skip shop.toml '462354011751161858:ALTER TABLE'
     """
+    stop_without_effect(load_job(job_file), entries)
     added = skip(job_file, entries)
     for key, entry in added:
         click.echo(f"added to {key} of {job_file}: {entry}")

@@ -8,11 +8,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
+from tests.support.job_state import put
 from ticdc_spark.cli import main
 from ticdc_spark.config.load import load_job
 from ticdc_spark.config.values import MessagePlace, SkipDdl
 from ticdc_spark.errors import UsageError
-from ticdc_spark.operate.skip import skip
+from ticdc_spark.operate.skip import no_effect, skip
+from ticdc_spark.replicate.state.progress import PartitionState, PendingRows, Progress
 
 SOURCE = '[source]\nkind = "kafka"\nbootstrap-servers = "broker:9092"\ntopics = ["shop"]\n'
 SINK = '[sink]\nkind = "iceberg"\nwarehouse = "lake"\n'
@@ -98,3 +100,41 @@ def test_the_command_says_what_was_added_and_when_it_is_taken(file: Path) -> Non
     assert f"added to skip-messages of {file}: shop/0/1042" in done.output
     assert "the job is not running" in done.output
     assert "has all of them already" in CliRunner().invoke(main, ["skip", str(file), "shop/0/1042"]).output
+
+
+ROWS = PendingRows(
+    schema="shop", name="t", schema_key="1", rows=1, min_ts=1, max_ts=2, topic="shop", partition=0, first=20, end=30
+)
+PROGRESS = Progress(job="shop", partitions=(PartitionState(topic="shop", partition=0, offset=1000),), pending=(ROWS,))
+ENDS = {("shop", 0): 2000, ("shop", 1): 5}
+
+
+@pytest.mark.parametrize(
+    ("place", "why"),
+    [
+        ("shop/0/1000", ""),
+        ("shop/0/25", ""),  # its row waits
+        ("shop/1/4", ""),  # of a partition that the job has not read yet
+        ("shop/0/999", "was read before"),
+        ("shop/0/30", "was read before"),
+        ("shop/0/2000", "the next one has offset 2,000"),
+        ("shop/2/0", "topic 'shop' has no partition 2"),
+        ("shp/0/0", "there is no such topic"),
+    ],
+)
+def test_a_message_that_was_applied_or_is_not_there_is_not_skipped(place: str, why: str) -> None:
+    topic, partition, offset = place.split("/")
+    at = MessagePlace(topic, int(partition), int(offset))
+    ends = {of: end for of, end in ENDS.items() if of[0] == topic}
+    found = no_effect(at, PROGRESS, ends)
+    assert found == why or (why and why in found)
+    assert no_effect(at, None, None) == "", "nothing is known"
+
+
+def test_the_command_refuses_a_message_that_was_applied_and_changes_nothing(file: Path) -> None:
+    put(file, PROGRESS)
+    before = file.read_text()
+    done = CliRunner().invoke(main, ["skip", str(file), "shop/0/1000", "shop/0/12"])
+    assert (done.exit_code, file.read_text()) == (2, before), done.output
+    assert "shop/0/12: the message was read before" in done.output
+    assert CliRunner().invoke(main, ["skip", str(file), "shop/0/1000"]).exit_code == 0
