@@ -228,6 +228,16 @@ class PostgresConfig(Section, frozen=True, kw_only=True, tag="postgres", tag_fie
 SinkConfig: TypeAlias = IcebergConfig | DeltaConfig | MysqlConfig | PostgresConfig
 
 
+def prefix_of(sink: SinkConfig) -> str:
+    """What a target puts before the name of each database."""
+    match sink:
+        case MysqlConfig():
+            return sink.database_prefix
+        case PostgresConfig():
+            return sink.schema_prefix
+    return ""
+
+
 class SchemaFiles(Section, frozen=True, kw_only=True):
     """Schemas that no message carries."""
 

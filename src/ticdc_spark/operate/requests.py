@@ -1,14 +1,17 @@
 """Ask a job to read tables again, or to let them go on: it takes the request, running or at its next start."""
 
-from collections.abc import Callable, Collection
+import difflib
+from collections.abc import Callable, Collection, Iterable
 from contextlib import closing
 
 from ticdc_spark.capture.snapshot.base import SnapshotReader
 from ticdc_spark.capture.snapshot.open import open_reader
-from ticdc_spark.config.job import Job, StorageSource
+from ticdc_spark.config.job import Job, StorageSource, prefix_of
 from ticdc_spark.config.load import load_identity
+from ticdc_spark.config.routes import compiled
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import UsageError
+from ticdc_spark.model import TableName
 from ticdc_spark.operate.status import job_status
 from ticdc_spark.replicate.plan.spelling import by_source
 from ticdc_spark.replicate.state.progress import Progress
@@ -94,7 +97,10 @@ def rebuild_from_topic(job: Job, progress: Progress | None, tables: Collection[s
     there = {f"{table.schema}.{table.name}": table for table in progress.tables if not table.is_gone}
     for text in tables:
         if text not in there:
-            raise UsageError(f"{text!r} is no table that the job replicates now; `ticdc-spark status` lists them")
+            raise UsageError(
+                f"{text!r} is no table that the job replicates now; `ticdc-spark status` lists them"
+                f"{_meant(job, text, [(one.schema, one.name) for one in there.values()])}"
+            )
     followed = table_filter(job.tables or ["*.*"])
     for text in tables:
         if not followed(there[text].schema, there[text].name):
@@ -112,7 +118,8 @@ def rebuild_of(job: Job, progress: Progress | None, tables: Collection[str], rea
     followed = table_filter(job.tables or ["*.*"])
     for text in tables:
         if text not in there:
-            raise UsageError(f"{text!r} is no table of the source; write schema.table")
+            meant = _meant(job, text, found.values())
+            raise UsageError(f"{text!r} is no table of the source; write schema.table{meant}")
         if not followed(*there[text]):
             raise UsageError(
                 f"{text!r}: `tables` under [job] in {job.file} leaves it out, so that no change of it would follow its "
@@ -144,8 +151,24 @@ def _chosen(
     marked = {f"{table.schema}.{table.name}": table for table in progress.tables if fits(table)}
     for text in tables:
         if text not in marked:
-            raise UsageError(f"{text!r} is not {what}; {what}: {', '.join(sorted(marked)) or 'no table'}")
+            meant = _meant(job, text, [(one.schema, one.name) for one in marked.values()])
+            raise UsageError(f"{text!r} is not {what}; {what}: {', '.join(sorted(marked)) or 'no table'}{meant}")
     return list(marked.values()) if every else [marked[text] for text in dict.fromkeys(tables)]
+
+
+def _meant(job: Job, text: str, tables: Iterable[TableName]) -> str:
+    """``; did you mean …?`` with the name at the source that is near, or whose table has that name in the target."""
+    routes, prefix = compiled(job.routes), prefix_of(job.sink)
+    named = {".".join(name): ".".join(name) for name in tables}
+    for name in [*tables]:
+        schema, table = routes.target(name)
+        named.setdefault(f"{prefix}{schema}.{table}", ".".join(name))
+    near = difflib.get_close_matches(text, list(named), n=1)
+    if not near:
+        return ""
+    source = named[near[0]]
+    why = f": {near[0]} is its name in the target" if near[0] != source else ""
+    return f"; did you mean {source}?{why}"
 
 
 def _names(tables: Collection[TableState]) -> tuple[tuple[str, str], ...]:

@@ -134,6 +134,21 @@ def test_a_rebuild_that_is_not_possible_asks_for_nothing(
     assert not read(job_file).requests
 
 
+@pytest.mark.parametrize(
+    ("named", "meant"),
+    [("copy_s.a", "did you mean s.a?: copy_s.a is its name in the target"), ("s.aa", "did you mean s.a?")],
+)
+def test_a_name_of_the_target_or_one_with_a_typing_error_is_told_with_the_name_that_is_meant(
+    job_file: Path, named: str, meant: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dump(job_file)
+    job_file.write_text(f'{job_file.read_text()}\n[[route]]\ntables = ["*.*"]\ntarget-schema = "copy_{{schema}}"\n')
+    for command in (["rebuild"], ["rebuild", "--from", "topic"], ["resume"]):
+        done = CliRunner().invoke(main, [command[0], str(job_file), named, *command[1:]])
+        assert done.exit_code == 2
+        assert meant in " ".join((done.output + capsys.readouterr().err).split())
+
+
 def test_tables_are_asked_to_be_read_again(job_file: Path, capsys: pytest.CaptureFixture[str]) -> None:
     refused = CliRunner().invoke(main, ["rebuild", str(job_file), "s.a"])
     assert refused.exit_code == 2 and "[snapshot]: missing" in refused.output + capsys.readouterr().err
