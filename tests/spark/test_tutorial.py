@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 from click.testing import CliRunner
@@ -101,3 +102,7 @@ def test_the_tutorial_works_as_it_is_written(tmp_path: Path) -> None:
         timeout=500,
     )
     assert done.returncode == 0, done.stderr[-5000:]
+    until = time.monotonic() + 30
+    while (left := tmp_path / "artifacts").exists() and time.monotonic() < until:
+        time.sleep(0.2)  # its JVM is still ending
+    assert not left.exists(), "Spark leaves nothing where it ran"

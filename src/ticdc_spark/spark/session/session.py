@@ -140,6 +140,10 @@ def _launch_jvm(settings: Mapping[str, str]) -> None:
     conf = SparkConf(loadDefaults=False).setAll(shown)
     gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
     SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm
+    # Spark 4 makes its folder for artifacts where it runs, and leaves it there when it has removed what was in it.
+    artifacts = Path("artifacts").absolute()
+    if not artifacts.exists():
+        gateway.jvm.java.io.File(str(artifacts)).deleteOnExit()
 
 
 def _is_secret(name: str, value: str) -> bool:
