@@ -20,9 +20,9 @@ from ticdc_spark.errors import DecisionNeeded
 def command(job_file: Path, quick: bool, deep: bool) -> None:
     """Check a job file and everything that it names.
 
-    Looks at folders, the state and its owner, brokers, topics, protocol, registry, keys of tables, rights in a
-    database, Java, Spark's master and the catalog, and for tables of other jobs there. Changes nothing. Prints a line
-    for each.
+    Looks at folders, the state and its owner, brokers, topics, protocol, registry and keys of tables. Then at the
+    rights in a database, Java, Spark's master, the catalog, and tables of other jobs there. Changes nothing. Prints a
+    line for each.
 
     Exits with 0, or with the code of the first check that failed. Code 1: something is broken. Code 2: the job file is
     wrong. Code 4: you must decide, as another process has the job or a table has no key.
