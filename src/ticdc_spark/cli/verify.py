@@ -125,6 +125,9 @@ class _Shown(Watcher):
     def __init__(self, bar: Progress | None) -> None:
         self._bar, self._task, self._shown = bar, None if bar is None else bar.add_task(""), time.monotonic()
 
+    def starting(self) -> None:
+        console.print("Spark: starting")
+
     def parts(self, table: str, done: int, total: int) -> None:
         if self._bar is not None and self._task is not None:
             self._bar.update(self._task, description=table, completed=done, total=total)

@@ -34,6 +34,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 class Watcher:
     """Who watches a comparison; this one does nothing."""
 
+    def starting(self) -> None:
+        """Spark is started, which takes a while."""
+
     def parts(self, table: str, done: int, total: int) -> None:
         """So many parts of a table are done."""
 

@@ -61,7 +61,7 @@ def verify(job: Job, options: Options, path: Path, watcher: Watcher) -> Report:
         ends = _Ends(
             job=job,
             upstream=upstream,
-            target=stack.enter_context(closing(Target(job))),
+            target=stack.enter_context(closing(Target(job, watcher.starting))),
             reader=stack.enter_context(closing(DatabaseReader(upstream))),
             pool=stack.enter_context(ThreadPoolExecutor(options.parallel, "verify")),
             beside=stack.enter_context(ThreadPoolExecutor(1, "verify-source")),

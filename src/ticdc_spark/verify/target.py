@@ -66,8 +66,9 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 class Target:
     """The target of a job."""
 
-    def __init__(self, job: Job) -> None:
-        self._job, self._kind = job, sink_kind(job)
+    def __init__(self, job: Job, starting: Callable[[], None]) -> None:
+        """``starting``: told when Spark is started, which only a lake needs."""
+        self._job, self._kind, self._starting = job, sink_kind(job), starting
         self.lake = LakeOptions(tinyint1_as_boolean=job.tinyint1 == "boolean", zero_dates=job.zero_dates)
         self.is_lake = not isinstance(job.sink, MysqlConfig | PostgresConfig)
         """Whether a table's snapshots have ids."""
@@ -135,6 +136,7 @@ class Target:
 
     @cached_property
     def _session(self) -> SparkSession:
+        self._starting()
         return self._kind.open_lake(self._job)
 
     def _progress(self, stored: StoredState) -> Progress:
