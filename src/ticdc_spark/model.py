@@ -176,6 +176,8 @@ class SchemaChange(msgspec.Struct, frozen=True, kw_only=True):
     pre_table: Table | None = None
     named: tuple[TableName, ...] = ()
     """The names in ``query``, in its order, as the job knows them; empty: as ``query`` and ``schema`` have them."""
+    merged: TableName | None = None
+    """The merged table that its table is a shard of (``config.shards``); all other names are the source's."""
 
 
 class Watermark(msgspec.Struct, frozen=True):

@@ -8,10 +8,13 @@ import numpy as np
 import pyarrow as pa
 
 from ticdc_spark.clients.claim_check import ClaimCheckStorage
+from ticdc_spark.config.job import Route
+from ticdc_spark.config.routes import Routes, compiled
+from ticdc_spark.config.shards import key_of_shard
 from ticdc_spark.model import Envelope, Event, Message, Watermark
 from ticdc_spark.protocols import decoder
 from ticdc_spark.protocols.checksums import expected
-from ticdc_spark.protocols.rows import Numbered, Numbers, Rows, RowsDecoder, joined, rows_of
+from ticdc_spark.protocols.rows import Numbered, Numbers, RowKind, Rows, RowsDecoder, joined, rows_of
 from ticdc_spark.spark.decode.control import left_out
 from ticdc_spark.spark.decode.raw import ABOUT, RawRows
 from ticdc_spark.streams.claim_check import whole_messages
@@ -40,6 +43,8 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the checksums that messages carry are kept."""
     left_out: tuple[tuple[str, int, int], ...] = ()
     """(topic, partition, offset) of messages that are left out."""
+    routes: tuple[Route, ...] = ()
+    """Rules by which rows of several tables are of one; none where no rule does that."""
 
 
 class Messages(NamedTuple):
@@ -110,11 +115,16 @@ class Opener:
         self._some = TOGETHER
         """So many messages are opened one after the other before many are tried again: more where none is usual."""
         self._skip = frozenset(opening.left_out)
+        self._routes = compiled(opening.routes) if opening.routes else None
         storage = opening.claim_check_storage
         self._fetch = None if storage is None else ClaimCheckStorage(storage).fetch
 
     def open(self, messages: Messages) -> Opened:
         """The events of messages. Raises: SourceFault where a claim check cannot be fetched"""
+        opened = self._opened(messages)
+        return opened if self._routes is None else opened._replace(rows=_merged(self._routes, opened.rows))
+
+    def _opened(self, messages: Messages) -> Opened:
         if self._many is None:
             return self._open(messages)
         values, size = messages.values, len(messages.values)
@@ -141,6 +151,20 @@ class Opener:
         if any(event.claim_check for event in rows):
             rows, origin, seqs, others = _split(whole_messages(self._protocol, events, self._fetch))
         return Opened(rows_of(rows), origin, seqs, others, len(events))
+
+
+def _merged(routes: Routes, rows: Rows) -> Rows:
+    """Rows of shards as rows of their merged table."""
+    kinds = [_of_merged(routes, kind) for kind in rows.kinds]
+    return rows if kinds == list(rows.kinds) else Rows(kinds, rows.kind_of, rows.commit_ts, rows.columns)
+
+
+def _of_merged(routes: Routes, kind: RowKind) -> RowKind:
+    shard = (kind.schema, kind.table)
+    merged = routes.merged(shard)
+    if merged is None:
+        return kind
+    return kind._replace(schema=merged[0], table=merged[1], schema_key=key_of_shard(kind.schema_key, shard))
 
 
 def _joined(parts: Sequence[Opened]) -> Opened:

@@ -10,6 +10,7 @@ from ticdc_spark.config.route_values import (
     ColumnRules,
     HistoryTarget,
     Masks,
+    Origin,
     Partitions,
     Properties,
     Renames,
@@ -330,6 +331,9 @@ class Route(Section, frozen=True, kw_only=True):
     """Order of the rows in files of new Iceberg tables."""
     properties: Properties = ()
     """Properties of new Iceberg tables, besides ``[sink.table-properties]``."""
+    origin: Origin = ()
+    """One or two new columns, the first of the key: with the table, or the database and the table, that a row is of.
+    Tables of the rule that have one name in the target become one table."""
 
 
 class Recording(Section, frozen=True, kw_only=True):

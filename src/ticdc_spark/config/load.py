@@ -76,6 +76,8 @@ def load_job(path: Path | str) -> Job:
         mistakes.add("[[route]]", f'{of}; found [sink] kind = "{found}"')
     if any(how == "hash" for rule in routes for _, how in rule.mask_columns) and "mask_salt" not in keys:
         mistakes.add("[job] mask-salt", 'missing; "hash" under [[route]] needs a secret, such as "${env:MASK_SALT}"')
+    if any(rule.origin for rule in routes):
+        mistakes.add("[[route]] origin", "cannot be used yet")
     if ddl is not None and ddl.parks and routes:
         mistakes.add("[ddl] keep-dropped", "cannot be used with [[route]]: no rule names the tables that are parked")
     if histories:

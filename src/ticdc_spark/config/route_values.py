@@ -71,6 +71,14 @@ def _condition(value: object) -> str:
     return value
 
 
+def _origin(value: object) -> tuple[str, ...]:
+    names: list[Any] = value if isinstance(value, list) else []
+    texts = [name for name in names if isinstance(name, str) and name.strip() and name == name.strip()]
+    if not 1 <= len(names) <= 2 or len({name.casefold() for name in texts}) != len(names):
+        raise ValueError
+    return tuple(texts)
+
+
 def _partitions(value: object) -> tuple[str, ...]:
     return _parsed(value, parse_partition)
 
@@ -130,5 +138,9 @@ Sorts: TypeAlias = Annotated[
 ]
 Properties: TypeAlias = Annotated[
     tuple[tuple[str, str], ...], Reads(_properties, 'properties without references: { "format-version" = 3 }')
+]
+Origin: TypeAlias = Annotated[
+    tuple[str, ...],
+    Reads(_origin, 'one or two new columns: ["_source_table"], or ["_source_schema", "_source_table"]'),
 ]
 Salt: TypeAlias = Annotated[str, Reads(_salt, f"a text of {_SALT} characters at least", secret=True)]

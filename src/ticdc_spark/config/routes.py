@@ -8,8 +8,9 @@ from functools import lru_cache
 from ticdc_spark.config.job import Route
 from ticdc_spark.config.layout import PLAIN, Layout, parse_partition, parse_sort
 from ticdc_spark.config.shapes import shape_of, stop_if_wrong
+from ticdc_spark.config.shards import is_merged, merged_name, stop_if_no_shard, target_of
 from ticdc_spark.config.table_filter import table_filter
-from ticdc_spark.config.target_names import named
+from ticdc_spark.config.target_names import is_named, named
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.names import aside_of
@@ -26,6 +27,8 @@ class Routes:
         self._compiled = [(table_filter(rule.tables), rule) for rule in rules]
         self._found: dict[TableName, Route | None] = {}
         self._targets: dict[TableName, TableName] = {}
+        self.merges = any(rule.origin for rule in rules)
+        """Whether a rule makes one table of several."""
 
     def __bool__(self) -> bool:
         """Whether there is a rule."""
@@ -36,8 +39,40 @@ class Routes:
         if not table[1]:
             return None
         if table not in self._found:
-            self._found[table] = next((rule for takes, rule in self._compiled if takes(*table)), None)
+            takes = self._merging(table) if self.merges and is_merged(table) else self._taking(table)
+            self._found[table] = takes
         return self._found[table]
+
+    def _taking(self, table: TableName) -> Route | None:
+        return next((rule for takes, rule in self._compiled if takes(*table)), None)
+
+    def _merging(self, merged: TableName) -> Route | None:
+        target = target_of(merged)
+        return next((rule for rule in self.rules if rule.origin and is_named(_names_of(rule), target)), None)
+
+    def merged(self, table: TableName) -> TableName | None:
+        """The merged table that a table of the source is a shard of. ``None``: it is none. Raises: UsageError"""
+        rule = self._taking(table) if self.merges and table[1] else None
+        if rule is None or not rule.origin:
+            return None
+        stop_if_no_shard(table)
+        found = merged_name(_named_by(rule, table))
+        if self.rule(found) is not rule:
+            target = shown(target_of(found))
+            raise UsageError(
+                f"[[route]] origin: two rules make tables {target} in the target. Put their `tables` into one rule, or "
+                "give each rule another target-table"
+            )
+        return found
+
+    def known_as(self, table: TableName) -> TableName:
+        """The name by which the job knows a table of the source. Raises: UsageError"""
+        return self.merged(table) or table
+
+    def origin(self, table: TableName) -> tuple[str, ...]:
+        """The columns that say from which shard a row of a merged table is; none for every other table."""
+        rule = self.rule(table) if is_merged(table) else None
+        return () if rule is None else rule.origin
 
     def target(self, table: TableName) -> TableName:
         """A table's name in the target. One that was set aside stays beside the table that it was."""
@@ -46,12 +81,13 @@ class Routes:
         return self._targets[table]
 
     def _target(self, table: TableName) -> TableName:
+        if self.merges and is_merged(table):
+            return table if self.rule(table) is None else target_of(table)
         name, suffix = aside_of(table[1])
         rule = self.rule((table[0], name))
         if rule is None:
             return table
-        names = (rule.target_schema or "{schema}", rule.target_table or "{table}")
-        schema, held = (named(expression, (table[0], name)) for expression in names)
+        schema, held = _named_by(rule, (table[0], name))
         return schema, held + suffix
 
     def database(self, schema: str) -> tuple[str, bool]:
@@ -92,12 +128,21 @@ class Routes:
         """Two tables that would have one name in the target, or names that differ by case alone, as one sentence;
         ``""``: there are none."""
         owners: dict[TableName, TableName] = {}
-        for table in tables if self.rules else ():
+        for table in map(self.known_as, tables) if self.rules else ():
             target = self.target(table)
             other = owners.setdefault(_folded(target), table)
             if _folded(other) != _folded(table):
                 return f"{shown(other)} and {shown(table)} would both be {shown(target)} in the target"
         return ""
+
+
+def _names_of(rule: Route) -> TableName:
+    return rule.target_schema or "{schema}", rule.target_table or "{table}"
+
+
+def _named_by(rule: Route, table: TableName) -> TableName:
+    schema, name = (named(expression, table) for expression in _names_of(rule))
+    return schema, name
 
 
 @lru_cache(16)

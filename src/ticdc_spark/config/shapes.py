@@ -54,7 +54,8 @@ def shape_of(rule: Route | None, table: Table) -> Shape:
     masks = [(compile_column_matcher((pattern,)), how) for pattern, how in rule.mask_columns]
     names = {old.casefold(): new for old, new in rule.rename_columns}
     dropped = frozenset(column.name for column in table.columns if drops.accepts(column.name))
-    left = [column.name for column in table.columns if column.name not in dropped]
+    dropped -= {*rule.origin}
+    left = [column.name for column in table.columns if column.name not in {*dropped, *rule.origin}]
     found = [(name, next((how for takes, how in masks if takes.accepts(name)), "")) for name in left]
     return Shape(
         dropped=dropped,

@@ -4,6 +4,7 @@ As TiCDC has them for table routing (v8.5.7). A changefeed and a job read them a
 """
 
 import re
+from functools import lru_cache
 
 from ticdc_spark.model import TableName
 
@@ -18,3 +19,14 @@ def is_target(expression: str) -> bool:
 def named(expression: str, name: TableName) -> str:
     """The name that an expression gives to a part of a table's name."""
     return expression.replace("{schema}", name[0]).replace("{table}", name[1])
+
+
+def is_named(expressions: tuple[str, str], target: TableName) -> bool:
+    """Whether some table has a name in the target by these expressions for its schema and its name."""
+    return all(_pattern(one).fullmatch(part) is not None for one, part in zip(expressions, target, strict=True))
+
+
+@lru_cache(256)
+def _pattern(expression: str) -> re.Pattern[str]:
+    texts = map(re.escape, re.split(r"\{schema\}|\{table\}", expression))
+    return re.compile("(?:.+)".join(texts), re.DOTALL)

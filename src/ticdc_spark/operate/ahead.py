@@ -171,7 +171,7 @@ class Look:
             self._fit(change.table)
         change = with_partitions(change, self._known, None, from_sql=self._reader.follows_ddl, zone=self._job.ddl_zone)
         change = self._parked.follow(change, self._known)
-        before_it, self._known = self._known, tables_after(self._known, change)
+        before_it, self._known = self._known, tables_after(self._job, self._known, change)
         names = tables_of(change)
         why = stop_of(self._job, change, before_it, sink_kind(self._job).types)
         if why is None or (names and not any(self._is_included(*name) for name in names)):

@@ -24,6 +24,7 @@ from ticdc_spark.replicate.modes.waiting import held_by_schemas
 from ticdc_spark.replicate.modes.watermark import due
 from ticdc_spark.replicate.plan.catch_up import bounds_of_late
 from ticdc_spark.replicate.plan.ddl_actions import ENTERS, LEAVES, is_of_partitions
+from ticdc_spark.replicate.plan.merging import by_source
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.parked import parks
 from ticdc_spark.replicate.plan.policy import Stop, first_stop, is_skipped
@@ -107,7 +108,7 @@ class Decider:
         controls, left_out = skipped_of(scanned.controls)
         filtered = msgspec.structs.replace(scanned, controls=leave_out(controls, self.job.tables))
         mode, advanced = self._advance(progress, mode, filtered, rules)
-        tables = judge_left_out(advanced.progress.tables, self.job.tables)
+        tables = judge_left_out(advanced.progress.tables, self.job.tables, progress.shards)
         # Also in the queue: once it is due, `tables` may have changed, and rows beyond it were left out.
         ddls = self._judge_queue(advanced.progress)
         judged = msgspec.structs.replace(advanced.progress, tables=tables, ddls=ddls)
@@ -232,6 +233,7 @@ class Decider:
                 has_partitions=is_resolving(mode),
                 zone=self.job.ddl_zone,
                 is_parking=lambda name: is_resolving(mode) and parks(self.job, name),
+                shards={name: one.table for name, one in by_source(progress.shards).items()},
             ),
         )
         return at_the_filter(with_hidden_partitions(self.job, filled), self.job.tables)
@@ -253,6 +255,7 @@ class Decider:
             for state in progress.tables
             if state.table is not None and not state.is_gone
         }
+        known |= {name: one.table for name, one in by_source(progress.shards).items()}
         return first_stop(self.job, due, known, self.sink.types)
 
     def _keep_rejects(self, number: int, rejects: Sequence[Reject], now: float, on_reject: OnReject) -> None:

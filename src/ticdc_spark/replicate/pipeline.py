@@ -14,6 +14,7 @@ import msgspec
 
 from ticdc_spark.changes.ranges import stretches
 from ticdc_spark.config.job import Job
+from ticdc_spark.config.routes import compiled
 from ticdc_spark.config.values import ModeName
 from ticdc_spark.ddl.known_names import Names
 from ticdc_spark.model import Offsets, Table, TableName
@@ -31,6 +32,7 @@ from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.plan.catch_up import bounds_behind, with_dropped
 from ticdc_spark.replicate.plan.gone_topics import without_topics
 from ticdc_spark.replicate.plan.holds import bounds_of
+from ticdc_spark.replicate.plan.merging import with_shards
 from ticdc_spark.replicate.plan.offsets import (
     choose_offsets,
     first_offsets,
@@ -54,6 +56,7 @@ from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.plan.waiting_names import topics_of, with_topics
 from ticdc_spark.replicate.resources import ENDLESS, Resources, RunEnd
 from ticdc_spark.replicate.scanning import opening_of, scan, scan_plan
+from ticdc_spark.replicate.schemas.history import named_by_rows
 from ticdc_spark.replicate.snapshot.wanted import with_settled
 from ticdc_spark.replicate.start import furthest
 from ticdc_spark.replicate.state.notes import SourceNote
@@ -262,6 +265,7 @@ def apply_batch(job: OpenJob, before: Progress, planned: Planned, *, all_tables:
         resolves=exact,
         pending=progress.pending,
         schemas=_schemas(progress, decided.ddls),
+        shards=progress.shards,
         job_applied=before.applied if exact else 0,
         furthest=furthest(before, planned.plan),
         topics=topics_of(progress),
@@ -302,6 +306,7 @@ def next_progress(job: OpenJob, planned: Planned, result: TimelineResult) -> Pro
         counters=before.counters
         + Counters(rows=result.rows, ddls=result.ddls, rejected=result.rejected, zero_dates=result.zero_dates),
     )
+    counted = with_shards(counted, ddls, states, _schemas(before, ddls))
     mode, number = MODES[decided.mode or "watermark"], planned.plan.batch
     progress = mode.commit(counted, number, states, decided.resolved, ddls, result.left, job.clock())
     return msgspec.structs.replace(
@@ -350,5 +355,6 @@ def _without(ddls: Sequence[QueuedDdl], those: Iterable[QueuedDdl]) -> list[Queu
 def _schemas(progress: Progress, ddls: Sequence[QueuedDdl]) -> dict[tuple[str, str, str], Table]:
     """The schemas that rows of a batch may name: those of its DDLs, too."""
     tables = [table for ddl in ddls for table in (ddl.change.pre_table, ddl.change.table) if table is not None]
-    from_ddls = {(table.schema, table.name, str(table.version)): table for table in tables if table.version is not None}
+    routes = compiled(progress.routes)
+    from_ddls = {named_by_rows(routes, table): table for table in tables if table.version is not None}
     return from_ddls | {(known.schema, known.name, known.key): known.table for known in progress.schemas}

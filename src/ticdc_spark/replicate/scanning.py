@@ -9,6 +9,7 @@ from ticdc_spark.changes.ranges import rounds, stretches
 from ticdc_spark.changes.scan import ScanPlan, partition_key, table_id_key
 from ticdc_spark.changes.topic import TopicRows
 from ticdc_spark.config.job import Job, native_of
+from ticdc_spark.config.routes import compiled
 from ticdc_spark.config.values import ModeName
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.modes.choose import acting_mode
@@ -30,6 +31,7 @@ def opening_of(job: Job, protocol: str, mode: ModeName | None, registry: Registe
         claim_check_storage=job.source.claim_check_storage,
         verify_checksum=job.verify_checksum,
         left_out=tuple((place.topic, place.partition, place.offset) for place in job.skip_messages),
+        routes=job.routes if compiled(job.routes).merges else (),
     )
 
 

@@ -13,9 +13,8 @@ import msgspec
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded, UsageError
 from ticdc_spark.model import TableName
-from ticdc_spark.replicate.apply.look import Looked, columns_gone, look_at, stop_if_ahead, way_back
+from ticdc_spark.replicate.apply.look import Looked, columns_gone, look_at, stop_if_ahead, vanished, way_back
 from ticdc_spark.replicate.apply.park import forget
-from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.plan.offsets import known_offsets
 from ticdc_spark.replicate.plan.parked import is_parked

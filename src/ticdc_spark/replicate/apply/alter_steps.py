@@ -94,7 +94,7 @@ def commits_of(
     stamped = [Commit((at, step), "stamp", lambda stamp: sink.stamp(name, stamp))]
     stays = (f"column `{column}` was dropped and added by one ALTER: the old values stay" for column in act.replaced)
     moved = _rows_moved(batch.where(act.table), known, act.table)
-    return Commits(commits or stamped, "; ".join((*plan.inexact, *stays, *moved)), kept)
+    return Commits(commits or stamped, "; ".join((*act.inexact, *plan.inexact, *stays, *moved)), kept)
 
 
 def _rows_moved(where: str, known: Table | None, table: Table) -> Iterator[str]:

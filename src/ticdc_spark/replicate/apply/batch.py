@@ -21,9 +21,10 @@ from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.replicate.apply.look import look_at, stop_if_ahead, way_back
 from ticdc_spark.replicate.letters import Letters
 from ticdc_spark.replicate.plan.column_diff import SessionZone
+from ticdc_spark.replicate.plan.merging import by_source
 from ticdc_spark.replicate.plan.pending import range_of
 from ticdc_spark.replicate.schemas.registered import Registered
-from ticdc_spark.replicate.state.progress import PendingRows
+from ticdc_spark.replicate.state.progress import PendingRows, Shard
 from ticdc_spark.replicate.state.table import TableState, for_stamp
 from ticdc_spark.sinks.base import Sink, Stamp
 from ticdc_spark.sinks.mark import NO_MARK, Mark
@@ -54,6 +55,8 @@ class Batch:
     pending: tuple[PendingRows, ...]
     schemas: Mapping[tuple[str, str, str], Table]
     now: float
+    shards: tuple[Shard, ...] = ()
+    """As they were before the batch."""
     resolves: bool = True
     """See ``modes.traits``."""
     registry: Registered | None = None
@@ -115,6 +118,7 @@ class Batch:
             where=self.where(table, versions.values()),
             upstream=self.job.source.upstream,
             is_whole=not any(column.key for column in columns),
+            origin=compiled(self.job.routes).origin((table.schema, table.name)),
         )
 
     def where(self, table: Table, versions: Iterable[Table] = ()) -> str:
@@ -201,6 +205,11 @@ class TimelineWork:
     ddls: int = 0
     late_done: dict[TableName, int] = field(default_factory=dict)
     """The commit_ts up to which late rows were applied, by table: what comes after a DDL does not take them again."""
+    shards: dict[TableName, Shard] = field(init=False)
+    """The shards that are there at this point, by their names at the source."""
+
+    def __post_init__(self) -> None:
+        self.shards = by_source(self.batch.shards)
 
     def state(self, table: TableName) -> TableState | None:
         """What is known of a table; ``None``: nothing.

@@ -21,12 +21,15 @@ from ticdc_spark.replicate.apply.exchange import doubt_of_exchange, exchange
 from ticdc_spark.replicate.apply.exchange import is_begun as is_begun_exchange
 from ticdc_spark.replicate.apply.first_rows import there_already
 from ticdc_spark.replicate.apply.look import OLD_VALUES
+from ticdc_spark.replicate.apply.merged import absorbing, clear_shards
 from ticdc_spark.replicate.apply.park import park_dropped, park_emptied
 from ticdc_spark.replicate.apply.partitions import doubt_of, thin, with_partitions_of
 from ticdc_spark.replicate.apply.rename import is_begun, passed_by, rename, set_aside
 from ticdc_spark.replicate.plan.ddl_actions import (
+    Absorb,
     Action,
     Alter,
+    Clear,
     Create,
     CreateDatabase,
     Drop,
@@ -41,6 +44,7 @@ from ticdc_spark.replicate.plan.ddl_actions import (
     Truncate,
     names,
 )
+from ticdc_spark.replicate.plan.merging import with_change
 from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
 from ticdc_spark.replicate.plan.parked import parked_of
 from ticdc_spark.replicate.plan.policy import is_skipped, left_out_by, partition_ddl, way_to_mark
@@ -69,6 +73,11 @@ def apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
 
     Raises: DecisionNeeded, SinkFault
     """
+    _apply_ddl(work, ddl)
+    work.shards = with_change(work.shards, ddl.queued.change)
+
+
+def _apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
     change = ddl.queued.change
     ts, act = change.commit_ts, ddl.action
     mark = ddl.mark
@@ -98,6 +107,11 @@ def apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
             work.batch.sink.create_database(schema)
         case DropDatabase(schema):
             _drop_database(work, schema, mark, ts)
+        case Absorb():
+            if (alters := absorbing(work, act, mark, ts)) is not None:
+                alter(work, *alters, ts)
+        case Clear():
+            clear_shards(work, act, mark, ts)
         case _:
             _apply_to_tables(work, act, mark, ts, change.pre_table)
     work.ddls += 1
@@ -225,7 +239,7 @@ def _name_of(table: Table) -> TableName:
 
 
 def _keeps_columns(act: Action) -> bool:
-    return isinstance(act, Truncate | Thin | Exchange | Nothing) or (isinstance(act, Refused) and act.rows_only)
+    return isinstance(act, Truncate | Thin | Exchange | Clear | Nothing) or (isinstance(act, Refused) and act.rows_only)
 
 
 def _undo(work: TimelineWork, state: TableState, ddl: Ddl) -> None:

@@ -126,6 +126,14 @@ def way_back(job: Job, name: TableName, *, resolves: bool) -> str:
     )
 
 
+def vanished(job: Job, name: TableName, *, resolves: bool = True) -> str:
+    """One sentence about a table that was there, and what there is to do."""
+    return (
+        f"`{name[0]}`.`{name[1]}` was created by this job, but it is not in the target any more. "
+        f"{way_back(job, name, resolves=resolves)}. Or leave it out with `tables` under [job]"
+    )
+
+
 OLDER_STATE = (
     "the state is an older copy. Restore the whole target from one backup, with `_ticdc_spark`; of a lake, "
     "the warehouse and the catalog"

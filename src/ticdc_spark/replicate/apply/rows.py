@@ -14,11 +14,11 @@ from ticdc_spark import failpoints
 from ticdc_spark.changes.ranges import RowScan
 from ticdc_spark.changes.typed import Counts, TypedChanges
 from ticdc_spark.config.histories import histories
-from ticdc_spark.config.job import Job
+from ticdc_spark.config.shards import is_merged
 from ticdc_spark.errors import DecisionNeeded, SourceChanged
 from ticdc_spark.model import Column, Table, TableName
 from ticdc_spark.mysql import HIDDEN_NAMES, handle_key
-from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
+from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import (
     expected_columns,
     forget_kept_columns,
@@ -33,7 +33,8 @@ from ticdc_spark.replicate.apply.keyless import (
     leave_out_rows,
     tries_of,
 )
-from ticdc_spark.replicate.apply.look import rebuild_line, way_back
+from ticdc_spark.replicate.apply.look import rebuild_line, vanished
+from ticdc_spark.replicate.apply.merged import prepare_merged, version_of_shard
 from ticdc_spark.replicate.apply.partitions import partitions_to_check
 from ticdc_spark.replicate.apply.rejects import Quarantined, apply_readable, lacks
 from ticdc_spark.replicate.plan.timeline import ROWS_APPENDED, ROWS_MERGED, Rows
@@ -90,9 +91,9 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         # What waits is of a later table of this name.
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
-    versions = _versions(batch, name, state, waiting, everything=bool(late))
+    versions = _versions(work, name, state, waiting, everything=bool(late))
     state = _leave_out_unknown(name, state, waiting, versions, above)
-    if versions and state.table is not None and _has_other_columns(state.table, list(versions.values())[-1]):
+    if _may_be_of_two(state, versions):
         # A group of rows may be of two tables that had the name in turn.
         with_keys = {key: msgspec.structs.replace(scan, keys=(key,)) for key in versions}
         versions = {key: one for key, one in versions.items() if batch.rows.has_rows(with_keys[key])}
@@ -100,7 +101,10 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
     scan = msgspec.structs.replace(scan, keys=tuple(versions))
-    state = _with_columns_of_rows(_prepare_table(work, name, state, versions, above), versions, above)
+    if is_merged(name):
+        state = prepare_merged(work, state, versions, above)
+    else:
+        state = _with_columns_of_rows(_prepare_table(work, name, state, versions, above), versions, above)
     assert state.table is not None, "the table was created"
     if not (handle_key(state.table) or is_counted(work, state)):
         state = leave_out_rows(work, state, max(above + 1, min(rows.min_ts for rows in waiting)))
@@ -289,15 +293,16 @@ def _is_of(rows: PendingRows, name: TableName) -> bool:
 
 
 def _versions(
-    batch: Batch, name: TableName, state: TableState, waiting: Sequence[PendingRows], *, everything: bool
+    work: TimelineWork, name: TableName, state: TableState, waiting: Sequence[PendingRows], *, everything: bool
 ) -> dict[str, Table]:
     """The schemas that read the waiting rows, oldest first."""
+    batch = work.batch
     keys = {rows.schema_key for rows in waiting}
     if everything:
         keys |= {key for schema, table, key in batch.schemas if (schema, table) == name}
     found = {}
     for key in keys:
-        table = batch.schemas.get((*name, key)) or batch.schemas.get((*name, ANY_VERSION))
+        table = version_of_shard(work, name, key) or batch.schemas.get((*name, ANY_VERSION))
         if key == VALID_THEN and state.table is not None:
             table = state.table  # the stretch is cut at the table's DDLs
         if table is not None and batch.registry is not None and state.table is not None:
@@ -373,13 +378,12 @@ def _columns_lacking(table: Table, newest: Table) -> list[str]:
     return [column.name for column in table.columns if column.name.casefold() not in there]
 
 
+def _may_be_of_two(state: TableState, versions: Mapping[str, Table]) -> bool:
+    """Whether rows may be of two tables, one of which had the name after the other."""
+    if not versions or state.table is None or is_merged((state.schema, state.name)):
+        return False
+    return _has_other_columns(state.table, list(versions.values())[-1])
+
+
 def _has_other_columns(table: Table, newest: Table) -> bool:
     return bool(_new_columns(table, newest) or _columns_lacking(table, newest))
-
-
-def vanished(job: Job, name: TableName, *, resolves: bool = True) -> str:
-    """One sentence about a table that was there, and what there is to do."""
-    return (
-        f"`{name[0]}`.`{name[1]}` was created by this job, but it is not in the target any more. "
-        f"{way_back(job, name, resolves=resolves)}. Or leave it out with `tables` under [job]"
-    )

@@ -22,8 +22,8 @@ from ticdc_spark.replicate.apply.batch import COMMIT_TS, Batch, TimelineWork
 from ticdc_spark.replicate.apply.columns import expected_columns, forget_kept_columns, merge_with_hidden_columns
 from ticdc_spark.replicate.apply.ddl import alter
 from ticdc_spark.replicate.apply.keyless import leave_out_rows
+from ticdc_spark.replicate.apply.look import vanished
 from ticdc_spark.replicate.apply.rejects import apply_readable
-from ticdc_spark.replicate.apply.rows import vanished
 from ticdc_spark.replicate.plan.ddl_actions import Alter
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN

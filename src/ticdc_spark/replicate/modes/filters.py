@@ -1,16 +1,17 @@
 """What a job leaves out by the job file: tables that ``tables`` excludes, rows older than the first known schema."""
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 
 import msgspec
 
+from ticdc_spark.config.shards import is_merged, shard_of
 from ticdc_spark.config.table_filter import table_filter
-from ticdc_spark.model import TableName
+from ticdc_spark.model import SchemaChange, TableName
 from ticdc_spark.replicate.missed import EXCLUDED
 from ticdc_spark.replicate.plan.ddl_actions import ENTERS, LEAVES, Alter, action
-from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.plan.names import source_tables
 from ticdc_spark.replicate.plan.parked import is_parked
-from ticdc_spark.replicate.state.progress import QueuedDdl
+from ticdc_spark.replicate.state.progress import QueuedDdl, Shard
 from ticdc_spark.replicate.state.table import TableState, diverge
 from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, RowsRead, table_of
 
@@ -23,9 +24,9 @@ def leave_out(controls: Sequence[ControlEvent], patterns: Sequence[str]) -> list
 
     def concerns(event: ControlEvent) -> bool:
         if isinstance(event, DdlRead):
-            named = tables_of(event.change)
+            named = _named_by(event.change)
             return not named or any(is_included(*name) for name in named)
-        name = table_of(event)
+        name = _named_as(event)
         return name is None or not name[1] or is_included(*name)
 
     return [event for event in controls if concerns(event)]
@@ -47,21 +48,41 @@ def _changed(event: ControlEvent) -> tuple[Collection[TableName], int]:
     """The names under which an event changes tables, and the commit_ts of the last change."""
     match event:
         case RowsRead(summary=summary) if summary.rows:
-            return [(event.schema, event.table)], summary.max_ts
+            return [shard_of(event.schema_key) or (event.schema, event.table)], summary.max_ts
         case DdlRead(change=change):
-            return tables_of(change), change.commit_ts
+            return _named_by(change), change.commit_ts
         case _:
             return [], 0
 
 
-def judge_left_out(tables: Sequence[TableState], patterns: Sequence[str]) -> tuple[TableState, ...]:
+def _named_by(change: SchemaChange) -> set[TableName]:
+    """The tables that a DDL names, as the source has them."""
+    before, after = source_tables(change)
+    return before | after
+
+
+def _named_as(event: ControlEvent) -> TableName | None:
+    """The table of an event, as the source has it."""
+    shard = shard_of(event.schema_key) if isinstance(event, RowsRead) else None
+    return shard or table_of(event)
+
+
+def judge_left_out(
+    tables: Sequence[TableState], patterns: Sequence[str], shards: Iterable[Shard] = ()
+) -> tuple[TableState, ...]:
     """Mark the tables that ``tables`` under [job] does not name any more: what changes in them is not read."""
     if not patterns:
         return tuple(tables)
     is_included = table_filter(patterns)
+    excluded = {(one.schema, one.name) for one in shards if not is_included(one.table.schema, one.table.name)}
+
+    def is_read(table: TableState) -> bool:
+        name = (table.schema, table.name)
+        return name not in excluded if is_merged(name) else is_included(*_filtered_by(table))
+
     return tuple(
         table
-        if is_included(*_filtered_by(table)) or table.is_dropped or table.has_unsure_columns or _stays(table)
+        if is_read(table) or table.is_dropped or table.has_unsure_columns or _stays(table)
         else diverge(table, table.applied, EXCLUDED, columns=True)
         for table in tables
     )

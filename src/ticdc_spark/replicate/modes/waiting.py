@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Sequence
 
+from ticdc_spark.config.shards import folded, key_of_shard, plain_key, shard_of
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, bound_of_schemas
-from ticdc_spark.replicate.state.progress import PendingRows, Progress, QueuedDdl
+from ticdc_spark.replicate.state.progress import PendingRows, Progress, QueuedDdl, Shard
 
 
 def held_by_schemas(
@@ -19,6 +20,7 @@ def held_by_schemas(
     """
     known = {(schema.schema, schema.name, schema.key) for schema in progress.schemas}
     known |= {(table.schema, table.name, VALID_THEN) for table in progress.tables if table.table is not None}
+    known |= {(shard.schema, shard.name, _valid_then(shard)) for shard in progress.shards}
     applied = {(table.schema, table.name): table.applied for table in progress.tables}
     left_behind: dict[int, frozenset[TableName]] = {}
 
@@ -30,14 +32,22 @@ def held_by_schemas(
             return True
         if bound not in left_behind:
             left_behind[bound] = named_after([ddl for ddl in progress.ddls if ddl.change.commit_ts <= bound])
+        named = shard_of(key)
+        if named is not None:
+            return plain_key(key) == VALID_THEN and named in map(folded, left_behind[bound])
         return key == VALID_THEN and name in left_behind[bound]
 
     return bound_of_schemas(progress.pending, resolved, is_known)
 
 
+def _valid_then(shard: Shard) -> str:
+    return key_of_shard(VALID_THEN, (shard.table.schema, shard.table.name))
+
+
 def describe_missing(rows: PendingRows) -> str:
     """Name the table, version and place of rows that wait for a schema."""
+    schema, name = shard_of(rows.schema_key) or (rows.schema, rows.name)
     return (
-        f"`{rows.schema}`.`{rows.name}` waits for the schema of version {rows.schema_key}; its first row is in "
+        f"`{schema}`.`{name}` waits for the schema of version {plain_key(rows.schema_key)}; its first row is in "
         f"topic {rows.topic}, partition {rows.partition}, commitTs {rows.min_ts}"
     )

@@ -6,7 +6,13 @@ from ticdc_spark.model import SchemaChange, TableName
 
 
 def tables_before_and_after(change: SchemaChange) -> tuple[set[TableName], set[TableName]]:
-    """The tables that a DDL names before it and after it, by its SQL and by the schemas that come with it."""
+    """The tables that a DDL names before it and after it, by its SQL and by the schemas that come with it. One on a
+    shard names the merged table."""
+    return ({change.merged}, {change.merged}) if change.merged is not None else source_tables(change)
+
+
+def source_tables(change: SchemaChange) -> tuple[set[TableName], set[TableName]]:
+    """The same, where shards have names of their own."""
     try:
         before, after = map(set, change_tables(change))
     except MessageError:

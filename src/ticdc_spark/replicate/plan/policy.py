@@ -1,12 +1,15 @@
 """Policy: which DDLs are left out by the job file, and before which the job stops. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TypeAlias
 
 import msgspec
 
 from ticdc_spark.config.ddl import OfPartitions
 from ticdc_spark.config.job import Job
+from ticdc_spark.config.routes import compiled, shown
+from ticdc_spark.config.shards import target_of
 from ticdc_spark.config.values import skip_ddl_line
 from ticdc_spark.ddl import change_tables
 from ticdc_spark.errors import MessageError, UsageError
@@ -14,8 +17,10 @@ from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.replicate.plan.column_diff import ColumnDefaults, ColumnDiff, SessionZone, column_diff
 from ticdc_spark.replicate.plan.ddl_actions import (
+    Absorb,
     Action,
     Alter,
+    Clear,
     Drop,
     DropDatabase,
     Enter,
@@ -27,6 +32,7 @@ from ticdc_spark.replicate.plan.ddl_actions import (
     is_of_partitions,
     names,
 )
+from ticdc_spark.replicate.plan.merging import Misfit, merged_table, with_shard
 from ticdc_spark.replicate.state.progress import QueuedDdl
 from ticdc_spark.sinks.type_map import TypeMap
 from ticdc_spark.spark.types import LakeOptions
@@ -82,6 +88,11 @@ def stop_of(job: Job, change: SchemaChange, tables: Tables, types: TypeMap) -> S
         return None
     skip = f"To skip exactly this one, under [job]: {skip_ddl_line(change.commit_ts, change.query)}"
     act = action(change)
+    if isinstance(act, Absorb) and (why := _misfit(job, act, tables)):
+        target = shown(target_of(act.name))
+        apart = "To copy the table by itself, take it out of `tables` under [[route]]" if act.is_new else ""
+        what = f"{shown((act.shard.schema, act.shard.name))} does not fit into {target}: {why}"
+        return Stop(what, tuple(filter(None, (apart, skip))))
     if isinstance(act, Refused):
         others = (way_to_mark(job, change),) if act.rows_only else ()
         return Stop(f"a DDL cannot be replayed: {act.why}", (skip, *others))
@@ -104,13 +115,43 @@ def first_stop(job: Job, ddls: Iterable[QueuedDdl], tables: Tables, types: TypeM
     for ddl in ddls:
         if (stop := stop_of(job, ddl.change, known, types)) is not None:
             return ddl, stop
-        known = tables_after(known, ddl.change)
+        known = tables_after(job, known, ddl.change)
     return None
 
 
-def tables_after(tables: Tables, change: SchemaChange) -> dict[TableName, Table]:
+def _misfit(job: Job, act: Absorb, tables: Tables) -> str:
+    """Why a shard does not fit into its merged table; ``""``: it does. Raises: UsageError"""
+    try:
+        _absorbed(job, act, tables)
+    except Misfit as why:
+        return str(why)
+    return ""
+
+
+def _absorbed(job: Job, act: Absorb, tables: Tables) -> Table:
+    origin, shard = compiled(job.routes).origin(act.name), act.shard
+    if act.name not in tables:
+        return merged_table(act.name, origin, shard)
+    before = None if act.is_new else act.before or tables.get((shard.schema, shard.name))
+    return with_shard(tables[act.name], origin, shard, before)
+
+
+def _after_shard(job: Job, tables: Tables, act: Absorb | Clear) -> dict[TableName, Table]:
+    known = dict(tables)
+    if isinstance(act, Clear):
+        for name in act.shards if act.is_drop else ():
+            known.pop(name, None)
+        return known
+    with suppress(Misfit, UsageError):  # It is left out, or stops the job.
+        known[act.name] = _absorbed(job, act, tables)
+    return known | {(act.shard.schema, act.shard.name): act.shard}
+
+
+def tables_after(job: Job, tables: Tables, change: SchemaChange) -> dict[TableName, Table]:
     """The tables after a DDL, as far as they are known."""
     act = action(change)
+    if isinstance(act, Absorb | Clear):
+        return _after_shard(job, tables, act)
     drops = isinstance(act, Drop | DropDatabase)
     gone = names(act, tables) if drops else (act.old,) if isinstance(act, Alter) else ()
     known = {name: table for name, table in tables.items() if name not in gone}
@@ -125,13 +166,14 @@ def _stopping(
     """The keys of ``[ddl]`` that stop the job before a DDL, each with the table for which it is in force."""
 
     def stops(name: TableName, *keys: str) -> Iterator[tuple[TableName, str]]:
-        in_force = job.ddl.of(name)
-        return ((name, key) for key in keys if getattr(in_force, key.replace("-", "_")) == "stop")
+        return _in_force(job, name, *keys)
 
     match act:
         case Drop() | DropDatabase():
             for name in names(act, tables):
                 yield from stops(name, "drop-table")
+        case Absorb() | Clear():
+            yield from _stopping_of_shard(job, act, tables, types)
         case Truncate(table) | Thin(table):
             yield from stops((table.schema, table.name), "truncate-table")
         case Enter(rename=rename) | Leave(rename=rename):
@@ -143,6 +185,27 @@ def _stopping(
             wanted = frozenset(key for _, key in stops(old, "drop-column", "rename-column", "modify-column"))
             if wanted and before is not None and before.columns != table.columns:
                 yield from ((old, key) for key in _of_columns(job, act, before, types) if key in wanted)
+
+
+def _stopping_of_shard(
+    job: Job, act: Absorb | Clear, tables: Tables, types: TypeMap
+) -> Iterator[tuple[TableName, str]]:
+    if isinstance(act, Clear):
+        for name in act.shards:
+            yield from _in_force(job, name, "drop-table" if act.is_drop else "truncate-table")
+        return
+    name = (act.shard.schema, act.shard.name)
+    before = None if act.is_new else act.before or tables.get(name)
+    wanted = frozenset(key for _, key in _in_force(job, name, "drop-column", "modify-column"))
+    if wanted and before is not None and before.columns != act.shard.columns:
+        apart = Alter(name, act.shard, {})
+        yield from ((name, key) for key in _of_columns(job, apart, before, types) if key in wanted)
+
+
+def _in_force(job: Job, name: TableName, *keys: str) -> Iterator[tuple[TableName, str]]:
+    """Those of some keys of ``[ddl]`` that stop the job before a DDL of a table, each with the table."""
+    in_force = job.ddl.of(name)
+    return ((name, key) for key in keys if getattr(in_force, key.replace("-", "_")) == "stop")
 
 
 def _of_columns(job: Job, act: Alter, before: Table, types: TypeMap) -> Iterator[str]:

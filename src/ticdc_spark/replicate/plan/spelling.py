@@ -9,13 +9,24 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
+from ticdc_spark.config.routes import Routes, compiled
+from ticdc_spark.config.shards import is_merged
 from ticdc_spark.ddl import change_tables
 from ticdc_spark.ddl.known_names import KnownNames, Names, is_same_name
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.references import Reference, references
-from ticdc_spark.ddl.statements import AlterTable, DatabaseDdl, DropTables, RenameTables, RenameTo, Statement
+from ticdc_spark.ddl.statements import (
+    AlterTable,
+    CreateTable,
+    DatabaseDdl,
+    DropTables,
+    RenameTables,
+    RenameTo,
+    Statement,
+)
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, Table, TableName
+from ticdc_spark.replicate.plan.ddl_actions import OF_SEVERAL
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.state.progress import Progress, QueuedDdl
 from ticdc_spark.spark.decode.control import (
@@ -54,6 +65,10 @@ def scan_names(progress: Progress, *, exact: bool = False) -> Names:
     live = {(one.schema, one.name): None for one in progress.tables if not one.is_gone}
     gone = {(one.schema, one.name): None for one in progress.tables if one.is_gone}
     named: list[_HasName] = [*progress.schemas, *progress.catching_up]
+    if progress.shards or compiled(progress.routes).merges:
+        # Rows have the name of the merged table, and DDL those of the shards.
+        versions = [one.table for one in progress.schemas if is_merged((one.schema, one.name))]
+        named += [*versions, *(one.table for one in progress.shards)]
     live |= {name: None for one in named if (name := (one.schema, one.name)) not in gone}
     noted: list[_HasName] = [*progress.missed, *progress.last_ddls]
     noted += progress.wanted  # by names that the source has now, and the DDLs to come are older
@@ -61,10 +76,10 @@ def scan_names(progress: Progress, *, exact: bool = False) -> Names:
     # A schema may be of a later time than the CREATE DATABASE that is read behind it, so it does not count here.
     databases = [*progress.databases, *(one.schema for one in progress.tables if not one.is_gone)]
     names = Names(
-        live=tuple(live),
-        gone=tuple(gone),
-        databases=tuple(dict.fromkeys(databases)),
-        seen=tuple(dict.fromkeys(rows.schema for rows in progress.pending)),
+        live=tuple(name for name in live if not is_merged(name)),
+        gone=tuple(name for name in gone if not is_merged(name)),
+        databases=tuple(one for one in dict.fromkeys(databases) if not is_merged((one, ""))),
+        seen=tuple(one for one in dict.fromkeys(rows.schema for rows in progress.pending) if not is_merged((one, ""))),
         exact=exact,
     )
     if not progress.ddls:
@@ -77,7 +92,7 @@ def scan_names(progress: Progress, *, exact: bool = False) -> Names:
 
 def spell(progress: Progress, controls: Sequence[ControlEvent], scanned_by: Names) -> Spelled:
     """Resolve the names of a batch. ``scanned_by``: the names by which its rows were scanned."""
-    met = [event for event in controls if isinstance(event, RowsRead)]
+    met = [event for event in controls if isinstance(event, RowsRead) and not is_merged((event.schema, event.table))]
     unknown = {(event.schema, event.table) for event in met} - set(scanned_by.live)
     if not unknown and not any(isinstance(event, _NAMING) for event in controls):
         return Spelled(progress, list(controls), scanned_by)
@@ -86,7 +101,7 @@ def spell(progress: Progress, controls: Sequence[ControlEvent], scanned_by: Name
     before = scan_names(msgspec.structs.replace(progress, ddls=()), exact=scanned_by.exact)
     changes = _spelled_ddls(progress, read, before, _names_by_rows(progress, met, before))
     queue = tuple(_queued(ddl, changes[identity(ddl.change)]) for ddl in progress.ddls)
-    rows = KnownNames(scanned_by)
+    rows, routes = KnownNames(scanned_by), compiled(progress.routes)
     for change in changes.values():
         if change.commit_ts > progress.applied:
             _bring(rows, change)
@@ -107,10 +122,28 @@ def spell(progress: Progress, controls: Sequence[ControlEvent], scanned_by: Name
                 name = rows.of_rows((event.schema, event.table))
                 found.append(_with(event, schema=name[0], table=name[1], held=_named(event.held, name)))
             case MessageSkipped():
-                found.append(_with(event, tables=tuple(map(rows.of_rows, event.tables))))
+                names = (routes.known_as(rows.of_rows(name)) for name in event.tables)
+                found.append(_with(event, tables=tuple(dict.fromkeys(names))))
             case _:
                 found.append(event)
     return Spelled(msgspec.structs.replace(progress, ddls=queue), found, rows.names())
+
+
+def _merged(routes: Routes, change: SchemaChange) -> SchemaChange:
+    """A DDL on a shard as one on its merged table. Raises: UsageError"""
+    named = _Named(change, is_raw=False)
+    names = [name for name in named.full if name[1]]
+    if isinstance(named.statement, CreateTable):
+        names = names[:1]  # and not the table that it is made like
+    elif named.statement is None and change.name:
+        names = [(change.schema, change.name)]
+    tables = {routes.merged(name) for name in names}
+    found = min((one for one in tables if one is not None), default=None)
+    if found is None:
+        return change
+    is_drop = isinstance(named.statement, DropTables)
+    kind = OF_SEVERAL if is_drop and len(tables) > 1 else change.kind
+    return msgspec.structs.replace(change, merged=found, kind=kind)
 
 
 def keeps_names(controls: Iterable[ControlEvent], before: Names, after: Names) -> bool:
@@ -179,7 +212,7 @@ def _names_by_rows(progress: Progress, met: Sequence[RowsRead], before: Names) -
     """The names by which nothing but rows is known, each with the commit_ts of its first row."""
     first: dict[TableName, int] = {}
     live = set(before.live)
-    waiting = [((rows.schema, rows.name), rows.min_ts) for rows in progress.pending]
+    waiting = [(name, rows.min_ts) for rows in progress.pending if not is_merged(name := (rows.schema, rows.name))]
     for name, ts in (*waiting, *(((one.schema, one.table), one.summary.min_ts) for one in met)):
         if name not in live:
             first[name] = min(ts, first.get(name, ts))
@@ -193,7 +226,7 @@ def _spelled_ddls(
     found = {identity(ddl.change): ddl.change for ddl in progress.ddls}
     if not read and not names_by_rows:
         return found
-    queued = set(found)
+    queued, routes = set(found), compiled(progress.routes)
     for change in read:
         found.setdefault(identity(change), change)
     # What waits keeps the database that it was read with, also where the CREATE DATABASE is read behind it.
@@ -207,7 +240,7 @@ def _spelled_ddls(
         past = ts <= progress.applied
         _spell_moment(known, moment, [name for name, first in names_by_rows.items() if first <= ts], past=past)
         for key, named in zip(groups[ts], moment, strict=True):
-            found[key] = named.spelled(known)
+            found[key] = _merged(routes, named.spelled(known)) if routes.merges else named.spelled(known)
         for key in groups[ts]:
             if past and key not in queued:
                 _note(known, found[key])

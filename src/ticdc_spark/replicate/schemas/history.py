@@ -4,7 +4,9 @@ from collections.abc import Callable, Iterable, Sequence
 
 import msgspec
 
-from ticdc_spark.model import Table
+from ticdc_spark.config.routes import Routes, compiled
+from ticdc_spark.config.shards import key_of_shard, shard_of, with_plain_key
+from ticdc_spark.model import Table, TableName
 from ticdc_spark.protocols.base import BLOCK_MARK
 from ticdc_spark.replicate.state.progress import KnownSchema, PendingRows, Progress
 from ticdc_spark.spark.decode.control import BootstrapRead, ControlEvent, DdlRead, RowsRead, SchemaBlockRead
@@ -29,12 +31,14 @@ def without_blocks(progress: Progress, controls: Sequence[ControlEvent]) -> tupl
     without them.
     """
     pending = tuple(
-        msgspec.structs.replace(rows, schema_key=VALID_THEN) if is_block(rows.schema_key) else rows
+        msgspec.structs.replace(rows, schema_key=with_plain_key(rows.schema_key, VALID_THEN))
+        if is_block(rows.schema_key)
+        else rows
         for rows in progress.pending
     )
     schemas = tuple(schema for schema in progress.schemas if not is_block(schema.key))
     events = tuple(
-        msgspec.structs.replace(event, schema_key=VALID_THEN)
+        msgspec.structs.replace(event, schema_key=with_plain_key(event.schema_key, VALID_THEN))
         if isinstance(event, RowsRead) and is_block(event.schema_key)
         else event
         for event in controls
@@ -46,6 +50,7 @@ def without_blocks(progress: Progress, controls: Sequence[ControlEvent]) -> tupl
 def known_schemas(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[KnownSchema, ...]:
     """The history of schemas, with those of this batch's messages."""
     known = {(schema.schema, schema.name, schema.key): schema for schema in progress.schemas}
+    routes = compiled(progress.routes)
     for event in controls:
         if isinstance(event, SchemaBlockRead):
             key = event.schema_key
@@ -53,21 +58,25 @@ def known_schemas(progress: Progress, controls: Sequence[ControlEvent]) -> tuple
             before = known.get((event.schema, event.table, key), block)
             known[event.schema, event.table, key] = min(before, block, key=lambda schema: schema.since)
         elif isinstance(event, BootstrapRead):
-            _remember(known, event.table, event.commit_ts)
+            _remember(known, routes, event.table, event.commit_ts)
         elif isinstance(event, DdlRead):
             change = event.change
             for table in (change.pre_table, change.table):
                 if table is not None:
-                    _remember(known, table, change.commit_ts)
+                    _remember(known, routes, table, change.commit_ts)
     return tuple(known.values())
 
 
-def _remember(known: dict[tuple[str, str, str], KnownSchema], table: Table, since: int) -> None:
-    key = "" if table.version is None else str(table.version)
-    known.setdefault(
-        (table.schema, table.name, key),
-        KnownSchema(schema=table.schema, name=table.name, key=key, table=table, since=since),
-    )
+def _remember(known: dict[tuple[str, str, str], KnownSchema], routes: Routes, table: Table, since: int) -> None:
+    schema, name, key = named = named_by_rows(routes, table)
+    known.setdefault(named, KnownSchema(schema=schema, name=name, key=key, table=table, since=since))
+
+
+def named_by_rows(routes: Routes, table: Table) -> tuple[str, str, str]:
+    """The table and the schema key that rows of a version of a table have. Raises: UsageError"""
+    key, source = "" if table.version is None else str(table.version), (table.schema, table.name)
+    merged = routes.merged(source)
+    return (*source, key) if merged is None else (*merged, key_of_shard(key, source))
 
 
 def bound_of_schemas(
@@ -98,13 +107,13 @@ def forget_schemas(progress: Progress) -> tuple[KnownSchema, ...]:
     }
     waiting |= current.keys()
     known = {(schema.schema, schema.name, schema.key): schema for schema in progress.schemas}
-    by_table: dict[tuple[str, str], list[KnownSchema]] = {}
+    by_table: dict[tuple[TableName, TableName | None], list[KnownSchema]] = {}
     # What a table is now may have been forgotten while another table had its name.
     for schema in {**{at: one for at, one in current.items() if one.key}, **known}.values():
-        by_table.setdefault((schema.schema, schema.name), []).append(schema)
+        by_table.setdefault(((schema.schema, schema.name), shard_of(schema.key)), []).append(schema)
     gone = {(table.schema, table.name) for table in progress.tables if table.is_dropped}
     kept: list[KnownSchema] = []
-    for name, versions in by_table.items():
+    for (name, _), versions in by_table.items():
         versions.sort(key=lambda schema: (schema.table.version or 0, schema.since))
         newest = versions[-1:] if name in gone else versions[-KEPT_VERSIONS:]
         needed = {ANY_VERSION, *(key for schema, table, key in waiting if (schema, table) == name)}

@@ -24,7 +24,7 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, SchemaChange, Table, TableName
 from ticdc_spark.protocols.shared.avro_names import sanitized
 from ticdc_spark.replicate.plan.ddl_actions import NAMED_OTHERWISE, UNCERTAIN
-from ticdc_spark.replicate.plan.names import tables_before_and_after
+from ticdc_spark.replicate.plan.names import source_tables
 from ticdc_spark.replicate.plan.parked import is_parked, parked_name, parked_of
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.schemas.partitioned import with_partitions, without_partitions
@@ -54,6 +54,8 @@ class SchemaRules:
     """The time zone of the sessions that run DDLs."""
     is_parking: IsParking = lambda _name: False
     """Whether a table that is dropped or emptied can come back."""
+    shards: Mapping[TableName, Table] = field(default_factory=dict)
+    """Tables that are merged into others."""
 
 
 PLAIN_RULES = SchemaRules()
@@ -84,13 +86,14 @@ def with_schemas(
         for name, state in states.items()
         if state.table is not None and not state.is_gone
     }
+    tables |= rules.shards
     unsure = {name for name, state in states.items() if state.has_unsure_columns}
     parked = ParkedTables(states, rules.is_parking)
     filled = []
     for ddl in ddls:
         change = ddl.change
         model = model_of(change)
-        before, after = tables_before_and_after(change)
+        before, after = source_tables(change)
         sources = before if model is None else {*before, model}
         doubted = {name for name in sources if name in unsure or not rules.is_included(*name)}
         if model is not None and model in states and states[model].ddl_ts > change.commit_ts:

@@ -21,7 +21,7 @@ from ticdc_spark.model import Offsets, Table, TableName
 from ticdc_spark.mysql import default_value, handle_key
 from ticdc_spark.replicate.apply.alter_steps import renames_in_target
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
-from ticdc_spark.replicate.apply.rows import vanished
+from ticdc_spark.replicate.apply.look import vanished
 from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.plan.column_diff import ColumnDefaults, ColumnDiff, column_diff
 from ticdc_spark.replicate.plan.offsets import known_offsets

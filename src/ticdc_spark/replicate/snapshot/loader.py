@@ -17,7 +17,7 @@ from ticdc_spark.errors import DecisionNeeded, MessageError
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import HIDDEN_NAMES, handle_key, no_key, tso_physical_ms
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
-from ticdc_spark.replicate.apply.rows import vanished
+from ticdc_spark.replicate.apply.look import vanished
 from ticdc_spark.replicate.modes.next_progress import DROPPED_KEPT_MS
 from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.plan.routes import stop_at_rules

@@ -112,6 +112,18 @@ class KnownSchema(msgspec.Struct, frozen=True, kw_only=True):
     """commit_ts of the DDL that made it; 0 from a BOOTSTRAP or a file."""
 
 
+class Shard(msgspec.Struct, frozen=True, kw_only=True):
+    """A table of the source that is one of those of a merged table (``config.shards``)."""
+
+    schema: str
+    name: str
+    """Of the merged table."""
+    table: Table
+    """As the source has it."""
+    dropped: tuple[str, ...] = ()
+    """Columns that it has had. The merged table still has them."""
+
+
 class QueuedDdl(msgspec.Struct, frozen=True, kw_only=True):
     """A DDL that waits for the resolved ts; where its first copy stands."""
 
@@ -188,6 +200,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     partitions: tuple[PartitionState, ...] = ()
     tables: tuple[TableState, ...] = ()
     schemas: tuple[KnownSchema, ...] = ()
+    shards: tuple[Shard, ...] = ()
+    """Those that are there."""
     ddls: tuple[QueuedDdl, ...] = ()
     dropped_databases: tuple[QueuedDdl, ...] = ()
     """The last DROP DATABASE of each database that was applied: tables of it may come later, see ``plan.catch_up``."""

@@ -184,7 +184,7 @@ def table_of(event: ControlEvent) -> tuple[str, str] | None:
         case RowsRead() | SchemaBlockRead():
             return event.schema, event.table
         case DdlRead():
-            return event.change.schema, event.change.name
+            return event.change.merged or (event.change.schema, event.change.name)
         case BootstrapRead():
             return event.table.schema, event.table.name
         case WatermarkRead() | MessageRejected() | MessageSkipped() | SchemaIdsRead():

@@ -72,6 +72,8 @@ class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The table has no key: a row is known by all of its values, so old images are read whole."""
     befores: bool = False
     """Old images are read whole, and of an update whose key stays, that is a row of its own."""
+    origin: tuple[str, ...] = ()
+    """Columns with the table, or the database and the table, of each row: ``tables`` are of several tables."""
 
 
 class Version:
@@ -101,6 +103,8 @@ class Version:
         """Which rows are kept; ``None``: all."""
         absent = [column for column in plan.columns if column.source not in self.places]
         self.fill = {column.source: _fill(column, plan.options) for column in absent}
+        if plan.origin:
+            self.fill |= zip(plan.origin, (self.table.schema, self.table.name)[-len(plan.origin) :], strict=True)
 
     @cached_property
     def read(self) -> RowReader:

@@ -1,0 +1,65 @@
+"""Tables of the source that are one table in the target: ``origin`` of ``[[route]]``. Pure.
+
+The job knows these tables, the *shards*, as one *merged* table. The schema of its name begins with ``merged:``, so it
+is no name of the source's. Of which shard a row is, its schema key says.
+"""
+
+from __future__ import annotations
+
+from ticdc_spark.errors import UsageError
+from ticdc_spark.model import TableName
+
+_MERGED = "merged:"
+_BEFORE = "\t"
+"""Stands before the database and the table of a shard in a schema key, in lower case: no other key has it."""
+
+
+def merged_name(target: TableName) -> TableName:
+    """The name by which the job knows a merged table. ``target``: its name in the target."""
+    return f"{_MERGED}{target[0]}", target[1]
+
+
+def is_merged(name: TableName) -> bool:
+    """Whether a name of the job's is that of a merged table."""
+    return name[0].startswith(_MERGED)
+
+
+def target_of(name: TableName) -> TableName:
+    """The name of a merged table in the target."""
+    return name[0].removeprefix(_MERGED), name[1]
+
+
+def stop_if_no_shard(name: TableName) -> None:
+    """Stop at names that cannot be told from those of merged tables. Raises: UsageError"""
+    if is_merged(name) or any(_BEFORE in part for part in name):
+        raise UsageError(
+            f"[[route]] origin: a table `{name[0]}`.`{name[1]}` cannot be merged with others, since its name begins "
+            f"with {_MERGED!r} or has a tab in it. Leave it out with `tables` under [[route]]"
+        )
+
+
+def folded(name: TableName) -> TableName:
+    """A name as schema keys have it."""
+    return name[0].lower(), name[1].lower()
+
+
+def key_of_shard(key: str, shard: TableName) -> str:
+    """The schema key of a shard's rows in the merged table."""
+    return _BEFORE.join((key, *folded(shard)))
+
+
+def shard_of(key: str) -> TableName | None:
+    """The shard of a schema key, in lower case; ``None``: it is of no merged table."""
+    _, *shard = key.split(_BEFORE)
+    return (shard[0], shard[1]) if shard else None
+
+
+def plain_key(key: str) -> str:
+    """A schema key as messages have it."""
+    return key.partition(_BEFORE)[0]
+
+
+def with_plain_key(key: str, plain: str) -> str:
+    """The schema key of the same shard, with another one in place of the messages'."""
+    shard = shard_of(key)
+    return plain if shard is None else key_of_shard(plain, shard)

@@ -1,0 +1,198 @@
+"""Several tables of the source as one: its columns, by those of its shards. Pure.
+
+The merged table has every column that a shard has or had, each of the widest type. It loses none.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import msgspec
+
+from ticdc_spark.config.shards import folded, shard_of
+from ticdc_spark.ddl import statement_of
+from ticdc_spark.ddl.statements import CreateTable
+from ticdc_spark.errors import MessageError, UsageError
+from ticdc_spark.model import Column, ColumnType, Index, SchemaChange, Table, TableName
+from ticdc_spark.mysql import NO_CONSTANT, default_value, handle_key, is_text
+from ticdc_spark.mysql.kept_text import keeps_text
+from ticdc_spark.replicate.plan.names import source_tables
+from ticdc_spark.replicate.state.progress import Progress, QueuedDdl, Shard
+from ticdc_spark.replicate.state.table import TableState
+
+_NAME = ColumnType(name="varchar", length=64, charset="utf8mb4", collate="utf8mb4_bin")
+
+
+class Misfit(Exception):
+    """Why a shard cannot be in its merged table."""
+
+
+def merged_table(name: TableName, origin: Sequence[str], shard: Table) -> Table:
+    """A merged table with the columns of its first shard. Raises: UsageError"""
+    where, keys = f"[[route]] origin: `{shard.schema}`.`{shard.name}`", handle_key(shard)
+    if not keys:
+        raise UsageError(
+            f"{where} has no primary key and no unique key that is not null, so its rows cannot be told from those of "
+            "the other tables. Leave it out with `tables` under [job]"
+        )
+    names = {one.casefold() for one in origin}
+    for column in shard.columns:
+        if column.name.casefold() in names:
+            raise UsageError(f"{where} has a column `{column.name}` already: give the new column another name")
+    columns = (Column(name=one, type=_NAME, nullable=False, virtual=False, stored=False) for one in origin)
+    key = Index(name="PRIMARY", unique=True, primary=True, nullable=False, columns=(*origin, *keys))
+    return Table(schema=name[0], name=name[1], columns=(*columns, *shard.columns), indexes=(key,))
+
+
+def with_shard(merged: Table, origin: Sequence[str], shard: Table, before: Table | None = None) -> Table:
+    """A merged table with what a shard brings. ``before``: the shard before a DDL; ``None``: all of it is new.
+
+    Raises: Misfit, UsageError
+    """
+    alone = merged_table((merged.schema, merged.name), origin, shard)
+    if (before is None or handle_key(before) != handle_key(shard)) and handle_key(alone) != handle_key(merged):
+        have, has = handle_key(merged)[len(origin) :], handle_key(shard)
+        raise Misfit(f"its key is {', '.join(has)}, and that of the others is {', '.join(have)}")
+    known = {} if before is None else {one.name: one for one in before.columns}
+    columns = list(merged.columns)
+    places = {one.name.casefold(): at for at, one in enumerate(columns)}
+    for column in shard.columns:
+        was, at = known.get(column.name), places.get(column.name.casefold())
+        if was is not None and not _takes(column.type, was.type):
+            raise Misfit(
+                f"column `{column.name}` becomes {_shown(column.type)}, which not every {_shown(was.type)} fits in"
+            )
+        if at is None:
+            columns.append(column)
+        elif was is None or was.type != column.type:
+            columns[at] = _widened(columns[at], column)
+    return merged if columns == list(merged.columns) else msgspec.structs.replace(merged, columns=tuple(columns))
+
+
+def merged_of(name: TableName, origin: Sequence[str], shards: Iterable[Table]) -> Table:
+    """The merged table of some shards; there is one at least. Raises: Misfit, UsageError"""
+    first, *more = shards
+    table = merged_table(name, origin, first)
+    for shard in more:
+        table = with_shard(table, origin, shard)
+    return table
+
+
+def other_defaults(merged: Table, shard: Shard | None, after: Table) -> tuple[str, ...]:
+    """Why rows of a shard from before a DDL have other values than at the source, in columns that it adds: the merged
+    table has had them before. ``shard``: before the DDL."""
+    if shard is None:
+        return ()
+    known = {one.name for one in shard.table.columns}
+    there = {one.name: one for one in merged.columns}
+    found = []
+    for column in after.columns:
+        if column.name in known or column.name not in there:
+            continue
+        mine, theirs = (default_value(one) for one in (column, there[column.name]))
+        if column.name in shard.dropped:
+            found.append(f"column `{column.name}` comes again: the rows of `{after.name}` have their old values")
+        elif mine is NO_CONSTANT or mine != theirs or column.stored:
+            found.append(f"column `{column.name}`: rows of `{after.name}` from before it may have another default")
+    return tuple(found)
+
+
+def with_change(shards: Mapping[TableName, Shard], change: SchemaChange) -> dict[TableName, Shard]:
+    """The shards, by their names at the source, after a DDL."""
+    found = dict(shards)
+    if change.merged is None:
+        return found
+    before, after = source_tables(change)
+    for name in before - after:
+        found.pop(name, None)
+    table = change.table
+    if table is not None and (name := (table.schema, table.name)) in after:
+        old = None if _is_create(change) else found.get(name)
+        dropped = set[str]() if old is None else {*old.dropped, *(one.name for one in old.table.columns)}
+        dropped -= {one.name for one in table.columns}
+        found[name] = Shard(schema=change.merged[0], name=change.merged[1], table=table, dropped=tuple(sorted(dropped)))
+    return found
+
+
+def with_shards(
+    progress: Progress,
+    ddls: Iterable[QueuedDdl],
+    states: Mapping[TableName, TableState],
+    schemas: Mapping[tuple[str, str, str], Table],
+) -> Progress:
+    """The progress of a batch with the shards after it. ``ddls``: those that it took; ``states``: the tables after it.
+
+    A shard whose CREATE TABLE was not read is known by its first rows.
+    """
+    shards = by_source(progress.shards)
+    named = set(by_key(progress.shards))
+    for ddl in ddls:
+        shards = with_change(shards, ddl.change)
+        named |= set(by_key(shards.values()))
+    for rows in progress.pending:
+        key, name = shard_of(rows.schema_key), (rows.schema, rows.name)
+        table = schemas.get((*name, rows.schema_key))
+        if key is None or key in named or table is None or name not in states or rows.min_ts > states[name].applied:
+            continue
+        shards[table.schema, table.name] = Shard(schema=name[0], name=name[1], table=table)
+        named.add(key)
+    gone = named - set(by_key(shards.values()))
+    waiting = {(rows.schema, rows.name, rows.schema_key) for rows in progress.pending}
+    kept = tuple(
+        one for one in progress.schemas if shard_of(one.key) not in gone or (one.schema, one.name, one.key) in waiting
+    )
+    return msgspec.structs.replace(progress, shards=tuple(shards.values()), schemas=kept)
+
+
+def by_source(shards: Iterable[Shard]) -> dict[TableName, Shard]:
+    """Shards by their names at the source."""
+    return {(one.table.schema, one.table.name): one for one in shards}
+
+
+def by_key(shards: Iterable[Shard]) -> dict[TableName, Shard]:
+    """Shards by their names as schema keys have them."""
+    return {folded((one.table.schema, one.table.name)): one for one in shards}
+
+
+def _is_create(change: SchemaChange) -> bool:
+    try:
+        return isinstance(statement_of(change), CreateTable)
+    except MessageError:
+        return False
+
+
+def _widened(have: Column, column: Column) -> Column:
+    """The column of the merged table that has the values of both. Raises: Misfit"""
+    if have.name != column.name:
+        raise Misfit(f"column `{column.name}` is written `{have.name}` in the others")
+    if {have.virtual, column.virtual} == {True, False} or {have.stored, column.stored} == {True, False}:
+        raise Misfit(f"column `{column.name}` is generated in some of them, and not in all")
+    if _takes(have.type, column.type):
+        return have
+    if _takes(column.type, have.type):
+        return msgspec.structs.replace(have, type=column.type)
+    raise Misfit(
+        f"column `{column.name}` is {_shown(column.type)}, and {_shown(have.type)} in the others: neither has all "
+        "values of the other"
+    )
+
+
+def _takes(wide: ColumnType, narrow: ColumnType) -> bool:
+    """Whether a type has every value of another one, written alike."""
+    one, other = _plain(narrow), _plain(wide)
+    if one == other:
+        return True
+    return keeps_text(one, other) and not (_is_flag(other) and not _is_flag(one))
+
+
+def _is_flag(kind: ColumnType) -> bool:
+    """Whether a type may be a boolean in the target."""
+    return kind.name == "tinyint" and kind.length == 1
+
+
+def _plain(kind: ColumnType) -> ColumnType:
+    """A type without its collation."""
+    return msgspec.structs.replace(kind, charset=None, collate=None) if is_text(kind) or kind.elements else kind
+
+
+def _shown(kind: ColumnType) -> str:
+    size = "" if kind.length is None else f"({kind.length})"
+    return f"{kind.name.upper()}{size}{' UNSIGNED' if kind.unsigned else ''}"
