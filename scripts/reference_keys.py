@@ -74,6 +74,7 @@ _TYPES: dict[Any, str] = {
     route_values.RowCondition: "SQL condition",
     route_values.Partitions: "list",
     route_values.Sorts: "list",
+    route_values.Origin: "list",
     route_values.Properties: "table",
     route_values.Salt: "text of 16 characters or more",
     job.CsvKeys: "section",

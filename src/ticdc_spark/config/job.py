@@ -332,8 +332,10 @@ class Route(Section, frozen=True, kw_only=True):
     properties: Properties = ()
     """Properties of new Iceberg tables, besides ``[sink.table-properties]``."""
     origin: Origin = ()
-    """One or two new columns, the first of the key: with the table, or the database and the table, that a row is of.
-    Tables of the rule that have one name in the target become one table."""
+    """One or two new columns that say of which table a row is: tables of the rule with one name become one table.
+
+    They are the first of the key.
+    """
 
 
 class Recording(Section, frozen=True, kw_only=True):

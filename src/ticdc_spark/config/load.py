@@ -77,7 +77,7 @@ def load_job(path: Path | str) -> Job:
     if any(how == "hash" for rule in routes for _, how in rule.mask_columns) and "mask_salt" not in keys:
         mistakes.add("[job] mask-salt", 'missing; "hash" under [[route]] needs a secret, such as "${env:MASK_SALT}"')
     if any(rule.origin for rule in routes):
-        mistakes.add("[[route]] origin", "cannot be used yet")
+        _check_origin(raw, keys, routes, mistakes)
     if ddl is not None and ddl.parks and routes:
         mistakes.add("[ddl] keep-dropped", "cannot be used with [[route]]: no rule names the tables that are parked")
     if histories:
@@ -99,6 +99,25 @@ def load_job(path: Path | str) -> Job:
     more: dict[str, Any] = {"schema": files, "upkeep": upkeep, "snapshot": snapshot, "routes": routes, "spark": spark}
     more |= {"metrics": metrics, "histories": histories, "notices": notices}
     return Job(**keys, file=file, source=source, sink=sink, ddl=ddl, **more)
+
+
+def _check_origin(
+    raw: Mapping[str, Any], keys: Mapping[str, Any], routes: tuple[Route, ...], mistakes: Mistakes
+) -> None:
+    """Note what cannot be beside tables that are merged."""
+    where = "[[route]] origin"
+    if "snapshot" in raw:
+        what = "cannot be used with [snapshot], as merged tables are not read in full. Use another job for the others"
+        mistakes.add(where, what)
+    if raw.get("history"):
+        mistakes.add(where, "cannot be used with [[history]]. Keep the histories by another job")
+    if keys.get("mode") == "arrival":
+        mistakes.add("[job] mode", 'found "arrival"; [[route]] origin needs watermarks')
+    if keys.get("adopt"):
+        mistakes.add(where, "cannot be used with [job] adopt: a merged table of another job is not taken over")
+    targets = [(rule.target_schema, rule.target_table) for rule in routes if rule.origin]
+    if len(set(targets)) < len(targets):
+        mistakes.add(where, "two rules have the same target-schema and target-table. Put their `tables` into one rule")
 
 
 def load_identity(path: Path | str) -> Identity:

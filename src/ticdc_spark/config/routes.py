@@ -8,7 +8,7 @@ from functools import lru_cache
 from ticdc_spark.config.job import Route
 from ticdc_spark.config.layout import PLAIN, Layout, parse_partition, parse_sort
 from ticdc_spark.config.shapes import shape_of, stop_if_wrong
-from ticdc_spark.config.shards import is_merged, merged_name, stop_if_no_shard, target_of
+from ticdc_spark.config.shards import is_merged, merged_name, merged_table, stop_if_no_shard, target_of
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.config.target_names import is_named, named
 from ticdc_spark.errors import UsageError
@@ -67,7 +67,7 @@ class Routes:
 
     def known_as(self, table: TableName) -> TableName:
         """The name by which the job knows a table of the source. Raises: UsageError"""
-        return self.merged(table) or table
+        return table if is_merged(table) else self.merged(table) or table
 
     def origin(self, table: TableName) -> tuple[str, ...]:
         """The columns that say from which shard a row of a merged table is; none for every other table."""
@@ -113,7 +113,10 @@ class Routes:
     def stop_if_wrong(self, table: Table, *, is_new: bool = False) -> None:
         """Stop where a rule does not fit a table. ``is_new``: it is to be made. Raises: UsageError"""
         name = (table.schema, table.name)
-        shape = shape_of(self.rule(name), table)
+        rule, merged = self.rule(name), None if is_merged(name) else self.merged(name)
+        if rule is not None and merged is not None:
+            table = merged_table(merged, rule.origin, table)
+        shape = shape_of(rule, table)
         stop_if_wrong(shape, table)
         layout = self.layout(name) if is_new else PLAIN
         there = {column.name.casefold() for column in table.columns if column.name not in shape.dropped}

@@ -6,12 +6,16 @@ is no name of the source's. Of which shard a row is, its schema key says.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ticdc_spark.errors import UsageError
-from ticdc_spark.model import TableName
+from ticdc_spark.model import Column, ColumnType, Index, Table, TableName
+from ticdc_spark.mysql import handle_key
 
 _MERGED = "merged:"
 _BEFORE = "\t"
 """Stands before the database and the table of a shard in a schema key, in lower case: no other key has it."""
+_NAME = ColumnType(name="varchar", length=64, charset="utf8mb4", collate="utf8mb4_bin")
 
 
 def merged_name(target: TableName) -> TableName:
@@ -63,3 +67,20 @@ def with_plain_key(key: str, plain: str) -> str:
     """The schema key of the same shard, with another one in place of the messages'."""
     shard = shard_of(key)
     return plain if shard is None else key_of_shard(plain, shard)
+
+
+def merged_table(name: TableName, origin: Sequence[str], shard: Table) -> Table:
+    """A merged table with the columns of its first shard. Raises: UsageError"""
+    where, keys = f"[[route]] origin: `{shard.schema}`.`{shard.name}`", handle_key(shard)
+    if not keys:
+        raise UsageError(
+            f"{where} has no primary key and no unique key that is not null, so its rows cannot be told from those of "
+            "the other tables. Leave it out with `tables` under [job]"
+        )
+    names = {one.casefold() for one in origin}
+    for column in shard.columns:
+        if column.name.casefold() in names:
+            raise UsageError(f"{where} has a column `{column.name}` already: give the new column another name")
+    columns = (Column(name=one, type=_NAME, nullable=False, virtual=False, stored=False) for one in origin)
+    key = Index(name="PRIMARY", unique=True, primary=True, nullable=False, columns=(*origin, *keys))
+    return Table(schema=name[0], name=name[1], columns=(*columns, *shard.columns), indexes=(key,))

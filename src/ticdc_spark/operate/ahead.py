@@ -15,10 +15,12 @@ from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Bootstrap, Message, Offsets, Rejected, RowChange, SchemaChange, Table, TableName
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.plan.merging import by_source
+from ticdc_spark.replicate.plan.names import source_tables, tables_of
 from ticdc_spark.replicate.plan.offsets import known_offsets
 from ticdc_spark.replicate.plan.parked import parks
 from ticdc_spark.replicate.plan.policy import stop_of, tables_after
+from ticdc_spark.replicate.plan.spelling import as_merged
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.run.preflight import matching, security
 from ticdc_spark.replicate.schemas.partitioned import with_partitions
@@ -73,6 +75,7 @@ def look_ahead(job: Job, progress: Progress | None) -> Ahead:
             tables = () if progress is None else progress.tables
             known = {(one.schema, one.name): one.table for one in tables if one.table is not None}
             if progress is not None:
+                known |= {name: one.table for name, one in by_source(progress.shards).items()}
                 reader.go_on_from([*(one.table for one in progress.schemas), *known.values()])
             waiting = () if progress is None else progress.ddls
             return Look(job, reader, known.values(), tables).at(messages, waiting)
@@ -88,7 +91,7 @@ class Look:
         by_name = {(one.schema, one.name): one for one in states}
         self._parked = ParkedTables(by_name, lambda name: parks(job, name))
         self._job, self._reader = job, reader
-        self._is_included = table_filter(job.tables)
+        self._is_included, self._routes = table_filter(job.tables), compiled(job.routes)
         self._stops: dict[object, Stop] = {}
         self._unreadable: dict[MessagePlace, str] = {}
         self._tables: set[TableName] = set()
@@ -170,9 +173,9 @@ class Look:
             self._note(change.table)
             self._fit(change.table)
         change = with_partitions(change, self._known, None, from_sql=self._reader.follows_ddl, zone=self._job.ddl_zone)
-        change = self._parked.follow(change, self._known)
+        change = self._parked.follow(as_merged(self._routes, change), self._known)
         before_it, self._known = self._known, tables_after(self._job, self._known, change)
-        names = tables_of(change)
+        names = set().union(*source_tables(change))
         why = stop_of(self._job, change, before_it, sink_kind(self._job).types)
         if why is None or (names and not any(self._is_included(*name) for name in names)):
             return

@@ -5,6 +5,7 @@ from contextlib import ExitStack, closing
 
 from ticdc_spark.clients.registry_file import open_registry
 from ticdc_spark.config.job import Job
+from ticdc_spark.config.routes import compiled
 from ticdc_spark.ddl.known_names import KnownNames
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Envelope, Rejected
@@ -84,6 +85,8 @@ def _rows_of(letter: Letter, opener: Decoder, progress: Progress, known: KnownNa
         if not isinstance(event, Envelope) or not event.commit_ts:
             raise _Refused(f"{_why_not(event)}. `rebuild` reads its table again")
         name = known.of_rows((event.schema, event.table))
+        if compiled(progress.routes).merged(name) is not None:
+            raise _Refused(f"{'.'.join(name)} is merged with other tables by [[route]] origin")
         table = next((one for one in progress.tables if (one.schema, one.name) == name), None)
         if why := why_not_replayed(name, event.commit_ts, table):
             raise _Refused(why)

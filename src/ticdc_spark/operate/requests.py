@@ -9,6 +9,7 @@ from ticdc_spark.capture.snapshot.open import open_reader
 from ticdc_spark.config.job import Job, StorageSource, prefix_of
 from ticdc_spark.config.load import load_identity
 from ticdc_spark.config.routes import compiled
+from ticdc_spark.config.shards import is_merged
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import TableName
@@ -100,6 +101,11 @@ def rebuild_from_topic(job: Job, progress: Progress | None, tables: Collection[s
             raise UsageError(
                 f"{text!r} is no table that the job replicates now; `ticdc-spark status` lists them"
                 f"{_meant(job, text, [(one.schema, one.name) for one in there.values()])}"
+            )
+        if is_merged((there[text].schema, there[text].name)):
+            raise UsageError(
+                f"{text!r} is made of several tables by [[route]] origin, and is not read again. Let a job with "
+                "another `name` read its topics from their start, into another target"
             )
     followed = table_filter(job.tables or ["*.*"])
     for text in tables:

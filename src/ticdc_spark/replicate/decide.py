@@ -7,6 +7,7 @@ from typing import Literal
 import msgspec
 
 from ticdc_spark.config.job import Job
+from ticdc_spark.config.routes import compiled
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.config.values import ModeName, OnReject
 from ticdc_spark.errors import EnvironmentFault, RejectedMessage, UsageError
@@ -24,11 +25,11 @@ from ticdc_spark.replicate.modes.waiting import held_by_schemas
 from ticdc_spark.replicate.modes.watermark import due
 from ticdc_spark.replicate.plan.catch_up import bounds_of_late
 from ticdc_spark.replicate.plan.ddl_actions import ENTERS, LEAVES, is_of_partitions
-from ticdc_spark.replicate.plan.merging import by_source
+from ticdc_spark.replicate.plan.merging import by_source, with_dropped_shards
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.parked import parks
 from ticdc_spark.replicate.plan.policy import Stop, first_stop, is_skipped
-from ticdc_spark.replicate.plan.routes import stop_at_rules, with_hidden_partitions
+from ticdc_spark.replicate.plan.routes import NEEDS_WATERMARKS, stop_at_rules, with_hidden_partitions
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.plan.waiting_names import of_databases, with_topics_of_tables
 from ticdc_spark.replicate.resources import Resources, RunEnd
@@ -179,6 +180,8 @@ class Decider:
                     f"{self.job.file}: [[history]] needs watermarks, and this job is in mode {mode}: there are none. "
                     "Remove the section, or let the changefeed send watermarks (enable-tidb-extension=true)"
                 )
+            if compiled(self.job.routes).merges:
+                raise UsageError(f"{self.job.file}: {NEEDS_WATERMARKS}")
         return mode
 
     def _advance(
@@ -236,6 +239,7 @@ class Decider:
                 shards={name: one.table for name, one in by_source(progress.shards).items()},
             ),
         )
+        filled = with_dropped_shards(filled, progress.shards)
         return at_the_filter(with_hidden_partitions(self.job, filled), self.job.tables)
 
     def _judge_queue(self, progress: Progress) -> tuple[QueuedDdl, ...]:

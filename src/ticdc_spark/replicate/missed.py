@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import msgspec
 
+from ticdc_spark.config.shards import is_merged
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.rejects import LOGGED
@@ -131,7 +132,7 @@ def note_excluded(progress: Progress, patterns: Sequence[str], changed: Mapping[
     if not patterns:
         return progress
     is_included = table_filter(patterns)
-    until = {name: ts for name, ts in last_of(progress).items() if not is_included(*name)}
+    until = {name: ts for name, ts in last_of(progress).items() if not (is_merged(name) or is_included(*name))}
     noted = (((one.schema, one.name), one.until) for one in progress.missed if one.kind == "excluded")
     for name, ts in (*changed.items(), *noted):
         until[name] = max(ts, until.get(name, 0))

@@ -18,6 +18,7 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.config.load import load_identity
 from ticdc_spark.config.routes import compiled
 from ticdc_spark.config.row_filters import source_condition
+from ticdc_spark.config.shards import is_merged
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Table, TableName
@@ -124,6 +125,8 @@ class _Run:
 
     def _table(self, name: TableName, source: TableName | None, view: View) -> TableReport:
         state, target = view.table(name), compiled(view.progress.routes).target(name)
+        if is_merged(name):
+            return _undecided(name, target, "it is made of several tables, and a merged table is not compared")
         if state is None or not _is_there(state):
             return _undecided(name, target, _DDL)
         behind = "it is behind the others" if state.applied < view.progress.applied else None
@@ -253,7 +256,9 @@ class _Run:
         """Tables of the source that the job does not have, in databases that it knows."""
         known = {(one.schema, one.name) for one in progress.tables if not one.is_gone}
         schemas, follows = {schema for schema, _ in known}, table_filter([*self._ends.job.tables] or ["*.*"])
-        return sorted(name for name in {*there} - known if name[0] in schemas and follows(*name))
+        routes = compiled(self._ends.job.routes)
+        found = (name for name in {*there} - known if name[0] in schemas and follows(*name))
+        return sorted(name for name in found if routes.merged(name) is None)
 
     def _add(self, report: TableReport) -> None:
         self._keep(msgspec.structs.replace(self._report, tables=(*self._report.tables, report)))

@@ -497,6 +497,39 @@ def test_a_wrong_rule_for_tables_is_refused(folder: Path, rule: str, text: str) 
     assert text in str(error.value)
 
 
+MERGES = '[[route]]\ntables = ["shop_*.orders"]\ntarget-schema = "shop"\norigin = ["_schema", "_table"]\n'
+
+
+def test_a_rule_may_merge_tables(folder: Path) -> None:
+    (route,) = load_job(routed(folder, MERGES)).routes
+    assert route.origin == ("_schema", "_table")
+
+
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ('[[route]]\ntables = ["*.*"]\norigin = []', "[[route]] origin: found []; allowed: one or two new columns"),
+        ('[[route]]\ntables = ["*.*"]\norigin = ["a", "A"]', "[[route]] origin: found ['a', 'A']; allowed"),
+        ('[[route]]\ntables = ["*.*"]\norigin = "a"', "[[route]] origin: found 'a'; allowed"),
+        (f"{MERGES}{MERGES}", "[[route]] origin: two rules have the same target-schema and target-table"),
+        (f'{MERGES}[[history]]\ntables = ["a.b"]', "[[route]] origin: cannot be used with [[history]]"),
+        (f'{MERGES}[snapshot]\nupstream = "mysql://u@h:1"', "[[route]] origin: cannot be used with [snapshot]"),
+    ],
+)
+def test_what_cannot_be_beside_merged_tables_is_refused(folder: Path, more: str, text: str) -> None:
+    with pytest.raises(UsageError) as error:
+        load_job(routed(folder, more))
+    assert text in str(error.value)
+
+
+@pytest.mark.parametrize(("key", "text"), [("mode", "origin needs watermarks"), ("adopt", r"with \[job\] adopt")])
+def test_merged_tables_need_watermarks_and_are_not_taken_over(folder: Path, key: str, text: str) -> None:
+    path = write(folder, job=JOB | {key: {"mode": '"arrival"', "adopt": "true"}[key]})
+    path.write_text(path.read_text() + MERGES)
+    with pytest.raises(UsageError, match=text):
+        load_job(path)
+
+
 def test_rules_for_histories_in_their_order(folder: Path) -> None:
     more = '[[history]]\ntables = ["shop.*"]\n[[history]]\ntables = ["*.*"]\ntarget = "old_{schema}.{table}"\n'
     job = load_job(routed(folder, more))

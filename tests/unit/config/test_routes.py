@@ -4,6 +4,7 @@ import pytest
 
 from ticdc_spark.config.job import Route
 from ticdc_spark.config.routes import compiled
+from ticdc_spark.errors import UsageError
 
 VERSIONED = Route(tables=("shop.*", "!shop.tmp_*"), target_schema="lake_{schema}", target_table="{table}_v1")
 
@@ -64,3 +65,31 @@ def test_one_table_in_other_letters_is_still_one() -> None:
 
 def test_without_rules_nothing_is_compared() -> None:
     assert not compiled(()).shared([("shop", "orders"), ("shop", "orders")])
+
+
+MERGING = Route(tables=("shop_*.o*",), target_schema="shop", target_table="orders", origin=("_db", "_t"))
+
+
+def test_tables_of_a_rule_with_their_origin_are_known_as_one() -> None:
+    routes = compiled((Route(tables=("shop_9.*",)), MERGING))
+    merged = ("merged:shop", "orders")
+    assert routes.known_as(("shop_1", "o_1")) == routes.known_as(("Shop_2", "O")) == merged
+    assert routes.known_as(("shop_9", "o_1")) == ("shop_9", "o_1")
+    assert (routes.target(merged), routes.rule(merged), routes.origin(merged)) == (
+        ("shop", "orders"),
+        MERGING,
+        ("_db", "_t"),
+    )
+    assert routes.shared([("shop_1", "o_1"), ("shop_2", "o_1"), merged]) == ""
+    assert "would both be `shop`.`orders`" in routes.shared([("shop_1", "o_1"), ("shop", "orders")])
+
+
+def test_two_rules_do_not_merge_into_one_table() -> None:
+    routes = compiled((MERGING, Route(tables=("*.orders",), target_schema="{schema}", origin=("_t",))))
+    with pytest.raises(UsageError, match=r"two rules make tables `shop`\.`orders`"):
+        routes.known_as(("shop", "orders"))
+
+
+def test_names_that_look_like_those_of_merged_tables_are_refused() -> None:
+    with pytest.raises(UsageError, match="cannot be merged with others"):
+        compiled((Route(tables=("*.*",), origin=("_t",)),)).merged(("merged:a", "b"))

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.support.changefeed import SCHEMA
 from tests.support.shop import Shop, after_every_death
-from ticdc_spark.config.job import Route
+from ticdc_spark.config.job import Route, SchemaFiles
 from ticdc_spark.config.values import SkipDdl
-from ticdc_spark.errors import UnsupportedDdl
+from ticdc_spark.ddl import parse_create
+from ticdc_spark.errors import DecisionNeeded, UnsupportedDdl, UsageError
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["simple", "open", "canal-json", "debezium"])
 RULE = Route(tables=("shop.orders_*",), target_table="orders", origin=("_schema", "_table"))
@@ -267,3 +270,218 @@ def test_a_ddl_that_the_merged_table_cannot_follow_stops_the_job_before_it(proto
     shop.run()
     assert ("orders_2", 3, 22) in rows(shop)
     assert condition(shop) == "diverged"
+
+
+def test_shards_of_several_databases_go_with_their_database() -> None:
+    rule = Route(tables=("shop_*.o",), target_schema="all", target_table="o", origin=("_db", "_t"))
+    shop = Shop("simple", routes=(rule,))
+    for schema in ("shop_1", "shop_2"):
+        shop.sql("CREATE TABLE o (id INT PRIMARY KEY)", schema=schema)
+        shop.insert("o", id="1", schema=schema)
+    shop.sql("CREATE TABLE other (id INT PRIMARY KEY)", schema="shop_1")
+    shop.watermark()
+    shop.run()
+    assert shop.rows("o", "all") == [("shop_1", "o", 1), ("shop_2", "o", 1)]
+    shop.insert("o", id="2", schema="shop_1")
+    shop.sql("DROP DATABASE shop_1", schema="shop_1")
+    shop.watermark()
+    shop.run()
+    assert shop.rows("o", "all") == [("shop_2", "o", 1)]
+    assert shop.status("o", "merged:all").condition == "clean"
+    assert set(shop.lab.lake.tables()) == {("all", "o")}
+
+
+def test_one_column_does_not_tell_tables_of_one_name_apart() -> None:
+    rule = Route(tables=("shop_*.o",), target_schema="all", target_table="o", origin=("_t",))
+    for bootstraps in (False, True):
+        shop = Shop("simple", routes=(rule,))
+        for schema in ("shop_1", "shop_2"):
+            change = shop.change("CREATE TABLE o (id INT PRIMARY KEY)", schema=schema)
+            if bootstraps:
+                shop.bootstrap("o", schema)
+            else:
+                shop.send_ddl(change)
+            shop.insert("o", id="1", schema=schema)
+        shop.watermark()
+        with pytest.raises(DecisionNeeded, match="two columns, for the database and the table"):
+            shop.run()
+
+
+@PROTOCOLS
+def test_a_job_that_begins_in_the_middle_has_the_rows_from_then_on(protocol: str, tmp_path: Path) -> None:
+    shop = Shop(protocol, routes=(ONE,))
+    shop.tables.update(
+        {
+            (SCHEMA, name): msgspec.structs.replace(
+                parse_create(f"CREATE TABLE {name} ({COLUMNS}{more})", SCHEMA), version=at, table_id=at
+            )
+            for at, (name, more) in enumerate(STRANGE.items(), 1)
+        }
+    )
+    if protocol == "simple":
+        shop.bootstrap("orders_1")
+    else:
+        file = tmp_path / "schema.sql"
+        creates = (f"CREATE TABLE {SCHEMA}.{name} ({COLUMNS}{more});\n" for name, more in STRANGE.items())
+        file.write_text("".join(creates))
+        shop.configure(schema=SchemaFiles(file=(file,)))
+    shop.insert("orders_1", id="1", v="10")
+    shop.watermark()
+    shop.run()
+    assert condition(shop) == "unverified"
+    if protocol == "simple":
+        shop.bootstrap("orders_2")
+    shop.insert("orders_2", id="1", v="20", w="7")
+    shop.watermark()
+    shop.run()
+    shop.sql("ALTER TABLE orders_1 ADD COLUMN x INT")
+    shop.insert("orders_1", id="2", v="11", x="3")
+    shop.watermark()
+    shop.run()
+    assert rows(shop) == [("orders_1", 1, 10, None, None), ("orders_1", 2, 11, None, 3), ("orders_2", 1, 20, 7, None)]
+    assert condition(shop) == "unverified"
+
+
+STRANGE = {"orders_1": "", "orders_2": ", w INT"}
+
+
+@PROTOCOLS
+def test_each_shard_may_have_a_topic_of_its_own(protocol: str) -> None:
+    shop = Shop(protocol, routes=(ONE,), topic_per_table=True)
+    shop.sql(f"CREATE TABLE orders_1 ({COLUMNS})")
+    shop.insert("orders_1", id="1", v="10")
+    shop.watermark()
+    shop.run()
+    shop.sql(f"CREATE TABLE orders_2 ({COLUMNS})")
+    shop.insert("orders_2", id="1", v="20")
+    shop.insert("orders_1", id="2", v="11")
+    shop.watermark()
+    shop.run()
+    shop.sql("DROP TABLE orders_1")
+    shop.watermark()
+    shop.run()
+    assert rows(shop) == [("orders_2", 1, 20)]
+    assert condition(shop) == "clean"
+
+
+def test_names_compare_without_case() -> None:
+    shop = merged("open")
+    shop.sql("ALTER TABLE orders_1 ADD COLUMN w INT", typed="ALTER TABLE Orders_1 ADD COLUMN w INT")
+    shop.sql("TRUNCATE TABLE orders_2", typed="TRUNCATE TABLE ORDERS_2")
+    shop.insert("orders_1", id="3", v="12", w="3")
+    shop.watermark()
+    shop.run()
+    assert rows(shop) == [("orders_1", 1, 10, None), ("orders_1", 2, 11, None), ("orders_1", 3, 12, 3)]
+    assert condition(shop) == "clean"
+
+
+@PROTOCOLS
+def test_other_rules_of_the_route_hold_for_merged_tables(protocol: str) -> None:
+    rule = msgspec.structs.replace(
+        RULE,
+        drop_columns=("*", "!id", "!v"),
+        rename_columns=(("v", "value"),),
+        where="v >= 11 AND secret IS NULL",
+    )
+    shop = Shop(protocol, routes=(rule,))
+    for number in (1, 2):
+        shop.sql(f"CREATE TABLE orders_{number} ({COLUMNS}, secret INT)")
+        shop.insert(f"orders_{number}", id="1", v=f"{number}0", secret=None)
+        shop.insert(f"orders_{number}", id="2", v=f"{number}1", secret=None)
+        shop.insert(f"orders_{number}", id="3", v=f"{number}2", secret="1")
+    shop.watermark()
+    shop.run()
+    assert shop.columns("orders") == ("_schema", "_table", "id", "value")
+    assert rows(shop) == [(SCHEMA, "orders_1", 2, 11), (SCHEMA, "orders_2", 1, 20), (SCHEMA, "orders_2", 2, 21)]
+
+
+def test_a_table_without_a_key_cannot_be_merged() -> None:
+    shop = Shop("simple", routes=(ONE,), no_key="apply")
+    shop.sql("CREATE TABLE orders_1 (id INT)")
+    shop.watermark()
+    with pytest.raises(UsageError, match="has no primary key"):
+        shop.run()
+
+
+def test_a_table_that_has_such_a_column_cannot_be_merged() -> None:
+    shop = Shop("simple", routes=(ONE,))
+    shop.sql("CREATE TABLE orders_1 (id INT PRIMARY KEY, _TABLE INT)")
+    shop.watermark()
+    with pytest.raises(UsageError, match="has a column `_TABLE` already"):
+        shop.run()
+
+
+def test_another_table_cannot_have_the_name_of_a_merged_one() -> None:
+    shop = merged()
+    shop.sql("CREATE TABLE orders (id INT PRIMARY KEY)")
+    shop.watermark()
+    with pytest.raises(UsageError, match=r"would both be `shop`\.`orders`"):
+        shop.run()
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [((ONE,), ()), ((), (ONE,)), ((ONE,), (RULE,)), ((RULE,), (msgspec.structs.replace(RULE, target_table="o"),))],
+)
+def test_a_job_that_has_tables_does_not_begin_or_cease_to_merge_them(
+    before: tuple[Route, ...], after: tuple[Route, ...]
+) -> None:
+    shop = merged()
+    shop.configure(routes=before)
+    shop.run()
+    shop.configure(routes=after)
+    with pytest.raises(UsageError, match=r"\[\[route\]\]"):
+        shop.start()
+
+
+def test_a_shard_that_the_job_file_leaves_out_marks_the_table() -> None:
+    shop = merged()
+    shop.run()
+    shop.configure(tables=("shop.*", "!shop.orders_2"))
+    shop.insert("orders_1", id="3", v="12")
+    shop.insert("orders_2", id="3", v="22")
+    shop.watermark()
+    shop.run()
+    assert ("orders_2", 3, 22) not in rows(shop)
+    assert ("orders_1", 3, 12) in rows(shop)
+    assert condition(shop) == "diverged"
+
+
+def test_excluded_tables_are_no_shards() -> None:
+    shop = merged("canal-json", tables=("shop.*", "!shop.orders_2"))
+    shop.run()
+    assert rows(shop) == [("orders_1", 1, 10), ("orders_1", 2, 11)]
+    assert condition(shop) == "clean"
+
+
+def test_what_is_known_of_shards_does_not_grow_with_those_that_are_gone() -> None:
+    shop = merged("simple")
+    shop.run()
+    sizes = []
+    for day in range(4):
+        shop.sql(f"CREATE TABLE orders_2024{day} ({COLUMNS})")
+        shop.insert(f"orders_2024{day}", id="1", v="1")
+        shop.watermark()
+        shop.run()
+        shop.sql(f"DROP TABLE orders_2024{day}")
+        shop.watermark()
+        shop.run()
+        assert shop.steps is not None
+        progress = shop.steps.progress
+        sizes.append((len(progress.schemas), len(progress.shards), len(progress.tables)))
+    assert set(sizes) == {(2, 2, 1)}
+
+
+def test_replays_of_everything_change_nothing() -> None:
+    shop = merged("simple", RULE)
+    shop.sql("ALTER TABLE orders_1 ADD COLUMN w INT DEFAULT 5")
+    shop.sql("DROP TABLE orders_2")
+    shop.watermark()
+    shop.run()
+    before = rows(shop)
+    for one in shop.broker.read(("cdc", 0), 0, shop.broker.end_offsets()["cdc", 0]):
+        shop.broker.append(("cdc", 0), one.key, one.value, shop.ts >> 18)
+    shop.watermark()
+    shop.run()
+    assert rows(shop) == before == [(SCHEMA, "orders_1", 1, 10, 5), (SCHEMA, "orders_1", 2, 11, 5)]
+    assert condition(shop) == "clean"

@@ -10,6 +10,7 @@ from typing import assert_never
 import msgspec
 
 from ticdc_spark import failpoints
+from ticdc_spark.config.shards import is_merged
 from ticdc_spark.config.values import skip_ddl_line
 from ticdc_spark.errors import DecisionNeeded, UnsupportedDdl
 from ticdc_spark.model import Table, TableName
@@ -105,7 +106,9 @@ def _apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
             log.info("no effect on the target: %s", why)
         case CreateDatabase(schema):
             work.batch.sink.create_database(schema)
-        case DropDatabase(schema):
+        case DropDatabase(schema, shards):
+            for one in shards:
+                clear_shards(work, one, mark, ts)
             _drop_database(work, schema, mark, ts)
         case Absorb():
             if (alters := absorbing(work, act, mark, ts)) is not None:
@@ -196,7 +199,11 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
     _doubt_parked(work, ddl)
     if isinstance(ddl.action, Drop | DropDatabase):
         for name in names(ddl.action, {**work.promised, **work.known}):
-            _keep(work, name, ddl.mark, change.commit_ts)
+            if is_merged(name):
+                state = work.state(name) or TableState(schema=name[0], name=name[1])
+                work.put(diverge(state, change.commit_ts, f"{key} left out: {change.query}"))
+            else:
+                _keep(work, name, ddl.mark, change.commit_ts)
         return
     before, after = tables_before_and_after(change)
     freed = before - after  # by a RENAME: the next table that takes such a name is another one

@@ -7,7 +7,7 @@ import msgspec
 
 from ticdc_spark import failpoints
 from ticdc_spark.config.routes import compiled, shown
-from ticdc_spark.config.shards import plain_key, shard_of
+from ticdc_spark.config.shards import merged_table, plain_key, shard_of, with_plain_key
 from ticdc_spark.ddl.partition_rows import Alternatives, ColumnTest
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Table, TableName
@@ -16,8 +16,8 @@ from ticdc_spark.replicate.apply.columns import stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.look import vanished
 from ticdc_spark.replicate.apply.partitions import conditions
 from ticdc_spark.replicate.plan.ddl_actions import Absorb, Alter, Clear
-from ticdc_spark.replicate.plan.merging import Misfit, by_key, merged_of, merged_table, other_defaults, with_shard
-from ticdc_spark.replicate.schemas.history import VALID_THEN
+from ticdc_spark.replicate.plan.merging import Misfit, by_key, merged_of, other_defaults, stop_if_alike, with_shard
+from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.state.table import (
     TableState,
     create,
@@ -68,6 +68,14 @@ def absorbed(merged: Table, origin: tuple[str, ...], shard: Table, before: Table
         return with_shard(merged, origin, shard, before)
     except Misfit as why:
         raise DecisionNeeded(_does_not_fit(shard, (merged.schema, merged.name), str(why))) from why
+
+
+def _stop_if_alike(work: TimelineWork, merged: TableName, shard: Table, others: Sequence[TableName]) -> None:
+    origin = compiled(work.batch.job.routes).origin(merged)
+    try:
+        stop_if_alike(origin, (shard.schema, shard.name), others)
+    except Misfit as why:
+        raise DecisionNeeded(_does_not_fit(shard, merged, str(why))) from why
 
 
 def _does_not_fit(shard: Table, merged: TableName, why: str) -> str:
@@ -134,10 +142,12 @@ def _rows_of(shard: TableName, origin: tuple[str, ...]) -> Alternatives:
 def version_of_shard(work: TimelineWork, name: TableName, key: str) -> Table | None:
     """The schema that reads the rows of a shard. ``key``: their schema key."""
     schemas, named = work.batch.schemas, shard_of(key)
-    if named is None or plain_key(key) != VALID_THEN:
+    if named is None:
         return schemas.get((*name, key))
-    shard = by_key(work.shards.values()).get(named)  # the stretch is cut at its DDLs
-    return schemas.get((*name, key)) if shard is None else shard.table
+    shard = by_key(work.shards.values()).get(named)
+    if shard is not None and plain_key(key) == VALID_THEN:
+        return shard.table  # the stretch is cut at its DDLs
+    return schemas.get((*name, key)) or schemas.get((*name, with_plain_key(key, ANY_VERSION)))
 
 
 def prepare_merged(work: TimelineWork, state: TableState, versions: Mapping[str, Table], above: int) -> TableState:
@@ -151,6 +161,8 @@ def prepare_merged(work: TimelineWork, state: TableState, versions: Mapping[str,
             table = merged_of(name, origin, versions.values())
         except Misfit as why:
             raise DecisionNeeded(_does_not_fit([*versions.values()][-1], name, str(why))) from why
+        for one in versions.values():
+            _stop_if_alike(work, name, one, [(other.schema, other.name) for other in versions.values()])
         made, columns = create_by_rows(state, table, above, certain=True), work.batch.columns(table)
         work.commit(made, (above, 0), above, lambda stamp: sink.create(name, columns, stamp))
         failpoints.point("create")
@@ -177,9 +189,11 @@ def _with_strange(work: TimelineWork, state: TableState, strange: Sequence[Table
     Raises: DecisionNeeded, SinkFault, UsageError"""
     assert state.table is not None, "the table was created"
     name, sink, before = (state.schema, state.name), work.batch.sink, state.table
-    table = before
+    table, origin = before, compiled(work.batch.job.routes).origin(name)
+    others = [shard for shard, one in work.shards.items() if (one.schema, one.name) == name]
     for one in strange:
-        table = absorbed(table, compiled(work.batch.job.routes).origin(name), one, None)
+        _stop_if_alike(work, name, one, [*others, *((other.schema, other.name) for other in strange)])
+        table = absorbed(table, origin, one, None)
     if table.columns[: len(before.columns)] != before.columns:
         why = "a column of it is wider, and no DDL says since when"
         raise DecisionNeeded(_does_not_fit(strange[-1], name, why))

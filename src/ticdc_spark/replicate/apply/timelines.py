@@ -6,6 +6,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 import msgspec
 
 from ticdc_spark.config.histories import histories
+from ticdc_spark.config.shards import is_merged
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.ddl import apply_ddl
@@ -159,7 +160,7 @@ def _doomed(work: TimelineWork, name: TableName, later: Sequence[Step]) -> bool:
                 return _has_gone_on(work, name)  # Its rows go on in another table.
             case Leave() if now == step.action.name:
                 return was_set_aside(work, name, step.mark)
-            case Drop() | DropDatabase() if now in names(step.action, {now: None}):
+            case Drop() | DropDatabase() if now in names(step.action, {now: None}) and not is_merged(now):
                 kept = job.ddl.of(now).drop_table == "keep" or is_skipped(job, step.queued.change)
                 if isinstance(step.action, Drop) and parks(job, now) and not kept:
                     return _has_gone_on(work, name)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from ticdc_spark.config.shards import folded, key_of_shard, plain_key, shard_of
+from ticdc_spark.config.shards import folded, key_of_shard, plain_key, shard_of, with_plain_key
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, bound_of_schemas
 from ticdc_spark.replicate.state.progress import PendingRows, Progress, QueuedDdl, Shard
@@ -26,7 +26,7 @@ def held_by_schemas(
 
     def is_known(rows: PendingRows, bound: int) -> bool:
         name, key = (rows.schema, rows.name), rows.schema_key
-        if (*name, key) in known or (*name, ANY_VERSION) in known:
+        if (*name, key) in known or (*name, with_plain_key(key, ANY_VERSION)) in known:
             return True
         if left_out(*name) or rows.max_ts <= applied.get(name, 0):
             return True

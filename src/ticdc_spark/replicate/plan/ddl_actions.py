@@ -171,6 +171,8 @@ class DropDatabase(msgspec.Struct, frozen=True):
     """DROP DATABASE: drops the tables that this job owns there."""
 
     name: str
+    shards: tuple[Clear, ...] = ()
+    """What becomes of merged tables with shards there."""
 
 
 class Nothing(msgspec.Struct, frozen=True):
@@ -255,12 +257,19 @@ def _alter_of_shard(parts: Sequence[Alteration], change: SchemaChange, merged: T
     return Absorb(merged, change.table, change.pre_table, is_new=False, replaced=replaced, computed=computed)
 
 
+def _dropped_shards(change: SchemaChange) -> tuple[Clear, ...]:
+    found: dict[TableName, list[TableName]] = {}
+    for merged, shard in change.shards:
+        found.setdefault(merged, []).append(shard)
+    return tuple(Clear(merged, tuple(shards), is_drop=True) for merged, shards in found.items())
+
+
 def _of(statement: Statement, change: SchemaChange) -> Action:
     match statement:
         case DatabaseDdl(what="create"):
             return CreateDatabase(statement.name or change.schema)
         case DatabaseDdl(what="drop"):
-            return DropDatabase(statement.name or change.schema)
+            return DropDatabase(statement.name or change.schema, _dropped_shards(change))
         case DatabaseDdl() | OtherDdl():
             return Nothing(statement.what)
         case CreateTable():
@@ -375,8 +384,8 @@ def names(act: Action, tables: Mapping[TableName, object]) -> tuple[TableName, .
             return tuple(dict.fromkeys((*names(rename, tables), original)))
         case Alter():
             return tuple(dict.fromkeys((act.old, (act.table.schema, act.table.name))))
-        case DropDatabase(schema):
-            return tuple(name for name in tables if name[0] == schema)
+        case DropDatabase(schema, shards):
+            return (*(name for name in tables if name[0] == schema), *(one.name for one in shards))
         case CreateDatabase() | Nothing() | Refused():
             return ()
         case _:

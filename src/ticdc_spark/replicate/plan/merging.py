@@ -7,39 +7,21 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from ticdc_spark.config.shards import folded, shard_of
+from ticdc_spark.config.shards import folded, merged_table, shard_of, with_plain_key
 from ticdc_spark.ddl import statement_of
 from ticdc_spark.ddl.statements import CreateTable
-from ticdc_spark.errors import MessageError, UsageError
-from ticdc_spark.model import Column, ColumnType, Index, SchemaChange, Table, TableName
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import Column, ColumnType, SchemaChange, Table, TableName
 from ticdc_spark.mysql import NO_CONSTANT, default_value, handle_key, is_text
 from ticdc_spark.mysql.kept_text import keeps_text
+from ticdc_spark.replicate.plan.ddl_actions import DropDatabase, action
 from ticdc_spark.replicate.plan.names import source_tables
 from ticdc_spark.replicate.state.progress import Progress, QueuedDdl, Shard
 from ticdc_spark.replicate.state.table import TableState
 
-_NAME = ColumnType(name="varchar", length=64, charset="utf8mb4", collate="utf8mb4_bin")
-
 
 class Misfit(Exception):
     """Why a shard cannot be in its merged table."""
-
-
-def merged_table(name: TableName, origin: Sequence[str], shard: Table) -> Table:
-    """A merged table with the columns of its first shard. Raises: UsageError"""
-    where, keys = f"[[route]] origin: `{shard.schema}`.`{shard.name}`", handle_key(shard)
-    if not keys:
-        raise UsageError(
-            f"{where} has no primary key and no unique key that is not null, so its rows cannot be told from those of "
-            "the other tables. Leave it out with `tables` under [job]"
-        )
-    names = {one.casefold() for one in origin}
-    for column in shard.columns:
-        if column.name.casefold() in names:
-            raise UsageError(f"{where} has a column `{column.name}` already: give the new column another name")
-    columns = (Column(name=one, type=_NAME, nullable=False, virtual=False, stored=False) for one in origin)
-    key = Index(name="PRIMARY", unique=True, primary=True, nullable=False, columns=(*origin, *keys))
-    return Table(schema=name[0], name=name[1], columns=(*columns, *shard.columns), indexes=(key,))
 
 
 def with_shard(merged: Table, origin: Sequence[str], shard: Table, before: Table | None = None) -> Table:
@@ -65,6 +47,18 @@ def with_shard(merged: Table, origin: Sequence[str], shard: Table, before: Table
         elif was is None or was.type != column.type:
             columns[at] = _widened(columns[at], column)
     return merged if columns == list(merged.columns) else msgspec.structs.replace(merged, columns=tuple(columns))
+
+
+def stop_if_alike(origin: Sequence[str], shard: TableName, others: Iterable[TableName]) -> None:
+    """Stop where two shards of a merged table would have the same origin. Raises: Misfit"""
+    if len(origin) > 1:
+        return
+    for other in others:
+        if other[1].casefold() == shard[1].casefold() and other[0].casefold() != shard[0].casefold():
+            raise Misfit(
+                f"`{other[0]}`.`{other[1]}` is in it, and has the same text in column `{origin[0]}`. Let `origin` name "
+                "two columns, for the database and the table"
+            )
 
 
 def merged_of(name: TableName, origin: Sequence[str], shards: Iterable[Table]) -> Table:
@@ -97,7 +91,8 @@ def other_defaults(merged: Table, shard: Shard | None, after: Table) -> tuple[st
 
 def with_change(shards: Mapping[TableName, Shard], change: SchemaChange) -> dict[TableName, Shard]:
     """The shards, by their names at the source, after a DDL."""
-    found = dict(shards)
+    dropped_with = {shard for _, shard in change.shards}
+    found = {name: one for name, one in shards.items() if name not in dropped_with}
     if change.merged is None:
         return found
     before, after = source_tables(change)
@@ -109,6 +104,21 @@ def with_change(shards: Mapping[TableName, Shard], change: SchemaChange) -> dict
         dropped = set[str]() if old is None else {*old.dropped, *(one.name for one in old.table.columns)}
         dropped -= {one.name for one in table.columns}
         found[name] = Shard(schema=change.merged[0], name=change.merged[1], table=table, dropped=tuple(sorted(dropped)))
+    return found
+
+
+def with_dropped_shards(ddls: Sequence[QueuedDdl], before: Iterable[Shard]) -> list[QueuedDdl]:
+    """DDLs in their order, each DROP DATABASE with the shards that it drops. ``before``: those before all of them."""
+    shards, found = by_source(before), []
+    for ddl in ddls:
+        act = action(ddl.change)
+        if isinstance(act, DropDatabase):
+            dropped = [(one.schema, one.name) for name, one in sorted(shards.items()) if name[0] == act.name]
+            names = [name for name in sorted(shards) if name[0] == act.name]
+            change = msgspec.structs.replace(ddl.change, shards=tuple(zip(dropped, names, strict=True)))
+            ddl = msgspec.structs.replace(ddl, change=change)
+        shards = with_change(shards, ddl.change)
+        found.append(ddl)
     return found
 
 
@@ -130,6 +140,7 @@ def with_shards(
     for rows in progress.pending:
         key, name = shard_of(rows.schema_key), (rows.schema, rows.name)
         table = schemas.get((*name, rows.schema_key))
+        table = table or schemas.get((*name, with_plain_key(rows.schema_key, "*")))
         if key is None or key in named or table is None or name not in states or rows.min_ts > states[name].applied:
             continue
         shards[table.schema, table.name] = Shard(schema=name[0], name=name[1], table=table)

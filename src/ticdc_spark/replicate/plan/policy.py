@@ -9,7 +9,7 @@ import msgspec
 from ticdc_spark.config.ddl import OfPartitions
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.routes import compiled, shown
-from ticdc_spark.config.shards import target_of
+from ticdc_spark.config.shards import is_merged, merged_table, target_of
 from ticdc_spark.config.values import skip_ddl_line
 from ticdc_spark.ddl import change_tables
 from ticdc_spark.errors import MessageError, UsageError
@@ -32,7 +32,7 @@ from ticdc_spark.replicate.plan.ddl_actions import (
     is_of_partitions,
     names,
 )
-from ticdc_spark.replicate.plan.merging import Misfit, merged_table, with_shard
+from ticdc_spark.replicate.plan.merging import Misfit, stop_if_alike, with_shard
 from ticdc_spark.replicate.state.progress import QueuedDdl
 from ticdc_spark.sinks.type_map import TypeMap
 from ticdc_spark.spark.types import LakeOptions
@@ -129,7 +129,11 @@ def _misfit(job: Job, act: Absorb, tables: Tables) -> str:
 
 
 def _absorbed(job: Job, act: Absorb, tables: Tables) -> Table:
-    origin, shard = compiled(job.routes).origin(act.name), act.shard
+    routes, shard = compiled(job.routes), act.shard
+    origin = routes.origin(act.name)
+    if len(origin) == 1 and act.is_new:
+        alike = (name for name in tables if name[1].casefold() == shard.name.casefold() and not is_merged(name))
+        stop_if_alike(origin, (shard.schema, shard.name), (one for one in alike if routes.merged(one) == act.name))
     if act.name not in tables:
         return merged_table(act.name, origin, shard)
     before = None if act.is_new else act.before or tables.get((shard.schema, shard.name))
@@ -154,6 +158,7 @@ def tables_after(job: Job, tables: Tables, change: SchemaChange) -> dict[TableNa
         return _after_shard(job, tables, act)
     drops = isinstance(act, Drop | DropDatabase)
     gone = names(act, tables) if drops else (act.old,) if isinstance(act, Alter) else ()
+    gone = tuple(name for name in gone if not is_merged(name))
     known = {name: table for name, table in tables.items() if name not in gone}
     if change.table is not None and not drops:
         known[change.table.schema, change.table.name] = change.table
@@ -170,7 +175,8 @@ def _stopping(
 
     match act:
         case Drop() | DropDatabase():
-            for name in names(act, tables):
+            shards = [name for one in act.shards for name in one.shards] if isinstance(act, DropDatabase) else []
+            for name in (*(one for one in names(act, tables) if not is_merged(one)), *shards):
                 yield from stops(name, "drop-table")
         case Absorb() | Clear():
             yield from _stopping_of_shard(job, act, tables, types)

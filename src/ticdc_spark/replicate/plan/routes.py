@@ -9,15 +9,22 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.config.routes import Routes, compiled, shown
 from ticdc_spark.config.row_filters import WHERE, named_columns
 from ticdc_spark.config.shapes import Shape, shape_of
+from ticdc_spark.config.shards import is_merged, target_of
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Table, TableName
-from ticdc_spark.replicate.plan.ddl_actions import Alter, Create, Enter, Truncate, action
+from ticdc_spark.replicate.plan.ddl_actions import Absorb, Alter, Create, Enter, Truncate, action
+from ticdc_spark.replicate.plan.names import source_tables
 from ticdc_spark.replicate.state.progress import Progress, QueuedDdl
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.spark.masks import salt_mark
 
+NEEDS_WATERMARKS = (
+    "[[route]] origin needs watermarks, and this job has none (mode arrival). Remove the key, or let the changefeed "
+    "send them (enable-tidb-extension=true)"
+)
+"""Why a job merges no tables."""
 _PUT_BACK = "put back the rule that it was made by, above those that are new"
 
 
@@ -26,10 +33,39 @@ def with_routes(job: Job, progress: Progress) -> Progress:
     salt = salt_mark(job.mask_salt)
     if (progress.routes, progress.mask_salt) == (job.routes, salt):
         return progress
+    if progress.mode == "arrival" and compiled(job.routes).merges:
+        raise UsageError(f"{job.file}: {NEEDS_WATERMARKS}")
+    _stop_if_merged_otherwise(job, progress)
     for state in progress.tables:
         if is_in_target(state):
             stop_if_changed(job, progress, (state.schema, state.name), state.table)
     return msgspec.structs.replace(progress, routes=job.routes, mask_salt=salt)
+
+
+def _stop_if_merged_otherwise(job: Job, progress: Progress) -> None:
+    """Stop where what waits, or is there, would be merged with other tables, or not any more. Raises: UsageError"""
+    before, now = compiled(progress.routes), compiled(job.routes)
+    if not (before.merges or now.merges):
+        return
+    names = {(one.schema, one.name) for one in progress.tables}
+    names |= {(one.schema, one.name) for one in progress.pending}
+    names |= {(one.schema, one.name) for one in progress.wanted}
+    tables = (*(one.table for one in progress.schemas), *(one.table for one in progress.shards))
+    names |= {(one.schema, one.name) for one in tables}
+    names |= {name for ddl in progress.ddls for both in source_tables(ddl.change) for name in both}
+    for name in sorted(names):
+        if is_merged(name):
+            if before.origin(name) != now.origin(name):
+                columns = ", ".join(before.origin(name))
+                raise UsageError(
+                    f"{job.file}: [[route]] origin: {shown(target_of(name))} has the columns {columns} by the rules "
+                    f"that it was made by: {_PUT_BACK}; or let another job copy its tables"
+                )
+        elif before.merged(name) != now.merged(name):
+            raise UsageError(
+                f"{job.file}: [[route]] origin: {shown(name)} is known to the job already, and would be merged with "
+                f"other tables than before: {_PUT_BACK}; or let another job copy it"
+            )
 
 
 def stop_if_changed(job: Job, progress: Progress, name: TableName, table: Table | None) -> None:
@@ -75,6 +111,9 @@ def stop_at_rules(job: Job, progress: Progress, ddls: Iterable[QueuedDdl] = (), 
             case Create(table) | Truncate(table) | Enter(table) as act:
                 routes.stop_if_wrong(table, is_new=not isinstance(act, Truncate))
                 names.append((table.schema, table.name))
+            case Absorb(merged, table) as act:
+                routes.stop_if_wrong(table, is_new=act.is_new and merged not in states)
+                names.append(merged)
             case Alter(old, table) as act:
                 state = states.get(old)
                 before = ddl.change.pre_table or (None if state is None else state.table)

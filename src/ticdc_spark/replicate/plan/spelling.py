@@ -129,7 +129,7 @@ def spell(progress: Progress, controls: Sequence[ControlEvent], scanned_by: Name
     return Spelled(msgspec.structs.replace(progress, ddls=queue), found, rows.names())
 
 
-def _merged(routes: Routes, change: SchemaChange) -> SchemaChange:
+def as_merged(routes: Routes, change: SchemaChange) -> SchemaChange:
     """A DDL on a shard as one on its merged table. Raises: UsageError"""
     named = _Named(change, is_raw=False)
     names = [name for name in named.full if name[1]]
@@ -240,7 +240,7 @@ def _spelled_ddls(
         past = ts <= progress.applied
         _spell_moment(known, moment, [name for name, first in names_by_rows.items() if first <= ts], past=past)
         for key, named in zip(groups[ts], moment, strict=True):
-            found[key] = _merged(routes, named.spelled(known)) if routes.merges else named.spelled(known)
+            found[key] = as_merged(routes, named.spelled(known)) if routes.merges else named.spelled(known)
         for key in groups[ts]:
             if past and key not in queued:
                 _note(known, found[key])

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import msgspec
 
+from ticdc_spark.config.routes import Routes, compiled
+from ticdc_spark.config.shards import key_of_shard, plain_key
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.ddl.known_names import KnownNames
 from ticdc_spark.errors import MessageError, UsageError
@@ -28,13 +30,23 @@ def with_schema_files(progress: Progress, files: Sequence[Path]) -> Progress:
             found[known.schema, known.name] = known
     if not found:
         return progress
-    kept = tuple(known for known in progress.schemas if known.key != ANY_VERSION)
+    kept = tuple(known for known in progress.schemas if plain_key(known.key) != ANY_VERSION)
     without = msgspec.structs.replace(progress, schemas=kept)
     names = KnownNames(scan_names(without))
     for rows in progress.pending:
         names.note((rows.schema, rows.name))
-    spelled = tuple(_as_known(one, names.table((one.schema, one.name)), found) for one in found.values())
-    return msgspec.structs.replace(without, schemas=(*kept, *spelled))
+    spelled = (_as_known(one, names.table((one.schema, one.name)), found) for one in found.values())
+    routes = compiled(progress.routes)
+    return msgspec.structs.replace(without, schemas=(*kept, *(_of_shard(routes, one) for one in spelled)))
+
+
+def _of_shard(routes: Routes, one: KnownSchema) -> KnownSchema:
+    """A table of the files as rows name it."""
+    shard = (one.schema, one.name)
+    merged = routes.merged(shard)
+    if merged is None:
+        return one
+    return msgspec.structs.replace(one, schema=merged[0], name=merged[1], key=key_of_shard(ANY_VERSION, shard))
 
 
 def _as_known(one: KnownSchema, name: TableName, every: Collection[TableName]) -> KnownSchema:

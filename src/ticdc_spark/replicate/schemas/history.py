@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Sequence
 import msgspec
 
 from ticdc_spark.config.routes import Routes, compiled
-from ticdc_spark.config.shards import key_of_shard, shard_of, with_plain_key
+from ticdc_spark.config.shards import key_of_shard, plain_key, shard_of, with_plain_key
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.protocols.base import BLOCK_MARK
 from ticdc_spark.replicate.state.progress import KnownSchema, PendingRows, Progress
@@ -116,7 +116,8 @@ def forget_schemas(progress: Progress) -> tuple[KnownSchema, ...]:
     for (name, _), versions in by_table.items():
         versions.sort(key=lambda schema: (schema.table.version or 0, schema.since))
         newest = versions[-1:] if name in gone else versions[-KEPT_VERSIONS:]
-        needed = {ANY_VERSION, *(key for schema, table, key in waiting if (schema, table) == name)}
+        needed = {key for schema, table, key in waiting if (schema, table) == name}
+        needed |= {version.key for version in versions if plain_key(version.key) == ANY_VERSION}
         kept += [version for version in versions if version in newest or version.key in needed]
     return tuple(kept)
 

@@ -9,6 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
+from ticdc_spark.config.shards import plain_key, shard_of
 from ticdc_spark.ddl import apply_change, change_tables, column_renames, fold, statement_of
 from ticdc_spark.ddl.statements import (
     AddColumn,
@@ -74,11 +75,11 @@ def with_schemas(
     So is what is made like another table while DDLs of that one may come.
     """
     files: dict[TableName, Table] = {
-        (schema.schema, schema.name): schema.table for schema in known if schema.key == ANY_VERSION
+        _named_by(schema): schema.table for schema in known if plain_key(schema.key) == ANY_VERSION
     }
     # What describes a table that no DDL has made: it is of the table before the first DDL.
     described = {
-        (schema.schema, schema.name): schema.table for schema in known if schema.key == VALID_THEN and schema.since
+        _named_by(schema): schema.table for schema in known if plain_key(schema.key) == VALID_THEN and schema.since
     }
     tables = {**files, **{name: table for name, table in described.items() if name not in states}}
     tables |= {
@@ -136,6 +137,11 @@ def with_schemas(
             change = msgspec.structs.replace(change, kind=NAMED_OTHERWISE)
         filled.append(msgspec.structs.replace(ddl, change=change))
     return filled
+
+
+def _named_by(known: KnownSchema) -> TableName:
+    """The table that a schema describes, as the source has it."""
+    return (known.schema, known.name) if shard_of(known.key) is None else (known.table.schema, known.table.name)
 
 
 class ParkedTables:

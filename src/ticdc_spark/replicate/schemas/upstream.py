@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from ticdc_spark.clients.upstream import Upstream
+from ticdc_spark.config.shards import is_merged
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Table
@@ -21,6 +22,8 @@ def add_upstream_schemas(progress: Progress, missing: Sequence[PendingRows], uri
     """
     first: dict[tuple[str, str, str], int] = {}
     for rows in missing:
+        if is_merged((rows.schema, rows.name)):
+            continue  # Its shards come with their CREATE TABLE.
         named = (rows.schema, rows.name, rows.schema_key)
         first[named] = min(rows.min_ts, first.get(named, rows.min_ts))
     found = []
