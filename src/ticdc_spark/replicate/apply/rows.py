@@ -18,7 +18,7 @@ from ticdc_spark.config.shards import is_merged
 from ticdc_spark.errors import DecisionNeeded, SourceChanged
 from ticdc_spark.model import Column, Table, TableName
 from ticdc_spark.mysql import HIDDEN_NAMES, handle_key
-from ticdc_spark.replicate.apply.batch import TimelineWork
+from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.columns import (
     expected_columns,
     forget_kept_columns,
@@ -92,7 +92,7 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
     versions = _versions(work, name, state, waiting, everything=bool(late))
-    state = _leave_out_unknown(name, state, waiting, versions, above)
+    state = _leave_out_unknown(name, state, _unknown(batch, scan, waiting, versions), above)
     if _may_be_of_two(state, versions):
         # A group of rows may be of two tables that had the name in turn.
         with_keys = {key: msgspec.structs.replace(scan, keys=(key,)) for key in versions}
@@ -312,11 +312,21 @@ def _versions(
     return dict(sorted(found.items(), key=lambda item: (item[1].version or 0, len(item[1].columns))))
 
 
-def _leave_out_unknown(
-    name: TableName, state: TableState, waiting: Sequence[PendingRows], versions: Mapping[str, Table], above: int
-) -> TableState:
-    """Rows without a schema that are here all the same are left out by ``skip-to-known``."""
+def _unknown(
+    batch: Batch, scan: RowScan, waiting: Sequence[PendingRows], versions: Mapping[str, Table]
+) -> list[PendingRows]:
+    """Rows whose schema is not known."""
     unknown = [rows for rows in waiting if rows.schema_key not in versions]
+    if not is_merged(scan.table):
+        return unknown
+    # What is counted with others may be of another time, when the shard was there.
+    keys = {rows.schema_key for rows in unknown}
+    here = {key for key in keys if batch.rows.has_rows(msgspec.structs.replace(scan, keys=(key,)))}
+    return [rows for rows in unknown if rows.schema_key in here]
+
+
+def _leave_out_unknown(name: TableName, state: TableState, unknown: Sequence[PendingRows], above: int) -> TableState:
+    """Rows without a schema that are here all the same are left out by ``skip-to-known``."""
     if not unknown:
         return state
     count, since = sum(rows.rows for rows in unknown), max(above + 1, min(rows.min_ts for rows in unknown))

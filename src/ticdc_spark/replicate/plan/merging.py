@@ -16,7 +16,7 @@ from ticdc_spark.mysql import NO_CONSTANT, default_value, handle_key, is_text
 from ticdc_spark.mysql.kept_text import keeps_text
 from ticdc_spark.replicate.plan.ddl_actions import DropDatabase, action
 from ticdc_spark.replicate.plan.names import source_tables
-from ticdc_spark.replicate.state.progress import Progress, QueuedDdl, Shard
+from ticdc_spark.replicate.state.progress import KnownSchema, Progress, QueuedDdl, Shard
 from ticdc_spark.replicate.state.table import TableState
 
 
@@ -133,23 +133,28 @@ def with_shards(
     A shard whose CREATE TABLE was not read is known by its first rows.
     """
     shards = by_source(progress.shards)
-    named = set(by_key(progress.shards))
+    named = by_key(progress.shards)
     for ddl in ddls:
         shards = with_change(shards, ddl.change)
-        named |= set(by_key(shards.values()))
+        named |= by_key(shards.values())
     for rows in progress.pending:
         key, name = shard_of(rows.schema_key), (rows.schema, rows.name)
         table = schemas.get((*name, rows.schema_key))
         table = table or schemas.get((*name, with_plain_key(rows.schema_key, "*")))
         if key is None or key in named or table is None or name not in states or rows.min_ts > states[name].applied:
             continue
-        shards[table.schema, table.name] = Shard(schema=name[0], name=name[1], table=table)
-        named.add(key)
-    gone = named - set(by_key(shards.values()))
+        shards[table.schema, table.name] = named[key] = Shard(schema=name[0], name=name[1], table=table)
+    gone = named.keys() - by_key(shards.values()).keys()
     waiting = {(rows.schema, rows.name, rows.schema_key) for rows in progress.pending}
-    kept = tuple(
-        one for one in progress.schemas if shard_of(one.key) not in gone or (one.schema, one.name, one.key) in waiting
-    )
+
+    def is_needed(one: KnownSchema) -> bool:
+        shard, name = shard_of(one.key), (one.schema, one.name)
+        if shard is None or shard not in gone or (*name, one.key) in waiting or name not in states:
+            return True
+        # A later table of its name may be known already.
+        return one.since > states[name].applied or (one.table.version or 0) > (named[shard].table.version or 0)
+
+    kept = tuple(filter(is_needed, progress.schemas))
     return msgspec.structs.replace(progress, shards=tuple(shards.values()), schemas=kept)
 
 
