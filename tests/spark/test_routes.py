@@ -10,10 +10,12 @@ from pyspark.sql import SparkSession
 
 from tests.spark.lake import lake, names, read_table, replicate, write_job
 from tests.spark.simple_topic import INT, ddl, insert, table, topic
+from tests.support import merged_shards
 from ticdc_spark import consistent, consistent_scans
-from ticdc_spark.config.load import load_job
+from ticdc_spark.config.load import load_identity, load_job
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Change, Column, ColumnType, RowChange, SchemaChange, Table, Watermark
+from ticdc_spark.operate.status import job_status
 from ticdc_spark.operate.upkeep import look_after
 
 V = ColumnType(name="varchar", length=20, charset="utf8mb4", collate="utf8mb4_bin")
@@ -188,3 +190,16 @@ def test_a_layout_that_the_columns_do_not_allow_is_refused(
     with pytest.raises(UsageError, match=rf"\[\[route\]\] partition-by.*{text}"):
         replicate(job)
     assert names(lake(spark, folder)) == set()
+
+
+def test_tables_that_are_merged_are_one_with_their_origin(spark: SparkSession, folder: Path) -> None:
+    job = write_job(folder, topic(folder, merged_shards.events()), 'batch-rows = 12\nwriter = "spark"')
+    job.write_text(job.read_text() + merged_shards.RULE)
+    replicate(job)
+    session = lake(spark, folder)
+    assert names(session) == {("s", "o")}
+    rows = read_table(session, "s", "o")
+    assert tuple(rows[0]) == merged_shards.COLUMNS
+    assert merged_shards.sorted_rows([tuple(row.values()) for row in rows]) == merged_shards.ROWS
+    assert [*consistent(job, spark=session).tables] == [merged_shards.NAME]
+    assert {one.name: one.condition for one in job_status(load_identity(job)).tables} == {"merged:s.o": "clean"}

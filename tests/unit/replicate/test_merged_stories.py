@@ -92,7 +92,7 @@ class Story:
     def process(self) -> None:
         if not self.shop.broker.topics:
             return
-        rows = self.chance.choice((1, 5, 100_000))
+        rows = self.chance.choice((4, 20, 100_000))
         if self.chance.random() < 0.5:
             kind: Any = self.chance.choice(("die_before", "die_after"))
             self.shop.dies_at(Fault(at=self.chance.randrange(30), kind=kind), rows)
