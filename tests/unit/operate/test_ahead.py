@@ -172,3 +172,18 @@ def test_a_kind_of_ddl_that_stops_the_job_is_a_stop_unless_it_is_allowed(protoco
     (stop,) = ahead(shop, drop_column="stop").stops
     assert 'drop-column = "stop"' in stop.what and "under [ddl]: allow = [" in stop.line
     assert ahead(shop, drop_column="stop", allow=(SkipDdl(ts, "*"),)).stops == ()
+
+
+@PROTOCOLS
+def test_a_shard_that_does_not_fit_into_its_merged_table_is_a_stop(protocol: str) -> None:
+    shop = Shop(protocol)
+    routes = (Route(tables=("shop.o_*",), target_table="o", origin=("_table",)),)
+    for name, kind in (("o_1", "INT"), ("o_2", "BIGINT"), ("o_3", "VARCHAR(9)")):
+        shop.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY, v {kind})")
+        shop.insert(name, id="1", v="1")
+    shop.sql("RENAME TABLE o_1 TO gone")
+    shop.watermark()
+    first, second = sorted(ahead(shop, routes=routes).stops, key=lambda stop: "RENAME" in stop.what)
+    assert "`shop`.`o_3` does not fit into `shop`.`o`: column `v` is VARCHAR(9), and BIGINT" in first.what
+    assert "`tables` under [[route]]" in first.line and "skip-ddl" in first.line
+    assert "merged with others by [[route]] is renamed" in second.what

@@ -9,12 +9,15 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.simulator.setup import job_of, scratch_folder
 from tests.support.changefeed import SCHEMA
 from tests.support.shop import Shop, after_every_death
+from ticdc_spark.config.ddl import DdlRule
 from ticdc_spark.config.job import Route, SchemaFiles
 from ticdc_spark.config.values import SkipDdl
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import DecisionNeeded, UnsupportedDdl, UsageError
+from ticdc_spark.operate.requests import rebuild_from_topic
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["simple", "open", "canal-json", "debezium"])
 RULE = Route(tables=("shop.orders_*",), target_table="orders", origin=("_schema", "_table"))
@@ -485,3 +488,69 @@ def test_replays_of_everything_change_nothing() -> None:
     shop.run()
     assert rows(shop) == before == [(SCHEMA, "orders_1", 1, 10, 5), (SCHEMA, "orders_1", 2, 11, 5)]
     assert condition(shop) == "clean"
+
+
+def test_late_rows_of_a_shard_are_applied_where_they_are_the_newest() -> None:
+    shop = merged("simple", late_rows="apply-if-newest")
+    late = shop.row("update", (SCHEMA, "orders_1"), {"id": "1", "v": "5"})
+    older = shop.row("update", (SCHEMA, "orders_2"), {"id": "1", "v": "6"})
+    shop.update("orders_2", id="1", v="7")
+    shop.watermark()
+    shop.run()
+    for row in (late, older):
+        shop.send_row(row, "another")
+    shop.watermark()
+    shop.run(again=True)
+    assert rows(shop) == [("orders_1", 1, 5), ("orders_1", 2, 11), ("orders_2", 1, 7), ("orders_2", 2, 21)]
+    assert condition(shop) == "unverified"
+
+
+@pytest.mark.parametrize("batch", [1, 1000])
+def test_a_row_that_cannot_be_read_holds_the_merged_table_until_it_is_resumed(batch: int) -> None:
+    shop = merged("simple", on_reject="quarantine")
+    shop.run()
+    change = shop.row("insert", (SCHEMA, "orders_1"), {"id": "3", "v": "77777"})
+    (encoded,) = shop.encoder.rows([change])
+    assert encoded.value is not None
+    shop.send(msgspec.structs.replace(encoded, value=encoded.value.replace(b"77777", b"7777x")), "cdc")
+    shop.insert("orders_2", id="3", v="22")
+    shop.sql("ALTER TABLE orders_2 ADD COLUMN w INT")
+    shop.insert("orders_2", id="4", v="23", w="1")
+    shop.watermark()
+    shop.run(batch)
+    assert (len(rows(shop)), condition(shop)) == (4, "quarantined")
+    shop.configure(on_reject="continue")
+    shop.lab.resume(shop.setup, [(f"merged:{SCHEMA}", "orders")])
+    shop.watermark()
+    shop.run(batch)
+    assert rows(shop)[-2:] == [("orders_2", 3, 22, None), ("orders_2", 4, 23, 1)]
+    assert condition(shop) == "diverged"
+
+
+def test_a_merged_table_is_not_read_again_from_its_topics() -> None:
+    shop = merged()
+    shop.run()
+    job = job_of(shop.setup, scratch_folder("merged"))
+    with pytest.raises(UsageError, match=r"made of several tables by \[\[route\]\] origin"):
+        rebuild_from_topic(job, shop.lab.state.load(), [f"merged:{SCHEMA}.orders"])
+
+
+@pytest.mark.parametrize("policy", ["drop_table", "truncate_table", "drop_column", "modify_column"])
+def test_policies_of_ddl_go_by_the_names_of_shards(policy: str) -> None:
+    sql = {
+        "drop_table": "DROP TABLE orders_{}",
+        "truncate_table": "TRUNCATE TABLE orders_{}",
+        "drop_column": "ALTER TABLE orders_{} DROP COLUMN v",
+        "modify_column": "ALTER TABLE orders_{} MODIFY v BIGINT",
+    }[policy]
+    rules: dict[str, Any] = {policy: "stop"}
+    shop = merged("simple", rules=(DdlRule(tables=("shop.orders_2",), **rules),))
+    shop.sql(sql.format(1))
+    shop.insert("orders_2", id="3", v="22")
+    shop.watermark()
+    shop.run()
+    assert condition(shop) == "clean"
+    shop.sql(sql.format(2))
+    shop.watermark()
+    with pytest.raises(UnsupportedDdl, match=policy.replace("_", "-")):
+        shop.run()

@@ -1,7 +1,7 @@
 """Apply DDL and rows of shards to their merged table (``config.shards``), which is never dropped."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 import msgspec
 
@@ -101,7 +101,7 @@ def _make(work: TimelineWork, state: TableState | None, act: Absorb, mark: Mark,
     made = (
         create(table, ts, topics, certain=True)
         if act.is_new
-        else create_late(table, ts, topics, certain=True, empty=False)
+        else create_late(table, ts, topics, certain=act.certain, empty=False)
     )
     made = msgspec.structs.replace(made, emptied=0)  # rows of other shards may be older
     if state is not None and state.diverged_since is not None:
@@ -139,15 +139,17 @@ def _rows_of(shard: TableName, origin: tuple[str, ...]) -> Alternatives:
     return (tuple(ColumnTest(column=column, any_of=(value,)) for column, value in pairs),)
 
 
-def version_of_shard(work: TimelineWork, name: TableName, key: str) -> Table | None:
-    """The schema that reads the rows of a shard. ``key``: their schema key."""
-    schemas, named = work.batch.schemas, shard_of(key)
-    if named is None:
-        return schemas.get((*name, key))
-    shard = by_key(work.shards.values()).get(named)
-    if shard is not None and plain_key(key) == VALID_THEN:
-        return shard.table  # the stretch is cut at its DDLs
-    return schemas.get((*name, key)) or schemas.get((*name, with_plain_key(key, ANY_VERSION)))
+def versions_of_shards(work: TimelineWork, name: TableName, keys: Collection[str]) -> dict[str, Table]:
+    """The schemas that read the rows of shards, as far as they are known. ``keys``: the schema keys of the rows."""
+    schemas, shards = work.batch.schemas, by_key(work.shards.values())
+    found: dict[str, Table] = {}
+    for key in keys:
+        shard = shards.get(shard_of(key) or ("", ""))
+        table = schemas.get((*name, key)) or schemas.get((*name, with_plain_key(key, ANY_VERSION)))
+        if shard is not None and plain_key(key) == VALID_THEN:
+            table = shard.table  # the stretch is cut at its DDLs
+        found |= {} if table is None else {key: table}
+    return found
 
 
 def prepare_merged(work: TimelineWork, state: TableState, versions: Mapping[str, Table], above: int) -> TableState:

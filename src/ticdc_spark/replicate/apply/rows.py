@@ -34,7 +34,7 @@ from ticdc_spark.replicate.apply.keyless import (
     tries_of,
 )
 from ticdc_spark.replicate.apply.look import rebuild_line, vanished
-from ticdc_spark.replicate.apply.merged import prepare_merged, version_of_shard
+from ticdc_spark.replicate.apply.merged import prepare_merged, versions_of_shards
 from ticdc_spark.replicate.apply.partitions import partitions_to_check
 from ticdc_spark.replicate.apply.rejects import Quarantined, apply_readable, lacks
 from ticdc_spark.replicate.plan.timeline import ROWS_APPENDED, ROWS_MERGED, Rows
@@ -300,9 +300,9 @@ def _versions(
     keys = {rows.schema_key for rows in waiting}
     if everything:
         keys |= {key for schema, table, key in batch.schemas if (schema, table) == name}
-    found = {}
-    for key in keys:
-        table = version_of_shard(work, name, key) or batch.schemas.get((*name, ANY_VERSION))
+    found = versions_of_shards(work, name, keys) if is_merged(name) else {}
+    for key in () if is_merged(name) else keys:
+        table = batch.schemas.get((*name, key)) or batch.schemas.get((*name, ANY_VERSION))
         if key == VALID_THEN and state.table is not None:
             table = state.table  # the stretch is cut at the table's DDLs
         if table is not None and batch.registry is not None and state.table is not None:

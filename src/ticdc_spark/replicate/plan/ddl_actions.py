@@ -148,6 +148,7 @@ class Absorb(msgspec.Struct, frozen=True):
     is_new: bool
     """It is a CREATE TABLE: no row in the target is of it."""
     replaced: tuple[str, ...] = ()
+    certain: bool = True
     computed: tuple[str, ...] = ()
     """As of ``Alter``."""
 
@@ -254,7 +255,10 @@ def _alter_of_shard(parts: Sequence[Alteration], change: SchemaChange, merged: T
     if change.table is None:
         return Refused(_NO_SCHEMA)
     replaced, computed = replaced_columns(change.query), computed_columns(change.query)
-    return Absorb(merged, change.table, change.pre_table, is_new=False, replaced=replaced, computed=computed)
+    certain = change.kind != UNCERTAIN
+    return Absorb(
+        merged, change.table, change.pre_table, is_new=False, replaced=replaced, certain=certain, computed=computed
+    )
 
 
 def _dropped_shards(change: SchemaChange) -> tuple[Clear, ...]:
