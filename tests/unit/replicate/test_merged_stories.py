@@ -11,10 +11,11 @@ from tests.simulator.faults import Fault
 from tests.support.changefeed import SCHEMA
 from tests.support.shop import Shop
 from ticdc_spark.config.job import Route
+from ticdc_spark.model import TableName
 from ticdc_spark.mysql import default_value
 
-RULE = Route(tables=("shop.o_*",), target_table="o", origin=("_schema", "_table"))
-NAMES = ("o_1", "o_2", "o_3")
+RULE = Route(tables=("*.o_*",), target_schema=SCHEMA, target_table="o", origin=("_schema", "_table"))
+NAMES = ((SCHEMA, "o_1"), (SCHEMA, "o_2"), ("mall", "o_1"), ("mall", "o_2"))
 NUMBERS = ("1", "2", "-3", None)
 STORIES, MOVES = 40, 60
 
@@ -26,61 +27,65 @@ class Story:
         self.chance = Random(seed)
         protocol = self.chance.choice(("simple", "open", "canal-json", "debezium"))
         self.shop = Shop(protocol, routes=(RULE,), topic_per_table=self.chance.random() < 0.3)
-        self.dropped: set[tuple[str, str]] = set()
+        self.dropped: set[tuple[TableName, str]] = set()
         """Columns that shards have dropped: their rows keep what they had there."""
         self.comes_back = False
         """Whether such a column came again, which marks the table."""
 
     @property
-    def live(self) -> list[str]:
-        return sorted(name for _, name in self.shop.tables)
+    def live(self) -> list[TableName]:
+        return sorted(self.shop.tables)
 
-    def has(self, name: str, column: str) -> bool:
-        return any(one.name == column for one in self.shop.tables[SCHEMA, name].columns)
+    def has(self, name: TableName, column: str) -> bool:
+        return any(one.name == column for one in self.shop.tables[name].columns)
+
+    def sql(self, query: str, name: TableName) -> None:
+        self.shop.sql(query.format(name[1]), schema=name[0])
 
     def ddl(self) -> None:
         gone = [name for name in NAMES if name not in self.live]
         if gone and self.chance.random() < 0.6:
             name = self.chance.choice(gone)
             self.dropped = {one for one in self.dropped if one[0] != name}
-            more = self.chance.choice(("", ", w INT DEFAULT 5", ", x VARCHAR(9)"))
-            self.shop.sql(
-                f"CREATE TABLE {name} (id INT PRIMARY KEY, v {self.chance.choice(('INT', 'SMALLINT'))}{more})"
+            kind, more = (
+                self.chance.choice(("INT", "SMALLINT")),
+                self.chance.choice(("", ", w INT DEFAULT 5", ", x VARCHAR(9)")),
             )
+            self.sql(f"CREATE TABLE {{}} (id INT PRIMARY KEY, v {kind}{more})", name)
             return
         if not self.live:
             return
         name = self.chance.choice(self.live)
-        what = self.chance.choice(("ADD", "ADD", "DROP", "MODIFY", "TRUNCATE", "GONE"))
+        what = self.chance.choice(("ADD", "ADD", "ADD", "DROP", "DROP", "MODIFY", "TRUNCATE", "GONE", "ALL GONE"))
         column = self.chance.choice(("w", "x"))
         if what == "ADD" and not self.has(name, column):
             self.comes_back |= (name, column) in self.dropped
-            self.shop.sql(
-                f"ALTER TABLE {name} ADD COLUMN {column} {'INT DEFAULT 5' if column == 'w' else 'VARCHAR(9)'}"
-            )
+            self.sql(f"ALTER TABLE {{}} ADD COLUMN {column} {'INT DEFAULT 5' if column == 'w' else 'VARCHAR(9)'}", name)
         elif what == "DROP" and self.has(name, column):
             self.dropped.add((name, column))
-            self.shop.sql(f"ALTER TABLE {name} DROP COLUMN {column}")
-        elif what == "MODIFY" and self.shop.tables[SCHEMA, name].columns[1].type.name != "bigint":
-            self.shop.sql(f"ALTER TABLE {name} MODIFY COLUMN v BIGINT")
+            self.sql(f"ALTER TABLE {{}} DROP COLUMN {column}", name)
+        elif what == "MODIFY" and self.shop.tables[name].columns[1].type.name != "bigint":
+            self.sql("ALTER TABLE {} MODIFY COLUMN v BIGINT", name)
         elif what == "TRUNCATE":
-            self.shop.sql(f"TRUNCATE TABLE {name}")
+            self.sql("TRUNCATE TABLE {}", name)
         elif what == "GONE":
-            self.shop.sql(f"DROP TABLE {name}")
+            self.sql("DROP TABLE {}", name)
+        elif what == "ALL GONE" and self.chance.random() < 0.5:
+            self.sql(f"DROP DATABASE {name[0]}", name)
 
     def change(self) -> None:
         """A row comes, changes or goes."""
         if not self.live:
             return
         name, key = self.chance.choice(self.live), str(self.chance.randrange(1, 5))
-        columns = [one.name for one in self.shop.tables[SCHEMA, name].columns if one.name != "id"]
+        columns = [one.name for one in self.shop.tables[name].columns if one.name != "id"]
         row = {column: self.chance.choice(NUMBERS) for column in columns}
-        if ((SCHEMA, name), key) not in self.shop.held:
-            self.shop.insert(name, id=key, **row)
+        if (name, key) not in self.shop.held:
+            self.shop.insert(name[1], name[0], id=key, **row)
         elif self.chance.random() < 0.7:
-            self.shop.update(name, id=key, **row)
+            self.shop.update(name[1], name[0], id=key, **row)
         else:
-            self.shop.delete(name, id=key)
+            self.shop.delete(name[1], name[0], id=key)
 
     def sent_again(self) -> None:
         """TiCDC starts again, from an older message of a topic."""
@@ -123,14 +128,14 @@ class Story:
     def judge(self) -> None:
         found = self.shop.lake("o")
         assert found is not None
-        held = {(row["_table"], str(row["id"])): row for row in found.rows}
-        assert sorted(held) == sorted((name[1], str(key)) for name, key in self.shop.held)
+        held = {((row["_schema"], row["_table"]), str(row["id"])): row for row in found.rows}
+        assert sorted(held) == sorted((name, str(key)) for name, key in self.shop.held)
         assert len(held) == len(found.rows)
         for (name, key), row in self.shop.held.items():
             for column in self.shop.tables[name].columns:
                 if not (self.comes_back and column.name in ("w", "x")):
                     value = row.get(column.name, default_value(column))
-                    got = held[name[1], str(key)][column.name]
+                    got = held[name, str(key)][column.name]
                     assert (None if got is None else str(got)) == value, (name, key, column.name)
         known = self.shop.status("o", f"merged:{SCHEMA}").condition
         assert known == "clean" or (self.comes_back and known == "diverged")
