@@ -475,6 +475,21 @@ def test_what_is_known_of_shards_does_not_grow_with_those_that_are_gone() -> Non
     assert set(sizes) == {(2, 2, 1)}
 
 
+@PROTOCOLS
+def test_a_shard_is_dropped_while_the_next_one_of_its_name_waits(protocol: str) -> None:
+    shop = merged(protocol)
+    shop.sql("DROP TABLE orders_2")
+    shop.watermark()
+    shop.sql(f"CREATE TABLE orders_2 ({COLUMNS}, w INT)")
+    shop.run()
+    assert rows(shop) == [("orders_1", 1, 10), ("orders_1", 2, 11)]
+    shop.insert("orders_2", id="3", v="22", w="1")
+    shop.watermark()
+    shop.run(again=True)
+    assert rows(shop)[-1] == ("orders_2", 3, 22, 1)
+    assert condition(shop) == "clean"
+
+
 def test_replays_of_everything_change_nothing() -> None:
     shop = merged("simple", RULE)
     shop.sql("ALTER TABLE orders_1 ADD COLUMN w INT DEFAULT 5")
