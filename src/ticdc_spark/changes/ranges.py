@@ -120,12 +120,14 @@ class Picker:
         topic, partition, *sent, key = group
         name = (sent[0], sent[1])
         found: dict[int, list[tuple[int, int]]] = {}
+        meant: dict[int, bool] = {}  # of each scan, whether the name means its table
         for number, one in self._ranges.get((topic, partition), ()):
             keys = self._keys[number]
             if keys is not None and key not in keys:
                 continue
-            is_meant = self._known[number].of_rows(name) == self._scans[number].table
-            if name == one.sent or (one.sent is None and is_meant):
+            if one.sent is None and number not in meant:
+                meant[number] = self._known[number].of_rows(name) == self._scans[number].table
+            if name == one.sent or (one.sent is None and meant[number]):
                 found.setdefault(number, []).append((one.first, one.end))
         return found
 
