@@ -2,8 +2,9 @@
 
 from collections.abc import Callable, Sequence
 
-from ticdc_spark.config.shards import folded, key_of_shard, plain_key, shard_of, with_plain_key
+from ticdc_spark.config.shards import key_of_shard, plain_key, shard_of, with_plain_key
 from ticdc_spark.model import TableName
+from ticdc_spark.replicate.plan.merging import first_creates
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, bound_of_schemas
 from ticdc_spark.replicate.state.progress import PendingRows, Progress, QueuedDdl, Shard
 
@@ -22,6 +23,7 @@ def held_by_schemas(
     known |= {(table.schema, table.name, VALID_THEN) for table in progress.tables if table.table is not None}
     known |= {(shard.schema, shard.name, _valid_then(shard)) for shard in progress.shards}
     applied = {(table.schema, table.name): table.applied for table in progress.tables}
+    made = first_creates(progress.ddls)
     left_behind: dict[int, frozenset[TableName]] = {}
 
     def is_known(rows: PendingRows, bound: int) -> bool:
@@ -32,9 +34,9 @@ def held_by_schemas(
             return True
         if bound not in left_behind:
             left_behind[bound] = named_after([ddl for ddl in progress.ddls if ddl.change.commit_ts <= bound])
-        named = shard_of(key)
-        if named is not None:
-            return plain_key(key) == VALID_THEN and named in map(folded, left_behind[bound])
+        shard = shard_of(key)
+        if shard is not None:
+            return plain_key(key) == VALID_THEN and made.get(shard, bound) < min(rows.min_ts, bound)
         return key == VALID_THEN and name in left_behind[bound]
 
     return bound_of_schemas(progress.pending, resolved, is_known)

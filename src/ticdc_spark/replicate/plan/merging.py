@@ -134,14 +134,18 @@ def with_shards(
     """
     shards = by_source(progress.shards)
     named = by_key(progress.shards)
+    by_ddl: set[TableName] = set()
     for ddl in ddls:
         shards = with_change(shards, ddl.change)
         named |= by_key(shards.values())
+        by_ddl.update(folded(name) for both in source_tables(ddl.change) for name in both)
     for rows in progress.pending:
         key, name = shard_of(rows.schema_key), (rows.schema, rows.name)
         table = schemas.get((*name, rows.schema_key))
         table = table or schemas.get((*name, with_plain_key(rows.schema_key, "*")))
-        if key is None or key in named or table is None or name not in states or rows.min_ts > states[name].applied:
+        if key is None or key in named or key in by_ddl or table is None:
+            continue
+        if name not in states or rows.min_ts > states[name].applied:
             continue
         shards[table.schema, table.name] = named[key] = Shard(schema=name[0], name=name[1], table=table)
     gone = named.keys() - by_key(shards.values()).keys()
@@ -166,6 +170,16 @@ def by_source(shards: Iterable[Shard]) -> dict[TableName, Shard]:
 def by_key(shards: Iterable[Shard]) -> dict[TableName, Shard]:
     """Shards by their names as schema keys have them."""
     return {folded((one.table.schema, one.table.name)): one for one in shards}
+
+
+def first_creates(ddls: Iterable[QueuedDdl]) -> dict[TableName, int]:
+    """The first CREATE TABLE of each shard, by its name as schema keys have it: its commit_ts."""
+    found: dict[TableName, int] = {}
+    for change in (ddl.change for ddl in ddls):
+        if change.merged is not None and _is_create(change):
+            for name in source_tables(change)[1]:
+                found[folded(name)] = min(change.commit_ts, found.get(folded(name), change.commit_ts))
+    return found
 
 
 def _is_create(change: SchemaChange) -> bool:
