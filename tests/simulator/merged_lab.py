@@ -17,6 +17,7 @@ from tests.simulator.story import Story
 from ticdc_spark.config.job import Job, Route
 from ticdc_spark.config.routes import compiled
 from ticdc_spark.config.shards import target_of
+from ticdc_spark.model import Table
 from ticdc_spark.replicate.plan.merging import by_source
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.routed import routed
@@ -30,7 +31,7 @@ _DDL = frozenset(
 )
 """What a merged table follows."""
 _MORE: frozenset[MoveKind] = frozenset(("garbage", "corrupt", "mangle", "widen", "hang", "older_start", "skip_ddl"))
-_MOVES = (CALM | _MORE) - {"adopt", "delete_topic", "drop_table", "rival"}
+_MOVES = (CALM | _MORE) - {"adopt", "drop_table", "rival"}
 
 
 class MergedLab(JobLab):
@@ -41,10 +42,10 @@ class MergedLab(JobLab):
         self.lake = _LakeOfLab(self.tables, self.files)
         self.lake.shards = self.shards
 
-    def shards(self) -> set[TableName]:
+    def shards(self) -> dict[TableName, Table]:
         """Those that the job knows."""
         progress = self.state.progress
-        return set() if progress is None else set(by_source(progress.shards))
+        return {} if progress is None else {name: one.table for name, one in by_source(progress.shards).items()}
 
     def _job(self, setup: JobSetup) -> Job:
         job = super()._job(setup)
@@ -63,17 +64,17 @@ class MergedLab(JobLab):
 
 
 class _LakeOfLab(LakeOfLab):
-    shards: Callable[[], set[TableName]] = set
+    shards: Callable[[], dict[TableName, Table]] = dict
 
     def tables(self) -> Mapping[TableName, LakeTable]:
-        """Without merged tables that are left without a shard and a row."""
-        shards = self.shards()
-        return {name: _of_shard(one) for name, one in super().tables().items() if one.rows or name in shards}
+        """Without what stays of shards that are dropped: tables without rows, and columns."""
+        shards, found = self.shards(), super().tables()
+        return {name: _of_shard(one, shards.get(name)) for name, one in found.items() if one.rows or name in shards}
 
 
-def _of_shard(table: LakeTable) -> LakeTable:
-    origin = RULES[0].origin
-    columns = tuple(name for name in table.columns if name not in origin)
+def _of_shard(table: LakeTable, shard: Table | None) -> LakeTable:
+    has = table.columns if shard is None else {column.name for column in shard.columns}
+    columns = tuple(name for name in table.columns if name not in RULES[0].origin and name in has)
     rows = [{name: row[name] for name in columns} for row in table.rows]
     return msgspec.structs.replace(table, columns=columns, rows=rows)
 

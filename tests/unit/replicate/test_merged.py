@@ -16,7 +16,7 @@ from ticdc_spark.config.ddl import DdlRule
 from ticdc_spark.config.job import Route, SchemaFiles
 from ticdc_spark.config.values import SkipDdl
 from ticdc_spark.ddl import parse_create
-from ticdc_spark.errors import DecisionNeeded, UnsupportedDdl, UsageError
+from ticdc_spark.errors import DecisionNeeded, SourceChanged, UnsupportedDdl, UsageError
 from ticdc_spark.operate.requests import rebuild_from_topic
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["simple", "open", "canal-json", "debezium"])
@@ -365,6 +365,30 @@ def test_each_shard_may_have_a_topic_of_its_own(protocol: str) -> None:
     shop.run()
     assert rows(shop) == [("orders_2", 1, 20)]
     assert condition(shop) == "clean"
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("waits", [False, True])
+def test_the_topic_of_a_shard_that_is_dropped_may_be_deleted(protocol: str, waits: bool) -> None:
+    shop = Shop(protocol, routes=(ONE,), topic_per_table=True)
+    for number in (1, 2):
+        shop.sql(f"CREATE TABLE orders_{number} ({COLUMNS})")
+        shop.insert(f"orders_{number}", id="1", v=f"{number}0")
+    shop.watermark()
+    shop.run()
+    shop.sql("DROP TABLE orders_2")
+    if not waits:
+        shop.watermark()
+    shop.run()
+    shop.broker.delete("cdc_shop_orders_2")
+    shop.insert("orders_1", id="2", v="11")
+    shop.watermark()
+    shop.run(again=True)
+    assert rows(shop) == [("orders_1", 1, 10), ("orders_1", 2, 11)]
+    assert (condition(shop), shop.applied) == ("clean", shop.ts - 1)
+    shop.broker.delete("cdc_shop_orders_1")
+    with pytest.raises(SourceChanged, match="cdc_shop_orders_1"):
+        shop.run()
 
 
 def test_names_compare_without_case() -> None:

@@ -19,6 +19,7 @@ from ticdc_spark.replicate.modes.waiting import describe_missing, held_by_schema
 from ticdc_spark.replicate.plan.catch_up import catching_up, with_drops
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.late_ddl import late_for, with_late
+from ticdc_spark.replicate.plan.merging import seen_shards
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.plan.reach import by_place, reached, with_end_of_gone
@@ -57,6 +58,7 @@ def advance(
     if rules.until_ts is not None:
         resolved = min(resolved, rules.until_ts)
     begun = msgspec.structs.replace(progress, schemas=schemas, ddls=ddls, pending=pending, tables=tables)
+    begun = msgspec.structs.replace(begun, shards=seen_shards(progress.shards, ordered))
     passed_before = resolved < progress.applied
     resolved, missing = held_by_schemas(begun, resolved, waits.left_out, waits.named_after)
     # A table that catches up waits for schemas by itself, also below what the others are bounded by now.

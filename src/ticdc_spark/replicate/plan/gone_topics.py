@@ -4,10 +4,13 @@ from collections.abc import Collection
 
 import msgspec
 
+from ticdc_spark.config.routes import compiled
+from ticdc_spark.config.shards import is_merged
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.plan.ddl_actions import DropDatabase, action
-from ticdc_spark.replicate.plan.names import tables_before_and_after
+from ticdc_spark.replicate.plan.merging import by_source
+from ticdc_spark.replicate.plan.names import source_tables
 from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.state.notes import CatchUp
 from ticdc_spark.replicate.state.progress import Progress
@@ -59,19 +62,26 @@ def without_topics(progress: Progress, topics: Collection[str]) -> Progress:
 
 def _topics_of_live(progress: Progress) -> dict[TableName, set[str]]:
     """The topics of each table that the source has, by what is applied and by what waits."""
-    topics = {(table.schema, table.name): {*table.topics} for table in progress.tables}
-    live = {(table.schema, table.name) for table in progress.tables if not table.is_gone}
+    known = [table for table in progress.tables if not is_merged((table.schema, table.name))]
+    topics = {(table.schema, table.name): {*table.topics} for table in known}
+    live = {(table.schema, table.name) for table in known if not table.is_gone}
+    for name, shard in by_source(progress.shards).items():
+        topics[name] = {*shard.topics}
+        live.add(name)
     for rows in progress.pending:
         topics.setdefault((rows.schema, rows.name), set()).add(rows.topic)
         live.add((rows.schema, rows.name))
     for ddl in in_order(progress.ddls):
         act = action(ddl.change)
-        before, after = tables_before_and_after(ddl.change)
+        before, after = source_tables(ddl.change)
         live -= {name for name in live if name[0] == act.name} if isinstance(act, DropDatabase) else before
         live |= after
         for name in after:
             topics.setdefault(name, set()).add(ddl.topic)
-    return {name: topics.get(name, set()) for name in live}
+    routes, found = compiled(progress.routes), dict[TableName, set[str]]()
+    for name in live:
+        found.setdefault(routes.known_as(name), set()).update(topics.get(name, set()))
+    return found
 
 
 def _live_tables(progress: Progress, topic: str) -> bool:

@@ -18,6 +18,7 @@ from ticdc_spark.replicate.plan.ddl_actions import DropDatabase, action
 from ticdc_spark.replicate.plan.names import source_tables
 from ticdc_spark.replicate.state.progress import KnownSchema, Progress, QueuedDdl, Shard
 from ticdc_spark.replicate.state.table import TableState
+from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, RowsRead
 
 
 class Misfit(Exception):
@@ -103,7 +104,13 @@ def with_change(shards: Mapping[TableName, Shard], change: SchemaChange) -> dict
         old = None if _is_create(change) else found.get(name)
         dropped = set[str]() if old is None else {*old.dropped, *(one.name for one in old.table.columns)}
         dropped -= {one.name for one in table.columns}
-        found[name] = Shard(schema=change.merged[0], name=change.merged[1], table=table, dropped=tuple(sorted(dropped)))
+        found[name] = Shard(
+            schema=change.merged[0],
+            name=change.merged[1],
+            table=table,
+            dropped=tuple(sorted(dropped)),
+            topics=() if old is None else old.topics,
+        )
     return found
 
 
@@ -135,14 +142,19 @@ def with_shards(
     shards = by_source(progress.shards)
     named = by_key(progress.shards)
     by_ddl: set[TableName] = set()
+    topics: dict[TableName, set[str]] = {}
     for ddl in ddls:
         shards = with_change(shards, ddl.change)
+        for name in source_tables(ddl.change)[1] if ddl.change.merged is not None else ():
+            topics.setdefault(folded(name), set()).add(ddl.topic)
         named |= by_key(shards.values())
         by_ddl.update(folded(name) for both in source_tables(ddl.change) for name in both)
     for rows in progress.pending:
         key, name = shard_of(rows.schema_key), (rows.schema, rows.name)
         table = schemas.get((*name, rows.schema_key))
         table = table or schemas.get((*name, with_plain_key(rows.schema_key, "*")))
+        if key is not None:
+            topics.setdefault(key, set()).add(rows.topic)
         if key is None or key in named or key in by_ddl or table is None:
             continue
         if name not in states or rows.min_ts > states[name].applied:
@@ -159,7 +171,28 @@ def with_shards(
         return one.since > states[name].applied or (one.table.version or 0) > (named[shard].table.version or 0)
 
     kept = tuple(filter(is_needed, progress.schemas))
-    return msgspec.structs.replace(progress, shards=tuple(shards.values()), schemas=kept)
+    return msgspec.structs.replace(progress, shards=_with_topics(shards.values(), topics), schemas=kept)
+
+
+def seen_shards(shards: Sequence[Shard], controls: Iterable[ControlEvent]) -> tuple[Shard, ...]:
+    """Note the topics of known shards."""
+    topics: dict[TableName, set[str]] = {}
+    for event in controls if shards else ():
+        if isinstance(event, RowsRead) and (shard := shard_of(event.schema_key)) is not None:
+            topics.setdefault(shard, set()).add(event.topic)
+        elif isinstance(event, DdlRead) and event.change.merged is not None:
+            for name in source_tables(event.change)[0]:
+                topics.setdefault(folded(name), set()).add(event.topic)
+    return _with_topics(shards, topics)
+
+
+def _with_topics(shards: Iterable[Shard], topics: Mapping[TableName, set[str]]) -> tuple[Shard, ...]:
+    """Shards with the topics that they have been seen in, by their names as schema keys have them."""
+    found = []
+    for one in shards:
+        new = topics.get(folded((one.table.schema, one.table.name)), set()) - {*one.topics}
+        found.append(msgspec.structs.replace(one, topics=tuple(sorted({*one.topics, *new}))) if new else one)
+    return tuple(found)
 
 
 def by_source(shards: Iterable[Shard]) -> dict[TableName, Shard]:

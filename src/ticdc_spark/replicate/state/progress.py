@@ -122,6 +122,8 @@ class Shard(msgspec.Struct, frozen=True, kw_only=True):
     """As the source has it."""
     dropped: tuple[str, ...] = ()
     """Columns that it has had. The merged table still has them."""
+    topics: tuple[str, ...] = ()
+    """Topics that its messages came from."""
 
 
 class QueuedDdl(msgspec.Struct, frozen=True, kw_only=True):
