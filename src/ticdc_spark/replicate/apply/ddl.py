@@ -27,10 +27,8 @@ from ticdc_spark.replicate.apply.park import park_dropped, park_emptied
 from ticdc_spark.replicate.apply.partitions import doubt_of, thin, with_partitions_of
 from ticdc_spark.replicate.apply.rename import is_begun, passed_by, rename, set_aside
 from ticdc_spark.replicate.plan.ddl_actions import (
-    Absorb,
     Action,
     Alter,
-    Clear,
     Create,
     CreateDatabase,
     Drop,
@@ -49,6 +47,7 @@ from ticdc_spark.replicate.plan.merging import with_change
 from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
 from ticdc_spark.replicate.plan.parked import parked_of
 from ticdc_spark.replicate.plan.policy import is_skipped, left_out_by, partition_ddl, way_to_mark
+from ticdc_spark.replicate.plan.shard_actions import Absorb, Clear
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl
 from ticdc_spark.replicate.state.table import (
     TableState,

@@ -15,8 +15,9 @@ from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.look import vanished
 from ticdc_spark.replicate.apply.partitions import conditions
-from ticdc_spark.replicate.plan.ddl_actions import Absorb, Alter, Clear
+from ticdc_spark.replicate.plan.ddl_actions import Alter
 from ticdc_spark.replicate.plan.merging import Misfit, by_key, merged_of, other_defaults, stop_if_alike, with_shard
+from ticdc_spark.replicate.plan.shard_actions import Absorb, Clear
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.state.table import (
     TableState,

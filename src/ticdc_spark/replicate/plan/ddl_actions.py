@@ -4,7 +4,7 @@ The schemas before and after come from the message where it carries them; the SQ
 a column was renamed and not replaced, and that rows move without row messages.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TypeAlias, assert_never
 
 import msgspec
@@ -13,7 +13,6 @@ from ticdc_spark.ddl import column_renames, computed_columns, replaced_columns, 
 from ticdc_spark.ddl.partition_rows import Alternatives, NotComputed, rows_of
 from ticdc_spark.ddl.partitions import is_truncate_of_all, is_validated, partitions_named
 from ticdc_spark.ddl.statements import (
-    Alteration,
     AlterTable,
     CreateTable,
     DatabaseDdl,
@@ -30,6 +29,7 @@ from ticdc_spark.ddl.statements import (
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Partitioning, SchemaChange, Table, TableName
 from ticdc_spark.replicate.plan.parked import is_parked
+from ticdc_spark.replicate.plan.shard_actions import Absorb, Clear, NotFollowed, of_shard
 
 NAMED_OTHERWISE = "named otherwise"
 """Kind of a DDL whose names are not those of the rows."""
@@ -40,10 +40,6 @@ ENTERS, LEAVES = "enters the filter", "leaves the filter"
 """Kinds of a RENAME by which a table comes into what ``tables`` under [job] names, or goes out of it."""
 
 
-OF_SEVERAL = "of several tables"
-"""Kind of a DDL that names a shard, and tables that are none of the same merged table."""
-_OF_SEVERAL = "it names tables of which some are merged with others, and some are not"
-_RENAMED = "a table that is merged with others by [[route]] is renamed, and its rows have the old name"
 _NO_SCHEMA = "no schema comes with it, and none is known ([schema] file may have its CREATE TABLE)"
 
 
@@ -136,32 +132,6 @@ class Restore(msgspec.Struct, frozen=True):
     """What it was dropped as."""
 
 
-class Absorb(msgspec.Struct, frozen=True):
-    """CREATE TABLE or ALTER TABLE of a shard: the merged table gets what it lacks."""
-
-    name: TableName
-    """Of the merged table."""
-    shard: Table
-    """The shard after it."""
-    before: Table | None
-    """``None``: it is new, or not known."""
-    is_new: bool
-    """It is a CREATE TABLE: no row in the target is of it."""
-    replaced: tuple[str, ...] = ()
-    certain: bool = True
-    computed: tuple[str, ...] = ()
-    """As of ``Alter``."""
-
-
-class Clear(msgspec.Struct, frozen=True):
-    """DROP TABLE and TRUNCATE TABLE of shards: the merged table loses their rows."""
-
-    name: TableName
-    """Of the merged table."""
-    shards: tuple[TableName, ...]
-    is_drop: bool
-
-
 class CreateDatabase(msgspec.Struct, frozen=True):
     """CREATE DATABASE."""
 
@@ -221,44 +191,16 @@ def action(change: SchemaChange) -> Action:
 
 
 def _of_shard(statement: Statement, change: SchemaChange, merged: TableName) -> Action:
-    match statement:
-        case CreateTable():
-            return Refused(_NO_SCHEMA) if change.table is None else Absorb(merged, change.table, None, is_new=True)
-        case DropTables(gone):
-            shards = tuple((schema or change.schema, name) for schema, name in gone)
-            return Refused(_OF_SEVERAL) if change.kind == OF_SEVERAL else Clear(merged, shards, is_drop=True)
-        case TruncateTable(name):
-            return Clear(merged, ((name[0] or change.schema, name[1]),), is_drop=False)
-        case AlterTable(_, parts):
-            return _alter_of_shard(parts, change, merged)
-        case RenameTables():
-            return Refused(_RENAMED)
-        case RestoreTable():
-            return Refused("TiCDC does not send the rows that come back, and nothing is kept of a merged table")
-        case Unsupported(reason):
-            return Refused(reason)
-        case DatabaseDdl() | OtherDdl():
-            return Nothing(statement.what)
+    act = of_shard(statement, change, merged, certain=change.kind != UNCERTAIN)
+    match act:
+        case NotFollowed(why, moves_rows):
+            return Refused(why or _NO_SCHEMA, moves_rows and is_of_partitions(change))
+        case None:
+            return Nothing("it changes no shard")
+        case Absorb() | Clear():
+            return act
         case _:
-            assert_never(statement)
-
-
-def _alter_of_shard(parts: Sequence[Alteration], change: SchemaChange, merged: TableName) -> Action:
-    moves = [part.what for part in parts if isinstance(part, MoveRows) and not part.lossless]
-    if moves:
-        return Refused(f"{moves[0]}: TiCDC does not send the rows of a shard that go or come", is_of_partitions(change))
-    if any(isinstance(part, RenameTo) for part in parts):
-        return Refused(_RENAMED)
-    if renames := column_renames(change.query):
-        one, other = next(iter(renames.items()))
-        return Refused(f"column `{one}` of a shard becomes `{other}`, and the other shards still have `{one}`")
-    if change.table is None:
-        return Refused(_NO_SCHEMA)
-    replaced, computed = replaced_columns(change.query), computed_columns(change.query)
-    certain = change.kind != UNCERTAIN
-    return Absorb(
-        merged, change.table, change.pre_table, is_new=False, replaced=replaced, certain=certain, computed=computed
-    )
+            assert_never(act)
 
 
 def _dropped_shards(change: SchemaChange) -> tuple[Clear, ...]:

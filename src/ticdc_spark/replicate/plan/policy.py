@@ -17,10 +17,8 @@ from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.replicate.plan.column_diff import ColumnDefaults, ColumnDiff, SessionZone, column_diff
 from ticdc_spark.replicate.plan.ddl_actions import (
-    Absorb,
     Action,
     Alter,
-    Clear,
     Drop,
     DropDatabase,
     Enter,
@@ -33,6 +31,7 @@ from ticdc_spark.replicate.plan.ddl_actions import (
     names,
 )
 from ticdc_spark.replicate.plan.merging import Misfit, stop_if_alike, with_shard
+from ticdc_spark.replicate.plan.shard_actions import Absorb, Clear
 from ticdc_spark.replicate.state.progress import QueuedDdl
 from ticdc_spark.sinks.type_map import TypeMap
 from ticdc_spark.spark.types import LakeOptions

@@ -13,8 +13,9 @@ from ticdc_spark.config.shards import is_merged, target_of
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Table, TableName
-from ticdc_spark.replicate.plan.ddl_actions import Absorb, Alter, Create, Enter, Truncate, action
+from ticdc_spark.replicate.plan.ddl_actions import Alter, Create, Enter, Truncate, action
 from ticdc_spark.replicate.plan.names import source_tables
+from ticdc_spark.replicate.plan.shard_actions import Absorb
 from ticdc_spark.replicate.state.progress import Progress, QueuedDdl
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.mark import NO_MARK

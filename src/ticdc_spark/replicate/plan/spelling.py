@@ -26,7 +26,7 @@ from ticdc_spark.ddl.statements import (
 )
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, Table, TableName
-from ticdc_spark.replicate.plan.ddl_actions import OF_SEVERAL
+from ticdc_spark.replicate.plan.shard_actions import OF_SEVERAL
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.state.progress import Progress, QueuedDdl
 from ticdc_spark.spark.decode.control import (
