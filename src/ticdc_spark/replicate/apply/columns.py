@@ -65,7 +65,7 @@ def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> None:
     again = f". Then {rebuild_line(work.batch.job, name)} cures it" if work.batch.resolves else ""
     raise DecisionNeeded(
         f"`{name[0]}`.`{name[1]}`: {why}. Rename them back, or add them again ({_adding(work, name, gone)}): the job "
-        f" goes on, with the table marked as diverged, since rows that were there have NULL in them{again}. Or "
+        f"goes on, with the table marked as diverged, since rows that were there have NULL in them{again}. Or "
         "restore the table from a backup"
     )
 
