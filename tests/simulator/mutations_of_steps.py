@@ -210,7 +210,7 @@ STEPS = (
     ),
     one(
         "a RENAME that was begun is what the job file makes of it now",
-        "ddl:apply_ddl",
+        "ddl:_apply_ddl",
         "_finish_rename(work, ddl)",
         "False",
         found_by="test_a_rename_that_was_begun_comes_to_its_end_whatever_is_left_out_then",

@@ -158,7 +158,7 @@ DDL = (
     one(
         "a DDL that the filter leaves out is forgotten",
         "filters:_changed",
-        "return tables_of(change), change.commit_ts",
+        "return _named_by(change), change.commit_ts",
         "return [], 0",
         found_by="test_what_was_left_out_before_the_rename_that_brings_its_name_marks_the_table",
     ),
