@@ -38,7 +38,7 @@ class RowFilter(msgspec.Struct, frozen=True):
         for at in rows:
             try:
                 kept = self.meets({name: cells[place][at] for place, name in enumerate(self.columns)})
-            except (MessageError, UsageError) as error:
+            except (MessageError, UsageError, ValueError, ArithmeticError) as error:
                 bad[at] = f"{WHERE}: {error}"
                 continue
             if not kept:

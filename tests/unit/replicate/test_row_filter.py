@@ -346,3 +346,20 @@ def test_a_value_that_only_other_rows_have_is_not_looked_at() -> None:
     shop.watermark()
     shop.run()
     assert keys(shop) == [2]
+
+
+@pytest.mark.parametrize("protocol", ["simple", "canal-json"])
+@pytest.mark.parametrize(("kind", "value"), [("INT", "77777"), ("DECIMAL(9,2)", "77777.00")])
+def test_a_value_of_the_condition_that_cannot_be_read_is_one_that_cannot_be_read(
+    protocol: str, kind: str, value: str
+) -> None:
+    shop = Shop(protocol, routes=(Route(tables=("shop.*",), where="v <> 2"),), on_reject="continue")
+    shop.sql(f"CREATE TABLE t (id INT PRIMARY KEY, v {kind})")
+    shop.insert("t", id="1", v="1")
+    (encoded,) = shop.encoder.rows([shop.row("insert", (SCHEMA, "t"), {"id": "2", "v": value})])
+    assert encoded.value is not None
+    shop.send(msgspec.structs.replace(encoded, value=encoded.value.replace(b"77777", b"7777x")), "cdc")
+    shop.watermark()
+    shop.run()
+    assert keys(shop) == [1]
+    assert shop.condition("t") == "diverged"
