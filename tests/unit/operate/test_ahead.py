@@ -187,3 +187,21 @@ def test_a_shard_that_does_not_fit_into_its_merged_table_is_a_stop(protocol: str
     assert "`shop`.`o_3` does not fit into `shop`.`o`: column `v` is VARCHAR(9), and BIGINT" in first.what
     assert "`tables` under [[route]]" in first.line and "skip-ddl" in first.line
     assert "merged with others by [[route]] is renamed" in second.what
+
+
+@PROTOCOLS
+@pytest.mark.parametrize(
+    ("columns", "why"),
+    [("id INT, v INT", "has no primary key"), ("id INT PRIMARY KEY, _table INT", "has a column `_table` already")],
+)
+def test_a_shard_that_cannot_be_merged_is_a_stop_beside_the_others(protocol: str, columns: str, why: str) -> None:
+    shop = Shop(protocol)
+    routes = (Route(tables=("shop.o_*",), target_table="o", origin=("_table",)),)
+    shop.sql("CREATE TABLE o_1 (id INT PRIMARY KEY, v INT)")
+    shop.sql(f"CREATE TABLE o_2 ({columns})")
+    shop.sql("RENAME TABLE o_1 TO gone")
+    shop.watermark()
+    *others, last = sorted(ahead(shop, routes=routes, no_key="apply").stops, key=lambda stop: "RENAME" in stop.what)
+    assert all(why in stop.what for stop in others)
+    assert any("skip-ddl" in stop.line for stop in others)
+    assert "is renamed" in last.what

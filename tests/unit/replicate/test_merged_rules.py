@@ -10,7 +10,7 @@ from tests.support.changefeed import SCHEMA
 from tests.support.shop import Shop
 from tests.unit.replicate.test_merged import COLUMNS, ONE, PROTOCOLS, RULE, condition, merged, rows
 from ticdc_spark.config.job import Route
-from ticdc_spark.errors import DecisionNeeded, UsageError
+from ticdc_spark.errors import DecisionNeeded, UnsupportedDdl, UsageError
 from ticdc_spark.operate.requests import rebuild_from_topic
 
 
@@ -54,7 +54,7 @@ def test_a_table_without_a_key_cannot_be_merged() -> None:
     shop = Shop("simple", routes=(ONE,), no_key="apply")
     shop.sql("CREATE TABLE orders_1 (id INT)")
     shop.watermark()
-    with pytest.raises(UsageError, match="has no primary key"):
+    with pytest.raises(UnsupportedDdl, match="has no primary key"):
         shop.run()
 
 
@@ -62,7 +62,7 @@ def test_a_table_that_has_such_a_column_cannot_be_merged() -> None:
     shop = Shop("simple", routes=(ONE,))
     shop.sql("CREATE TABLE orders_1 (id INT PRIMARY KEY, _TABLE INT)")
     shop.watermark()
-    with pytest.raises(UsageError, match="has a column `_TABLE` already"):
+    with pytest.raises(UnsupportedDdl, match="has a column `_TABLE` already"):
         shop.run()
 
 

@@ -119,10 +119,10 @@ def first_stop(job: Job, ddls: Iterable[QueuedDdl], tables: Tables, types: TypeM
 
 
 def _misfit(job: Job, act: Absorb, tables: Tables) -> str:
-    """Why a shard does not fit into its merged table; ``""``: it does. Raises: UsageError"""
+    """Why a shard does not fit into its merged table; ``""``: it does."""
     try:
         _absorbed(job, act, tables)
-    except Misfit as why:
+    except (Misfit, UsageError) as why:
         return str(why)
     return ""
 
