@@ -239,7 +239,7 @@ class Decider:
                 shards={name: one.table for name, one in by_source(progress.shards).items()},
             ),
         )
-        filled = with_dropped_shards(filled, progress.shards)
+        filled = with_dropped_shards(filled, progress.shards, states)
         return at_the_filter(with_hidden_partitions(self.job, filled), self.job.tables)
 
     def _judge_queue(self, progress: Progress) -> tuple[QueuedDdl, ...]:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import msgspec
 import pytest
 
 from tests.support.changefeed import SCHEMA
 from tests.support.shop import Shop, after_every_death
-from tests.unit.replicate.test_merged import COLUMNS, PROTOCOLS, RULE, condition, merged, rows
+from tests.unit.replicate.test_merged import COLUMNS, ONE, PROTOCOLS, RULE, condition, merged, rows
 from ticdc_spark.config.ddl import DdlRule
 from ticdc_spark.config.job import Route
 from ticdc_spark.config.values import SkipDdl
@@ -287,3 +288,76 @@ def test_policies_of_ddl_go_by_the_names_of_shards(policy: str) -> None:
     shop.watermark()
     with pytest.raises(UnsupportedDdl, match=policy.replace("_", "-")):
         shop.run()
+
+
+@PROTOCOLS
+def test_rows_of_a_shard_that_is_made_again_wait_in_one_batch_with_those_from_before_its_drop(protocol: str) -> None:
+    shop = merged(protocol)
+    shop.run()
+    shop.insert("orders_2", id="3", v="22")
+    shop.sql("DROP TABLE orders_2")
+    shop.watermark()
+    shop.sql(f"CREATE TABLE orders_2 ({COLUMNS})")
+    shop.insert("orders_2", id="4", v="23")
+    shop.run()
+    shop.watermark()
+    shop.run()
+    assert rows(shop) == [("orders_1", 1, 10), ("orders_1", 2, 11), ("orders_2", 4, 23)]
+    assert condition(shop) == "clean"
+
+
+def drop_database(shop: Shop) -> None:
+    """As TiCDC sends it: without a table."""
+    change = shop.change(f"DROP DATABASE {SCHEMA}")
+    shop.send_ddl(msgspec.structs.replace(change, schema=SCHEMA, name="", table=None, pre_table=None))
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("routes", [(), (RULE,)])
+@pytest.mark.parametrize("alters", [False, True])
+def test_a_drop_of_a_database_that_comes_again_for_a_late_table_drops_no_table_that_was_made_since(
+    protocol: str, routes: tuple[Route, ...], alters: bool
+) -> None:
+    shop = Shop(protocol, routes=routes, topic_per_table=True)
+    shop.configure(topics=("cdc", "cdc_shop_orders_1"))
+    for name in ("orders_1", "other"):
+        shop.sql(f"CREATE TABLE {name} ({COLUMNS})")
+        shop.insert(name, id="1", v="10")
+    drop_database(shop)
+    shop.sql(f"CREATE TABLE orders_1 ({COLUMNS})")
+    shop.insert("orders_1", id="2", v="11")
+    shop.watermark()
+    shop.run()
+    shop.configure(topics=("cdc", "cdc_shop_orders_1", "cdc_shop_other"))
+    shop.insert("orders_1", id="3", v="12")
+    if alters:
+        shop.sql("ALTER TABLE orders_1 ADD COLUMN w INT DEFAULT 5")
+    shop.watermark()
+    shop.run()
+    shop.watermark()
+    shop.run()
+    found = shop.lake("orders" if routes else "orders_1")
+    assert found is not None
+    assert sorted((row["id"], row["v"]) for row in found.rows) == [(2, 11), (3, 12)]
+    assert shop.status("other").condition == "dropped"
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("others", [False, True])
+def test_the_create_of_a_shard_whose_topic_is_read_late_is_no_replay(protocol: str, others: bool) -> None:
+    shop = Shop(protocol, routes=(ONE,), topic_per_table=True)
+    shop.configure(topics=("cdc_shop_orders_1",))
+    shop.sql(f"CREATE TABLE orders_1 ({COLUMNS})")
+    shop.insert("orders_1", id="1", v="10")
+    shop.sql(f"CREATE TABLE orders_2 ({COLUMNS})")
+    if others:
+        shop.sql("ALTER TABLE orders_1 MODIFY v BIGINT")
+    shop.insert("orders_1", id="2", v="11")
+    shop.watermark()
+    shop.run()
+    shop.configure(topics=("cdc_shop_orders_1", "cdc_shop_orders_2"))
+    shop.insert("orders_2", id="2", v="21")
+    shop.watermark()
+    shop.run()
+    assert rows(shop) == [("orders_1", 1, 10), ("orders_1", 2, 11), ("orders_2", 2, 21)]
+    assert condition(shop) == "diverged"

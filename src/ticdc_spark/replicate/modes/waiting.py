@@ -36,7 +36,9 @@ def held_by_schemas(
             left_behind[bound] = named_after([ddl for ddl in progress.ddls if ddl.change.commit_ts <= bound])
         shard = shard_of(key)
         if shard is not None:
-            return plain_key(key) == VALID_THEN and made.get(shard, bound) < min(rows.min_ts, bound)
+            # Of rows that were cut, the first one is not known; no older table of the name is there any more.
+            first = rows.max_ts if rows.cut else rows.min_ts
+            return plain_key(key) == VALID_THEN and made.get(shard, bound) < min(first, bound)
         return key == VALID_THEN and name in left_behind[bound]
 
     return bound_of_schemas(progress.pending, resolved, is_known)

@@ -6,8 +6,11 @@ it had come in time; where it has, rows of another schema may be in it, and it i
 
 from collections.abc import Mapping
 
+import msgspec
+
 from ticdc_spark.model import SchemaChange, TableName
-from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.plan.merging import by_source
+from ticdc_spark.replicate.plan.names import source_tables, tables_of
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.table import TableState, diverge
@@ -23,7 +26,16 @@ def late_for(progress: Progress, change: SchemaChange, topic: str, states: State
         return set()
     if any(one.watermark > ts for one in progress.partitions if one.topic == topic):
         return set()  # It was read before.
+    if change.merged is not None and change.merged in states and not _is_known(progress, change):
+        # A later DDL of another shard says nothing about this one.
+        state = msgspec.structs.replace(states[change.merged], ddl_ts=0, emptied=0)
+        return {change.merged} if _has_passed(state, ts) else set()
     return {name for name in tables_of(change) if name in states and _has_passed(states[name], ts)}
+
+
+def _is_known(progress: Progress, change: SchemaChange) -> bool:
+    """Whether the shards that a DDL leaves behind are known to the job."""
+    return source_tables(change)[1] <= {*by_source(progress.shards)}
 
 
 def _has_passed(state: TableState, ts: int) -> bool:

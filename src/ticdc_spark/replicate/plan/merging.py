@@ -114,15 +114,24 @@ def with_change(shards: Mapping[TableName, Shard], change: SchemaChange) -> dict
     return found
 
 
-def with_dropped_shards(ddls: Sequence[QueuedDdl], before: Iterable[Shard]) -> list[QueuedDdl]:
-    """DDLs in their order, each DROP DATABASE with the shards that it drops. ``before``: those before all of them."""
+def with_dropped_shards(
+    ddls: Sequence[QueuedDdl], before: Iterable[Shard], states: Mapping[TableName, TableState]
+) -> list[QueuedDdl]:
+    """DDLs in their order, each DROP DATABASE with the shards that it drops. ``before``: those before all of them;
+    ``states``: the tables then. One that comes again, for a table that is read late, drops no shard that was made
+    since."""
     shards, found = by_source(before), []
     for ddl in ddls:
         act = action(ddl.change)
         if isinstance(act, DropDatabase):
-            dropped = [(one.schema, one.name) for name, one in sorted(shards.items()) if name[0] == act.name]
-            names = [name for name in sorted(shards) if name[0] == act.name]
-            change = msgspec.structs.replace(ddl.change, shards=tuple(zip(dropped, names, strict=True)))
+            ts = ddl.change.commit_ts
+            passed = {name for name, state in states.items() if state.applied >= ts}
+            dropped = tuple(
+                (merged, name)
+                for name, one in sorted(shards.items())
+                if name[0] == act.name and (merged := (one.schema, one.name)) not in passed
+            )
+            change = msgspec.structs.replace(ddl.change, shards=dropped)
             ddl = msgspec.structs.replace(ddl, change=change)
         shards = with_change(shards, ddl.change)
         found.append(ddl)

@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 import msgspec
 
-from ticdc_spark.config.shards import plain_key, shard_of
+from ticdc_spark.config.shards import is_merged, plain_key, shard_of
 from ticdc_spark.ddl import apply_change, change_tables, column_renames, fold, statement_of
 from ticdc_spark.ddl.statements import (
     AddColumn,
@@ -24,6 +24,7 @@ from ticdc_spark.ddl.statements import (
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, SchemaChange, Table, TableName
 from ticdc_spark.protocols.shared.avro_names import sanitized
+from ticdc_spark.replicate.plan.catch_up import database_of
 from ticdc_spark.replicate.plan.ddl_actions import NAMED_OTHERWISE, UNCERTAIN
 from ticdc_spark.replicate.plan.names import source_tables
 from ticdc_spark.replicate.plan.parked import is_parked, parked_name, parked_of
@@ -114,6 +115,7 @@ def with_schemas(
             if taken in doubted or (taken in files and tables.get(taken) is files[taken]):
                 change = msgspec.structs.replace(change, kind=UNCERTAIN)
             (change, after_it), known_before = _filled(change, tables), tables
+            after_it = _made_since(change, tables, states, rules) | after_it
             change, tables = with_partitions(change, known_before, like, from_sql=True, zone=rules.zone), after_it
             if change.table is not None:
                 tables = {**tables, (change.table.schema, change.table.name): change.table}
@@ -137,6 +139,17 @@ def with_schemas(
             change = msgspec.structs.replace(change, kind=NAMED_OTHERWISE)
         filled.append(msgspec.structs.replace(ddl, change=change))
     return filled
+
+
+def _made_since(
+    change: SchemaChange, tables: Mapping[TableName, Table], states: Mapping[TableName, TableState], rules: SchemaRules
+) -> dict[TableName, Table]:
+    """The tables that a DROP DATABASE does not drop which comes again, for a table that is read late."""
+    if not database_of(change):
+        return {}
+    passed = {name for name, state in states.items() if state.applied >= change.commit_ts}
+    passed |= {*rules.shards} if any(map(is_merged, passed)) else set()
+    return {name: table for name, table in tables.items() if name in passed}
 
 
 def _named_by(known: KnownSchema) -> TableName:
