@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TypeAlias
 
 import msgspec
@@ -169,9 +170,7 @@ def _stopping(
 ) -> Iterator[tuple[TableName, str]]:
     """The keys of ``[ddl]`` that stop the job before a DDL, each with the table for which it is in force."""
 
-    def stops(name: TableName, *keys: str) -> Iterator[tuple[TableName, str]]:
-        return _in_force(job, name, *keys)
-
+    stops = partial(_stops, job)
     match act:
         case Drop() | DropDatabase():
             shards = [name for one in act.shards for name in one.shards] if isinstance(act, DropDatabase) else []
@@ -186,10 +185,7 @@ def _stopping(
         case Alter(old, table):
             if old != (table.schema, table.name):
                 yield from stops(old, "rename-table")
-            before = change.pre_table or tables.get(old)
-            wanted = frozenset(key for _, key in stops(old, "drop-column", "rename-column", "modify-column"))
-            if wanted and before is not None and before.columns != table.columns:
-                yield from ((old, key) for key in _of_columns(job, act, before, types) if key in wanted)
+            yield from _stopping_columns(job, act, change.pre_table or tables.get(old), types)
 
 
 def _stopping_of_shard(
@@ -197,17 +193,20 @@ def _stopping_of_shard(
 ) -> Iterator[tuple[TableName, str]]:
     if isinstance(act, Clear):
         for name in act.shards:
-            yield from _in_force(job, name, "drop-table" if act.is_drop else "truncate-table")
+            yield from _stops(job, name, "drop-table" if act.is_drop else "truncate-table")
         return
     name = (act.shard.schema, act.shard.name)
     before = None if act.is_new else act.before or tables.get(name)
-    wanted = frozenset(key for _, key in _in_force(job, name, "drop-column", "modify-column"))
-    if wanted and before is not None and before.columns != act.shard.columns:
-        apart = Alter(name, act.shard, {})
-        yield from ((name, key) for key in _of_columns(job, apart, before, types) if key in wanted)
+    yield from _stopping_columns(job, Alter(name, act.shard, {}), before, types)
 
 
-def _in_force(job: Job, name: TableName, *keys: str) -> Iterator[tuple[TableName, str]]:
+def _stopping_columns(job: Job, act: Alter, before: Table | None, types: TypeMap) -> Iterator[tuple[TableName, str]]:
+    wanted = frozenset(key for _, key in _stops(job, act.old, "drop-column", "rename-column", "modify-column"))
+    if wanted and before is not None and before.columns != act.table.columns:
+        yield from ((act.old, key) for key in _of_columns(job, act, before, types) if key in wanted)
+
+
+def _stops(job: Job, name: TableName, *keys: str) -> Iterator[tuple[TableName, str]]:
     """Those of some keys of ``[ddl]`` that stop the job before a DDL of a table, each with the table."""
     in_force = job.ddl.of(name)
     return ((name, key) for key in keys if getattr(in_force, key.replace("-", "_")) == "stop")
