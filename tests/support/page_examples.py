@@ -89,7 +89,7 @@ def told() -> Told:
                     seconds=1.9,
                     result=UpkeepResult(
                         done=("62 data files, of 61 small ones, became 1",),
-                        before=TableFiles(rows=9_400_000, bytes=1_310_000_000, files=62, small_files=61, snapshots=30),
+                        before=TableFiles(rows=9_400_000, bytes=1_310_000_000, files=62, snapshots=30),
                         after=FILES,
                     ),
                 ),

@@ -228,12 +228,7 @@ def _state(identity: Identity, beat: Status | None, held: Ownership | None, now:
     if beat is None and held is not None and not held.released:
         if held.owner.machine == machine() and not runs(held.owner.process):
             reason = f"its process, pid {held.owner.process.pid}, is gone; it sent no heartbeat and wrote down no end"
-            return (
-                "failed",
-                reason,
-                f"{_LOG}; nothing is lost; then run: {again}",
-                False,
-            )
+            return "failed", reason, f"{_LOG}; nothing is lost; then run: {again}", False
         return "pending", f"pid {held.owner.process.pid} on host {held.owner.host} starts it", "", True
     if beat is None:
         return "pending", "it has not run yet", f"run: {again}", False

@@ -25,8 +25,6 @@ class TableFiles(msgspec.Struct, frozen=True, kw_only=True):
     """Of data files and files of deletes."""
     files: int = 0
     """Data files."""
-    small_files: int = 0
-    """Data files beyond those that its bytes need."""
     delete_files: int = 0
     deleted_rows: int = 0
     """Rows of data files that readers skip, by position."""

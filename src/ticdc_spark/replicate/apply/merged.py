@@ -141,7 +141,7 @@ def _rows_of(shard: TableName, origin: tuple[str, ...]) -> Alternatives:
 
 
 def versions_of_shards(work: TimelineWork, name: TableName, keys: Collection[str]) -> dict[str, Table]:
-    """The schemas that read the rows of shards, as far as they are known. ``keys``: the schema keys of the rows."""
+    """The known schemas that read the rows of shards. ``keys``: the schema keys of the rows."""
     schemas, shards = work.batch.schemas, by_key(work.shards.values())
     found: dict[str, Table] = {}
     for key in keys:

@@ -163,7 +163,6 @@ def table_files(metadata: Metadata) -> TableFiles | None:
         rows=number("records"),
         bytes=number("files-size"),
         files=number("data-files"),
-        small_files=small_files(summary),
         delete_files=number("delete-files"),
         deleted_rows=number("position-deletes"),
         snapshots=len(metadata.snapshots),

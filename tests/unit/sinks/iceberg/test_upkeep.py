@@ -203,7 +203,7 @@ def test_what_a_table_is_made_of_is_told_by_its_current_snapshot() -> None:
     }
     older = Snapshot(snapshot_id=1, summary={"total-records": "7"})
     found = table_files(Metadata(current_snapshot_id=2, snapshots=(older, Snapshot(snapshot_id=2, summary=summary))))
-    wanted = TableFiles(rows=900, bytes=5000, files=8, small_files=7, delete_files=2, deleted_rows=40, snapshots=2)
+    wanted = TableFiles(rows=900, bytes=5000, files=8, delete_files=2, deleted_rows=40, snapshots=2)
     assert found == wanted
 
 
