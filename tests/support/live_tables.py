@@ -34,6 +34,7 @@ class LiveTables:
         self.version = 1
         self.ts = 0
         self._stop = threading.Event()
+        self._changing = threading.Lock()
         self._thread: threading.Thread | None = None
         self._failed: BaseException | None = None
         self._upstream = Upstream(server.uri)
@@ -75,8 +76,17 @@ class LiveTables:
         assert sent is not None
         self.send(sent.value)
 
+    def leave(self, name: str) -> int:
+        """The key of a row that does not change from now on."""
+        with self._changing:
+            return self.keys[name].pop(0)
+
     def change(self) -> None:
         """One transaction of one row."""
+        with self._changing:
+            self._change()
+
+    def _change(self) -> None:
         rand = self.rand
         name = rand.choice(list(self.tables))
         keys, table = self.keys[name], self.tables[name]
@@ -155,7 +165,8 @@ class LiveTables:
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
-        assert self._failed is None, self._failed
+        if self._failed is not None:
+            raise AssertionError("the writer failed") from self._failed
         self.watermark()
 
     def settle(self) -> None:
