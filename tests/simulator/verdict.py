@@ -17,14 +17,7 @@ from tests.simulator.letters import folded
 from tests.simulator.seams import JobView, LakeTable, TableView
 from tests.simulator.snapshots import is_under_way
 from tests.simulator.topics_gone import is_needless
-from tests.simulator.verdict_more import (
-    MARKS,
-    came_as_twin,
-    in_any_letters,
-    is_at_twin,
-    judge_twins,
-    without_unheard_of,
-)
+from tests.simulator.verdict_more import MARKS, in_small_letters, judge_letters, without_unheard_of
 from tests.simulator.world import Finding, World
 from ticdc_spark.config.row_filters import row_filter
 from ticdc_spark.errors import (
@@ -73,7 +66,7 @@ def judge_stop(world: World, error: TicdcSparkError, fired: Fault | None) -> Fin
         return None
     if topic := is_needless(world, error):
         return Finding(kind="a stop at a topic that is not needed", where=name, detail=f"{topic}: {text}")
-    if not excuses.disturbances and not is_at_twin(world, text):
+    if not excuses.disturbances:
         return Finding(kind="a stop without cause", where=where, detail=text)
     return None
 
@@ -83,7 +76,9 @@ def judge_tables(world: World, view: JobView, *, final: bool) -> Finding | None:
     if not view.applied:
         return None
     truth = {name: _kept(live, world.lab.where) for name, live in world.database.truth_at(view.applied).items()}
-    view, lake, twins = in_any_letters(view, world.lab.lake.tables())
+    if (finding := judge_letters(world.lab.lake.tables()) or judge_letters(view.tables)) is not None:
+        return finding
+    view, lake = in_small_letters(view, world.lab.lake.tables())
     world.in_lake.update(lake)
     world.was_clean.update(name for name, seen in view.tables.items() if seen.condition == "clean")
     for name, live in truth.items():
@@ -97,7 +92,7 @@ def judge_tables(world: World, view: JobView, *, final: bool) -> Finding | None:
             if finding is not None:
                 return finding
     kept = _judge_kept(world, view, lake) if final else None
-    return kept or _judge_extra(world, view, lake, truth, final=final) or judge_twins(world, twins, final=final)
+    return kept or _judge_extra(world, view, lake, truth, final=final)
 
 
 def _judge(
@@ -196,7 +191,7 @@ def _judge_mark(world: World, uid: Uid, name: Name, seen: TableView | None) -> F
     cause = set(world.excuses.disturbances) - {"no schema file", "schema_file"}
     if cause or world.excuses.bad_messages or uid in world.excuses.may_mark:
         return None
-    if world.excuses.refused_ddl or seen is None or seen.condition not in MARKS or came_as_twin(world, name):
+    if world.excuses.refused_ddl or seen is None or seen.condition not in MARKS:
         return None
     return Finding(kind="marked without cause", where=seen.condition, detail=f"{name}: {seen.detail}")
 

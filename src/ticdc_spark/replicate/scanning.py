@@ -86,7 +86,7 @@ def scan(
             plan = msgspec.structs.replace(plan, opening=opening)
             continue
         spelled = spell(progress, controls, plan.names)
-        if spelled.scan_names is plan.names or keeps_names(controls, plan.names, spelled.scan_names):
+        if spelled.scan_names is plan.names or keeps_names(controls, spelled.scan_names):
             return spelled
         plan = msgspec.structs.replace(plan, names=spelled.scan_names)
 

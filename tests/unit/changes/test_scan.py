@@ -179,7 +179,7 @@ def test_rows_count_under_the_name_by_which_their_table_is_known(exact: bool) ->
     plan = ScanPlan(
         opening=Opening(protocol="debezium", block_keys=True),
         table_replay_below={table_id_key("Inventory", "Items"): 1 << 62},
-        names=Names(live=(("Inventory", "Items"),), exact=exact),
+        names=Names(tables=(("Inventory", "Items"),), exact=exact),
     )
     name = ("inventory", "items") if exact else ("Inventory", "Items")
     events = scanned(plan, [[message]])

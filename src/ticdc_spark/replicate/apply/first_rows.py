@@ -30,7 +30,8 @@ def there_already(batch: Batch, state: TableState, ts: int) -> str:
         )
     return (
         f"{name}: a second CREATE TABLE comes at commitTs {ts}. The table is there since commitTs {state.emptied}, and "
-        f"no DROP TABLE came between: look for an event filter of the changefeed. {ways_out}"
+        "no DROP TABLE came between: look for an event filter of the changefeed, and for a table whose name differs "
+        f"only in upper and lower case. {ways_out}"
     )
 
 

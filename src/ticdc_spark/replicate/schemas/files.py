@@ -33,8 +33,6 @@ def with_schema_files(progress: Progress, files: Sequence[Path]) -> Progress:
     kept = tuple(known for known in progress.schemas if plain_key(known.key) != ANY_VERSION)
     without = msgspec.structs.replace(progress, schemas=kept)
     names = KnownNames(scan_names(without))
-    for rows in progress.pending:
-        names.note((rows.schema, rows.name))
     spelled = (_as_known(one, names.table((one.schema, one.name)), found) for one in found.values())
     routes = compiled(progress.routes)
     return msgspec.structs.replace(without, schemas=(*kept, *(_of_shard(routes, one) for one in spelled)))

@@ -2,7 +2,7 @@
 that are complete. The tables themselves record how far a read is; the progress follows them."""
 
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Literal, TypeAlias
@@ -12,7 +12,6 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.capture.snapshot.base import SnapshotReader, TooOld, Wanted, Wave
 from ticdc_spark.config.job import Job, SnapshotKeys
-from ticdc_spark.ddl.known_names import is_same_name
 from ticdc_spark.errors import DecisionNeeded, MessageError
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import HIDDEN_NAMES, handle_key, no_key, tso_physical_ms
@@ -90,10 +89,12 @@ class Loader:
     def _want(self, progress: Progress) -> Progress:
         if not self._listed:
             self._listed = True
-            known = by_source(progress, self.reader.tables()).values()
-            if not any(self.wants(*name) for name in known):
+            known = by_source(progress, self.reader.tables())
+            wanted = {name: one for name, one in known.items() if self.wants(*one)}
+            _stop_at_twins(wanted)
+            if not wanted:
                 log.warning("%s; what comes later is not read before the next start", nothing_to_read(self.keys))
-            progress = with_new_tables(progress, known, self.wants, self.reader.fixed or 0)
+            progress = with_new_tables(progress, known.values(), self.wants, self.reader.fixed or 0)
         return self.with_partial(progress)
 
     def with_partial(self, progress: Progress) -> Progress:
@@ -167,8 +168,6 @@ class Loader:
         self, progress: Progress, name: TableName, base: int, state: TableState | None, work: TimelineWork
     ) -> tuple[Table, str, bool] | Literal["gone"] | None:
         """What a table is at ``base``, its identity, and whether it can be read as of it; ``None``: not known yet."""
-        if self._is_of_twin(progress, name):
-            return "gone"
         if self.reader.fixed is not None:
             table = None if _may_be_dropped(progress, state, base) else self._asked(name, base)
             return "gone" if table is None else (as_known(table, state, work), "", True)
@@ -189,17 +188,6 @@ class Loader:
                 log.warning("`%s`.`%s` as of %d: %s; it is read as it is now", *name, base, error)
                 exact = False
         return "gone" if table is None else (as_known(table, state, work), now[1], exact)
-
-    def _is_of_twin(self, progress: Progress, name: TableName) -> bool:
-        """Whether the source has only another table under this name, in other letters: a source that compares names
-        without case would read that one twice."""
-        twins = {
-            one for table in progress.tables if (one := (table.schema, table.name)) != name and is_same_name(one, name)
-        }
-        if not twins:
-            return False
-        known = set(by_source(progress, self.reader.tables()).values())
-        return name not in known and bool(twins & known)
 
     def _asked(self, name: TableName, at: int | None) -> Table | None:
         try:
@@ -341,6 +329,21 @@ class Loader:
         state = work.state(name)
         assert state is not None, "its read is under way"
         work.put(gather(state, note.rows, expected))
+
+
+def _stop_at_twins(names: Mapping[TableName, TableName]) -> None:
+    """Stop where a source has two tables of one name. ``names``: those of the source, each with the job's.
+
+    Raises: DecisionNeeded
+    """
+    first: dict[TableName, TableName] = {}
+    for name, one in names.items():
+        if (other := first.setdefault(one, name)) != name:
+            raise DecisionNeeded(
+                f"`{other[0]}`.`{other[1]}` and `{name[0]}`.`{name[1]}` at the source differ only in upper and lower "
+                "case. The job compares names without case, as TiDB does. Rename one of them at the source, or exclude "
+                "both with `tables` under [job]"
+            )
 
 
 def _may_be_dropped(progress: Progress, state: TableState | None, at: int) -> bool:

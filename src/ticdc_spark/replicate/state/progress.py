@@ -208,7 +208,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     dropped_databases: tuple[QueuedDdl, ...] = ()
     """The last DROP DATABASE of each database that was applied: tables of it may come later, see ``plan.catch_up``."""
     databases: tuple[str, ...] = ()
-    """Those that CREATE DATABASE has made, by which names are told apart that differ in case only."""
+    """Those that CREATE DATABASE has made, whose spelling tables to come have."""
     pending: tuple[PendingRows, ...] = ()
     left_out: tuple[tuple[str, int, int], ...] = ()
     """(topic, partition, offset) of messages that ``skip-messages`` left out when they came, and that the topics still

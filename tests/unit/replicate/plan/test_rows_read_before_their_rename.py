@@ -25,7 +25,6 @@ def finish(shop: Shop) -> None:
     shop.run()
 
 
-@pytest.mark.xfail(reason="a row of the older name counts as one of the later table", strict=True)
 @pytest.mark.parametrize("protocol", SQL)
 def test_a_delete_before_a_rename_is_not_lost_where_a_later_table_has_its_name_in_other_letters(protocol: str) -> None:
     shop = shop_of(protocol)
@@ -39,7 +38,6 @@ def test_a_delete_before_a_rename_is_not_lost_where_a_later_table_has_its_name_i
     assert (shop.rows("c"), shop.condition("c")) == ([], "clean")
 
 
-@pytest.mark.xfail(reason="the table comes under the letters of an older one, and its rows keep theirs", strict=True)
 @pytest.mark.parametrize("protocol", ["simple", "open", "canal-json"])
 def test_rows_that_wait_do_not_wait_for_ever_where_an_older_table_had_their_name_in_other_letters(
     protocol: str,

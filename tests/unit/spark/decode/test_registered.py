@@ -77,7 +77,7 @@ def test_avros_tables_are_named_by_their_schemas() -> None:
 
 def test_tables_have_the_names_by_which_their_rows_land() -> None:
     registered, controls = scanned("avro", table("c"))
-    (known,) = registered.tables(controls, Names(live=(("A_db", "C"),)))
+    (known,) = registered.tables(controls, Names(tables=(("A_db", "C"),)))
     assert (known.schema, known.name, known.table.schema, known.table.name) == ("A_db", "C", "A_db", "C")
 
 
