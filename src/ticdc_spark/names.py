@@ -1,4 +1,4 @@
-"""Names in the lake: one reversible escape for names that a catalog or Iceberg cannot hold as they are.
+"""Names: how TiDB compares them, and one reversible escape for those that a catalog or Iceberg cannot hold as they are.
 
 - A dot or a slash separates paths, and a blank at either end gets lost.
 - Iceberg reserves the names of its metadata columns, such as ``_file`` and ``_pos``.
@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from hashlib import blake2b
 
 from ticdc_spark.errors import UsageError
+from ticdc_spark.model import TableName
 
 RESERVED = frozenset(
     {"_file", "_pos", "_deleted", "_partition", "_spec_id", "_row_id", "_last_updated_sequence_number"}
@@ -69,3 +70,8 @@ def shortened(name: str, longest: int) -> str:
     if len(name) <= longest:
         return name
     return f"{name[: longest - 9]}_{blake2b(name.encode(), digest_size=4).hexdigest()}"
+
+
+def folded(name: TableName) -> TableName:
+    """What names have in common that are equal without case, as TiDB compares them."""
+    return name[0].lower(), name[1].lower()

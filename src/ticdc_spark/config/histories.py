@@ -12,7 +12,7 @@ from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.config.target_names import named
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import TableName
-from ticdc_spark.names import aside_of
+from ticdc_spark.names import aside_of, folded
 
 
 class Histories:
@@ -61,13 +61,13 @@ def shared(job: Job, tables: Iterable[TableName]) -> Shared | None:
     tables = list(dict.fromkeys(tables))
     if found := routes.shared(tables):
         return Shared(found, "[[route]]", CURE)
-    owners = {_folded(routes.target(table)): shown(table) for table in tables} if job.histories else {}
+    owners = {folded(routes.target(table)): shown(table) for table in tables} if job.histories else {}
     for table in tables if job.histories else ():
         place = rules.of(table)
         if place is None:
             continue
         mine = f"the history of {shown(table)}"
-        other = owners.setdefault(_folded(place), mine)
+        other = owners.setdefault(folded(place), mine)
         if other.casefold() != mine.casefold():
             what = f"{mine} and {other} would both be {shown(place)} in the target"
             cure = 'Give it another one with `target` under [[history]], such as "{schema}_history.{table}"'
@@ -79,7 +79,3 @@ def stop_if_shared(job: Job, tables: Iterable[TableName]) -> None:
     """Stop where two tables, or a table and a history, would have one name in the target. Raises: UsageError"""
     if found := shared(job, tables):
         raise UsageError(f"{job.file}: {found.section}: {found.what}. {found.cure}")
-
-
-def _folded(table: TableName) -> TableName:
-    return table[0].casefold(), table[1].casefold()

@@ -13,7 +13,7 @@ from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.config.target_names import is_named, named
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Table, TableName
-from ticdc_spark.names import aside_of
+from ticdc_spark.names import aside_of, folded
 
 _ANY = "\0"
 """The name of a table that no rule names. No table has it."""
@@ -133,8 +133,8 @@ class Routes:
         owners: dict[TableName, TableName] = {}
         for table in map(self.known_as, tables) if self.rules else ():
             target = self.target(table)
-            other = owners.setdefault(_folded(target), table)
-            if _folded(other) != _folded(table):
+            other = owners.setdefault(folded(target), table)
+            if folded(other) != folded(table):
                 return f"{shown(other)} and {shown(table)} would both be {shown(target)} in the target"
         return ""
 
@@ -164,7 +164,3 @@ CURE = (
 def shown(table: TableName) -> str:
     """A name for people."""
     return f"`{table[0]}`.`{table[1]}`"
-
-
-def _folded(table: TableName) -> TableName:
-    return table[0].casefold(), table[1].casefold()

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Column, ColumnType, Index, Table, TableName
 from ticdc_spark.mysql import handle_key
+from ticdc_spark.names import folded
 
 _MERGED = "merged:"
 _BEFORE = "\t"
@@ -40,11 +41,6 @@ def stop_if_no_shard(name: TableName) -> None:
             f"[[route]] origin: a table `{name[0]}`.`{name[1]}` cannot be merged with others, since its name begins "
             f"with {_MERGED!r} or has a tab in it. Leave it out with `tables` under [[route]]"
         )
-
-
-def folded(name: TableName) -> TableName:
-    """A name as schema keys have it."""
-    return name[0].lower(), name[1].lower()
 
 
 def key_of_shard(key: str, shard: TableName) -> str:

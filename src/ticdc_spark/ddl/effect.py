@@ -30,6 +30,7 @@ from ticdc_spark.ddl.statements import (
 )
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, Table, TableName
+from ticdc_spark.names import folded
 
 Tables: TypeAlias = Mapping[TableName, Table]
 Kind: TypeAlias = Literal[
@@ -303,8 +304,7 @@ class _Known:
 def _find(tables: Tables, name: TableName) -> TableName | None:
     if name in tables:
         return name
-    lower = (name[0].lower(), name[1].lower())
-    return next((known for known in tables if (known[0].lower(), known[1].lower()) == lower), None)
+    return next((known for known in tables if folded(known) == folded(name)), None)
 
 
 def _chained(pairs: list[tuple[TableName, TableName]]) -> tuple[tuple[TableName, TableName], ...]:

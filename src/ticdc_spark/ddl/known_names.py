@@ -11,6 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from ticdc_spark.model import TableName
+from ticdc_spark.names import folded
 
 
 class Names(msgspec.Struct, frozen=True, kw_only=True):
@@ -79,11 +80,6 @@ class KnownNames:
 def is_same_name(one: TableName, other: TableName) -> bool:
     """Whether two names are one but for case."""
     return folded(one) == folded(other)
-
-
-def folded(name: TableName) -> TableName:
-    """What all spellings of a name have in common."""
-    return name[0].lower(), name[1].lower()
 
 
 def _append(found: list[str] | list[TableName], name: str | TableName) -> None:

@@ -7,13 +7,14 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from ticdc_spark.config.shards import folded, merged_table, shard_of, with_plain_key
+from ticdc_spark.config.shards import merged_table, shard_of, with_plain_key
 from ticdc_spark.ddl import statement_of
 from ticdc_spark.ddl.statements import CreateTable
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, ColumnType, SchemaChange, Table, TableName
 from ticdc_spark.mysql import NO_CONSTANT, default_value, handle_key, is_text
 from ticdc_spark.mysql.kept_text import keeps_text
+from ticdc_spark.names import folded
 from ticdc_spark.replicate.plan.ddl_actions import DropDatabase, action
 from ticdc_spark.replicate.plan.names import source_tables
 from ticdc_spark.replicate.state.progress import KnownSchema, Progress, QueuedDdl, Shard
