@@ -11,6 +11,8 @@ from typing import TypeVar
 import msgspec
 
 from ticdc_spark.config.job import Job
+from ticdc_spark.config.shards import is_merged
+from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import DecisionNeeded, UsageError
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.look import Looked, columns_gone, look_at, stop_if_ahead, vanished, way_back
@@ -150,7 +152,8 @@ def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], 
 
     Returns: the progress with what the tables show.
     """
-    tables = [table for table in some if table.mark != NO_MARK and not table.is_dropped]
+    is_followed = _followed(job, progress)
+    tables = [table for table in some if table.mark != NO_MARK and not table.is_dropped and is_followed(table)]
     exact, upto = _resolves(progress, plan), furthest(progress, plan)
 
     asked = {(one.schema, one.name) for one in progress.wanted if one.asked}
@@ -189,6 +192,19 @@ def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], 
     worse |= _keep_restored(job, sink, progress) if exact else {}
     known = tuple(worse.get((table.schema, table.name), table) for table in progress.tables)
     return msgspec.structs.replace(progress, tables=known)
+
+
+def _followed(job: Job, progress: Progress) -> Callable[[TableState], bool]:
+    """Whether a run may change a table: what `tables` excludes may be as it is. A parked table has no name at the
+    source, and a merged table those of its shards."""
+    wants = table_filter(job.tables)
+    merged = {(one.schema, one.name) for one in progress.shards if wants(one.table.schema, one.table.name)}
+
+    def is_followed(table: TableState) -> bool:
+        name = (table.schema, table.name)
+        return name in merged if is_merged(name) else is_parked(name) or wants(*name)
+
+    return is_followed
 
 
 def _keep_restored(job: Job, sink: Sink, progress: Progress) -> dict[TableName, TableState]:

@@ -12,7 +12,7 @@ from tests.support.changefeed import SCHEMA
 from tests.support.shop import Shop
 from ticdc_spark.config.job import Route, SchemaFiles
 from ticdc_spark.ddl import parse_create
-from ticdc_spark.errors import SourceChanged
+from ticdc_spark.errors import DecisionNeeded, SourceChanged
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["simple", "open", "canal-json", "debezium"])
 RULE = Route(tables=("shop.orders_*",), target_table="orders", origin=("_schema", "_table"))
@@ -212,3 +212,19 @@ def test_a_row_that_cannot_be_read_holds_the_merged_table_until_it_is_resumed(ba
     shop.run(batch)
     assert rows(shop)[-2:] == [("orders_2", 3, 22, None), ("orders_2", 4, 23, 1)]
     assert condition(shop) == "diverged"
+
+
+def test_a_merged_table_that_is_gone_stops_the_job_until_its_shards_are_excluded() -> None:
+    shop = merged()
+    shop.sql("CREATE TABLE u (id INT PRIMARY KEY)")
+    shop.watermark()
+    shop.run()
+    shop.stop()
+    shop.lab.lake.drop((SCHEMA, "orders"))
+    with pytest.raises(DecisionNeeded, match=r"not in the target any more.*exclude the tables that it is made of"):
+        shop.run()
+    shop.configure(tables=("shop.u",))
+    shop.insert("u", id="1")
+    shop.watermark()
+    shop.run()
+    assert shop.rows("u") == [(1,)]

@@ -13,6 +13,7 @@ import msgspec
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.routes import compiled, shown
+from ticdc_spark.config.shards import is_merged
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso_time
@@ -57,7 +58,7 @@ def look_at(
         found = sink.find(name)
     except FilesGone as error:
         again = f". Or let the job drop and read it: {_rebuild_ways(job, name)}" if resolves else ""
-        raise FilesGone(f"`{name[0]}`.`{name[1]}`: {error}{again}") from error
+        raise FilesGone(f"`{name[0]}`.`{name[1]}`: {error}{'' if is_merged(name) else again}") from error
     if found is None:
         return Looked(state=promise, stamp=None)
     stamp = found.stamp
@@ -118,19 +119,27 @@ def _rebuild_ways(job: Job, name: TableName) -> str:
 
 def way_back(job: Job, name: TableName, *, resolves: bool) -> str:
     """What there is to do about a table that is not as far as the job had brought it, or is gone."""
-    again = _rebuild_ways(job, name)
-    drop = "Or drop all tables of the job and the table of its state: the job begins from scratch"
+    if is_merged(name):
+        way = (
+            "Or exclude the tables that it is made of with `tables` under [job], and let another job read them from "
+            "the start of their topics"
+        )
+    elif resolves:
+        way = f"Or let the job read it: {_rebuild_ways(job, name)}"
+    else:
+        way = "Or drop all tables of the job and the table of its state: the job begins from scratch"
     return (
-        f"Restore the table as the job left it. {f'Or let the job read it: {again}' if resolves else drop}. If you "
-        "restored the target, restore all of it, with `_ticdc_spark`, from one backup"
+        f"Restore the table as the job left it. {way}. If you restored the target, restore all of it, with "
+        "`_ticdc_spark`, from one backup"
     )
 
 
 def vanished(job: Job, name: TableName, *, resolves: bool = True) -> str:
     """One sentence about a table that was there, and what there is to do."""
+    out = "" if is_merged(name) else ". Or exclude it with `tables` under [job]"
     return (
         f"`{name[0]}`.`{name[1]}` was created by this job, but it is not in the target any more. "
-        f"{way_back(job, name, resolves=resolves)}. Or leave it out with `tables` under [job]"
+        f"{way_back(job, name, resolves=resolves)}{out}"
     )
 
 

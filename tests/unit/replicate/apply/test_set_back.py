@@ -217,7 +217,27 @@ def test_a_table_that_is_gone_stops_the_job(keys: dict[str, str]) -> None:
     newest = shop.saved()
     shop.stop()
     shop.lab.lake.drop((SCHEMA, "t"))
-    stops(shop, "is not in the target any more", "leave it out with `tables`")
+    stops(shop, "is not in the target any more", "exclude it with `tables`")
+    shop.lab.lake.restore_table((SCHEMA, "t"), newest)
+    goes_on(shop)
+    assert values(shop) == WHOLE
+
+
+@MODES
+def test_a_table_that_is_gone_and_excluded_does_not_stop_the_others(keys: dict[str, str]) -> None:
+    shop = written(**keys)
+    shop.sql("CREATE TABLE u (id INT PRIMARY KEY)")
+    goes_on(shop)
+    newest = shop.saved()
+    shop.stop()
+    shop.lab.lake.drop((SCHEMA, "t"))
+    shop.configure(tables=("shop.u",))
+    shop.insert("u", id="1")
+    goes_on(shop)
+    assert [row[0] for row in shop.rows("u") or ()] == [1]
+    shop.stop()
+    shop.configure(tables=())
+    stops(shop, "is not in the target any more")
     shop.lab.lake.restore_table((SCHEMA, "t"), newest)
     goes_on(shop)
     assert values(shop) == WHOLE
