@@ -48,7 +48,7 @@ def _ddl(world: World, move: Move, rand: Random) -> None:
     if move.word in MORE_DDL and len(world.database.events) > before:
         world.draws[move.word] += 1
     for event in world.database.events[before:]:
-        world.inherit_hidden_drops(event)
+        world.note_model(event)
         query = event.change.query if event.change else "no DDL is sent"
         if " LIKE " in query:
             if world.setup.feed.withheld >= 0:
@@ -207,7 +207,7 @@ def _meanwhile(world: World, move: Move, rand: Random) -> None:
         before = len(database.events)
         MORE_DDL[move.word](database, rand)
         for event in database.events[before:]:
-            world.inherit_hidden_drops(event)
+            world.note_model(event)
         world.draws[f"{move.word} between two chunks"] += 1
 
     database.meanwhile = change

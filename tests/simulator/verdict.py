@@ -76,7 +76,7 @@ def judge_tables(world: World, view: JobView, *, final: bool) -> Finding | None:
     if not view.applied:
         return None
     truth = {name: _kept(live, world.lab.where) for name, live in world.database.truth_at(view.applied).items()}
-    if (finding := judge_letters(world.lab.lake.tables()) or judge_letters(view.tables)) is not None:
+    if (finding := judge_letters(view)) is not None:
         return finding
     view, lake = in_small_letters(view, world.lab.lake.tables())
     world.in_lake.update(lake)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 
 import msgspec
 
@@ -16,14 +16,15 @@ MARKS = ("diverged", "quarantined")
 
 
 def in_small_letters(view: JobView, lake: Mapping[Name, LakeTable]) -> tuple[JobView, dict[Name, LakeTable]]:
-    """Status and lake by names in small letters."""
+    """Status and lake by names in small letters. Of two tables, the job's counts: others make tables, too."""
     seen = {folded(name): one for name, one in view.tables.items()}
-    return msgspec.structs.replace(view, tables=seen), {folded(name): table for name, table in lake.items()}
+    others_first = sorted(lake.items(), key=lambda item: item[0] in view.tables)
+    return msgspec.structs.replace(view, tables=seen), {folded(name): table for name, table in others_first}
 
 
-def judge_letters(names: Collection[Name]) -> Finding | None:
-    """The source never has two tables whose names differ by their letters alone, so the lake has none."""
-    for name, count in Counter(map(folded, names)).items():
+def judge_letters(view: JobView) -> Finding | None:
+    """The source never has two tables whose names differ by their letters alone: the job has none, too."""
+    for name, count in Counter(map(folded, view.tables)).items():
         if count > 1:
             return Finding(kind="two tables of one name", where="", detail=str(name))
     return None

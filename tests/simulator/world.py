@@ -109,6 +109,8 @@ class World:
         """Names that the lake had a table of after some batch."""
         self.was_clean: set[Name] = set()
         """Names of which a table counted as equal to the source after some batch."""
+        self.models: dict[Uid, Uid] = {}
+        """Tables that are made like another one."""
         self.removed: dict[Uid, str] = {}
         """Tables of which messages are gone from the topics, and why."""
         self.made_anew: dict[Uid, set[Name]] = {}
@@ -290,9 +292,12 @@ class World:
         return uid in self.ticdc.sent
 
     def all_read(self, uid: Uid) -> bool:
-        """Whether every topic that ever had a message about a table is one of the job's."""
-        topics = self.job.topics
-        return topics is None or self.ticdc.sent[uid].topics <= set(topics)
+        """Whether every topic that ever had a message about a table is one of the job's, and about the one that it is
+        made like."""
+        topics, model = self.job.topics, self.models.get(uid)
+        if topics is None:
+            return True
+        return self.ticdc.sent[uid].topics <= set(topics) and (model not in self.ticdc.sent or self.all_read(model))
 
     def is_unknowable(self, uid: Uid) -> bool:
         """Whether no job could see that something of a table is gone."""
@@ -302,15 +307,16 @@ class World:
         """Whether messages have had several names of a table."""
         return len(self.ticdc.sent[uid].names) > 1
 
-    def inherit_hidden_drops(self, event: Event) -> None:
+    def note_model(self, event: Event) -> None:
         """A table that is made like another one is to the job what that one is."""
         found = None if event.change is None else _LIKE.search(event.change.query)
         if found is None:
             return
         model = self.database.now.get(folded((found[1], found[2])))
         drops = self.database.hidden_drops
-        if model is not None and model.uid in drops:
-            for uid in event.uids:
+        for uid in event.uids if model is not None else ():
+            self.models[uid] = model.uid
+            if model.uid in drops:
                 drops[uid] = [(event.ts, name) for _, name in drops[model.uid]]
 
     def weaken(self, uids: Iterable[Uid], why: str) -> None:

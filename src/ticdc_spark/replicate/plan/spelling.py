@@ -148,8 +148,10 @@ def keeps_names(controls: Iterable[ControlEvent], names: Names) -> bool:
 
 
 def by_source(progress: Progress, there: Collection[TableName]) -> dict[TableName, TableName]:
-    """The names by which a job knows the tables that a source has."""
+    """The names by which a job knows the tables that a source has. Two that differ by case alone have one name."""
     known = KnownNames(scan_names(progress))
+    for name in there:
+        known.add(name)
     return {name: known.table(name) for name in there}
 
 
