@@ -51,12 +51,15 @@ class Routes:
         return next((rule for rule in self.rules if rule.origin and is_named(_names_of(rule), target)), None)
 
     def merged(self, table: TableName) -> TableName | None:
-        """The merged table that a table of the source is a shard of. ``None``: it is none. Raises: UsageError"""
+        """The merged table that a table of the source is a shard of. ``None``: it is none. Raises: UsageError
+
+        What its name has of the shard's is in lower case: messages may have either.
+        """
         rule = self._taking(table) if self.merges and table[1] else None
         if rule is None or not rule.origin:
             return None
         stop_if_no_shard(table)
-        found = merged_name(_named_by(rule, table))
+        found = merged_name(_named_by(rule, folded(table)))
         if self.rule(found) is not rule:
             target = shown(target_of(found))
             raise UsageError(

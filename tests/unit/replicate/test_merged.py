@@ -228,3 +228,21 @@ def test_a_merged_table_that_is_gone_stops_the_job_until_its_shards_are_excluded
     shop.watermark()
     shop.run()
     assert shop.rows("u") == [(1,)]
+
+
+@pytest.mark.parametrize(
+    "rule", [ONE, Route(tables=("shop.orders_*",), target_table="of_{schema}", origin=("_table",))]
+)
+def test_shards_whose_database_is_sent_in_other_letters_are_of_one_table(rule: Route) -> None:
+    """Some versions of TiCDC send it in lower case with DDL (tiflow#10047)."""
+    shop = Shop("simple", routes=(rule,))
+    for number, schema in (("1", SCHEMA.upper()), ("2", SCHEMA)):
+        change = shop.change(f"CREATE TABLE orders_{number} ({COLUMNS})")
+        assert change.table is not None
+        table = msgspec.structs.replace(change.table, schema=schema)
+        shop.send_ddl(msgspec.structs.replace(change, schema=schema, table=table))
+        shop.insert(f"orders_{number}", id=number, v="7")
+    shop.watermark()
+    shop.run()
+    ((_, found),) = shop.lab.lake.tables().items()
+    assert sorted((row["_table"], row["id"]) for row in found.rows) == [("orders_1", 1), ("orders_2", 2)]
