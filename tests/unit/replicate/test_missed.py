@@ -186,3 +186,22 @@ def test_an_unreadable_message_of_the_default_topic_may_be_the_drop_of_a_databas
     shop.watermark()
     shop.run()
     assert shop.condition("t") == ("diverged" if skips else condition)
+
+
+@pytest.mark.parametrize("batches", [1, 2])
+def test_a_message_of_a_topic_is_missed_by_the_table_that_took_the_name_of_one_of_its_tables(batches: int) -> None:
+    """Seed 3019497: the topic is known by the table that had the name before, and nothing of the other one was read."""
+    shop = Shop("open", on_reject="quarantine", topic_per_table=True)
+    for name in ("a", "b"):
+        shop.sql(f"CREATE TABLE {name} (id INT PRIMARY KEY)")
+    shop.sql("RENAME TABLE a TO c")
+    shop.watermark()
+    shop.run()
+    shop.sql("RENAME TABLE b TO a")
+    shop.watermark()
+    if batches == 2:
+        shop.run()
+    shop.send(Encoded(None, b"no message"), "cdc_shop_a")
+    shop.watermark()
+    shop.run()
+    assert shop.condition("a") == "quarantined"
