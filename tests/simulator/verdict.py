@@ -53,6 +53,8 @@ def judge_stop(world: World, error: TicdcSparkError, fired: Fault | None) -> Fin
         world.overtaken and isinstance(error, LeaseHeld | SinkFault)
     ):
         return None
+    if "needs watermarks" in text and not world.lab.view().applied:
+        return None  # It waited for the first one.
     where = f"{name}: {_shape(text)}"
     if isinstance(error, LeaseHeld):
         return Finding(kind="lease held by nobody", where=name, detail=text)
@@ -220,7 +222,7 @@ def _judge_extra(
             or condition in ("diverged", "quarantined", "snapshot", "kept")
             or (seen is not None and ("behind the others" in seen.detail or "no message of it" in seen.detail))
             or (name in world.excuses.weak_names and condition != "clean")
-            or (not final and _is_ahead(world, table, view))
+            or (not final and (_is_ahead(world, table, view) or is_under_way(seen)))
         ):
             continue
         detail = (

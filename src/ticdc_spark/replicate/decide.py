@@ -175,11 +175,13 @@ class Decider:
             )
             if self.end.until_ts is not None:
                 raise UsageError(f"--until-ts needs watermarks, and this job is in mode {mode}: there are none")
-            if self.job.histories:
-                raise UsageError(
-                    f"{self.job.file}: [[history]] needs watermarks, and this job is in mode {mode}: there are none. "
-                    "Remove the section, or let the changefeed send watermarks (enable-tidb-extension=true)"
-                )
+            for section, is_there in (("[snapshot]", self.job.snapshot), ("[[history]]", self.job.histories)):
+                if is_there:
+                    raise UsageError(
+                        f"{self.job.file}: {section} needs watermarks, and this job is in mode {mode}: none have come. "
+                        "Remove the section, or let the changefeed send watermarks (enable-tidb-extension=true). If "
+                        'they come later, set mode = "watermark" under [job]'
+                    )
             if compiled(self.job.routes).merges:
                 raise UsageError(f"{self.job.file}: {NEEDS_WATERMARKS}")
         return mode

@@ -9,7 +9,6 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Offsets
-from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.pipeline import (
     OpenJob,
     apply_batch,
@@ -47,15 +46,11 @@ class Steps:
         self.store, self.registry = job.resources.store, job.resources.registry
         self.progress = begin(job.job, self.source, self.sink, self.store, job.protocol)
         warn_of_old(job.job, self.progress)
-        mode = job.decider.fix_mode(job.mode(self.progress))
+        job.decider.fix_mode(job.mode(self.progress))
         if self.registry is not None:
             learn_waiting(job.resources.rows, self.registry, self.progress)
         self.loader: Loader | None = None
         if job.resources.reader is not None and job.job.snapshot is not None:
-            if not is_resolving(mode):
-                raise UsageError(
-                    f"{job.job.file}: [snapshot] needs watermarks, and this job is in mode {mode}: none come"
-                )
             self.loader = Loader(job.job, job.job.snapshot, self.sink, job.resources.reader, job.batch)
         elif loads := [one for one in self.progress.tables if one.load is not None and not one.load.began]:
             names = ", ".join(f"{table.schema}.{table.name}" for table in loads)

@@ -14,7 +14,7 @@ from tests.support.changefeed import SCHEMA
 from tests.support.shop import Shop, ShopTables
 from tests.unit.replicate.schemas.test_row_columns import LACKED, send_without
 from ticdc_spark.config.values import MessagePlace
-from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.errors import DecisionNeeded, UsageError
 
 
 class ShopWithHistory(Shop):
@@ -297,3 +297,18 @@ def test_two_tables_of_the_source_whose_names_differ_in_case_only_stop_a_job_tha
         shop.run()
     shop.configure(tables=("shop.other",))
     shop.run()
+
+
+def test_a_job_with_full_reads_that_waits_long_for_the_first_watermark_goes_on_once_it_comes() -> None:
+    """Seed 3026727: the job had taken mode arrival, in which it reads no tables in full, for good."""
+    shop = Shop("debezium", snapshot="now")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    for key in range(4):
+        shop.insert("t", id=str(key))
+    shop.batch(2)
+    shop.clock.advance(100.0)
+    with pytest.raises(UsageError, match=r"needs watermarks.* none have come"):
+        shop.batch(2)
+    shop.watermark()
+    shop.run()
+    assert shop.rows("t") == [(key,) for key in range(4)]

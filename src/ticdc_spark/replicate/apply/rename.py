@@ -58,7 +58,7 @@ def rename(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: i
     elif work.mark(new) == NO_MARK and before is not None and before.has_diverged and not before.is_gone:
         # It is not there, and is known to lack something.
         work.put(msgspec.structs.replace(before, schema=new[0], name=new[1]))
-    if work.mark(old) == NO_MARK:
+    if work.mark(old) == NO_MARK and (before is None or not before.is_gone or before.ddl_ts < ts):
         work.put(drop(old, ts, () if before is None else before.topics))
 
 

@@ -135,3 +135,20 @@ def test_in_arrival_mode_a_rename_read_late_is_not_of_a_table_that_has_its_old_n
         shop.run(rows)
     assert shop.rows("c") == of_d
     assert [row[0] for row in shop.rows("d") or ()] in ([], [1]) and shop.condition("d") != "clean"
+
+
+def test_a_table_that_takes_late_a_name_which_was_dropped_meanwhile_is_marked() -> None:
+    """Seed 1672422: the RENAME that gave the name up first, also read late, hid when the name was dropped."""
+    shop = Shop("simple")
+    shop.change("CREATE TABLE b (id INT PRIMARY KEY)")
+    create = shop.change("CREATE TABLE a (id INT PRIMARY KEY)")
+    away = shop.change("RENAME TABLE b TO c")
+    taken = shop.change("RENAME TABLE a TO b", ts=away.commit_ts)
+    shop.sql("DROP TABLE b")
+    shop.watermark()
+    shop.run()
+    for change in (create, away, taken):
+        shop.send_ddl(change)
+    shop.watermark()
+    shop.run()
+    assert shop.condition("b") == "diverged"
