@@ -116,6 +116,8 @@ def _judge(
     if final and not excused and seen is not None and seen.condition == "unverified" and not quiet:
         return Finding(kind="unverified without cause", where="calm story", detail=f"{name}: {seen}")
     condition = seen.condition if seen else "unknown to the job"
+    # Perhaps nothing else of it was read so far, and an older table of its name is there.
+    is_unseen = condition in ("unknown to the job", "dropped", "kept") and uid in world.ticdc.mangled and not final
     if table is None:
         if not live.rows or (not final and view.applied < world.murky_until):
             return None
@@ -123,14 +125,17 @@ def _judge(
         past = world.ticdc.sent[uid].names - {name}
         if seen is None and uid in world.ticdc.mangled and past and not any(map(world.wanted, past)):
             return None
-        unseen = seen is None or seen.condition == "dropped"  # an older table of its name
-        if unseen and uid in world.ticdc.mangled and not final:
-            return None  # Perhaps nothing else of it was read so far.
+        if is_unseen:
+            return None
         detail = f"{name} has {len(live.rows)} rows at {view.applied} and is not in the lake; {condition}"
         return Finding(kind="lost table", where=condition, detail=detail)
     table = without_unheard_of(world, view, live, table)
     different = differences(live, table)
-    if different is None or (not final and world.unfinished and _only_has_more_columns(live, table)):
+    if (
+        different is None
+        or (is_unseen and condition == "kept")
+        or (not final and world.unfinished and _only_has_more_columns(live, table))
+    ):
         return None
     what, detail = different
     return Finding(kind="wrong data", where=f"{what}, {condition}", detail=f"{name} at {view.applied}: {detail}")

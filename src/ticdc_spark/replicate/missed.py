@@ -247,11 +247,11 @@ def _waits_for_row(state: TableState | None, note: MissedNote, *, resolves: bool
 def _mark_any(marked: dict[TableName, TableState], note: MissedNote, batch: _Applied) -> MissedNote | None:
     """Mark the tables that may lack what was missed; returns the note while it is needed."""
     of_dump = batch.from_dump and note.kind == "excluded"
-    # A table that comes with its CREATE TABLE lacks nothing once the note is only kept for a dump.
+    # A table that comes with a later CREATE TABLE lacks nothing once the note is only kept for a dump.
     kept_for_dump = of_dump and note.until < batch.before
     for name in holders((note.schema, note.name), batch.ddls):
         state = marked.get(name)
-        if state is not None and _may_lack(state, note) and not (kept_for_dump and _was_created(state)):
+        if state is not None and _may_lack(state, note) and not (kept_for_dump and _was_created(state, note)):
             marked[name] = _marked(state, note.why, quarantined=note.quarantine)
     name = (note.schema, note.name)
     state = marked.get(name)
@@ -269,8 +269,9 @@ def _may_lack(state: TableState, note: MissedNote) -> bool:
     return state.table is not None and not state.is_gone and not _is_read_again(state, note)
 
 
-def _was_created(state: TableState) -> bool:
-    return state.load is None and state.origin != "snapshot"
+def _was_created(state: TableState, note: MissedNote) -> bool:
+    """Whether a table was made behind what was missed."""
+    return state.load is None and state.origin != "snapshot" and state.emptied > note.until
 
 
 def _is_read_again(state: TableState, note: MissedNote) -> bool:

@@ -8,7 +8,12 @@ import pytest
 
 from tests.support.shop import Shop
 from ticdc_spark.config.values import MessagePlace
+from ticdc_spark.model import Column, ColumnType, Table
 from ticdc_spark.protocols.base import Encoded
+from ticdc_spark.replicate.missed import mark_noted
+from ticdc_spark.replicate.state.notes import MissedNote
+from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.table import create
 
 CREATE = "CREATE TABLE t (id INT PRIMARY KEY)"
 
@@ -205,3 +210,15 @@ def test_a_message_of_a_topic_is_missed_by_the_table_that_took_the_name_of_one_o
     shop.watermark()
     shop.run()
     assert shop.condition("a") == "quarantined"
+
+
+@pytest.mark.parametrize(("made", "condition"), [(50, "diverged"), (70, "clean")])
+def test_a_table_that_a_dump_let_wait_lacks_what_was_excluded_behind_its_create(made: int, condition: str) -> None:
+    """Seed 3053120: the CREATE TABLE was read before the table was excluded, and waited for the full read of the older
+    table of its name."""
+    table = Table(schema="s", name="t", columns=(Column(name="id", type=ColumnType(name="int")),))
+    note = MissedNote(schema="s", name="t", kind="excluded", until=60, why="excluded")
+    progress = Progress(job="j", mode="watermark", applied=100, missed=(note,))
+    states = {("s", "t"): create(table, made, (), certain=True)}
+    marked, _ = mark_noted(states, progress, 100, (), from_dump=True)
+    assert marked["s", "t"].has_diverged == (condition == "diverged")
