@@ -93,9 +93,11 @@ def mark_known(progress: Progress, missed: Sequence[MissedMessage], databases: C
                 notes[new] = None
     for one in _by_topic(missed):
         names, strange = names_in(progress, {one.topic})
+        is_owned = any(one.topic in table.topics and _has_first_name(table) for table in tables.values())
         for name, table in tables.items():
-            # A topic that no table is known by may be that of a table's new name.
-            if _may_be_of(one, table) or one.topic in databases or (strange and table.was):
+            # A topic that no table is known by may be that of a table's new name. So may one of renamed tables.
+            may_be_new = bool(table.was) and (strange or (not is_owned and table.mark[0] <= table.ddl_ts))
+            if _may_be_of(one, table) or one.topic in databases or may_be_new:
                 tables[name] = _marked(table, one.why, quarantined=one.quarantine)
         for name, until in sorted(names.items()):
             kept = MissedNote(
@@ -213,6 +215,10 @@ def _by_topic(missed: Iterable[MissedMessage]) -> list[MissedMessage]:
         if not one.tables:
             found.setdefault((one.topic, one.quarantine), one)
     return [*found.values()]
+
+
+def _has_first_name(table: TableState) -> bool:
+    return table.table is not None and not table.is_gone and not table.was
 
 
 def _may_be_of(one: MissedMessage, table: TableState) -> bool:

@@ -87,9 +87,7 @@ def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: in
     if work.mark(new) != NO_MARK:
         raise DecisionNeeded(f"RENAME of `{old[0]}`.`{old[1]}` at {ts}: {_is_taken(work.batch.job, new, there)}")
     state = come_back(state) if is_parked(old) else state
-    # Where topics have names of tables, its messages go where those of the table did that had this name.
-    topics = {*state.topics, *(() if there is None else there.topics)}
-    meant = msgspec.structs.replace(state, was=_names(state, old), topics=tuple(sorted(topics)))
+    meant = msgspec.structs.replace(state, was=_names(state, old))
     if there is not None and there.table is None and there.diverged_since is not None:
         # Messages of its new name were left out before it had that name here.
         meant = diverge(meant, there.diverged_since, there.diverged_why)

@@ -59,17 +59,19 @@ class Spelled(NamedTuple):
 
 def scan_names(progress: Progress, *, exact: bool = False) -> Names:
     """The names that are known before a batch: all that the progress has, those of tables that are there first."""
-    live = [one for one in progress.tables if not one.is_gone]
-    named: list[_HasName] = [*live, *_with_schemas(progress), *progress.tables, *progress.pending]
-    named += [*progress.missed, *progress.last_ddls]
-    databases = [*progress.databases, *(one.schema for one in named)]
-    known = KnownNames(
-        Names(
-            tables=tuple(dict.fromkeys(_name(one) for one in named if one.name and not is_merged(_name(one)))),
-            databases=tuple(one for one in dict.fromkeys(databases) if not is_merged((one, ""))),
-            exact=exact,
-        )
-    )
+    live = [_name(one) for one in progress.tables if not one.is_gone]
+    # A state of an older version may have two tables whose names differ by case alone: they stay two.
+    known = KnownNames(Names(tables=tuple(name for name in live if not is_merged(name)), exact=exact))
+    for database in progress.databases:
+        known.add_database(database)
+    named: list[_HasName] = [*_with_schemas(progress), *progress.tables, *progress.pending]
+    for one in (*named, *progress.missed, *progress.last_ddls):
+        if is_merged(_name(one)):
+            continue
+        if one.name:
+            known.add(_name(one))
+        else:
+            known.add_database(one.schema)
     for ddl in (*progress.dropped_databases, *progress.ddls):
         _learn(known, _Named(ddl.change, is_raw=False))
     for wanted in progress.wanted:  # by the name that the source has now, and the DDLs to come are older
