@@ -84,6 +84,12 @@ def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: in
     there = work.state(new)
     if work.mark(new) != NO_MARK and there is not None and there.is_kept:
         set_aside(work, new)
+    if work.mark(new) != NO_MARK and there is not None and there.settles >= ts:
+        # It was read in full under this name when the source had renamed it already.
+        log.info("`%s`.`%s` was read ahead, and gives way to `%s`.`%s`", *new, *old)
+        work.batch.sink.drop(new)
+        failpoints.point("aside")
+        work.gone(new)
     if work.mark(new) != NO_MARK:
         raise DecisionNeeded(f"RENAME of `{old[0]}`.`{old[1]}` at {ts}: {_is_taken(work.batch.job, new, there)}")
     state = come_back(state) if is_parked(old) else state
