@@ -114,7 +114,8 @@ class DatabaseTable:
 
     def _of_buckets(self, selection: Buckets) -> list[Digest]:
         bucket, text = self._dialect.bucket(self._key_text(), selection.count), self._text(self._plan.pushed)
-        sql = f"SELECT {bucket} AS b, {self._dialect.digest(text)} FROM {self._place} GROUP BY b"
+        # By its place: a name could be that of a column.
+        sql = f"SELECT {bucket}, {self._dialect.digest(text)} FROM {self._place} GROUP BY 1"
         by_number = {
             int(number): Digest(int(rows), int(sum_) & _FULL) for number, rows, sum_ in self._sessions.fetch(sql)
         }
