@@ -178,6 +178,8 @@ class SchemaChange(msgspec.Struct, frozen=True, kw_only=True):
     """The names in ``query``, in its order, as the job knows them; empty: as ``query`` and ``schema`` have them."""
     merged: TableName | None = None
     """The merged table that its table is a shard of (``config.shards``); all other names are the source's."""
+    others: tuple[TableName, ...] = ()
+    """Other tables of the job that it names beside ``merged``, or that it may mean: such a DDL is not followed."""
     shards: tuple[tuple[TableName, TableName], ...] = ()
     """Of a DROP DATABASE, once it is due: the shards that it drops, each with its merged table."""
 

@@ -361,3 +361,23 @@ def test_the_create_of_a_shard_whose_topic_is_read_late_is_no_replay(protocol: s
     shop.run()
     assert rows(shop) == [("orders_1", 1, 10), ("orders_1", 2, 11), ("orders_2", 2, 21)]
     assert condition(shop) == "diverged"
+
+
+@pytest.mark.parametrize(("old", "new"), [("orders_1", "plain"), ("plain", "orders_3"), ("orders_1", "sales_1")])
+def test_a_rename_between_tables_that_is_skipped_marks_them_all(old: str, new: str) -> None:
+    sales = Route(tables=("shop.sales_*",), target_table="sales", origin=("_table",))
+    shop = merged("simple")
+    shop.configure(routes=(ONE, sales))
+    shop.sql(f"CREATE TABLE sales_9 ({COLUMNS})")
+    if old == "plain":
+        shop.sql(f"CREATE TABLE plain ({COLUMNS})")
+    ts = shop.sql(f"RENAME TABLE {old} TO {new}")
+    shop.watermark()
+    with pytest.raises(UnsupportedDdl, match="is renamed, and its rows have the old name"):
+        shop.run()
+    shop.configure(skip_ddl=(SkipDdl(ts, "RENAME"),))
+    shop.run()
+    conditions = {name: one.condition for name, one in shop.lab.view().tables.items()}
+    names = {"orders_1": (f"merged:{SCHEMA}", "orders"), "orders_3": (f"merged:{SCHEMA}", "orders")}
+    names |= {"sales_1": (f"merged:{SCHEMA}", "sales"), "plain": (SCHEMA, "plain")}
+    assert (conditions[names[old]], conditions[names[new]]) == ("diverged", "diverged")

@@ -13,8 +13,9 @@ from ticdc_spark import failpoints
 from ticdc_spark.config.shards import is_merged
 from ticdc_spark.config.values import skip_ddl_line
 from ticdc_spark.errors import DecisionNeeded, UnsupportedDdl
-from ticdc_spark.model import Table, TableName
+from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.mysql import keep_hidden_columns
+from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.alter_steps import commits_of, with_columns_before
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import lose_hidden_values, stop_if_columns_are_gone
@@ -44,7 +45,7 @@ from ticdc_spark.replicate.plan.ddl_actions import (
     names,
 )
 from ticdc_spark.replicate.plan.merging import with_change
-from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
+from ticdc_spark.replicate.plan.names import is_guessed, tables_before_and_after, tables_of
 from ticdc_spark.replicate.plan.parked import parked_of
 from ticdc_spark.replicate.plan.policy import is_skipped, left_out_by, partition_ddl, way_to_mark
 from ticdc_spark.replicate.plan.shard_actions import Absorb, Clear
@@ -73,8 +74,12 @@ def apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
 
     Raises: DecisionNeeded, SinkFault
     """
+    change = ddl.queued.change
     _apply_ddl(work, ddl)
-    work.shards = with_change(work.shards, ddl.queued.change)
+    sends_tables = PROTOCOLS[work.batch.protocol].traits.versioned_tables
+    if change.table is not None and not sends_tables and is_guessed(change):
+        _doubt_guess(work, _name_of(change.table), change)
+    work.shards = with_change(work.shards, change)
 
 
 def _apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
@@ -117,6 +122,15 @@ def _apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
         case _:
             _apply_to_tables(work, act, mark, ts, change.pre_table)
     work.ddls += 1
+
+
+def _doubt_guess(work: TimelineWork, name: TableName, change: SchemaChange) -> None:
+    """Mark a table that was renamed, and may be another one than the source's."""
+    state = work.state(name)
+    if state is not None and not state.is_gone:
+        why = f"{change.query}: it does not say in which database the table was, and the job knows one of that name"
+        log.warning("`%s`.`%s`: %s", *name, why)
+        work.put(diverge(state, change.commit_ts, why))
 
 
 def _doubt_of(work: TimelineWork, act: Action, mark: Mark) -> str:

@@ -187,7 +187,12 @@ def action(change: SchemaChange) -> Action:
         statement = statement_of(change)
     except MessageError as error:
         return Refused(f"the SQL cannot be read: {error}")
-    return _of(statement, change) if change.merged is None else _of_shard(statement, change, change.merged)
+    if change.merged is not None:
+        return _of_shard(statement, change, change.merged)
+    if change.others:
+        tables = ", ".join(f"`{schema}`.`{name}`" for schema, name in change.others)
+        return Refused(f"it names a table without its database, and it may be one of several, such as {tables}")
+    return _of(statement, change)
 
 
 def _of_shard(statement: Statement, change: SchemaChange, merged: TableName) -> Action:

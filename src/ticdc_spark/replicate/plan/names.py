@@ -1,6 +1,8 @@
 """Which tables a DDL names. Pure."""
 
 from ticdc_spark.ddl import change_tables
+from ticdc_spark.ddl.parse import parse
+from ticdc_spark.ddl.statements import RenameTables
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, TableName
 
@@ -8,7 +10,26 @@ from ticdc_spark.model import SchemaChange, TableName
 def tables_before_and_after(change: SchemaChange) -> tuple[set[TableName], set[TableName]]:
     """The tables that a DDL names before it and after it, by its SQL and by the schemas that come with it. One on a
     shard names the merged table."""
-    return ({change.merged}, {change.merged}) if change.merged is not None else source_tables(change)
+    if change.merged is None:
+        before, after = source_tables(change)
+        return before | {*change.others}, after | {*change.others}
+    named = {change.merged, *change.others}
+    return named, named
+
+
+def is_guessed(change: SchemaChange) -> bool:
+    """Whether the SQL of a RENAME names a table without its database, and only the table's name says which one it is.
+
+    A protocol may send the table as it was beside the SQL.
+    """
+    try:
+        statement = parse(change.query)
+    except MessageError:
+        return False
+    if not isinstance(statement, RenameTables) or not change.named:
+        return False
+    olds = zip(statement.pairs, change.named[::2], strict=True)
+    return any(not old[0] and new[0] and name[0] != change.schema for (old, new), name in olds)
 
 
 def source_tables(change: SchemaChange) -> tuple[set[TableName], set[TableName]]:

@@ -22,7 +22,7 @@ from ticdc_spark.model import SchemaChange, Table, TableName
 
 OF_SEVERAL = "of several tables"
 """Kind of a DDL that names a shard, and tables that are none of the same merged table."""
-_OF_SEVERAL = "it names tables of which some are merged with others, and some are not"
+_OF_SEVERAL = "it names tables that are in several merged tables, or of which some are merged and some are not"
 _RENAMED = "a table that is merged with others by [[route]] is renamed, and its rows have the old name"
 _RESTORED = "TiCDC does not send the rows that come back, and nothing is kept of a merged table"
 

@@ -3,7 +3,7 @@
 Rows get their names when they are scanned, by ``scan_names``. Pure.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import NamedTuple, Protocol, TypeAlias
 
 import msgspec
@@ -133,13 +133,13 @@ def as_merged(routes: Routes, change: SchemaChange) -> SchemaChange:
         names = names[:1]  # and not the table that it is made like
     elif named.statement is None and change.name:
         names = [(change.schema, change.name)]
-    tables = {routes.merged(name) for name in names}
-    found = min((one for one in tables if one is not None), default=None)
+    tables = {routes.known_as(name) for name in names}
+    found = min(filter(is_merged, tables), default=None)
     if found is None:
         return change
-    is_drop = isinstance(named.statement, DropTables)
-    kind = OF_SEVERAL if is_drop and len(tables) > 1 else change.kind
-    return msgspec.structs.replace(change, merged=found, kind=kind)
+    others = tuple(sorted(tables - {found}))
+    kind = OF_SEVERAL if isinstance(named.statement, DropTables) and others else change.kind
+    return msgspec.structs.replace(change, merged=found, others=others, kind=kind)
 
 
 def keeps_names(controls: Iterable[ControlEvent], names: Names) -> bool:
@@ -208,10 +208,11 @@ def _spelled_ddls(progress: Progress, read: Sequence[SchemaChange], known: Known
     there = _tables(progress)
     for key in sorted(found, key=lambda key: key[0]):
         named = _Named(found[key], is_raw=key not in queued)
-        named.full = [
-            known.table(name) if name[1] else (known.database(name[0]), "") for name in _across_databases(named, there)
-        ]
-        found[key] = as_merged(routes, named.spelled(known)) if routes.merges else named.spelled(known)
+        meant = [_meant(named, at, there if key[0] > progress.applied else {}) for at in range(len(named.full))]
+        named.full = [known.table(name) if name[1] else (known.database(name[0]), "") for name, _ in meant]
+        found[key] = named.spelled(known, tuple(other for _, others in meant for other in others))
+        if routes.merges:
+            found[key] = as_merged(routes, found[key])
         if key in queued or key[0] > progress.applied:
             _follow(there, found[key])
     return found
@@ -227,17 +228,23 @@ def _tables(progress: Progress) -> _There:
     return {name: is_there for name, is_there in found.items() if not is_merged(name)}
 
 
-def _across_databases(named: "_Named", there: _There) -> Iterator[TableName]:
-    """The names in a DDL. Of a RENAME into another database Open has only that one: `RENAME TABLE a TO other.b` comes
-    under `other`, and `a` is the one table of that name."""
-    for at, name in enumerate(named.full):
-        one, *more = named.references[at:]
-        found = [name]
-        if isinstance(named.statement, RenameTables) and not one.is_new and not one.name[0] and more[0].name[0]:
-            alike = [known for known in there if known[1].lower() == name[1].lower()]
-            if not any(is_same_name(known, name) for known in alike):
-                found = [known for known in alike if there[known]]
-        yield found[0] if len(found) == 1 else name
+def _meant(named: "_Named", at: int, there: _There) -> tuple[TableName, tuple[TableName, ...]]:
+    """The table that a name in a DDL means, and others that it may mean.
+
+    Of a RENAME into another database, messages may have only that one: `RENAME TABLE a TO other.b` comes under `other`.
+    """
+    name, (one, *more) = named.full[at], named.references[at:]
+    if not isinstance(named.statement, RenameTables) or one.is_new or one.name[0] or not more[0].name[0]:
+        return name, ()
+    name, before = named.written[at], named.change.pre_table
+    if before is not None and before.name.lower() == name[1].lower():
+        return _name(before), ()
+    live = [known for known, is_there in there.items() if is_there and known[1].lower() == name[1].lower()]
+    own = [known for known in live if is_same_name(known, name)]
+    others = tuple(known for known in live if known not in own)
+    if own:
+        return own[0], others
+    return (others[0], ()) if len(others) == 1 else (name, others)
 
 
 def _follow(there: _There, change: SchemaChange) -> None:
@@ -277,8 +284,8 @@ class _Named:
         sent = [*tables, (change.schema, change.name if name[1] else "")]
         return name if name in sent else next((one for one in sent if is_same_name(one, name)), name)
 
-    def spelled(self, known: KnownNames) -> SchemaChange:
-        """The DDL under its resolved names."""
+    def spelled(self, known: KnownNames, others: tuple[TableName, ...]) -> SchemaChange:
+        """The DDL under its resolved names. ``others``: as of ``SchemaChange``."""
         change = self.change
         own = known.table(_name(change)) if change.name else (known.database(change.schema), "")
         plain = [(one.name[0] or own[0], one.name[1]) for one in self.references]
@@ -289,6 +296,7 @@ class _Named:
             table=self._table(known, change.table),
             pre_table=self._table(known, change.pre_table),
             named=() if plain == self.full else tuple(self.full),
+            others=others,
         )
 
     def _table(self, known: KnownNames, table: Table | None) -> Table | None:

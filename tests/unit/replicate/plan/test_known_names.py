@@ -9,9 +9,10 @@ from ticdc_spark.ddl.known_names import KnownNames, Names
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.references import references, with_names
 from ticdc_spark.model import Column, ColumnType, SchemaChange, Table, TableName
+from ticdc_spark.replicate.plan.names import is_guessed
 from ticdc_spark.replicate.plan.spelling import by_source, databases_after, scan_names, spell
 from ticdc_spark.replicate.state.progress import Progress, QueuedDdl
-from ticdc_spark.replicate.state.table import TableState
+from ticdc_spark.replicate.state.table import TableState, drop
 from ticdc_spark.spark.decode.control import BootstrapRead, DdlRead
 
 
@@ -155,20 +156,32 @@ def test_a_queued_ddl_and_the_ddl_that_makes_its_table_are_of_one_name_whichever
     assert change_tables(found.controls[0].change) == ((), (("s", "A"),))
 
 
-@pytest.mark.parametrize("applied", [0, 60])
-def test_a_rename_into_another_database_finds_its_table_by_its_name_alone(applied: int) -> None:
+def test_a_rename_into_another_database_finds_its_table_by_its_name_alone() -> None:
     """Open's message has only the database of the new name."""
     tables = (TableState(schema="s", name="a"), TableState(schema="s", name="c"), TableState(schema="z", name="c"))
-    progress = Progress(job="j", tables=tables, applied=applied)
+    gone = drop(("other", "a"), 5, ())
+    progress = Progress(job="j", tables=(*tables, gone))
     events = [ddl(f"RENAME TABLE {one} TO Other.b", 50, schema="other") for one in ("A", "c", "s.c", "x")]
-    assert [change_tables(one)[0] for one in spelled(progress, *events)] == [
+    found = spelled(progress, *events)
+    assert [change_tables(one)[0] for one in found] == [
         (("s", "a"),),
         (("other", "c"),),
         (("s", "c"),),
         (("other", "x"),),
     ]
+    assert [is_guessed(one) for one in found] == [True, False, False, False]
+    assert [one.others for one in found] == [(), (("s", "c"), ("z", "c")), (), ()]
     inside = ddl("RENAME TABLE a TO b", 50, schema="other")
     assert [change_tables(one)[0] for one in spelled(progress, inside)] == [(("other", "a"),)]
+    own = Progress(job="j", tables=(*tables, TableState(schema="other", name="a")))
+    (both,) = spelled(own, events[0])
+    assert (change_tables(both)[0], both.others) == ((("other", "a"),), (("s", "a"),))
+
+
+def test_a_rename_that_was_applied_does_not_look_for_its_table_in_other_databases() -> None:
+    progress = Progress(job="j", tables=(TableState(schema="s", name="a"),), applied=60)
+    (found,) = spelled(progress, ddl("RENAME TABLE a TO other.b", 50, schema="other"))
+    assert change_tables(found)[0] == (("other", "a"),)
 
 
 def test_a_database_whose_tables_were_read_before_it_has_their_name() -> None:
