@@ -28,6 +28,7 @@ from ticdc_spark.operate.status import job_status
 from ticdc_spark.replicate import loop
 from ticdc_spark.replicate.report import BatchReport, Summary
 from ticdc_spark.replicate.run.watch import Watcher
+from ticdc_spark.verify.report import TableReport, load
 
 JOB = """
 [job]
@@ -156,6 +157,56 @@ def test_killed_five_times_with_changes_running_it_ends_in_the_truth(
         assert lake_rows(spark, tmp_path, live, name) == truth
         assert condition(job, name) == "clean"
     assert live.changes > 100
+
+
+def verified(job: Path) -> TableReport:
+    done = CliRunner().invoke(main, ["verify", str(job), "--no-writes"], catch_exceptions=False)
+    report = load(job.with_suffix(".verify.json"))
+    assert report is not None, done.output
+    (table,) = report.tables
+    return table
+
+
+def test_tables_that_are_merged_begin_with_the_rows_of_all_of_them_wherever_the_job_is_killed(
+    spark: SparkSession, tmp_path: Path, server: Server, broker: Broker, live: LiveTables, topic_name: str
+) -> None:
+    live.add("orders_1", CREATE.replace("TABLE orders", "TABLE orders_1"), values, 600)
+    wider = CREATE.replace("TABLE orders", "TABLE orders_2").replace("VARCHAR(40)", "VARCHAR(60)")
+    live.add("orders_2", wider.replace("f FLOAT", "f FLOAT, w INT NOT NULL DEFAULT 7"), values, 300)
+    live.begin()
+    live.start(pause=0.002)
+    job = write_job(tmp_path, broker, server, topic_name, chunk=100)
+    rule = '[[route]]\ntables = ["*.orders_*"]\ntarget-table = "orders"\norigin = ["_table"]\n'
+    job.write_text(job.read_text() + rule)
+    died = [run(job, dies) is None for dies in (at("base", 1), at("gather", 3), at("swap", 1))]
+    assert died.count(True) >= 2, died
+    live.stop()
+    live.settle()
+    assert run(job) is not None
+    found = read_table(lake(spark, tmp_path), live.schema, "orders")
+    for name in ("orders_1", "orders_2"):
+        rows = sorted((row for row in found if row["_table"] == name), key=lambda row: int(row["id"]))
+        truth = live.rows(name)
+        assert [{key: row[key] for key in truth[0]} for row in rows] == truth
+        assert {row["w"] for row in rows} == {7}
+    assert condition(job, "orders") == "clean"
+    report = verified(job)
+    rows = sum(map(live.count, live.tables))
+    assert (report.result, report.rows_source, report.rows_target) == ("equal", rows, rows), report.found[:2]
+    assert {*report.columns_not_compared} == {"v", "w", "e"}
+    one, two, three = live.keys["orders_1"][:2] + live.keys["orders_2"][:1]
+    for sql in (
+        f"DELETE FROM {{}} WHERE id = {one} AND _table = 'orders_1'",
+        f"UPDATE {{}} SET _table = 'orders_3' WHERE id = {two} AND _table = 'orders_1'",
+        f"UPDATE {{}} SET n = 1 WHERE id = {three} AND _table = 'orders_2'",
+    ):
+        lake(spark, tmp_path).sql(sql.format(f"lake.{live.schema}.orders")).collect()
+    assert {(one.kind, one.key["_table"], one.key["id"]) for one in verified(job).found} == {
+        ("missing", "orders_1", str(one)),
+        ("missing", "orders_1", str(two)),
+        ("extra", "orders_3", str(two)),
+        ("changed", "orders_2", str(three)),
+    }
 
 
 def test_a_running_job_reads_a_table_again_with_what_the_changefeed_left_out(

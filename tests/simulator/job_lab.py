@@ -116,7 +116,7 @@ class JobLab:
     def rebuild(self, setup: JobSetup, table: TableName) -> None:
         reader = self._reader(setup)
         assert reader is not None
-        self.state.ask(rebuild_of(job_of(setup, _FOLDER), self.state.load(), [".".join(table)], reader))
+        self.state.ask(rebuild_of(self._job(setup), self.state.load(), [".".join(table)], reader))
 
     def resume(self, setup: JobSetup, tables: Collection[TableName] | None) -> None:
         names = [] if tables is None else [".".join(name) for name in tables]

@@ -10,6 +10,7 @@ from tests.simulator.broker import Broker
 from tests.simulator.faults import Injector
 from tests.simulator.job_lab import Fence, JobLab
 from tests.simulator.lake_of_lab import LakeOfLab
+from tests.simulator.letters import folded
 from tests.simulator.moves import CALM, Move, MoveKind
 from tests.simulator.seams import Clock, JobView, LakeTable, TableName
 from tests.simulator.setup import JobSetup
@@ -45,7 +46,8 @@ class MergedLab(JobLab):
     def shards(self) -> dict[TableName, Table]:
         """Those that the job knows."""
         progress = self.state.progress
-        return {} if progress is None else {name: one.table for name, one in by_source(progress.shards).items()}
+        found = {} if progress is None else by_source(progress.shards)
+        return {folded(name): one.table for name, one in found.items()}  # as their merged tables are named
 
     def _job(self, setup: JobSetup) -> Job:
         job = super()._job(setup)
@@ -57,6 +59,9 @@ class MergedLab(JobLab):
     def view(self) -> JobView:
         found = super().view()
         return msgspec.structs.replace(found, tables={target_of(name): one for name, one in found.tables.items()})
+
+    def rebuild(self, setup: JobSetup, table: TableName) -> None:
+        super().rebuild(setup, compiled(RULES).known_as(table))
 
     def resume(self, setup: JobSetup, tables: Collection[TableName] | None) -> None:
         known_as = compiled(RULES).known_as

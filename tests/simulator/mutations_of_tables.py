@@ -236,7 +236,7 @@ ROWS = (
     ),
     one(
         "a column that a row's version lacks is NULL",
-        "versions:_fill",
+        "versions:fill_of",
         "return value",
         "return None",
         "hang",

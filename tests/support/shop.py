@@ -122,11 +122,15 @@ class Shop(Changefeed):
 
     def rebuild(self, table: str) -> None:
         """``ticdc-spark rebuild`` of a table; a job that runs goes on."""
-        reader, job = self.reader(), job_of(self.setup, _FOLDER)
+        self.ask_for(f"{SCHEMA}.{table}")
+
+    def ask_for(self, table: str) -> None:
+        """The same, of a table as the command names it."""
+        reader, job = self.reader(), with_keys(job_of(self.setup, _FOLDER), **self.keys)
         assert reader is not None, "the job has a section [snapshot]"
-        self.lab.state.ask(rebuild_of(job, self.lab.state.load(), [f"{SCHEMA}.{table}"], reader))
+        self.lab.state.ask(rebuild_of(job, self.lab.state.load(), [table], reader))
         if self.steps is not None and self.steps.loader is not None:
-            self.steps.loader.reader = DatabaseView(cast(Database, ShopTables(self)), "now", 0)
+            self.steps.loader.source = DatabaseView(cast(Database, ShopTables(self)), "now", 0)
 
     def rebuild_from_topic(self, table: str) -> None:
         """``ticdc-spark rebuild --from topic`` of a table; a job that runs goes on."""

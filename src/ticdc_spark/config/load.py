@@ -106,8 +106,9 @@ def _check_origin(
 ) -> None:
     """Note what cannot be beside tables that are merged."""
     where = "[[route]] origin"
-    if "snapshot" in raw:
-        what = "cannot be used with [snapshot], as merged tables are not read in full. Use another job for the others"
+    snapshot = raw.get("snapshot")
+    if isinstance(snapshot, Mapping) and "path" in snapshot:
+        what = "cannot be used with [snapshot] path. Merged tables are read from a database: name it with `upstream`"
         mistakes.add(where, what)
     if raw.get("history"):
         mistakes.add(where, "cannot be used with [[history]]. Keep the histories by another job")

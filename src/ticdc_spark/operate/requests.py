@@ -104,8 +104,8 @@ def rebuild_from_topic(job: Job, progress: Progress | None, tables: Collection[s
             )
         if is_merged((there[text].schema, there[text].name)):
             raise UsageError(
-                f"{text!r} is made of several tables by [[route]] origin, and is not read again. Let a job with "
-                "another `name` read its topics from their start, into another target"
+                f"{text!r} is made of several tables by [[route]] origin, and is not read from topics. Read it from "
+                "the database, with [snapshot]"
             )
     followed = table_filter(job.tables or ["*.*"])
     for text in tables:
@@ -119,14 +119,19 @@ def rebuild_of(job: Job, progress: Progress | None, tables: Collection[str], rea
     """The request for full reads of tables, all or none. Raises: UsageError, SourceFault"""
     if progress is None:
         raise UsageError(f"{job.file}: the job has no progress yet: its tables are read when it first runs")
-    found = by_source(progress, reader.tables())
+    found, routes = by_source(progress, reader.tables()), compiled(job.routes)
     there = {".".join(one): name for named, name in found.items() for one in (named, name)}
     followed = table_filter(job.tables or ["*.*"])
+    shards = {name: merged for name in found.values() if followed(*name) and (merged := routes.merged(name))}
+    there |= {".".join(name): name for name in shards.values()}
     for text in tables:
         if text not in there:
-            meant = _meant(job, text, found.values())
+            meant = _meant(job, text, there.values())
             raise UsageError(f"{text!r} is no table of the source; write schema.table{meant}")
-        if not followed(*there[text]):
+        if there[text] in shards:
+            whole = ".".join(shards[there[text]])
+            raise UsageError(f"{text!r} is one of the tables of {whole}, which is read as a whole: name that")
+        if not (is_merged(there[text]) or followed(*there[text])):
             raise UsageError(
                 f"{text!r}: `tables` under [job] in {job.file} leaves it out, so that no change of it would follow its "
                 "full read; let it in first"

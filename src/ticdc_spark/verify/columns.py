@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -149,6 +149,15 @@ def plan_of(
         lake=lake,
         protocol=protocol,
     )
+
+
+def without(plan: TablePlan, skipped: Mapping[str, str]) -> TablePlan | str:
+    """The plan without some columns, each with the reason; a text says why nothing is compared."""
+    for pair in plan.key:
+        if pair.name in skipped:
+            return f"its key column `{pair.name}` is not compared: {skipped[pair.name]}"
+    pairs = tuple(pair for pair in plan.pairs if pair.name not in skipped)
+    return msgspec.structs.replace(plan, pairs=pairs, skipped={**plan.skipped, **skipped})
 
 
 def columns_gone(plan: TablePlan, there: Sequence[str]) -> tuple[Pair, ...]:

@@ -28,13 +28,15 @@ from ticdc_spark.operate.table_status import table_status
 from ticdc_spark.replicate.apply.look import rebuild_line
 from ticdc_spark.replicate.plan.parked import is_parked
 from ticdc_spark.replicate.plan.spelling import by_source
+from ticdc_spark.replicate.snapshot.merged import MergedTables
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.verify.cells import Key
-from ticdc_spark.verify.columns import NO_KEY, NOT_JUDGED, Pair, TablePlan, columns_gone, plan_of
+from ticdc_spark.verify.columns import NO_KEY, NOT_JUDGED, Pair, TablePlan, columns_gone, plan_of, without
 from ticdc_spark.verify.database import DatabaseTable, Place
 from ticdc_spark.verify.dialects import Mysql
+from ticdc_spark.verify.merged import uneven, union
 from ticdc_spark.verify.options import Options, Watcher
 from ticdc_spark.verify.report import Kept, Report, TableReport, load, name_text, save
 from ticdc_spark.verify.sessions import Altered, MysqlSessions, too_old
@@ -85,11 +87,13 @@ class _Run:
     def __init__(self, ends: _Ends, options: Options, path: Path, watcher: Watcher) -> None:
         self._ends, self._options, self._path, self._watcher = ends, options, path, watcher
         self._report = _begun(ends.job.name, options, path)
+        self._tables = self._tables_of(Progress(job=ends.job.name))
 
     def run(self) -> Report:
         first = self._ends.target.view()
         try:
-            named = {known: name for name, known in by_source(first.progress, self._ends.reader.tables()).items()}
+            self._tables = self._tables_of(first.progress)
+            named = {known: name for name, known in by_source(first.progress, self._tables.tables()).items()}
             every = table_filter([*self._options.tables] or ["*.*"])
             names = [(one.schema, one.name) for one in first.progress.tables if _is_there(one)]
             absent = [name for name in self._absent(first.progress, named) if every(*name)]
@@ -110,6 +114,10 @@ class _Run:
         self._keep(msgspec.structs.replace(self._report, finished=now))
         return self._report
 
+    def _tables_of(self, progress: Progress) -> MergedTables:
+        job = self._ends.job
+        return MergedTables(self._ends.reader, compiled(job.routes), progress, table_filter(job.tables))
+
     @contextmanager
     def _view(self, first: View) -> Iterator[View]:
         """A lake is read as of one commit. A database has a transaction for each table, so that none is open long."""
@@ -125,8 +133,6 @@ class _Run:
 
     def _table(self, name: TableName, source: TableName | None, view: View) -> TableReport:
         state, target = view.table(name), compiled(view.progress.routes).target(name)
-        if is_merged(name):
-            return _undecided(name, target, "it is made of several tables, and a merged table is not compared")
         if state is None or not _is_there(state):
             return _undecided(name, target, _DDL)
         behind = "it is behind the others" if state.applied < view.progress.applied else None
@@ -153,7 +159,7 @@ class _Run:
         self, state: TableState, source: TableName | None, progress: Progress, target: TableName
     ) -> TablePlan | str:
         at = state.applied if self._ends.reader.exact else None
-        table = None if source is None else self._ends.reader.schema(source, at)
+        table = None if source is None else self._tables.schema(source, at)
         if table is None or state.table is None:
             return "the source has no such table: a DDL is on its way, or [snapshot] upstream is another server"
         types, lake = self._ends.target.types(progress), self._ends.target.lake
@@ -167,6 +173,11 @@ class _Run:
         if where is None:
             return NOT_JUDGED
         kept = {one.column.name: "kept after the source dropped it" for one in state.kept_columns}
+        if is_merged(plan.source):
+            found = without(plan, uneven(self._tables.by_source(plan.source, at)))
+            if isinstance(found, str):
+                return found
+            plan = found
         return msgspec.structs.replace(plan, target=target, skipped=plan.skipped | kept, where=where)
 
     def _compared(self, plan: TablePlan, state: TableState, view: View) -> TableReport:
@@ -184,7 +195,7 @@ class _Run:
                 target=opened.side,
                 commit_ts=state.applied,
                 snapshot=opened.snapshot,
-                rows=ends.reader.estimate(plan.source),
+                rows=self._tables.estimate(plan.source),
                 settle=None if is_final else lambda keys: self._settled(plan, keys, self._source(plan, now), state),
                 beside=ends.beside,
             )
@@ -194,7 +205,7 @@ class _Run:
     def _lacking(self, plan: TablePlan, gone: Sequence[Pair], state: TableState, view: View) -> TableReport:
         """A table whose columns the job and the source have, and the target does not."""
         ends, target = self._ends, compiled(view.progress.routes).target(plan.name)
-        now = ends.reader.schema(plan.source, None)
+        now = self._tables.schema(plan.source, None)
         there = set() if now is None else {column.name.casefold() for column in now.columns}
         if any(pair.name.casefold() not in there for pair in gone):
             return _undecided(plan.name, target, _DDL)  # the source has dropped it since
@@ -211,10 +222,18 @@ class _Run:
         return MysqlSessions(self._ends.upstream, plan.lake, begin, tidb=self._ends.reader.exact)
 
     def _source(self, plan: TablePlan, sessions: MysqlSessions) -> DatabaseTable:
-        name = ".".join(map(quoted, plan.source))
-        name = f"(SELECT * FROM {name} WHERE {plan.where}) AS kept" if plan.where else name
+        name = self._rows_of(plan)
         place = Place(sessions, Mysql(tidb=self._ends.reader.exact), name)
         return DatabaseTable(plan, [pair.source for pair in plan.pairs], place, self._ends.pool)
+
+    def _rows_of(self, plan: TablePlan) -> str:
+        """What the source is asked for in place of a table."""
+        if is_merged(plan.source):
+            origin = compiled(self._ends.job.routes).origin(plan.source)
+            columns = [pair.source.name for pair in plan.pairs if pair.source.name not in origin]
+            return union(self._tables.by_source(plan.source, None), origin, columns, plan.where)
+        name = ".".join(map(quoted, plan.source))
+        return f"(SELECT * FROM {name} WHERE {plan.where}) AS kept" if plan.where else name
 
     def _settled(self, plan: TablePlan, keys: Collection[Key], source: Side, state: TableState) -> Settled:
         closes = list[Callable[[], None]]()

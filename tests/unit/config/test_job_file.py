@@ -513,7 +513,7 @@ def test_a_rule_may_merge_tables(folder: Path) -> None:
         ('[[route]]\ntables = ["*.*"]\norigin = "a"', "[[route]] origin: found 'a'; allowed"),
         (f"{MERGES}{MERGES}", "[[route]] origin: two rules have the same target-schema and target-table"),
         (f'{MERGES}[[history]]\ntables = ["a.b"]', "[[route]] origin: cannot be used with [[history]]"),
-        (f'{MERGES}[snapshot]\nupstream = "mysql://u@h:1"', "[[route]] origin: cannot be used with [snapshot]"),
+        (f'{MERGES}[snapshot]\npath = "dump"', "[[route]] origin: cannot be used with [snapshot] path"),
     ],
 )
 def test_what_cannot_be_beside_merged_tables_is_refused(folder: Path, more: str, text: str) -> None:

@@ -160,7 +160,7 @@ def _fills_nulls_with_defaults(patch: pytest.MonkeyPatch) -> None:
     ours = rows_module.cells_of
 
     def cells(version: Any, column: Any, *given: Any) -> Any:
-        default = versions_module._fill(column, ReadOptions())
+        default = versions_module.fill_of(column, ReadOptions())
         return [default if cell is None else cell for cell in ours(version, column, *given)]
 
     patch.setattr(rows_module, "cells_of", cells)

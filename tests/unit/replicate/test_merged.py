@@ -12,7 +12,7 @@ from tests.support.changefeed import SCHEMA
 from tests.support.shop import Shop
 from ticdc_spark.config.job import Route, SchemaFiles
 from ticdc_spark.ddl import parse_create
-from ticdc_spark.errors import DecisionNeeded, SourceChanged
+from ticdc_spark.errors import DecisionNeeded, SourceChanged, UsageError
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["simple", "open", "canal-json", "debezium"])
 RULE = Route(tables=("shop.orders_*",), target_table="orders", origin=("_schema", "_table"))
@@ -246,3 +246,92 @@ def test_shards_whose_database_is_sent_in_other_letters_are_of_one_table(rule: R
     shop.run()
     ((_, found),) = shop.lab.lake.tables().items()
     assert sorted((row["_table"], row["id"]) for row in found.rows) == [("orders_1", 1), ("orders_2", 2)]
+
+
+def loaded(protocol: str = "open", rule: Route = ONE, **job: Any) -> Shop:
+    """Shards that were there before the changefeed, with rows that no topic has."""
+    shop = Shop(protocol, routes=(rule,), snapshot="now", **job)
+    for number, more in ((1, ""), (2, ", w VARCHAR(9) NOT NULL DEFAULT 'w'")):
+        name = f"orders_{number}"
+        shop.change(f"CREATE TABLE {name} (id {'BIGINT' if more else 'INT'} PRIMARY KEY, v INT{more})")
+        for key in (1, 2):
+            row = {"id": str(key), "v": f"{number}{key}", **({"w": "x"} if more else {})}
+            shop.held[(SCHEMA, name), str(key)] = row
+        if protocol == "simple":
+            shop.send(shop.encoder.bootstrap(shop.tables[SCHEMA, name]), "cdc")
+    shop.sql("CREATE TABLE other (id INT PRIMARY KEY)")
+    shop.watermark()
+    return shop
+
+
+def settle(shop: Shop) -> None:
+    for _ in range(6):
+        shop.watermark()
+        shop.run()
+
+
+def values(shop: Shop) -> list[tuple[Any, ...]]:
+    found = shop.lab.lake.tables()[SCHEMA, "orders"].rows
+    return sorted((row["_table"], row["id"], row["v"], row["w"]) for row in found)
+
+
+@PROTOCOLS
+def test_a_merged_table_begins_with_the_rows_that_its_shards_have(protocol: str) -> None:
+    shop = loaded(protocol)
+    settle(shop)
+    assert values(shop) == [
+        ("orders_1", 1, 11, "w"),
+        ("orders_1", 2, 12, "w"),
+        ("orders_2", 1, 21, "x"),
+        ("orders_2", 2, 22, "x"),
+    ]
+    shop.update("orders_1", id="1", v="7")
+    shop.delete("orders_2", id="1", v="21", w="x")
+    shop.sql("TRUNCATE TABLE orders_2")
+    shop.sql("ALTER TABLE orders_2 ADD COLUMN z INT")
+    shop.insert("orders_2", id="3", v="3", w="y", z="4")
+    settle(shop)
+    assert values(shop) == [("orders_1", 1, 7, "w"), ("orders_1", 2, 12, "w"), ("orders_2", 3, 3, "y")]
+    assert condition(shop) == "clean"
+
+
+@PROTOCOLS
+def test_a_shard_that_comes_before_the_full_read_of_the_others_does_not_end_it(protocol: str) -> None:
+    shop = loaded(protocol)
+    shop.sql(f"CREATE TABLE orders_3 ({COLUMNS})")
+    shop.insert("orders_3", id="1", v="31")
+    shop.watermark()
+    shop.run()
+    assert condition(shop) == "snapshot", "it lacks the others"
+    settle(shop)
+    assert [row[:3] for row in values(shop)] == [
+        ("orders_1", 1, 11),
+        ("orders_1", 2, 12),
+        ("orders_2", 1, 21),
+        ("orders_2", 2, 22),
+        ("orders_3", 1, 31),
+    ]
+    assert condition(shop) == "clean"
+
+
+@pytest.mark.parametrize("gone", [False, True])
+def test_a_merged_table_is_read_again_on_request(gone: bool) -> None:
+    shop = loaded()
+    settle(shop)
+    if gone:
+        shop.stop()
+        shop.lab.lake.drop((SCHEMA, "orders"))
+        with pytest.raises(DecisionNeeded, match=r"`ticdc-spark rebuild job.toml merged:shop.orders` reads it again"):
+            shop.run()
+    else:
+        shop.lab.lake.tables()[SCHEMA, "orders"].rows.clear()
+    shop.ask_for("merged:shop.orders")
+    settle(shop)
+    assert len(values(shop)) == 4
+
+
+def test_a_shard_alone_is_not_read_again() -> None:
+    shop = loaded()
+    settle(shop)
+    with pytest.raises(UsageError, match=r"is one of the tables of merged:shop.orders"):
+        shop.ask_for("shop.orders_1")

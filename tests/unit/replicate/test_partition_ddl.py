@@ -451,7 +451,7 @@ def test_a_table_is_read_in_full_behind_a_ddl_whose_rows_are_not_computed() -> N
     partition_ddl(shop, "ALTER TABLE t TRUNCATE PARTITION p1")
     del shop.held[(SCHEMA, "t"), "11"]
     assert shop.steps is not None and shop.steps.loader is not None
-    shop.steps.loader.reader = DatabaseView(cast(Database, ShopTables(shop)), "now", 0)
+    shop.steps.loader.source = DatabaseView(cast(Database, ShopTables(shop)), "now", 0)
     for key in "234567":
         shop.insert("t", id=key)
         shop.watermark()

@@ -66,6 +66,8 @@ class Batch:
     """The highest first half of a mark that this batch makes, or that an interrupted try of it has made."""
     lacking: frozenset[TableName] = frozenset()
     """Names whose tables may lack changes of any key, and are marked after the batch."""
+    unread: frozenset[TableName] = frozenset()
+    """Tables that are to be read in full, and whose read has not begun."""
     read: Offsets = field(default_factory=dict)
     """The offsets up to which partitions were read."""
     names: Names = NO_NAMES
@@ -99,19 +101,12 @@ class Batch:
         ``table``: as it is now, with TiDB's hidden columns, of which a rule may leave some out of ``columns``.
         ``inferred``: the table came from the schemas of rows.
         """
-        options = ReadOptions(
-            source_timezone=self.job.source_timezone,
-            ambiguous_timestamp=self.job.ambiguous_timestamp,
-            verify_checksum=self.job.verify_checksum,
-            default_timezone=self.job.ddl_zone if self.local_defaults(inferred=inferred) else None,
-            literal_defaults=inferred,
-        )
         return ReadPlan(
             protocol=self.protocol,
             tables=dict(versions),
             columns=tuple(columns),
             hidden=frozenset(column.name for column in table.columns) & HIDDEN_NAMES,
-            options=options,
+            options=self.read_options(inferred=inferred),
             lake=self.lake,
             schemas=None if self.registry is None else self.registry.texts(tuple(versions)),
             deleted_by=SOFT_DELETE_TIME if self.job.soft_deletes == "delete" else "",
@@ -119,6 +114,16 @@ class Batch:
             upstream=self.job.source.upstream,
             is_whole=not any(column.key for column in columns),
             origin=compiled(self.job.routes).origin((table.schema, table.name)),
+        )
+
+    def read_options(self, *, inferred: bool = False) -> ReadOptions:
+        """How values are read. ``inferred``: as in ``read_plan``."""
+        return ReadOptions(
+            source_timezone=self.job.source_timezone,
+            ambiguous_timestamp=self.job.ambiguous_timestamp,
+            verify_checksum=self.job.verify_checksum,
+            default_timezone=self.job.ddl_zone if self.local_defaults(inferred=inferred) else None,
+            literal_defaults=inferred,
         )
 
     def where(self, table: Table, versions: Iterable[Table] = ()) -> str:

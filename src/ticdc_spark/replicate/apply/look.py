@@ -58,7 +58,7 @@ def look_at(
         found = sink.find(name)
     except FilesGone as error:
         again = f". Or let the job drop and read it: {_rebuild_ways(job, name)}" if resolves else ""
-        raise FilesGone(f"`{name[0]}`.`{name[1]}`: {error}{'' if is_merged(name) else again}") from error
+        raise FilesGone(f"`{name[0]}`.`{name[1]}`: {error}{again}") from error
     if found is None:
         return Looked(state=promise, stamp=None)
     stamp = found.stamp
@@ -114,17 +114,13 @@ def rebuild_line(job: Job, name: TableName) -> str:
 
 
 def _rebuild_ways(job: Job, name: TableName) -> str:
-    return f"{rebuild_line(job, name)} reads it again from the source, or from its topics with `--from topic`"
+    topics = "" if is_merged(name) else ", or from its topics with `--from topic`"
+    return f"{rebuild_line(job, name)} reads it again from the source{topics}"
 
 
 def way_back(job: Job, name: TableName, *, resolves: bool) -> str:
     """What there is to do about a table that is not as far as the job had brought it, or is gone."""
-    if is_merged(name):
-        way = (
-            "Or exclude the tables that it is made of with `tables` under [job], and let another job read them from "
-            "the start of their topics"
-        )
-    elif resolves:
+    if resolves:
         way = f"Or let the job read it: {_rebuild_ways(job, name)}"
     else:
         way = "Or drop all tables of the job and the table of its state: the job begins from scratch"
@@ -136,10 +132,10 @@ def way_back(job: Job, name: TableName, *, resolves: bool) -> str:
 
 def vanished(job: Job, name: TableName, *, resolves: bool = True) -> str:
     """One sentence about a table that was there, and what there is to do."""
-    out = "" if is_merged(name) else ". Or exclude it with `tables` under [job]"
+    out = "the tables that it is made of" if is_merged(name) else "it"
     return (
         f"`{name[0]}`.`{name[1]}` was created by this job, but it is not in the target any more. "
-        f"{way_back(job, name, resolves=resolves)}{out}"
+        f"{way_back(job, name, resolves=resolves)}. Or exclude {out} with `tables` under [job]"
     )
 
 

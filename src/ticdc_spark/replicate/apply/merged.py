@@ -105,6 +105,8 @@ def _make(work: TimelineWork, state: TableState | None, act: Absorb, mark: Mark,
         else create_late(table, ts, topics, certain=act.certain, empty=False)
     )
     made = msgspec.structs.replace(made, emptied=0)  # rows of other shards may be older
+    if act.name in work.batch.unread:
+        made = unverify(made)  # other shards are there
     if state is not None and state.diverged_since is not None:
         made = diverge(made, state.diverged_since, state.diverged_why)
     columns = work.batch.columns(table)

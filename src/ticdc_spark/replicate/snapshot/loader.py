@@ -12,6 +12,9 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.capture.snapshot.base import SnapshotReader, TooOld, Wanted, Wave
 from ticdc_spark.config.job import Job, SnapshotKeys
+from ticdc_spark.config.routes import compiled
+from ticdc_spark.config.shards import is_merged
+from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import DecisionNeeded, MessageError
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import HIDDEN_NAMES, handle_key, no_key, tso_physical_ms
@@ -21,6 +24,7 @@ from ticdc_spark.replicate.modes.next_progress import DROPPED_KEPT_MS
 from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.plan.routes import stop_at_rules
 from ticdc_spark.replicate.plan.spelling import by_source
+from ticdc_spark.replicate.snapshot.merged import MergedTables, wave_of_shards, with_shards_read
 from ticdc_spark.replicate.snapshot.steps import as_known, begin, bring_in, give_up, states_of, with_states
 from ticdc_spark.replicate.snapshot.wanted import (
     nothing_to_read,
@@ -36,6 +40,7 @@ from ticdc_spark.replicate.state.table import TableState, gather
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import NO_MARK
+from ticdc_spark.spark.decode.versions import fill_of
 from ticdc_spark.spark.tasks import SourceMoved, UnreadableRows
 from ticdc_spark.spark.types import LakeColumn
 
@@ -51,9 +56,11 @@ class Loader:
         self, job: Job, keys: SnapshotKeys, sink: Sink, reader: SnapshotReader, batch: Callable[[Progress], Batch]
     ) -> None:
         """``batch``: what a commit to a table needs, for a progress."""
-        self.keys, self.sink, self.reader, self.batch = keys, sink, reader, batch
+        self.keys, self.sink, self.batch = keys, sink, batch
         self.job, self.parallel = job, job.parallel_tables
-        self.wants = wanted_tables(keys, job)
+        self.source, self._routes = reader, compiled(job.routes)
+        self.reader = self._shown(Progress(job=job.name))
+        self._wants = wanted_tables(keys, job)
         self._asking = Lock()
         """Held to ask the reader while tables are gathered side by side: it is for one thread."""
         self.forget()
@@ -72,11 +79,12 @@ class Loader:
     def step(self, progress: Progress, save: Callable[[Progress], None]) -> Outcome:
         """Do what can be done now; ``save`` stores the progress. Raises: DecisionNeeded, SinkFault, SourceFault"""
         before = progress
+        self.reader = self._shown(progress)
         progress = self._want(progress)
         wanted = [one for one in progress.wanted if not one.from_topic]
         if wanted and is_resolving(progress.mode) and (progress.mode or progress.applied):
             stop_at_rules(self.job, progress)
-            progress = self._begin(progress)
+            progress = self._begin(progress, save)
         loading = [table for table in progress.tables if table.load is not None and not table.load.began]
         if progress != before:
             save(progress)
@@ -86,24 +94,34 @@ class Loader:
         self._gather(progress, loading[: self.parallel], save)
         return "worked"
 
+    def _shown(self, progress: Progress) -> MergedTables:
+        """The source, with merged tables in place of their shards."""
+        return MergedTables(self.source, self._routes, progress, table_filter(self.job.tables))
+
+    def _is_wanted(self, schema: str, name: str) -> bool:
+        """Whether a table is read without a request. A merged table is if one of its shards is."""
+        if is_merged((schema, name)):
+            return any(self._wants(*shard) for shard in self.reader.names_of_shards((schema, name)))
+        return self._wants(schema, name)
+
     def _want(self, progress: Progress) -> Progress:
         if not self._listed:
             self._listed = True
-            known = by_source(progress, self.reader.tables())
-            wanted = {name: one for name, one in known.items() if self.wants(*one)}
-            _stop_at_twins(wanted)
+            known = by_source(progress, self.source.tables())
+            _stop_at_twins({name: one for name, one in known.items() if self._wants(*one)})
+            wanted = [one for one in by_source(progress, self.reader.tables()).values() if self._is_wanted(*one)]
             if not wanted:
                 log.warning("%s; what comes later is not read before the next start", nothing_to_read(self.keys))
-            progress = with_new_tables(progress, known.values(), self.wants, self.reader.fixed or 0)
+            progress = with_new_tables(progress, wanted, self.reader.fixed or 0)
         return self.with_partial(progress)
 
     def with_partial(self, progress: Progress) -> Progress:
         """Want tables that began in the middle; of a dump, only those that were there then."""
         if self.reader.fixed or not is_resolving(progress.mode):
             return progress
-        return with_partial_tables(progress, self._gone, self.wants)
+        return with_partial_tables(progress, self._gone, self._is_wanted)
 
-    def _begin(self, progress: Progress) -> Progress:
+    def _begin(self, progress: Progress, save: Callable[[Progress], None]) -> Progress:
         work = TimelineWork(batch=self.batch(progress), promised=states_of(progress))
         under_way = sum(table.load is not None for table in progress.tables)
         over: set[TableName] = set()
@@ -137,6 +155,12 @@ class Loader:
                 raise no_key(f"`{name[0]}`.`{name[1]}`", "[snapshot] or [job]")
             elif found is not None:
                 table, identity, exact = found
+                if is_merged(name):
+                    shards = self.reader.shards(name, base if exact else None)
+                    identity = self.reader.identity_of(name, [(one.schema, one.name) for one in shards])
+                    # A death behind the next commit would forget them.
+                    progress = with_shards_read(progress, name, shards)
+                    save(progress)
                 token = f"{progress.batch}.{base}.{work.mark(name)[1]}"
                 # What could not be read was left out for tables that were known then, and this one may not have been.
                 lacks = progress.counters.rejected > 0 and self.reader.fixed is not None
@@ -193,8 +217,9 @@ class Loader:
         try:
             return self.reader.schema(name, at)
         except MessageError as error:
+            cure = "one of them with `tables` under [job]" if is_merged(name) else "it with `tables` under [snapshot]"
             raise DecisionNeeded(
-                f"`{name[0]}`.`{name[1]}` cannot be read in full: {error}. Leave it out with `tables` under [snapshot]"
+                f"`{name[0]}`.`{name[1]}` cannot be read in full: {error}. Leave out {cure}"
             ) from error
 
     def _gather(self, progress: Progress, tables: Sequence[TableState], save: Callable[[Progress], None]) -> None:
@@ -282,11 +307,18 @@ class Loader:
             identity=load.identity,
         )
         try:
-            return self.reader.wave(wanted)
+            return self._wave_of(work.batch, wanted)
         except TooOld as error:
             log.warning("`%s`.`%s` as of %d: %s; the rest is read as it is now", *name, load.base, error)
             self._stale.add(load.token)
-            return self.reader.wave(msgspec.structs.replace(wanted, at=None))
+            return self._wave_of(work.batch, msgspec.structs.replace(wanted, at=None))
+
+    def _wave_of(self, batch: Batch, wanted: Wanted) -> Wave:
+        if not is_merged(wanted.name):
+            return self.source.wave(wanted)
+        options = batch.read_options()
+        origin = self._routes.origin(wanted.name)
+        return wave_of_shards(self.source, wanted, origin, batch.columns, lambda column: fill_of(column, options))
 
     def _load(
         self, progress: Progress, work: TimelineWork, state: TableState, before: LoadNote, wave: Wave
@@ -294,7 +326,8 @@ class Loader:
         """Gather a wave; a text: why the table is not what it was."""
         name, load = (state.schema, state.name), state.load
         assert load is not None, "its read is under way"
-        exact = load.exact and load.token not in self._stale
+        # A shard that was dropped behind the base, and before the shards were listed, is not read.
+        exact = load.exact and load.token not in self._stale and not is_merged(name)
 
         def note(rows: int, zeros: int) -> LoadNote:
             return msgspec.structs.replace(

@@ -28,10 +28,10 @@ def nothing_to_read(keys: SnapshotKeys) -> str:
     return text if keys.upstream is None else f"{text}, or its user lacks the grant SELECT"
 
 
-def with_new_tables(progress: Progress, there: Iterable[TableName], wants: Wants, at: int) -> Progress:
+def with_new_tables(progress: Progress, there: Iterable[TableName], at: int) -> Progress:
     """Want the tables of a source that the job has never seen."""
     known = {(table.schema, table.name) for table in progress.tables}
-    return _with(progress, [name for name in there if name not in known and wants(*name)], at)
+    return _with(progress, [name for name in there if name not in known], at)
 
 
 def with_partial_tables(progress: Progress, gone: Collection[tuple[TableName, int]], wants: Wants) -> Progress:

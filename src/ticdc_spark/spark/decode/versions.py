@@ -102,7 +102,7 @@ class Version:
         self.filter = row_filter(plan.where, self.table) if plan.where else None
         """Which rows are kept; ``None``: all."""
         absent = [column for column in plan.columns if column.source not in self.places]
-        self.fill = {column.source: _fill(column, plan.options) for column in absent}
+        self.fill = {column.source: fill_of(column, plan.options) for column in absent}
         if plan.origin:
             self.fill |= zip(plan.origin, (self.table.schema, self.table.name)[-len(plan.origin) :], strict=True)
 
@@ -147,7 +147,7 @@ def _reader(protocol: str, table: Table, options: ReadOptions, only: frozenset[s
     return decoder(protocol).row_reader(table, options, only)
 
 
-def _fill(column: LakeColumn, options: ReadOptions) -> Value:
+def fill_of(column: LakeColumn, options: ReadOptions) -> Value:
     """What a row of a version without the column gets: the column's default, as the source gives to older rows."""
     value = default_value(column.column, literal=options.literal_defaults)
     if value is NO_CONSTANT:

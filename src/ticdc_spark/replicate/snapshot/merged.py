@@ -1,0 +1,215 @@
+"""Merged tables (``config.shards``) as a reader of whole tables shows them: their shards, one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from ticdc_spark.capture.snapshot.base import SnapshotReader, Wanted, Wave
+from ticdc_spark.config.routes import Routes, shown
+from ticdc_spark.config.shards import is_merged, merged_table
+from ticdc_spark.errors import MessageError
+from ticdc_spark.model import Table, TableName, Value
+from ticdc_spark.replicate.plan.merging import Misfit, merged_of, stop_if_alike
+from ticdc_spark.replicate.plan.spelling import by_source
+from ticdc_spark.replicate.state.progress import Progress, Shard
+from ticdc_spark.spark.tasks import ArrowTask, Counter, ReadParts, SourceMoved
+from ticdc_spark.spark.types import LakeColumn, LakeOptions, arrow_type, to_arrow
+
+
+class ShardRead(msgspec.Struct, frozen=True, array_like=True):
+    """A shard whose rows are read."""
+
+    source: TableName
+    """As the source has it."""
+    name: TableName
+    """As the job knows it, and as its rows say of which shard they are."""
+    identity: str
+
+
+class MergedTables:
+    """The tables of a source, with merged tables in place of their shards. As ``SnapshotReader`` without ``wave``."""
+
+    def __init__(
+        self, reader: SnapshotReader, routes: Routes, progress: Progress, includes: Callable[[str, str], bool]
+    ) -> None:
+        """``includes``: which tables of the source the job has."""
+        self.fixed, self.source = reader.fixed, reader
+        self._routes, self._progress, self._includes = routes, progress, includes
+        self._listed: Mapping[TableName, list[tuple[TableName, TableName]]] | None = None
+
+    @property
+    def exact(self) -> bool:
+        return self.source.exact
+
+    def tables(self) -> Sequence[TableName]:
+        merged = self._merged
+        shards = {source for found in merged.values() for source, _ in found}
+        return [*(name for name in self.source.tables() if name not in shards), *merged]
+
+    def names_of_shards(self, name: TableName) -> list[TableName]:
+        """The shards of a merged table that the source has now, by the names by which the job knows them.
+
+        Raises: SourceFault
+        """
+        return [known for _, known in self._merged.get(name, [])]
+
+    def schema(self, name: TableName, at: int | None) -> Table | None:
+        if not is_merged(name):
+            return self.source.schema(name, at)
+        shards, origin = self.shards(name, at), self._routes.origin(name)
+        try:
+            for one in shards:
+                stop_if_alike(origin, (one.schema, one.name), [(other.schema, other.name) for other in shards])
+            return merged_of(name, origin, shards) if shards else None
+        except Misfit as why:
+            raise MessageError(f"its tables do not fit together: {why}") from why
+
+    def shards(self, name: TableName, at: int | None) -> list[Table]:
+        """The shards of a merged table, as the job names them. Raises: as ``schema``"""
+        return [table for _, table in self.by_source(name, at)]
+
+    def by_source(self, name: TableName, at: int | None) -> list[tuple[TableName, Table]]:
+        """The shards of a merged table, each behind its name at the source. Raises: as ``schema``"""
+        found = []
+        for source, known in self._merged.get(name, []):
+            table = self.source.schema(source, at)
+            if table is not None:
+                found.append((source, msgspec.structs.replace(table, schema=known[0], name=known[1])))
+        return found
+
+    def identity(self, name: TableName) -> str:
+        """Of a merged table, what ``wave`` needs to know of its shards."""
+        if not is_merged(name):
+            return self.source.identity(name)
+        return self.identity_of(name, self.names_of_shards(name))
+
+    def identity_of(self, name: TableName, shards: Iterable[TableName]) -> str:
+        """The identity of a merged table that has these shards. Raises: SourceFault"""
+        there = {*shards}
+        found = [
+            ShardRead(source, known, self.source.identity(source))
+            for source, known in self._merged.get(name, [])
+            if known in there
+        ]
+        return msgspec.json.encode(found).decode()
+
+    def estimate(self, name: TableName) -> int:
+        if not is_merged(name):
+            return self.source.estimate(name)
+        return sum(self.source.estimate(source) for source, _ in self._merged.get(name, []))
+
+    def now(self) -> int:
+        return self.source.now()
+
+    @property
+    def _merged(self) -> Mapping[TableName, list[tuple[TableName, TableName]]]:
+        """The shards of each merged table: their names at the source, and to the job. Raises: SourceFault"""
+        if self._listed is None:
+            found: dict[TableName, list[tuple[TableName, TableName]]] = {}
+            for source, known in by_source(self._progress, self.source.tables()).items():
+                merged = self._routes.merged(known) if self._includes(*known) else None
+                if merged is not None:
+                    found.setdefault(merged, []).append((source, known))
+            self._listed = found
+        return self._listed
+
+
+def wave_of_shards(
+    reader: SnapshotReader,
+    wanted: Wanted,
+    origin: Sequence[str],
+    columns_of: Callable[[Table], Sequence[LakeColumn]],
+    filled: Callable[[LakeColumn], Value],
+) -> Wave:
+    """Plan the next chunks of a merged table: those of one of its shards.
+
+    ``origin``: its columns that say of which shard a row is. ``columns_of``: the target's, of a table. ``filled``: what
+    rows of a shard have in a column that the shard lacks.
+
+    Raises: as ``SnapshotReader.wave``
+    """
+    shards = msgspec.json.decode(wanted.identity, type=list[ShardRead])
+    number, _, upto = wanted.upto.partition(" ")
+    at = int(number or 0)
+    shard = shards[at]
+    table = reader.schema(shard.source, wanted.at)
+    if table is None:
+        raise SourceMoved(f"{shown(shard.source)} is gone")
+    named = msgspec.structs.replace(table, schema=shard.name[0], name=shard.name[1])
+    wide = {column.name for column in wanted.columns}
+    columns = tuple(
+        column
+        for column in columns_of(merged_table(wanted.name, origin, named))
+        if column.source not in origin and column.name in wide
+    )
+    read = {column.source for column in columns}
+    of_shard = msgspec.structs.replace(
+        wanted,
+        name=shard.source,
+        columns=columns,
+        left_out=frozenset(column.name for column in table.columns if column.name not in read),
+        upto=upto,
+        identity=shard.identity,
+    )
+    wave = reader.wave(of_shard)
+    constants = dict(zip(origin, shard.name[-len(origin) :], strict=True))
+    values = {
+        column.name: constants.get(column.source) if column.source in constants else filled(column)
+        for column in wanted.columns
+        if column.source not in read
+    }
+    return Wave(
+        parts=wave.parts,
+        read=_Widened(wave.read, wanted.columns, values, wanted.lake),
+        upto=f"{at + 1} " if wave.done else f"{at} {wave.upto}",
+        done=wave.done and at + 1 == len(shards),
+    )
+
+
+class _Widened:
+    """Rows of a shard with the columns of its merged table; sent to tasks."""
+
+    def __init__(
+        self, read: ReadParts, columns: Sequence[LakeColumn], values: Mapping[str, Value], lake: LakeOptions
+    ) -> None:
+        """``values``: of the columns that the shard lacks, by the lake's names."""
+        self.read = read
+        self.schema = pa.schema([pa.field(column.name, arrow_type(column.type)) for column in columns])
+        self.constants: dict[str, pa.Array] = {}
+        for column in columns:
+            if column.name in values:
+                self.constants[column.name], _, _ = to_arrow(column, lake)([values[column.name]])
+
+    def __call__(self, zeros: Counter) -> ArrowTask:
+        task = self.read(zeros)
+
+        def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+            for batch in task(batches):
+                yield self._widened(batch)
+
+        return run
+
+    def _widened(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        arrays = []
+        for field in self.schema:
+            constant = self.constants.get(field.name)
+            if constant is None:
+                array = batch.column(batch.schema.get_field_index(field.name))
+                arrays.append(array if array.type == field.type else array.cast(field.type))
+            else:
+                arrays.append(constant.take(pa.array(np.zeros(batch.num_rows, np.int64))))
+        return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def with_shards_read(progress: Progress, name: TableName, tables: Iterable[Table]) -> Progress:
+    """The progress where a merged table has these shards."""
+    topics = {(one.table.schema, one.table.name): one.topics for one in progress.shards}
+    read = (
+        Shard(schema=name[0], name=name[1], table=one, topics=topics.get((one.schema, one.name), ())) for one in tables
+    )
+    others = (one for one in progress.shards if (one.schema, one.name) != name)
+    return msgspec.structs.replace(progress, shards=(*others, *read))
