@@ -74,4 +74,9 @@ def shortened(name: str, longest: int) -> str:
 
 def folded(name: TableName) -> TableName:
     """What names have in common that are equal without case, as TiDB compares them."""
-    return name[0].lower(), name[1].lower()
+    return folded_part(name[0]), folded_part(name[1])
+
+
+def folded_part(name: str) -> str:
+    """The same of a database, or of a table: each character by itself, as Go's ``strings.ToLower`` does."""
+    return name.lower() if name.isascii() else "".join("i" if one == "İ" else one.lower() for one in name)

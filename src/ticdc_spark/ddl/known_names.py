@@ -11,7 +11,7 @@ from __future__ import annotations
 import msgspec
 
 from ticdc_spark.model import TableName
-from ticdc_spark.names import folded
+from ticdc_spark.names import folded, folded_part
 
 
 class Names(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,7 +39,7 @@ class KnownNames:
         for name in names.tables:
             self._tables.setdefault(folded(name), []).append(name)
         for one in (*names.databases, *(schema for schema, _ in names.tables)):
-            _append(self._databases.setdefault(one.lower(), []), one)
+            _append(self._databases.setdefault(folded_part(one), []), one)
 
     def names(self) -> Names:
         """What is known, for tasks."""
@@ -58,7 +58,7 @@ class KnownNames:
 
     def database(self, name: str) -> str:
         """The database that is meant by a name; one that is not known keeps it."""
-        same = self._databases.get(name.lower(), ())
+        same = self._databases.get(folded_part(name), ())
         return name if name in same or not same else same[0]
 
     def add(self, name: TableName) -> None:
@@ -74,7 +74,7 @@ class KnownNames:
 
     def add_database(self, name: str) -> None:
         """A database comes."""
-        _append(self._databases.setdefault(name.lower(), []), name if self._exact else self.database(name))
+        _append(self._databases.setdefault(folded_part(name), []), name if self._exact else self.database(name))
 
 
 def is_same_name(one: TableName, other: TableName) -> bool:

@@ -1,6 +1,6 @@
 """Schemas that no message carries: CREATE statements from the files of ``[schema] file``."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -11,6 +11,7 @@ from ticdc_spark.ddl import parse_create
 from ticdc_spark.ddl.known_names import KnownNames
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import TableName
+from ticdc_spark.names import folded
 from ticdc_spark.replicate.plan.spelling import scan_names
 from ticdc_spark.replicate.schemas.history import ANY_VERSION
 from ticdc_spark.replicate.state.progress import KnownSchema, Progress
@@ -22,18 +23,26 @@ def with_schema_files(progress: Progress, files: Sequence[Path]) -> Progress:
     A file holds CREATE TABLE statements, each ended by ``;`` at the end of a line; ``CREATE DATABASE`` and ``USE`` set
     the schema of what follows. A file named ``<schema>.<table>-schema.sql``, as Dumpling writes them, needs neither.
 
-    Raises: UsageError naming the file and the statement that cannot be read.
+    Raises: UsageError naming the file and the statement that cannot be read, or two tables of one name.
     """
-    found = {}
+    found: dict[TableName, KnownSchema] = {}
     for file in files:
         for known in _tables(file):
-            found[known.schema, known.name] = known
+            other = found.setdefault(folded((known.schema, known.name)), known)
+            if (other.schema, other.name) != (known.schema, known.name):
+                raise UsageError(
+                    f"[schema] file {file}: `{known.schema}`.`{known.name}` and `{other.schema}`.`{other.name}` differ "
+                    "only in upper and lower case, so they are one table. Remove one of them"
+                )
+            found[folded((known.schema, known.name))] = known
     if not found:
         return progress
     kept = tuple(known for known in progress.schemas if plain_key(known.key) != ANY_VERSION)
     without = msgspec.structs.replace(progress, schemas=kept)
     names = KnownNames(scan_names(without))
-    spelled = (_as_known(one, names.table((one.schema, one.name)), found) for one in found.values())
+    for one in found.values():
+        names.add((one.schema, one.name))
+    spelled = (_as_known(one, names.table((one.schema, one.name))) for one in found.values())
     routes = compiled(progress.routes)
     return msgspec.structs.replace(without, schemas=(*kept, *(_of_shard(routes, one) for one in spelled)))
 
@@ -47,10 +56,8 @@ def _of_shard(routes: Routes, one: KnownSchema) -> KnownSchema:
     return msgspec.structs.replace(one, schema=merged[0], name=merged[1], key=key_of_shard(ANY_VERSION, shard))
 
 
-def _as_known(one: KnownSchema, name: TableName, every: Collection[TableName]) -> KnownSchema:
-    """A table under the name by which the job knows it, unless the files have that one, too."""
-    if name in every:
-        return one
+def _as_known(one: KnownSchema, name: TableName) -> KnownSchema:
+    """A table under the name by which the job knows it."""
     table = msgspec.structs.replace(one.table, schema=name[0], name=name[1])
     return msgspec.structs.replace(one, schema=name[0], name=name[1], table=table)
 

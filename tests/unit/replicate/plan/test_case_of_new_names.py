@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.shop import Shop
 from tests.unit.replicate.plan.test_case_of_names import BATCHES, PROTOCOLS, TABLE, insert_as, renamed, sold
-from ticdc_spark.errors import DecisionNeeded
+from ticdc_spark.errors import DecisionNeeded, UsageError
 from ticdc_spark.model import SchemaChange
 
 
@@ -322,3 +322,24 @@ def test_on_a_server_that_tells_case_apart_a_rename_to_a_name_in_other_letters_s
     shop.watermark()
     with pytest.raises(DecisionNeeded, match="`t` is a table of this job"):
         shop.run()
+
+
+def test_schema_files_in_which_a_table_has_two_spellings_are_refused() -> None:
+    shop = Shop("open")
+    shop.configure(schema_sql=f"USE shop;\n{TABLE};\n{TABLE.replace(' t ', ' T ')};\n")
+    shop.watermark()
+    with pytest.raises(UsageError, match=r"`shop`.`T` and `shop`.`t` differ only in upper"):
+        shop.run()
+
+
+def test_databases_in_two_spellings_of_schema_files_are_one() -> None:
+    shop = Shop("open")
+    for name in ("t", "u"):
+        shop.change(f"CREATE TABLE {name} (id INT PRIMARY KEY)")
+        shop.insert(name, id="1")
+    creates = "CREATE TABLE SHOP.t (id INT PRIMARY KEY);\nCREATE TABLE shop.u (id INT PRIMARY KEY);\n"
+    shop.configure(schema_sql=creates)
+    shop.watermark()
+    shop.run()
+    assert {name.lower() for name, _ in shop.lab.lake.tables()} == {"shop"}
+    assert len({name for name, _ in shop.lab.lake.tables()}) == 1

@@ -33,6 +33,9 @@ def name(text: str) -> TableName:
         ([], "s", "S.T", "s.T"),
         (["s.t"], "", "other.t", "other.t"),
         ([], "", "S.t", "S.t"),
+        (["s.ΟΔΟΣ"], "", "s.οδοσ", "s.ΟΔΟΣ"),
+        (["s.ΟΔΟΣ"], "", "s.οδος", "s.οδος"),
+        (["s.İx"], "", "s.ix", "s.İx"),
     ],
 )
 def test_names_that_are_equal_without_case_are_spelled_as_they_were_met_first(
@@ -42,7 +45,8 @@ def test_names_that_are_equal_without_case_are_spelled_as_they_were_met_first(
     assert names.table(name(asked)) == names.of_rows(name(asked)) == name(meant)
     names.add(name(asked))
     assert names.table(name(asked)) == name(meant)
-    assert names.table(name(asked.swapcase())) == name(meant)
+    if asked.isascii():
+        assert names.table(name(asked.swapcase())) == name(meant)
     again = KnownNames(names.names())
     assert again.names() == names.names()
 
