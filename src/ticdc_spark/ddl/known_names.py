@@ -34,12 +34,12 @@ class KnownNames:
     def __init__(self, names: Names = NO_NAMES) -> None:
         self._exact = names.exact
         self._tables: dict[TableName, list[TableName]] = {}
-        """By what all spellings of a name have in common. There are several for ``exact`` alone."""
+        """By what all spellings of a name have in common. Several for ``exact``, and of tables in older states."""
         self._databases: dict[str, list[str]] = {}
         for name in names.tables:
             self._tables.setdefault(folded(name), []).append(name)
         for one in (*names.databases, *(schema for schema, _ in names.tables)):
-            _append(self._databases.setdefault(folded_part(one), []), one)
+            self.add_database(one)
 
     def names(self) -> Names:
         """What is known, for tasks."""
@@ -64,8 +64,10 @@ class KnownNames:
     def add(self, name: TableName) -> None:
         """Rows have a name, or a table comes under it: it is known from here on."""
         name = self.of_rows(name)
-        _append(self._tables.setdefault(folded(name), []), name)
-        self.add_database(name[0])
+        same = self._tables.setdefault(folded(name), [])
+        if name not in same:
+            same.append(name)
+            self.add_database(name[0])
 
     def meet(self, name: TableName) -> None:
         """SQL names a table: if it is not known, it is from here on. Where case counts, SQL may have other letters."""
@@ -74,14 +76,11 @@ class KnownNames:
 
     def add_database(self, name: str) -> None:
         """A database comes."""
-        _append(self._databases.setdefault(folded_part(name), []), name if self._exact else self.database(name))
+        same = self._databases.setdefault(folded_part(name), [])
+        if not same or (self._exact and name not in same):
+            same.append(name)
 
 
 def is_same_name(one: TableName, other: TableName) -> bool:
     """Whether two names are one but for case."""
     return folded(one) == folded(other)
-
-
-def _append(found: list[str] | list[TableName], name: str | TableName) -> None:
-    if name not in found:
-        found.append(name)  # type: ignore[arg-type]
