@@ -272,6 +272,7 @@ def apply_batch(job: OpenJob, before: Progress, planned: Planned, *, all_tables:
         read=known_offsets(progress),
         names=planned.names,
         lacking=names_that_lack(progress, ddls),
+        databases=frozenset(before.databases).union(*(databases_after((), [ddl]) for ddl in ddls)),
         unread=frozenset((one.schema, one.name) for one in progress.wanted),
     )
     lines = mode.timelines(before, states, progress.pending, ddls, decided.resolved, bounds)

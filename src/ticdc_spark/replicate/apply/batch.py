@@ -66,6 +66,8 @@ class Batch:
     """The highest first half of a mark that this batch makes, or that an interrupted try of it has made."""
     lacking: frozenset[TableName] = frozenset()
     """Names whose tables may lack changes of any key, and are marked after the batch."""
+    databases: frozenset[str] = frozenset()
+    """Those whose CREATE DATABASE is applied by the end of the batch: all of their tables are known."""
     unread: frozenset[TableName] = frozenset()
     """Tables that are to be read in full, and whose read has not begun."""
     read: Offsets = field(default_factory=dict)

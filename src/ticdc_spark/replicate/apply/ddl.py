@@ -11,13 +11,14 @@ import msgspec
 
 from ticdc_spark import failpoints
 from ticdc_spark.config.shards import is_merged
+from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.config.values import skip_ddl_line
 from ticdc_spark.errors import DecisionNeeded, UnsupportedDdl
 from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.mysql import keep_hidden_columns
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.alter_steps import commits_of, with_columns_before
-from ticdc_spark.replicate.apply.batch import TimelineWork
+from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.columns import lose_hidden_values, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.exchange import doubt_of_exchange, exchange
 from ticdc_spark.replicate.apply.exchange import is_begun as is_begun_exchange
@@ -76,8 +77,7 @@ def apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
     """
     change = ddl.queued.change
     _apply_ddl(work, ddl)
-    sends_tables = PROTOCOLS[work.batch.protocol].traits.versioned_tables
-    if change.table is not None and not sends_tables and is_guessed(change):
+    if change.table is not None and is_guessed(change) and _may_be_another(work.batch, change):
         _doubt_guess(work, _name_of(change.table), change)
     work.shards = with_change(work.shards, change)
 
@@ -122,6 +122,15 @@ def _apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
         case _:
             _apply_to_tables(work, act, mark, ts, change.pre_table)
     work.ddls += 1
+
+
+def _may_be_another(batch: Batch, change: SchemaChange) -> bool:
+    """Whether a RENAME may be of a table in its own database that the job does not know. It knows all tables of a
+    database that it has seen coming, and of one whose tables were read in full."""
+    if PROTOCOLS[batch.protocol].traits.versioned_tables:
+        return False
+    knows_all = change.schema in batch.databases or batch.job.snapshot is not None
+    return not (knows_all and table_filter(batch.job.tables)(change.schema, change.named[0][1]))
 
 
 def _doubt_guess(work: TimelineWork, name: TableName, change: SchemaChange) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.shop import Shop, after_every_death
 from ticdc_spark.config.values import SkipDdl
+from ticdc_spark.errors import UnsupportedDdl
 from ticdc_spark.model import Row, Table
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["open", "canal-json", "debezium", "simple"])
@@ -266,3 +267,31 @@ def test_rows_that_come_again_under_another_case_count_as_replays(protocol: str)
     assert (shop.rows("t"), shop.condition("t")) == ([(1, "b")], "clean")
     assert shop.lab.state.progress is not None
     assert shop.lab.state.progress.counters.replays > 0
+
+
+@pytest.mark.parametrize("protocol", ["open", "canal-json", "debezium"])
+@pytest.mark.parametrize("made", [True, False])
+def test_a_table_that_a_rename_names_without_its_database_is_marked_unless_all_tables_are_known(
+    made: bool, protocol: str
+) -> None:
+    """A table `bin.t` may have been there before the changefeed."""
+    shop = sold(protocol)
+    if made:
+        shop.sql("CREATE DATABASE bin")
+    change = shop.change("RENAME TABLE t TO bin.u", typed="RENAME TABLE t TO bin.u")
+    shop.send_ddl(msgspec.structs.replace(change, schema="bin"), "cdc")
+    shop.watermark()
+    shop.run()
+    assert (shop.rows("u", "bin"), shop.status("u", "bin").condition) == ([(1, "a")], "clean" if made else "diverged")
+
+
+@pytest.mark.parametrize("protocol", ["open", "canal-json", "debezium"])
+def test_a_rename_that_may_be_of_two_tables_stops_the_job(protocol: str) -> None:
+    shop = sold(protocol)
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)", schema="bin")
+    change = shop.change("RENAME TABLE t TO bin.u", typed="RENAME TABLE t TO bin.u")
+    shop.send_ddl(msgspec.structs.replace(change, schema="bin"), "cdc")
+    shop.watermark()
+    with pytest.raises(UnsupportedDdl, match="it may be one of several, such as `shop`"):
+        shop.run()
+    assert (shop.rows("t"), shop.rows("t", "bin")) == ([(1, "a")], [])
