@@ -4,6 +4,8 @@ import socket
 
 from ticdc_spark.config.job import KafkaSource, SourceConfig, StorageSource
 
+_LAST_PORT = 65535
+"""Systems take a higher one for another port."""
 TIMEOUT = 3.0
 """Seconds for one broker to accept a connection."""
 
@@ -17,10 +19,13 @@ def silent(source: SourceConfig, timeout: float = TIMEOUT) -> str:
     why = ""
     for server in source.bootstrap_servers.split(","):
         host, _, port = server.rpartition(":")
+        if int(port) > _LAST_PORT:
+            why = why or f"{server}: the last port is {_LAST_PORT}"
+            continue
         try:
             socket.create_connection((host.strip("[]"), int(port)), timeout).close()
-        except (OSError, OverflowError) as error:
-            why = why or f"{server}: {error.strerror or error if isinstance(error, OSError) else error}"
+        except OSError as error:
+            why = why or f"{server}: {error.strerror or error}"
         else:
             return ""
     return f"cannot reach Kafka at {source.bootstrap_servers}: {why}"
