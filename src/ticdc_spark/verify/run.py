@@ -36,7 +36,7 @@ from ticdc_spark.verify.cells import Key
 from ticdc_spark.verify.columns import NO_KEY, NOT_JUDGED, Pair, TablePlan, columns_gone, plan_of, without
 from ticdc_spark.verify.database import DatabaseTable, Place
 from ticdc_spark.verify.dialects import Mysql
-from ticdc_spark.verify.merged import uneven, union
+from ticdc_spark.verify.merged import Shards, uneven, union
 from ticdc_spark.verify.options import Options, Watcher
 from ticdc_spark.verify.report import Kept, Report, TableReport, load, name_text, save
 from ticdc_spark.verify.sessions import Altered, MysqlSessions, too_old
@@ -88,6 +88,7 @@ class _Run:
         self._ends, self._options, self._path, self._watcher = ends, options, path, watcher
         self._report = _begun(ends.job.name, options, path)
         self._tables = self._tables_of(Progress(job=ends.job.name))
+        self._shards: dict[TableName, Shards] = {}
 
     def run(self) -> Report:
         first = self._ends.target.view()
@@ -174,7 +175,8 @@ class _Run:
             return NOT_JUDGED
         kept = {one.column.name: "kept after the source dropped it" for one in state.kept_columns}
         if is_merged(plan.source):
-            found = without(plan, uneven(self._tables.by_source(plan.source, at)))
+            self._shards[plan.source] = self._tables.by_source(plan.source, at)
+            found = without(plan, uneven(self._shards[plan.source]))
             if isinstance(found, str):
                 return found
             plan = found
@@ -231,7 +233,7 @@ class _Run:
         if is_merged(plan.source):
             origin = compiled(self._ends.job.routes).origin(plan.source)
             columns = [pair.source.name for pair in plan.pairs if pair.source.name not in origin]
-            return union(self._tables.by_source(plan.source, None), origin, columns, plan.where)
+            return union(self._shards[plan.source], origin, columns, plan.where)
         name = ".".join(map(quoted, plan.source))
         return f"(SELECT * FROM {name} WHERE {plan.where}) AS kept" if plan.where else name
 

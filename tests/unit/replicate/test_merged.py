@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
 
+from tests.simulator.database import Database
+from tests.simulator.snapshots import DatabaseView
 from tests.support.changefeed import SCHEMA
-from tests.support.shop import Shop
+from tests.support.shop import Shop, ShopTables
 from ticdc_spark.config.job import Route, SchemaFiles
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import DecisionNeeded, SourceChanged, UsageError
@@ -335,3 +337,66 @@ def test_a_shard_alone_is_not_read_again() -> None:
     settle(shop)
     with pytest.raises(UsageError, match=r"is one of the tables of merged:shop.orders"):
         shop.ask_for("shop.orders_1")
+
+
+def test_a_shard_that_is_included_later_is_read() -> None:
+    shop = loaded(tables=("shop.*", "!shop.orders_2"))
+    settle(shop)
+    assert [row[:2] for row in values_of_one(shop)] == [("orders_1", 1), ("orders_1", 2)]
+    shop.stop()
+    shop.configure(tables=())
+    settle(shop)
+    assert [row[:2] for row in values(shop)] == [("orders_1", 1), ("orders_1", 2), ("orders_2", 1), ("orders_2", 2)]
+
+
+def values_of_one(shop: Shop) -> list[tuple[Any, ...]]:
+    found = shop.lab.lake.tables()[SCHEMA, "orders"].rows
+    return sorted((row["_table"], row["id"]) for row in found)
+
+
+def test_a_condition_that_names_a_column_which_a_shard_lacks_stops_the_job_before_its_full_read() -> None:
+    rule = msgspec.structs.replace(ONE, where="w = 'x'")
+    shop = loaded(rule=rule)
+    with pytest.raises(UsageError, match="there is no column 'w'"):
+        settle(shop)
+    assert set(shop.lab.lake.tables()) == {(SCHEMA, "other")}
+    shop.configure(tables=("shop.*", "!shop.orders_1"))
+    settle(shop)
+    assert [row[:2] for row in values(shop)] == [("orders_2", 1), ("orders_2", 2)]
+
+
+def test_a_column_that_becomes_wider_while_its_shard_waits_for_its_turn_is_read_with_its_values() -> None:
+    shop = loaded()
+    database = LiveView(shop)
+    shop.start()
+    assert shop.steps is not None and shop.steps.loader is not None
+    shop.steps.loader.source = database
+    for _ in range(20):
+        shop.watermark()
+        shop.batch()
+        if any(table.load for table in shop.steps.progress.tables):
+            break
+    shop.sql("ALTER TABLE orders_2 MODIFY v BIGINT")
+    shop.held[(SCHEMA, "orders_2"), "2"] = {"id": "2", "v": str(2**40), "w": "x"}
+    shop.update("orders_2", id="2", v=str(2**40), w="x")
+    for _ in range(12):
+        shop.watermark()
+        shop.batch()
+    assert (values(shop)[-1], condition(shop)) == (("orders_2", 2, 2**40, "x"), "clean")
+
+
+def test_a_decimal_of_one_shard_that_is_text_in_another_is_written_without_an_exponent() -> None:
+    shop = Shop("open", routes=(ONE,), snapshot="now")
+    for number, digits in ((1, 38), (2, 40)):
+        shop.change(f"CREATE TABLE orders_{number} (id INT PRIMARY KEY, v DECIMAL({digits},10))")
+        shop.held[(SCHEMA, f"orders_{number}"), "1"] = {"id": "1", "v": "0.0000000001"}
+    shop.sql("CREATE TABLE other (id INT PRIMARY KEY)")
+    settle(shop)
+    assert {row["v"] for row in shop.lab.lake.tables()[SCHEMA, "orders"].rows} == {"0.0000000001"}
+
+
+class LiveView(DatabaseView):
+    """The database of a shop as it is whenever it is read."""
+
+    def __init__(self, shop: Shop) -> None:
+        super().__init__(cast(Database, ShopTables(shop)), "now", 0)

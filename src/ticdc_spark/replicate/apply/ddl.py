@@ -46,7 +46,7 @@ from ticdc_spark.replicate.plan.ddl_actions import (
     names,
 )
 from ticdc_spark.replicate.plan.merging import with_change
-from ticdc_spark.replicate.plan.names import is_guessed, tables_before_and_after, tables_of
+from ticdc_spark.replicate.plan.names import is_guessed, source_tables, tables_before_and_after, tables_of
 from ticdc_spark.replicate.plan.parked import parked_of
 from ticdc_spark.replicate.plan.policy import is_skipped, left_out_by, partition_ddl, way_to_mark
 from ticdc_spark.replicate.plan.shard_actions import Absorb, Clear
@@ -125,12 +125,16 @@ def _apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
 
 
 def _may_be_another(batch: Batch, change: SchemaChange) -> bool:
-    """Whether a RENAME may be of a table in its own database that the job does not know. It knows all tables of a
-    database that it has seen coming, and of one whose tables were read in full."""
+    """Whether a RENAME may be of a table that the job does not know. It knows all tables of a database that it has seen
+    coming, or whose tables were read in full, but for those that `tables` excludes."""
     if PROTOCOLS[batch.protocol].traits.versioned_tables:
         return False
+    olds = source_tables(change)[0]
+    if all(schema == change.schema for schema, _ in olds):
+        return bool(batch.job.tables)
     knows_all = change.schema in batch.databases or batch.job.snapshot is not None
-    return not (knows_all and table_filter(batch.job.tables)(change.schema, change.named[0][1]))
+    wants = table_filter(batch.job.tables)
+    return not (knows_all and all(wants(change.schema, table) for _, table in olds))
 
 
 def _doubt_guess(work: TimelineWork, name: TableName, change: SchemaChange) -> None:

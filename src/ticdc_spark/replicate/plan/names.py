@@ -26,10 +26,7 @@ def is_guessed(change: SchemaChange) -> bool:
         statement = parse(change.query)
     except MessageError:
         return False
-    if not isinstance(statement, RenameTables) or not change.named:
-        return False
-    olds = zip(statement.pairs, change.named[::2], strict=True)
-    return any(not old[0] and new[0] and name[0] != change.schema for (old, new), name in olds)
+    return isinstance(statement, RenameTables) and any(not old[0] and new[0] for old, new in statement.pairs)
 
 
 def source_tables(change: SchemaChange) -> tuple[set[TableName], set[TableName]]:

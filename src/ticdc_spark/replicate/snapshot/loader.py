@@ -17,18 +17,19 @@ from ticdc_spark.config.shards import is_merged
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import DecisionNeeded, MessageError
 from ticdc_spark.model import Table, TableName
-from ticdc_spark.mysql import HIDDEN_NAMES, handle_key, no_key, tso_physical_ms
+from ticdc_spark.mysql import HIDDEN_NAMES, handle_key, keep_hidden_columns, no_key, tso_physical_ms
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.look import vanished
 from ticdc_spark.replicate.modes.next_progress import DROPPED_KEPT_MS
 from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.plan.routes import stop_at_rules
 from ticdc_spark.replicate.plan.spelling import by_source
-from ticdc_spark.replicate.snapshot.merged import MergedTables, wave_of_shards, with_shards_read
+from ticdc_spark.replicate.snapshot.merged import Merged, MergedTables, wave_of_shards, with_shards_read
 from ticdc_spark.replicate.snapshot.steps import as_known, begin, bring_in, give_up, states_of, with_states
 from ticdc_spark.replicate.snapshot.wanted import (
     nothing_to_read,
     wanted_tables,
+    with_new_shards,
     with_new_tables,
     with_partial_tables,
     without,
@@ -113,6 +114,7 @@ class Loader:
             if not wanted:
                 log.warning("%s; what comes later is not read before the next start", nothing_to_read(self.keys))
             progress = with_new_tables(progress, wanted, self.reader.fixed or 0)
+            progress = with_new_shards(progress, filter(is_merged, wanted), self.reader.names_of_shards)
         return self.with_partial(progress)
 
     def with_partial(self, progress: Progress) -> Progress:
@@ -133,11 +135,8 @@ class Loader:
             if under_way >= self.parallel:
                 break
             state = work.state(name)
-            if state is not None and state.load is not None and not wanted.asked:
-                over.add(name)  # it had begun before a restart
-                continue
-            if state is not None and not wanted.asked and (state.is_clean or state.origin == "snapshot"):
-                over.add(name)  # it came with its CREATE TABLE meanwhile, or was read before a restart
+            if not wanted.asked and _needs_no_read(state, name):
+                over.add(name)
                 continue
             base = self._base(progress, state, work, name)
             if base is None:
@@ -147,17 +146,21 @@ class Loader:
                 log.warning("`%s`.`%s`: the source does not have this table (any more); nothing is read", *name)
                 over.add(name)
                 self._gone.add((name, 0 if state is None else state.ddl_ts))
-            elif found is not None and self.job.no_key != "stop" and not handle_key(found[0]):
-                log.warning("`%s`.`%s` has no key: it is not read in full", *name)
+            elif found is not None and not handle_key(found[0]):
+                self._pass_keyless(name)
                 over.add(name)
                 self._gone.add((name, 0 if state is None else state.ddl_ts))
-            elif found is not None and not handle_key(found[0]):
-                raise no_key(f"`{name[0]}`.`{name[1]}`", "[snapshot] or [job]")
             elif found is not None:
                 table, identity, exact = found
                 if is_merged(name):
                     shards = self.reader.shards(name, base if exact else None)
-                    identity = self.reader.identity_of(name, [(one.schema, one.name) for one in shards])
+                    read = self.reader.identity_of(name, [(one.schema, one.name) for one in shards])
+                    if not wanted.asked and _has_all(progress, state, shards):
+                        over.add(name)
+                    if name in over or (read != identity and not exact):
+                        continue  # or one was altered just now
+                    work.batch.where(table, shards)
+                    identity = read
                     # A death behind the next commit would forget them.
                     progress = with_shards_read(progress, name, shards)
                     save(progress)
@@ -175,6 +178,12 @@ class Loader:
         # What the others are in the lake may be of a batch that was interrupted, and does not belong in the progress.
         work.known = {name: state for name, state in work.known.items() if state is not None and state.load is not None}
         return without_passed(without(with_states(progress, work), over), bases)
+
+    def _pass_keyless(self, name: TableName) -> None:
+        """Raises: DecisionNeeded where a table without a key stops the job"""
+        if self.job.no_key == "stop":
+            raise no_key(f"`{name[0]}`.`{name[1]}`", "[snapshot] or [job]")
+        log.warning("`%s`.`%s` has no key: it is not read in full", *name)
 
     def _base(self, progress: Progress, state: TableState | None, work: TimelineWork, name: TableName) -> int | None:
         """Where a table can begin now; ``None``: nowhere yet."""
@@ -211,7 +220,12 @@ class Loader:
             except TooOld as error:
                 log.warning("`%s`.`%s` as of %d: %s; it is read as it is now", *name, base, error)
                 exact = False
-        return "gone" if table is None else (as_known(table, state, work), now[1], exact)
+        if table is None:
+            return "gone"
+        if is_merged(name):
+            before = None if state is None else state.table
+            return table if before is None else keep_hidden_columns(table, before), now[1], exact
+        return as_known(table, state, work), now[1], exact
 
     def _asked(self, name: TableName, at: int | None) -> Table | None:
         try:
@@ -307,18 +321,25 @@ class Loader:
             identity=load.identity,
         )
         try:
-            return self._wave_of(work.batch, wanted)
+            return self._wave_of(work.batch, state, wanted)
         except TooOld as error:
             log.warning("`%s`.`%s` as of %d: %s; the rest is read as it is now", *name, load.base, error)
             self._stale.add(load.token)
-            return self._wave_of(work.batch, msgspec.structs.replace(wanted, at=None))
+            return self._wave_of(work.batch, state, msgspec.structs.replace(wanted, at=None))
 
-    def _wave_of(self, batch: Batch, wanted: Wanted) -> Wave:
+    def _wave_of(self, batch: Batch, state: TableState, wanted: Wanted) -> Wave:
         if not is_merged(wanted.name):
             return self.source.wave(wanted)
-        options = batch.read_options()
-        origin = self._routes.origin(wanted.name)
-        return wave_of_shards(self.source, wanted, origin, batch.columns, lambda column: fill_of(column, options))
+        assert state.table is not None, "its read is under way"
+        # The source says defaults in UTC.
+        options = msgspec.structs.replace(batch.read_options(), default_timezone=None)
+        merged = Merged(
+            table=state.table,
+            origin=self._routes.origin(wanted.name),
+            columns_of=batch.columns,
+            filled=lambda column: fill_of(column, options),
+        )
+        return wave_of_shards(self.source, wanted, merged)
 
     def _load(
         self, progress: Progress, work: TimelineWork, state: TableState, before: LoadNote, wave: Wave
@@ -362,6 +383,23 @@ class Loader:
         state = work.state(name)
         assert state is not None, "its read is under way"
         work.put(gather(state, note.rows, expected))
+
+
+def _has_all(progress: Progress, state: TableState | None, shards: Sequence[Table]) -> bool:
+    """Whether the rows of all shards came with their CREATE TABLE, or were read before."""
+    known = {(one.table.schema, one.table.name) for one in progress.shards}
+    return _was_read(state) and known >= {(one.schema, one.name) for one in shards}
+
+
+def _needs_no_read(state: TableState | None, name: TableName) -> bool:
+    """Whether a read had begun before a restart, or the table came with its CREATE TABLE meanwhile, or was read."""
+    if state is not None and state.load is not None:
+        return True
+    return _was_read(state) and not is_merged(name)  # which may lack a shard
+
+
+def _was_read(state: TableState | None) -> bool:
+    return state is not None and (state.is_clean or state.origin == "snapshot")
 
 
 def _stop_at_twins(names: Mapping[TableName, TableName]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -11,12 +13,12 @@ import pyarrow as pa
 from ticdc_spark.capture.snapshot.base import SnapshotReader, Wanted, Wave
 from ticdc_spark.config.routes import Routes, shown
 from ticdc_spark.config.shards import is_merged, merged_table
-from ticdc_spark.errors import MessageError
+from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Table, TableName, Value
-from ticdc_spark.replicate.plan.merging import Misfit, merged_of, stop_if_alike
+from ticdc_spark.replicate.plan.merging import Misfit, merged_of, stop_if_alike, with_shard
 from ticdc_spark.replicate.plan.spelling import by_source
 from ticdc_spark.replicate.state.progress import Progress, Shard
-from ticdc_spark.spark.tasks import ArrowTask, Counter, ReadParts, SourceMoved
+from ticdc_spark.spark.tasks import UNREADABLE, ArrowTask, Counter, ReadParts, SourceMoved
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, arrow_type, to_arrow
 
 
@@ -28,6 +30,8 @@ class ShardRead(msgspec.Struct, frozen=True, array_like=True):
     name: TableName
     """As the job knows it, and as its rows say of which shard they are."""
     identity: str
+    look: str
+    """A digest of its columns, as they are now."""
 
 
 class MergedTables:
@@ -91,7 +95,7 @@ class MergedTables:
         """The identity of a merged table that has these shards. Raises: SourceFault"""
         there = {*shards}
         found = [
-            ShardRead(source, known, self.source.identity(source))
+            ShardRead(source, known, self.source.identity(source), _digest(self.source.schema(source, None)))
             for source, known in self._merged.get(name, [])
             if known in there
         ]
@@ -118,20 +122,28 @@ class MergedTables:
         return self._listed
 
 
-def wave_of_shards(
-    reader: SnapshotReader,
-    wanted: Wanted,
-    origin: Sequence[str],
-    columns_of: Callable[[Table], Sequence[LakeColumn]],
-    filled: Callable[[LakeColumn], Value],
-) -> Wave:
-    """Plan the next chunks of a merged table: those of one of its shards.
+class Merged(NamedTuple):
+    """A merged table whose read has begun."""
 
-    ``origin``: its columns that say of which shard a row is. ``columns_of``: the target's, of a table. ``filled``: what
-    rows of a shard have in a column that the shard lacks.
+    table: Table
+    """As it was then."""
+    origin: Sequence[str]
+    """Its columns that say of which shard a row is."""
+    columns_of: Callable[[Table], Sequence[LakeColumn]]
+    """The target's columns, of a table."""
+    filled: Callable[[LakeColumn], Value]
+    """What rows of a shard have in a column that the shard lacks."""
 
-    Raises: as ``SnapshotReader.wave``
-    """
+    def fits(self, shard: Table) -> bool:
+        """Whether the table takes every row of a shard."""
+        try:
+            return with_shard(self.table, self.origin, shard) == self.table
+        except (Misfit, UsageError):
+            return False
+
+
+def wave_of_shards(reader: SnapshotReader, wanted: Wanted, merged: Merged) -> Wave:
+    """Plan the next chunks of a merged table: those of one of its shards. Raises: as ``SnapshotReader.wave``"""
     shards = msgspec.json.decode(wanted.identity, type=list[ShardRead])
     number, _, upto = wanted.upto.partition(" ")
     at = int(number or 0)
@@ -140,10 +152,13 @@ def wave_of_shards(
     if table is None:
         raise SourceMoved(f"{shown(shard.source)} is gone")
     named = msgspec.structs.replace(table, schema=shard.name[0], name=shard.name[1])
+    if not merged.fits(named):
+        raise SourceMoved(f"{shown(shard.source)} has other columns, or another key")
+    origin = merged.origin
     wide = {column.name for column in wanted.columns}
     columns = tuple(
         column
-        for column in columns_of(merged_table(wanted.name, origin, named))
+        for column in merged.columns_of(merged_table(wanted.name, origin, named))
         if column.source not in origin and column.name in wide
     )
     read = {column.source for column in columns}
@@ -158,7 +173,7 @@ def wave_of_shards(
     wave = reader.wave(of_shard)
     constants = dict(zip(origin, shard.name[-len(origin) :], strict=True))
     values = {
-        column.name: constants.get(column.source) if column.source in constants else filled(column)
+        column.name: constants.get(column.source) if column.source in constants else merged.filled(column)
         for column in wanted.columns
         if column.source not in read
     }
@@ -168,6 +183,10 @@ def wave_of_shards(
         upto=f"{at + 1} " if wave.done else f"{at} {wave.upto}",
         done=wave.done and at + 1 == len(shards),
     )
+
+
+def _digest(table: Table | None) -> str:
+    return "" if table is None else blake2b(msgspec.json.encode(table), digest_size=8).hexdigest()
 
 
 class _Widened:
@@ -188,8 +207,16 @@ class _Widened:
         task = self.read(zeros)
 
         def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-            for batch in task(batches):
-                yield self._widened(batch)
+            read = iter(task(batches))
+            for batch in read:
+                try:
+                    widened = self._widened(batch)
+                except pa.ArrowInvalid as error:
+                    # First the rest: a shard that was altered meanwhile is read again.
+                    for _ in read:
+                        pass
+                    raise MessageError(f"{UNREADABLE}: {error}") from error
+                yield widened
 
         return run
 
@@ -199,10 +226,19 @@ class _Widened:
             constant = self.constants.get(field.name)
             if constant is None:
                 array = batch.column(batch.schema.get_field_index(field.name))
-                arrays.append(array if array.type == field.type else array.cast(field.type))
+                arrays.append(_cast(array, field.type))
             else:
                 arrays.append(constant.take(pa.array(np.zeros(batch.num_rows, np.int64))))
         return pa.RecordBatch.from_arrays(arrays, schema=self.schema)
+
+
+def _cast(array: pa.Array, wider: pa.DataType) -> pa.Array:
+    if array.type == wider:
+        return array
+    if pa.types.is_decimal(array.type) and pa.types.is_string(wider):
+        # Arrow writes small ones with an exponent.
+        return pa.array([None if one is None else f"{one:f}" for one in array.to_pylist()], wider)
+    return array.cast(wider)
 
 
 def with_shards_read(progress: Progress, name: TableName, tables: Iterable[Table]) -> Progress:

@@ -34,6 +34,14 @@ def with_new_tables(progress: Progress, there: Iterable[TableName], at: int) -> 
     return _with(progress, [name for name in there if name not in known], at)
 
 
+def with_new_shards(
+    progress: Progress, merged: Iterable[TableName], shards_of: Callable[[TableName], Collection[TableName]]
+) -> Progress:
+    """Want merged tables that may lack a shard. Its CREATE TABLE may be on its way; that is known once it is read."""
+    known = {(one.table.schema, one.table.name) for one in progress.shards}
+    return _with(progress, [name for name in merged if not known >= {*shards_of(name)}], 0)
+
+
 def with_partial_tables(progress: Progress, gone: Collection[tuple[TableName, int]], wants: Wants) -> Progress:
     """Want the tables that came with their first messages, and not with a CREATE TABLE. ``gone``: those that the source
     did not have, each with the commit_ts of its last DDL."""

@@ -173,7 +173,7 @@ def test_a_rename_into_another_database_finds_its_table_by_its_name_alone() -> N
         (("s", "c"),),
         (("other", "x"),),
     ]
-    assert [is_guessed(one) for one in found] == [True, False, False, False]
+    assert [is_guessed(one) for one in found] == [True, True, False, True]
     assert [one.others for one in found] == [(), (("s", "c"), ("z", "c")), (), ()]
     inside = ddl("RENAME TABLE a TO b", 50, schema="other")
     assert [change_tables(one)[0] for one in spelled(progress, inside)] == [(("other", "a"),)]
