@@ -87,13 +87,13 @@ class _Run:
     def __init__(self, ends: _Ends, options: Options, path: Path, watcher: Watcher) -> None:
         self._ends, self._options, self._path, self._watcher = ends, options, path, watcher
         self._report = _begun(ends.job.name, options, path)
-        self._tables = self._tables_of(Progress(job=ends.job.name))
+        self._tables = MergedTables(ends.reader, ends.job, Progress(job=ends.job.name))
         self._shards: dict[TableName, Shards] = {}
 
     def run(self) -> Report:
         first = self._ends.target.view()
         try:
-            self._tables = self._tables_of(first.progress)
+            self._tables = MergedTables(self._ends.reader, self._ends.job, first.progress)
             named = {known: name for name, known in by_source(first.progress, self._tables.tables()).items()}
             every = table_filter([*self._options.tables] or ["*.*"])
             names = [(one.schema, one.name) for one in first.progress.tables if _is_there(one)]
@@ -114,10 +114,6 @@ class _Run:
         now = datetime.now(UTC).isoformat(timespec="seconds")
         self._keep(msgspec.structs.replace(self._report, finished=now))
         return self._report
-
-    def _tables_of(self, progress: Progress) -> MergedTables:
-        job = self._ends.job
-        return MergedTables(self._ends.reader, compiled(job.routes), progress, table_filter(job.tables))
 
     @contextmanager
     def _view(self, first: View) -> Iterator[View]:
@@ -207,7 +203,7 @@ class _Run:
     def _lacking(self, plan: TablePlan, gone: Sequence[Pair], state: TableState, view: View) -> TableReport:
         """A table whose columns the job and the source have, and the target does not."""
         ends, target = self._ends, compiled(view.progress.routes).target(plan.name)
-        now = self._tables.schema(plan.source, None)
+        now = MergedTables(ends.reader, ends.job, view.progress).schema(plan.source, None)
         there = set() if now is None else {column.name.casefold() for column in now.columns}
         if any(pair.name.casefold() not in there for pair in gone):
             return _undecided(plan.name, target, _DDL)  # the source has dropped it since

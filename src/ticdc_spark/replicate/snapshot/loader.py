@@ -14,7 +14,6 @@ from ticdc_spark.capture.snapshot.base import SnapshotReader, TooOld, Wanted, Wa
 from ticdc_spark.config.job import Job, SnapshotKeys
 from ticdc_spark.config.routes import compiled
 from ticdc_spark.config.shards import is_merged
-from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import DecisionNeeded, MessageError
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import HIDDEN_NAMES, handle_key, keep_hidden_columns, no_key, tso_physical_ms
@@ -24,7 +23,7 @@ from ticdc_spark.replicate.modes.next_progress import DROPPED_KEPT_MS
 from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.plan.routes import stop_at_rules
 from ticdc_spark.replicate.plan.spelling import by_source
-from ticdc_spark.replicate.snapshot.merged import Merged, MergedTables, wave_of_shards, with_shards_read
+from ticdc_spark.replicate.snapshot.merged import Merged, MergedTables, identity_with, wave_of_shards, with_shards_read
 from ticdc_spark.replicate.snapshot.steps import as_known, begin, bring_in, give_up, states_of, with_states
 from ticdc_spark.replicate.snapshot.wanted import (
     nothing_to_read,
@@ -60,7 +59,7 @@ class Loader:
         self.keys, self.sink, self.batch = keys, sink, batch
         self.job, self.parallel = job, job.parallel_tables
         self.source, self._routes = reader, compiled(job.routes)
-        self.reader = self._shown(Progress(job=job.name))
+        self.reader = MergedTables(reader, job, Progress(job=job.name))
         self._wants = wanted_tables(keys, job)
         self._asking = Lock()
         """Held to ask the reader while tables are gathered side by side: it is for one thread."""
@@ -80,7 +79,7 @@ class Loader:
     def step(self, progress: Progress, save: Callable[[Progress], None]) -> Outcome:
         """Do what can be done now; ``save`` stores the progress. Raises: DecisionNeeded, SinkFault, SourceFault"""
         before = progress
-        self.reader = self._shown(progress)
+        self.reader = MergedTables(self.source, self.job, progress)
         progress = self._want(progress)
         wanted = [one for one in progress.wanted if not one.from_topic]
         if wanted and is_resolving(progress.mode) and (progress.mode or progress.applied):
@@ -94,10 +93,6 @@ class Loader:
             return "worked" if progress != before else "waits" if waits else "idle"
         self._gather(progress, loading[: self.parallel], save)
         return "worked"
-
-    def _shown(self, progress: Progress) -> MergedTables:
-        """The source, with merged tables in place of their shards."""
-        return MergedTables(self.source, self._routes, progress, table_filter(self.job.tables))
 
     def _is_wanted(self, schema: str, name: str) -> bool:
         """Whether a table is read without a request. A merged table is if one of its shards is."""
@@ -154,13 +149,11 @@ class Loader:
                 table, identity, exact = found
                 if is_merged(name):
                     shards = self.reader.shards(name, base if exact else None)
-                    read = self.reader.identity_of(name, [(one.schema, one.name) for one in shards])
                     if not wanted.asked and _has_all(progress, state, shards):
                         over.add(name)
-                    if name in over or (read != identity and not exact):
-                        continue  # or one was altered just now
+                        continue
                     work.batch.where(table, shards)
-                    identity = read
+                    identity = identity_with(identity, shards)
                     # A death behind the next commit would forget them.
                     progress = with_shards_read(progress, name, shards)
                     save(progress)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from hashlib import blake2b
 from typing import NamedTuple
 
@@ -11,8 +12,10 @@ import numpy as np
 import pyarrow as pa
 
 from ticdc_spark.capture.snapshot.base import SnapshotReader, Wanted, Wave
-from ticdc_spark.config.routes import Routes, shown
+from ticdc_spark.config.job import Job
+from ticdc_spark.config.routes import compiled, shown
 from ticdc_spark.config.shards import is_merged, merged_table
+from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Table, TableName, Value
 from ticdc_spark.replicate.plan.merging import Misfit, merged_of, stop_if_alike, with_shard
@@ -30,20 +33,20 @@ class ShardRead(msgspec.Struct, frozen=True, array_like=True):
     name: TableName
     """As the job knows it, and as its rows say of which shard they are."""
     identity: str
-    look: str
-    """A digest of its columns, as they are now."""
+    schema: str
+    """A digest of it, as it is now."""
 
 
 class MergedTables:
-    """The tables of a source, with merged tables in place of their shards. As ``SnapshotReader`` without ``wave``."""
+    """The tables of a source, with merged tables in place of their shards. As ``SnapshotReader`` without ``wave``.
 
-    def __init__(
-        self, reader: SnapshotReader, routes: Routes, progress: Progress, includes: Callable[[str, str], bool]
-    ) -> None:
-        """``includes``: which tables of the source the job has."""
+    What it shows of a merged table now is of one look: each shard is listed and asked for once.
+    """
+
+    def __init__(self, reader: SnapshotReader, job: Job, progress: Progress) -> None:
         self.fixed, self.source = reader.fixed, reader
-        self._routes, self._progress, self._includes = routes, progress, includes
-        self._listed: Mapping[TableName, list[tuple[TableName, TableName]]] | None = None
+        self._routes, self._includes, self._progress = compiled(job.routes), table_filter(job.tables), progress
+        self._now: dict[TableName, list[tuple[TableName, Table]]] = {}
 
     @property
     def exact(self) -> bool:
@@ -78,6 +81,13 @@ class MergedTables:
 
     def by_source(self, name: TableName, at: int | None) -> list[tuple[TableName, Table]]:
         """The shards of a merged table, each behind its name at the source. Raises: as ``schema``"""
+        if at is not None:
+            return self._shards_at(name, at)
+        if name not in self._now:
+            self._now[name] = self._shards_at(name, None)
+        return self._now[name]
+
+    def _shards_at(self, name: TableName, at: int | None) -> list[tuple[TableName, Table]]:
         found = []
         for source, known in self._merged.get(name, []):
             table = self.source.schema(source, at)
@@ -86,18 +96,12 @@ class MergedTables:
         return found
 
     def identity(self, name: TableName) -> str:
-        """Of a merged table, what ``wave`` needs to know of its shards."""
+        """Of a merged table, what ``wave_of_shards`` needs to know of its shards."""
         if not is_merged(name):
             return self.source.identity(name)
-        return self.identity_of(name, self.names_of_shards(name))
-
-    def identity_of(self, name: TableName, shards: Iterable[TableName]) -> str:
-        """The identity of a merged table that has these shards. Raises: SourceFault"""
-        there = {*shards}
         found = [
-            ShardRead(source, known, self.source.identity(source), _digest(self.source.schema(source, None)))
-            for source, known in self._merged.get(name, [])
-            if known in there
+            ShardRead(source, (table.schema, table.name), self.source.identity(source), _digest(table))
+            for source, table in self.by_source(name, None)
         ]
         return msgspec.json.encode(found).decode()
 
@@ -109,17 +113,15 @@ class MergedTables:
     def now(self) -> int:
         return self.source.now()
 
-    @property
+    @cached_property
     def _merged(self) -> Mapping[TableName, list[tuple[TableName, TableName]]]:
         """The shards of each merged table: their names at the source, and to the job. Raises: SourceFault"""
-        if self._listed is None:
-            found: dict[TableName, list[tuple[TableName, TableName]]] = {}
-            for source, known in by_source(self._progress, self.source.tables()).items():
-                merged = self._routes.merged(known) if self._includes(*known) else None
-                if merged is not None:
-                    found.setdefault(merged, []).append((source, known))
-            self._listed = found
-        return self._listed
+        found: dict[TableName, list[tuple[TableName, TableName]]] = {}
+        for source, known in by_source(self._progress, self.source.tables()).items():
+            merged = self._routes.merged(known) if self._includes(*known) else None
+            if merged is not None:
+                found.setdefault(merged, []).append((source, known))
+        return found
 
 
 class Merged(NamedTuple):
@@ -185,8 +187,15 @@ def wave_of_shards(reader: SnapshotReader, wanted: Wanted, merged: Merged) -> Wa
     )
 
 
-def _digest(table: Table | None) -> str:
-    return "" if table is None else blake2b(msgspec.json.encode(table), digest_size=8).hexdigest()
+def identity_with(identity: str, shards: Iterable[Table]) -> str:
+    """The identity of a merged table with these shards alone. ``identity``: with all that the source has."""
+    there = {(one.schema, one.name) for one in shards}
+    found = [one for one in msgspec.json.decode(identity, type=list[ShardRead]) if one.name in there]
+    return msgspec.json.encode(found).decode()
+
+
+def _digest(table: Table) -> str:
+    return blake2b(msgspec.json.encode(table), digest_size=8).hexdigest()
 
 
 class _Widened:
