@@ -1,4 +1,4 @@
-"""Names: how TiDB compares them, and one reversible escape for those that a catalog or Iceberg cannot hold as they are.
+"""Names: how TiDB compares them, and a reversible escape for names that a catalog or Iceberg cannot hold.
 
 - A dot or a slash separates paths, and a blank at either end gets lost.
 - Iceberg reserves the names of its metadata columns, such as ``_file`` and ``_pos``.
@@ -21,7 +21,7 @@ RESERVED = frozenset(
 """Iceberg's metadata columns; compared without case."""
 _UNSAFE = re.compile(r"[./\\%\x00-\x1f\x7f]|^ | $|_(?=x[0-9a-f]+_)|^_(?=[0-9])")
 _ASIDE = re.compile(r"(.+)(_dropped_[0-9]{13,}(?:_again)*)", re.DOTALL)
-"""A commit_ts, or what stands for it, has so many digits: a source has tables like ``orders_dropped_2024``, too."""
+"""Of a table that was set aside. A commit_ts has so many digits; a source may have a table ``orders_dropped_2024``."""
 _ESCAPED = re.compile(r"_x([0-9a-f]+)_")
 
 

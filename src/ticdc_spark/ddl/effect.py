@@ -47,8 +47,8 @@ Kind: TypeAlias = Literal[
 ]
 """``restore table`` is RECOVER and FLASHBACK TABLE; ``none`` is everything that changes no table."""
 NameCase: TypeAlias = Literal["folded", "exact", "lower"]
-"""How names of databases and tables compare: without case, as TiDB's do; as they are written (MySQL's
-``lower_case_table_names`` 0); or as they are kept, in lower case (1)."""
+"""How a server compares names of databases and tables. ``folded``: without case, as TiDB. ``exact``: with case (MySQL's
+``lower_case_table_names`` 0). ``lower``: it stores them in lower case (1)."""
 
 
 class Altered(msgspec.Struct, frozen=True):

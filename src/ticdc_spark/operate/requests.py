@@ -26,9 +26,9 @@ from ticdc_spark.sinks.states import open_state
 def rebuild(job: Job, tables: Collection[str], *, from_topic: bool = False) -> None:
     """Ask for full reads of tables, named ``schema.table``: from what ``[snapshot]`` names, or from the topics.
 
-    Raises: UsageError for a table that the source does not have or ``tables`` leaves out, or a job without
-    ``[snapshot]`` or without progress; from the topics, for a table that the job does not know, or that was dropped, or
-    a job in mode arrival. SourceFault, EnvironmentFault
+    Raises: UsageError for a job without progress, and for a table that ``tables`` excludes. From the source: for a job
+    without ``[snapshot]``, and for a table that the source does not have. From the topics: for a job in mode arrival,
+    and for a table that the job does not know, or that was dropped. SourceFault, EnvironmentFault
     """
     if from_topic:
         with closing(open_state(job.sink, job.name, job.spark)) as states:

@@ -95,7 +95,8 @@ def mark_known(progress: Progress, missed: Sequence[MissedMessage], databases: C
         names, strange = names_in(progress, {one.topic})
         is_owned = any(one.topic in table.topics and _has_first_name(table) for table in tables.values())
         for name, table in tables.items():
-            # A topic that no table is known by may be that of a table's new name. So may one of renamed tables.
+            # The topic may be that of a table's new name: if it is of no known table, or only of renamed ones, and
+            # nothing has come for this table since its RENAME.
             may_be_new = bool(table.was) and (strange or (not is_owned and table.mark[0] <= table.ddl_ts))
             if _may_be_of(one, table) or one.topic in databases or may_be_new:
                 tables[name] = _marked(table, one.why, quarantined=one.quarantine)
@@ -300,8 +301,10 @@ def _together(notes: Iterable[MissedNote]) -> list[MissedNote]:
 
 
 def _waiting(progress: Progress, ddls: Sequence[QueuedDdl]) -> dict[TableName, int]:
-    """The names for which something waits beyond a batch, as they are behind the others, each with the commit_ts of the
-    first of these. ``ddls``: those that the batch applied."""
+    """The names for which rows or DDLs wait beyond a batch, each with the commit_ts of the first one.
+
+    ``ddls``: those that the batch applied.
+    """
     done = {identity(ddl.change) for ddl in ddls}
     found: dict[TableName, int] = {(one.schema, one.name): 0 for one in progress.catching_up}
     for ddl in progress.ddls:

@@ -104,7 +104,7 @@ def _stop_if_made_otherwise(job: Job, sink: Sink, progress: Progress) -> None:
 
 
 def look_at_wanted(job: Job, sink: Sink, progress: Progress, store: ProgressStore) -> Progress:
-    """The progress of a running job, with the tables that a person wants read in full as they are in the lake now.
+    """The progress of a running job. It has tables with a requested full read as the lake has them now.
 
     Raises: DecisionNeeded, SinkFault
     """

@@ -9,7 +9,7 @@ from ticdc_spark.model import Column, Table, TableName
 from ticdc_spark.mysql import is_integer
 
 Shards = Sequence[tuple[TableName, Table]]
-"""The shards of a merged table: as the job names them, each behind its name at the source."""
+"""The shards of a merged table: the name of each at the source, and the table under the job's name for it."""
 
 
 def union(shards: Shards, origin: Sequence[str], columns: Sequence[str], where: str) -> str:

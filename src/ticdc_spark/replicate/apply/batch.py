@@ -100,7 +100,7 @@ class Batch:
     ) -> ReadPlan:
         """How the rows of these versions of a table (by schema key) are read into columns.
 
-        ``table``: as it is now, with TiDB's hidden columns, of which a rule may leave some out of ``columns``.
+        ``table``: as the source has it now, with TiDB's hidden columns. A rule may exclude some from ``columns``.
         ``inferred``: the table came from the schemas of rows.
         """
         return ReadPlan(

@@ -1,7 +1,7 @@
 """RENAME TABLE in the lake: stamp, rename, stamp.
 
-The first stamp keeps a restart from taking the renamed table for one that stood there; the names that a table had stay
-with it, so that one that was renamed before is recognised.
+The first stamp says that a RENAME has begun, so that a restart does not take the renamed table for an older one of its
+new name. A table keeps the names that it had: by them a restart recognises a RENAME that was done.
 """
 
 import logging
@@ -58,6 +58,7 @@ def rename(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: i
     elif work.mark(new) == NO_MARK and before is not None and before.has_diverged and not before.is_gone:
         # It is not there, and is known to lack something.
         work.put(msgspec.structs.replace(before, schema=new[0], name=new[1]))
+    # A later DDL that took the name away is remembered, not this one.
     if work.mark(old) == NO_MARK and (before is None or not before.is_gone or before.ddl_ts < ts):
         work.put(drop(old, ts, () if before is None else before.topics))
 

@@ -18,9 +18,9 @@ def tables_before_and_after(change: SchemaChange) -> tuple[set[TableName], set[T
 
 
 def is_guessed(change: SchemaChange) -> bool:
-    """Whether the SQL of a RENAME names a table without its database, and only the table's name says which one it is.
+    """Whether the SQL of a RENAME names a table without its database.
 
-    A protocol may send the table as it was beside the SQL.
+    Then only the table's name says which one it is, unless the protocol sends the old table beside the SQL.
     """
     try:
         statement = parse(change.query)

@@ -152,7 +152,7 @@ def _after_shard(job: Job, tables: Tables, act: Absorb | Clear) -> dict[TableNam
 
 
 def tables_after(job: Job, tables: Tables, change: SchemaChange) -> dict[TableName, Table]:
-    """The tables after a DDL, as far as they are known."""
+    """The known tables after a DDL."""
     act = action(change)
     if isinstance(act, Absorb | Clear):
         return _after_shard(job, tables, act)

@@ -71,8 +71,8 @@ class Loader:
         self._gone: set[tuple[TableName, int]] = set()
         """Tables that the source did not have, each with the commit_ts of its last DDL."""
         self._seen: dict[TableName, tuple[Table | None, str, int, int]] = {}
-        """What the source had (``None``: no such table), its identity, how much was left out by then, and the commit_ts
-        of that."""
+        """What the source had (``None``: no such table), its identity, how many messages the job had rejected when it
+        looked, and the commit_ts of that look."""
         self._stale: set[str] = set()
         """Reads whose base the database has no more."""
 
@@ -113,7 +113,7 @@ class Loader:
         return self.with_partial(progress)
 
     def with_partial(self, progress: Progress) -> Progress:
-        """Want tables that began in the middle; of a dump, only those that were there then."""
+        """Want tables whose first rows were not seen. A dump has only tables that were there when it was made."""
         if self.reader.fixed or not is_resolving(progress.mode):
             return progress
         return with_partial_tables(progress, self._gone, self._is_wanted)
@@ -154,7 +154,7 @@ class Loader:
                         continue
                     work.batch.where(table, shards)
                     identity = identity_with(identity, shards)
-                    # A death behind the next commit would forget them.
+                    # Saved before the next commit: a job that is killed behind it would forget them.
                     progress = with_shards_read(progress, name, shards)
                     save(progress)
                 token = f"{progress.batch}.{base}.{work.mark(name)[1]}"
@@ -263,7 +263,7 @@ class Loader:
                 if done.done:
                     complete.append((name, done))
         if moved:
-            # First that they are wanted again: a death behind the next commit would forget it.
+            # Saved before the next commit: a job that is killed behind it would forget to read them again.
             again = tuple(WantedLoad(schema=schema, name=name, asked=True) for schema, name in moved)
             progress = msgspec.structs.replace(progress, wanted=(*progress.wanted, *again))
             save(progress)
