@@ -49,6 +49,18 @@ Outcome: TypeAlias = Literal["worked", "waits", "idle"]
 """``waits``: tables are wanted, and can begin only once the job has applied more."""
 
 
+class _Look(msgspec.Struct, frozen=True):
+    """What the source had."""
+
+    table: Table | None
+    """``None``: it had no such table."""
+    identity: str
+    rejected: int
+    """How many messages the job had rejected by then."""
+    at: int
+    """The commit_ts of the look."""
+
+
 class Loader:
     """The full reads of one job. See ``docs/how-to/snapshots.md``."""
 
@@ -70,9 +82,8 @@ class Loader:
         self._listed = False
         self._gone: set[tuple[TableName, int]] = set()
         """Tables that the source did not have, each with the commit_ts of its last DDL."""
-        self._seen: dict[TableName, tuple[Table | None, str, int, int]] = {}
-        """What the source had (``None``: no such table), its identity, how many messages the job had rejected when it
-        looked, and the commit_ts of that look."""
+        self._looks: dict[TableName, _Look] = {}
+        """The last look at each table that waits."""
         self._stale: set[str] = set()
         """Reads whose base the database has no more."""
 
@@ -166,7 +177,7 @@ class Loader:
                 log.info("`%s`.`%s`: a full read begins, at %d", *name, base)
                 self._note(work, name, LoadNote(token=""), self.reader.estimate(name))
                 over.add(name)
-                self._seen.pop(name, None)
+                self._looks.pop(name, None)
                 under_way += 1
         # What the others are in the lake may be of a batch that was interrupted, and does not belong in the progress.
         work.known = {name: state for name, state in work.known.items() if state is not None and state.load is not None}
@@ -199,14 +210,10 @@ class Loader:
             return "gone" if table is None else (as_known(table, state, work), "", True)
         # What was read of the feed by now, and perhaps left out, is older than the source's present; and a schema that
         # is not the lake's comes with a DDL until then, or none was sent for it.
-        now = (self._asked(name, None), self.reader.identity(name), progress.counters.rejected)
-        seen = self._seen.get(name)
-        if seen is None or seen[:3] != now:
-            self._seen[name] = (*now, self.reader.now())
+        look = self._look(progress, name, 0 if state is None else state.ddl_ts)
+        if look is None or base < look.at:
             return None
-        if base < seen[3]:
-            return None
-        table, exact = now[0], self.reader.exact
+        table, exact = look.table, self.reader.exact
         if exact:
             try:
                 table = self._asked(name, base)
@@ -217,8 +224,21 @@ class Loader:
             return "gone"
         if is_merged(name):
             before = None if state is None else state.table
-            return table if before is None else keep_hidden_columns(table, before), now[1], exact
-        return as_known(table, state, work), now[1], exact
+            return table if before is None else keep_hidden_columns(table, before), look.identity, exact
+        return as_known(table, state, work), look.identity, exact
+
+    def _look(self, progress: Progress, name: TableName, ddl_ts: int) -> _Look | None:
+        """The look since which the source has had the same table; ``None``: it begins now.
+
+        ``ddl_ts``: of the last DDL that was applied to the table. A newer DDL than the look may have brought another
+        table, and a later one taken it away again.
+        """
+        before = self._looks.get(name)
+        same = (self._asked(name, None), self.reader.identity(name), progress.counters.rejected)
+        if before is not None and (before.table, before.identity, before.rejected) == same and ddl_ts <= before.at:
+            return before
+        self._looks[name] = _Look(*same, at=self.reader.now())
+        return None
 
     def _asked(self, name: TableName, at: int | None) -> Table | None:
         try:
