@@ -161,10 +161,8 @@ def _recreate_topic(world: World, move: Move, rand: Random) -> None:
         renamed = set(filter(world.is_renamed, touched))
         names = {name for uid in renamed for name in world.ticdc.sent[uid].names}
         world.excuses.unknowable.update(renamed, (uid for uid in touched if world.ticdc.sent[uid].names & names))
-        if world.setup.job.snapshot == "dump":
-            # A topic that was made behind the dump looks the same.
-            old = {live.uid for live in world.database.truth_at(world.begun_at).values()}
-            world.excuses.unknowable.update(touched & old)
+        # A topic that was made behind the dump looks the same.
+        world.excuses.unknowable.update(touched & world.of_dump())
     world.broker.create(topic)
     world.note(f"topic {topic} is deleted and made anew")
 

@@ -175,11 +175,21 @@ class World:
         self.excuses.unknowable.update(
             uid for uid, names in self.made_anew.items() if names and not names & self.in_lake and self.is_renamed(uid)
         )
+        topics = {topic for topic, _ in self.lab.view().offsets}
+        self.excuses.unknowable.update(
+            uid for uid in self.made_anew.keys() & self.of_dump() if not self.ticdc.sent[uid].topics <= topics
+        )
         for uid, why in self.removed.items():
             self.weaken({uid}, why)
         # Nor that a topic was there which is gone by now.
         gone = {uid for topic in self.gone_topics for uid, sent in self.ticdc.sent.items() if topic in sent.topics}
         self.excuses.unknowable.update(filter(self.is_renamed, gone))
+
+    def of_dump(self) -> set[Uid]:
+        """Tables that the job reads from a dump."""
+        if self.setup.job.snapshot != "dump":
+            return set()
+        return {live.uid for live in self.database.truth_at(self.begun_at).values()}
 
     # ---- the job
 
