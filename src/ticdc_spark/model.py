@@ -110,6 +110,11 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     partitioning: Partitioning | None = None
     """``None``: it has no partitions, or they are not known."""
 
+    @property
+    def full_name(self) -> TableName:
+        """Schema and name."""
+        return self.schema, self.name
+
 
 class Checksum(msgspec.Struct, frozen=True, kw_only=True):
     """Row checksums (changefeed integrity), as carried by the message."""
@@ -182,6 +187,11 @@ class SchemaChange(msgspec.Struct, frozen=True, kw_only=True):
     """Other tables of the job that it names beside ``merged``, or that it may mean: such a DDL is not followed."""
     shards: tuple[tuple[TableName, TableName], ...] = ()
     """Of a DROP DATABASE, once it is due: the shards that it drops, each with its merged table."""
+
+    @property
+    def full_name(self) -> TableName:
+        """Schema and name."""
+        return self.schema, self.name
 
 
 class Watermark(msgspec.Struct, frozen=True):

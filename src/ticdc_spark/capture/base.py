@@ -94,7 +94,7 @@ def follow(state: CaptureState, captured: Captured) -> CaptureState:
         tables = _changed(tables, captured.changes)
         unread = _moved(unread, captured.changes) if unread else ()
     elif isinstance(captured, Resolved) and captured.tables:
-        learnt = {(table.schema, table.name): table for table in (*tables, *captured.tables)}
+        learnt = {table.full_name: table for table in (*tables, *captured.tables)}
         tables = tuple(learnt.values())
     reached = max(state.commit_ts, captured.commit_ts)
     return CaptureState(
@@ -104,10 +104,10 @@ def follow(state: CaptureState, captured: Captured) -> CaptureState:
 
 def _changed(tables: tuple[Table, ...], changes: tuple[SchemaChange, ...]) -> tuple[Table, ...]:
     """All tables that a statement takes away go first: it may swap names."""
-    by_name = {(table.schema, table.name): table for table in tables}
+    by_name = {table.full_name: table for table in tables}
     for change in changes:
         if change.pre_table is not None:
-            by_name.pop((change.pre_table.schema, change.pre_table.name), None)
+            by_name.pop(change.pre_table.full_name, None)
         elif change.kind == "drop database":
             by_name = {name: table for name, table in by_name.items() if name[0] != change.schema}
     for change in changes:
@@ -123,6 +123,6 @@ def _moved(unread: tuple[TableName, ...], changes: tuple[SchemaChange, ...]) -> 
     for change in changes:
         before, after = change.pre_table, change.table
         if before is not None:
-            now[before.schema, before.name] = None if after is None else (after.schema, after.name)
+            now[before.schema, before.name] = None if after is None else after.full_name
     found = (now.get(name, name) for name in unread if name[0] not in gone or name in now)
     return tuple(dict.fromkeys(name for name in found if name is not None))

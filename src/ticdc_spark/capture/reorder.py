@@ -120,7 +120,7 @@ class Reordering:
         self._newest = state.commit_ts
         self._bootstraps: deque[_Entry] = deque()
         self._learnt: dict[tuple[str, str], Table] = {}
-        self._tables = {(table.schema, table.name): table for table in state.tables}
+        self._tables = {table.full_name: table for table in state.tables}
         self.replays = 0
         self.blocked: str | None = None
         """What keeps rows that the watermarks have passed: a schema that has not come."""
@@ -236,7 +236,7 @@ class Reordering:
 
     def learn(self, table: Table) -> None:
         """Take the table of a row that is given, or of a BOOTSTRAP."""
-        name = (table.schema, table.name)
+        name = table.full_name
         known = self._tables.get(name)
         if known is table or (known is not None and not self._versioned):
             return
@@ -271,7 +271,7 @@ class Reordering:
     def _bootstrap(self, part: _Part, message: Message, seq: int, event: Bootstrap) -> None:
         """Take its version at once, and keep the message in the position until the rows before it are given."""
         self._reader.prepare_for([event.table])
-        name = (event.table.schema, event.table.name)
+        name = event.table.full_name
         if self._tables.get(name) == event.table:
             return
         entry = _Entry(self._newest, message, seq, event)
@@ -324,7 +324,7 @@ class Reordering:
             before = self._named(change)
         if kind == "drop table":
             before, after = before or after, None
-        gone = [(table.schema, table.name) for table in (before, after) if table is not None]
+        gone = [table.full_name for table in (before, after) if table is not None]
         if kind == "drop database":
             gone += [name for name in (*self._tables, *self._learnt) if name[0] == change.schema]
         for name in gone:
@@ -338,7 +338,7 @@ class Reordering:
         try:
             names, _ = ddl_tables(change.query, change.schema)
         except MessageError:
-            names = ((change.schema, change.name),)
+            names = (change.full_name,)
         return next((self._tables[name] for name in names if name in self._tables), None)
 
 

@@ -29,15 +29,15 @@ def lines(changefeed: Changefeed, capture: Capture, present: PresentTables | Non
     router = Router(changefeed)
     yield f"changefeed {changefeed.id}: {changefeed.protocol} to {','.join(kafka.servers)}"
     used = {kafka.topic: None}
-    tables = sorted(_tables(capture), key=lambda table: (table.schema, table.name))
+    tables = sorted(_tables(capture), key=lambda table: table.full_name)
     for route in router.check(tables):
         name = f"{route.table.schema}.{route.table.name}"
         if route.left_out:
             yield f"  {name}: left out: {route.left_out}"
             continue
         used[route.topic] = None
-        new = router.targets.target((route.table.schema, route.table.name))
-        name += "" if new == (route.table.schema, route.table.name) else f" as {'.'.join(new)}"
+        new = router.targets.target(route.table.full_name)
+        name += "" if new == route.table.full_name else f" as {'.'.join(new)}"
         yield f"  {name}: topic {route.topic}, partition by {_rule(route)}, columns {', '.join(route.columns)}"
     if present is not None:
         yield from _reads(changefeed, router, tables, present)
@@ -68,7 +68,7 @@ def _reads(changefeed: Changefeed, router: Router, tables: list[Table], present:
         if why := why_never(table, router.tables.why_left_out):
             yield f"  read first, {name}: no: {why}"
             continue
-        rows = present.estimate((table.schema, table.name))
+        rows = present.estimate(table.full_name)
         ranges = rows // snapshot.chunk_rows + 1
         total, all_ranges, count = total + rows, all_ranges + ranges, count + 1
         yield f"  read first, {name}: about {rows:,} rows in {ranges:,} {'ranges' if ranges > 1 else 'range'}"

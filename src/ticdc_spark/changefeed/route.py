@@ -121,7 +121,7 @@ class Placer:
             if ddl_event(change.query) != "drop database":
                 continue
             database = change.schema or change.name
-            sent = ((table.schema, table.name) for table in tables if not rules.route(table).left_out)
+            sent = (table.full_name for table in tables if not rules.route(table).left_out)
             other = rules.targets.still_in(database, sent)
             if other is not None:
                 target = rules.targets.target((database, ""))[0]

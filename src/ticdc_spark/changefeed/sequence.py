@@ -96,7 +96,7 @@ class Sequencer:
         self._extra: set[str] = set()
         """Topics of rows whose tables the source's state does not have."""
         self._places: tuple[Place, ...] | None = None
-        self._known: set[tuple[str, str]] = {(table.schema, table.name) for table in state.tables}
+        self._known: set[tuple[str, str]] = {table.full_name for table in state.tables}
         self._greeted = False
         self._covered: CaptureState | None = None
 
@@ -199,7 +199,7 @@ class Sequencer:
         self._state = follow(self._state, captured)
         if self._state.tables is not before:
             self._places = None
-            self._known = {(table.schema, table.name) for table in self._state.tables}
+            self._known = {table.full_name for table in self._state.tables}
 
     def _greet(self, out: list[Action], now: float) -> None:
         """The bootstraps of all tables, where these are sent at the start."""
@@ -311,7 +311,7 @@ class Sequencer:
         known.rows += announce.rows
 
     def _note_topic(self, topic: str, table: Table) -> None:
-        if (table.schema, table.name) not in self._known and topic not in self._extra:
+        if table.full_name not in self._known and topic not in self._extra:
             self._extra.add(topic)
             self._places = None
 
@@ -337,8 +337,8 @@ class Sequencer:
     def _learn(self, topic: str, change: SchemaChange) -> None:
         """A DDL announces the table after it to the readers of its topic."""
         before, after = change.pre_table, change.table
-        if before is not None and (after is None or (before.schema, before.name) != (after.schema, after.name)):
-            for key in [key for key in self._announced if key[1:] == (before.schema, before.name)]:
+        if before is not None and (after is None or before.full_name != after.full_name):
+            for key in [key for key in self._announced if key[1:] == before.full_name]:
                 del self._announced[key]
         if after is not None and (known := self._announced.get((topic, after.schema, after.name))) is not None:
             known.table = after

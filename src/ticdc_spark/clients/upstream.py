@@ -196,7 +196,7 @@ _NOT_RAW = ColumnType(name="int")
 
 def _raw_types(cursor: Any, table: Table) -> dict[str, ColumnType]:
     """Texts that the server may not have in utf8mb4; messages do not always have a column's character set."""
-    cursor.execute(_CHARSETS, (table.schema, table.name))
+    cursor.execute(_CHARSETS, table.full_name)
     kinds = {str(name).casefold(): ColumnType(name="text", charset=str(charset)) for name, charset in cursor.fetchall()}
     return {name: kind for name, kind in kinds.items() if is_raw(kind)}
 

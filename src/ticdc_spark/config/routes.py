@@ -115,7 +115,7 @@ class Routes:
 
     def stop_if_wrong(self, table: Table, *, is_new: bool = False) -> None:
         """Stop where a rule does not fit a table. ``is_new``: it is to be made. Raises: UsageError"""
-        name = (table.schema, table.name)
+        name = table.full_name
         rule, merged = self.rule(name), None if is_merged(name) else self.merged(name)
         if rule is not None and merged is not None:
             table = merged_table(merged, rule.origin, table)

@@ -90,7 +90,7 @@ def from_ddl(text: str | None, table: TableName | None) -> Known:
             ) from error
         if not found.schema:
             raise UsageError(f"option ddl: no schema for `{found.name}`; write CREATE TABLE `schema`.`{found.name}` …")
-        versions[_key((found.schema, found.name))] = (Version(-1, found),)
+        versions[_key(found.full_name)] = (Version(-1, found),)
     return Known(versions)
 
 
@@ -116,7 +116,7 @@ class Learning:
         """What is known now."""
         versions, followed = dict(self._known.versions), dict(self._known.followed)
         for table in self._tables:
-            key = _key((table.schema, table.name))
+            key = _key(table.full_name)
             there = versions.get(key, ())
             if all(one.table is None or one.table.version != table.version for one in there):
                 added = sorted([*there, Version(table.version or 0, table)], key=lambda one: one.since)
@@ -128,9 +128,7 @@ class Learning:
         """Follow the DDLs by commitTs, where their tables have not passed them: a DDL comes in several partitions, and
         again after a restart of TiCDC."""
         sql, before = SqlTables(), dict(followed)
-        sql.tables = {
-            (one.table.schema, one.table.name): one.table for (*_, one) in versions.values() if one.table is not None
-        }
+        sql.tables = {one.table.full_name: one.table for (*_, one) in versions.values() if one.table is not None}
         for _, (change, described) in sorted(self._ddl.items(), key=lambda one: one[0][0]):
             names = _named(change)
             if all(before.get(key, -1) >= change.commit_ts for key in names):
@@ -177,5 +175,5 @@ def _named(change: SchemaChange) -> tuple[str, ...]:
     try:
         before, after = ddl_tables(change.query, change.schema)
     except MessageError:
-        before, after = ((change.schema, change.name),), ()
+        before, after = (change.full_name,), ()
     return tuple(map(_key, {**dict.fromkeys(before), **dict.fromkeys(after)})) or (_key((change.schema, "")),)

@@ -162,7 +162,7 @@ def fold(tables: Tables, effect: DdlEffect) -> dict[TableName, Table]:
     for gone in effect.dropped:
         after.pop(gone, None)
     for altered in effect.altered:
-        after.pop((altered.before.schema, altered.before.name), None)
+        after.pop(altered.before.full_name, None)
         after[altered.after.schema, altered.after.name] = altered.after
     moving = [(new, after.pop(old)) for old, new in effect.renamed if old in after]
     for (schema, name), table in moving:
@@ -264,7 +264,7 @@ class _Known:
     def _alter(self, statement: AlterTable, sql: str) -> DdlEffect:
         before = self._table(statement.name)
         building = Building(before)
-        name = (before.schema, before.name)
+        name = before.full_name
         renamed: TableName | None = None
         moved = []
         building.apply(statement.parts)

@@ -73,7 +73,7 @@ def look_ahead(job: Job, progress: Progress | None) -> Ahead:
             options = ReadOptions(source_timezone=job.source_timezone, ambiguous_timestamp=job.ambiguous_timestamp)
             reader = EventReader(decoder, options, schemas=schemas)
             tables = () if progress is None else progress.tables
-            known = {(one.schema, one.name): one.table for one in tables if one.table is not None}
+            known = {one.full_name: one.table for one in tables if one.table is not None}
             if progress is not None:
                 known |= {name: one.table for name, one in by_source(progress.shards).items()}
                 reader.go_on_from([*(one.table for one in progress.schemas), *known.values()])
@@ -88,7 +88,7 @@ class Look:
         self, job: Job, reader: EventReader, known: Iterable[Table] = (), states: Iterable[TableState] = ()
     ) -> None:
         """``known``: the tables that the job has. ``states``: what they are, and those that were dropped."""
-        by_name = {(one.schema, one.name): one for one in states}
+        by_name = {one.full_name: one for one in states}
         self._parked = ParkedTables(by_name, lambda name: parks(job, name))
         self._job, self._reader = job, reader
         self._is_included, self._routes = table_filter(job.tables), compiled(job.routes)
@@ -96,7 +96,7 @@ class Look:
         self._unreadable: dict[MessagePlace, str] = {}
         self._tables: set[TableName] = set()
         self._ddls: set[object] = set()
-        self._known: dict[TableName, Table] = {(one.schema, one.name): one for one in known}
+        self._known: dict[TableName, Table] = {one.full_name: one for one in known}
         """Tables after the DDL that was read, with their partitions."""
         self._rows = 0
 
@@ -140,7 +140,7 @@ class Look:
                     self._unreadable.setdefault(place, reason)
 
     def _note(self, table: Table) -> None:
-        name = (table.schema, table.name)
+        name = table.full_name
         if name in self._tables or not self._is_included(*name):
             return
         self._tables.add(name)
@@ -153,7 +153,7 @@ class Look:
 
     def _fit(self, table: Table) -> None:
         """Whether the rules of ``[[route]]`` fit a table as it is, or becomes."""
-        name = (table.schema, table.name)
+        name = table.full_name
         try:
             if self._is_included(*name):
                 compiled(self._job.routes).stop_if_wrong(table)

@@ -9,5 +9,5 @@ from ticdc_spark.sinks.upkeep import TableFiles
 
 def live_files(files: Mapping[TableName, TableFiles], progress: Progress) -> dict[TableName, TableFiles]:
     """The files of the tables that a progress has."""
-    live = {(table.schema, table.name) for table in progress.tables if not table.is_gone}
+    live = {table.full_name for table in progress.tables if not table.is_gone}
     return {name: made for name, made in files.items() if name in live}

@@ -87,7 +87,7 @@ def _rows_of(letter: Letter, opener: Decoder, progress: Progress, known: KnownNa
         name = known.of_rows((event.schema, event.table))
         if compiled(progress.routes).merged(name) is not None:
             raise _Refused(f"{'.'.join(name)} is merged with other tables by [[route]] origin")
-        table = next((one for one in progress.tables if (one.schema, one.name) == name), None)
+        table = next((one for one in progress.tables if one.full_name == name), None)
         if why := why_not_replayed(name, event.commit_ts, table):
             raise _Refused(why)
         if table is not None and table.is_quarantined:

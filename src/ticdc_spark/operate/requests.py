@@ -100,9 +100,9 @@ def rebuild_from_topic(job: Job, progress: Progress | None, tables: Collection[s
         if text not in there:
             raise UsageError(
                 f"{text!r} is no table that the job replicates now; `ticdc-spark status` lists them"
-                f"{_meant(job, text, [(one.schema, one.name) for one in there.values()])}"
+                f"{_meant(job, text, [one.full_name for one in there.values()])}"
             )
-        if is_merged((there[text].schema, there[text].name)):
+        if is_merged(there[text].full_name):
             raise UsageError(
                 f"{text!r} is made of several tables by [[route]] origin, and is not read from topics. Read it from "
                 "the database, with [snapshot]"
@@ -111,7 +111,7 @@ def rebuild_from_topic(job: Job, progress: Progress | None, tables: Collection[s
     for text in tables:
         if not followed(there[text].schema, there[text].name):
             raise UsageError(f"{text!r}: `tables` under [job] in {job.file} leaves it out; let it in first")
-    names = tuple((there[text].schema, there[text].name) for text in dict.fromkeys(tables))
+    names = tuple(there[text].full_name for text in dict.fromkeys(tables))
     return Rebuild(tables=names, from_topic=True)
 
 
@@ -162,7 +162,7 @@ def _chosen(
     marked = {f"{table.schema}.{table.name}": table for table in progress.tables if fits(table)}
     for text in tables:
         if text not in marked:
-            meant = _meant(job, text, [(one.schema, one.name) for one in marked.values()])
+            meant = _meant(job, text, [one.full_name for one in marked.values()])
             raise UsageError(f"{text!r} is not {what}; {what}: {', '.join(sorted(marked)) or 'no table'}{meant}")
     return list(marked.values()) if every else [marked[text] for text in dict.fromkeys(tables)]
 
@@ -183,7 +183,7 @@ def _meant(job: Job, text: str, tables: Iterable[TableName]) -> str:
 
 
 def _names(tables: Collection[TableState]) -> tuple[tuple[str, str], ...]:
-    return tuple((table.schema, table.name) for table in tables)
+    return tuple(table.full_name for table in tables)
 
 
 def _ask(states: StateStore, request: Request) -> None:

@@ -60,7 +60,7 @@ def table_snapshots(job: Job | Identity | Path | str, commit_ts: int | None = No
     for table in progress.tables:
         if table.mark == NO_MARK or table.is_dropped:
             continue
-        name = (table.schema, table.name)
+        name = table.full_name
         status = table_status(table)
         if why := _not_consistent(status, progress):
             found.left_out[name] = why

@@ -48,13 +48,13 @@ def tables_status(progress: Progress) -> tuple[TableStatus, ...]:
     """The status of every table that a job has, or waits for, by name."""
     waiting: dict[tuple[str, str], int] = {}
     for one in progress.pending:
-        waiting[one.schema, one.name] = waiting.get((one.schema, one.name), 0) + one.waiting
+        waiting[one.schema, one.name] = waiting.get(one.full_name, 0) + one.waiting
     read = {state.topic for state in progress.partitions}
-    behind = {(one.schema, one.name): _catches_up(one, read) for one in progress.catching_up}
+    behind = {one.full_name: _catches_up(one, read) for one in progress.catching_up}
     if progress.mode != "arrival":
         for table in progress.tables:
             if table.applied < progress.applied:
-                behind.setdefault((table.schema, table.name), _WAITS)
+                behind.setdefault(table.full_name, _WAITS)
     queued = {
         name for ddl in progress.ddls if ddl.change.commit_ts <= progress.applied for name in tables_of(ddl.change)
     }
@@ -66,9 +66,9 @@ def tables_status(progress: Progress) -> tuple[TableStatus, ...]:
             replaced=name in queued,
         )
         for table in progress.tables
-        for name in ((table.schema, table.name),)
+        for name in (table.full_name,)
     ]
-    seen = {(table.schema, table.name) for table in progress.tables}
+    seen = {table.full_name for table in progress.tables}
     made = _made_by_waiting_ddls(progress)
     unknown = [
         table_status(
@@ -78,11 +78,11 @@ def tables_status(progress: Progress) -> tuple[TableStatus, ...]:
         )
         for name in waiting.keys() | (behind.keys() - seen)
     ]
-    wanted = {(one.schema, one.name) for one in progress.wanted}
+    wanted = {one.full_name for one in progress.wanted}
     listed = {(table.schema, table.table) for table in (*known, *unknown)}
     unknown += [table_status(TableState(schema=schema, name=name)) for schema, name in wanted - listed]
     every = [_wanted(table) if (table.schema, table.table) in wanted else table for table in (*known, *unknown)]
-    refused = {(one.schema, one.name): redact(one.why) for one in progress.refused}
+    refused = {one.full_name: redact(one.why) for one in progress.refused}
     every = [_refused(table, refused.get((table.schema, table.table), "")) for table in every]
     if progress.mode == "arrival":  # which has no full reads
         every = [msgspec.structs.replace(table, rebuild=False) for table in every]
@@ -225,7 +225,7 @@ def table_status(
 
 def _parked(table: TableState) -> str:
     """What a parked table was; ``""``: it is none."""
-    if not table.was or not is_parked((table.schema, table.name)):
+    if not table.was or not is_parked(table.full_name):
         return ""
     schema, name = table.was[-1]
     when = f"{table.ddl_ts} ({tso_time.utc(table.ddl_ts)})"

@@ -222,7 +222,7 @@ class Decider:
 
     def _due(self, progress: Progress, resolved: int, mode: ModeName | None = None) -> list[QueuedDdl]:
         """The DDLs to apply, with their schemas."""
-        states = {(table.schema, table.name): table for table in progress.tables}
+        states = {table.full_name: table for table in progress.tables}
         sanitised = PROTOCOLS[self.protocol].traits.sanitised_names
         ddls = due(progress.ddls, resolved, progress.tables)
         filled = with_schemas(
@@ -257,9 +257,7 @@ class Decider:
 
     def _first_stop(self, progress: Progress, due: Sequence[QueuedDdl]) -> tuple[QueuedDdl, Stop] | None:
         known = {
-            (state.schema, state.name): state.table
-            for state in progress.tables
-            if state.table is not None and not state.is_gone
+            state.full_name: state.table for state in progress.tables if state.table is not None and not state.is_gone
         }
         known |= {name: one.table for name, one in by_source(progress.shards).items()}
         return first_stop(self.job, due, known, self.sink.types)

@@ -96,7 +96,7 @@ def _run(run_state: "_RunState", opened: Callable[[Job], Steps | None]) -> Summa
     if steps is None:
         return Summary(progress=Progress(job=run_state.job.name))
     begun = progress = steps.progress
-    before = {(table.schema, table.name): table.snapshot_id for table in begun.tables}
+    before = {table.full_name: table.snapshot_id for table in begun.tables}
     log.info("first batch: number %d", begun.batch + 1)
     goes_on, in_batch = True, steps.in_batch
     try:
@@ -117,7 +117,7 @@ def _run(run_state: "_RunState", opened: Callable[[Job], Steps | None]) -> Summa
                 progress = steps.progress
                 retries.worked()
                 if run_state.finished and steps.sink.capabilities.upkeep:
-                    written = {(table.schema, table.name): table.snapshot_id for table in progress.tables}
+                    written = {table.full_name: table.snapshot_id for table in progress.tables}
                     touched = [name for name, snapshot in written.items() if snapshot != before.get(name)]
                     run_state.upkeep.finish(steps.sink, progress, touched, run_state.watcher)
             except EnvironmentFault as fault:

@@ -78,7 +78,7 @@ def mark_known(progress: Progress, missed: Sequence[MissedMessage], databases: C
     if not missed:
         return progress
     becoming = last_of(progress) if is_resolving(progress.mode) else {}
-    tables = {(table.schema, table.name): table for table in progress.tables}
+    tables = {table.full_name: table for table in progress.tables}
     notes: dict[MissedNote, None] = dict.fromkeys(progress.missed)
     for one in missed[:LOGGED]:
         log.warning("%s", one.why)
@@ -118,7 +118,7 @@ def mark_new(
 ) -> dict[TableName, TableState]:
     """Mark the tables that a batch made, or made clean, and that may lack messages of it. ``known``: the tables as
     they were before it."""
-    before = {(table.schema, table.name) for table in known}
+    before = {table.full_name for table in known}
     marked = dict(states)
     for one in _by_topic(missed):
         for name, table in marked.items():
@@ -136,7 +136,7 @@ def note_excluded(progress: Progress, patterns: Sequence[str], changed: Mapping[
         return progress
     is_included = table_filter(patterns)
     until = {name: ts for name, ts in last_of(progress).items() if not (is_merged(name) or is_included(*name))}
-    noted = (((one.schema, one.name), one.until) for one in progress.missed if one.kind == "excluded")
+    noted = ((one.full_name, one.until) for one in progress.missed if one.kind == "excluded")
     for name, ts in (*changed.items(), *noted):
         until[name] = max(ts, until.get(name, 0))
     notes = (
@@ -175,7 +175,7 @@ def mark_noted(
     for note in progress.missed:
         if note.kind == "row":
             _mark_row(marked, note, ddls)
-            if _waits_for_row(marked.get((note.schema, note.name)), note, resolves=resolves):
+            if _waits_for_row(marked.get(note.full_name), note, resolves=resolves):
                 left.append(note)
         elif (kept := _mark_any(marked, note, batch)) is not None:
             left.append(kept)
@@ -189,19 +189,19 @@ def holders(name: TableName, ddls: Sequence[QueuedDdl], since: int = 0) -> set[T
     for ddl in ddls:
         act = action(ddl.change)
         if isinstance(act, Alter) and act.old in found and ddl.change.commit_ts > since:
-            found.add((act.table.schema, act.table.name))
+            found.add(act.table.full_name)
     return found
 
 
 def names_that_lack(progress: Progress, ddls: Sequence[QueuedDdl]) -> frozenset[TableName]:
     """The names under which a batch may meet a table that lacks messages of its keys. ``ddls``: those of the batch."""
     notes = [note for note in progress.missed if note.kind != "row"]
-    return frozenset(one for note in notes for one in holders((note.schema, note.name), ddls))
+    return frozenset(one for note in notes for one in holders(note.full_name, ddls))
 
 
 def lacking_until(progress: Progress) -> dict[TableName, int]:
     """The names whose DDL may be missing, each with the commit_ts up to which it may."""
-    return {(note.schema, note.name): note.until for note in progress.missed if note.kind != "row"}
+    return {note.full_name: note.until for note in progress.missed if note.kind != "row"}
 
 
 def _place(at: MessageSkipped | MessageRejected | Reject) -> str:
@@ -233,7 +233,7 @@ def _marked(state: TableState, why: str, *, quarantined: bool) -> TableState:
 
 
 def _mark_row(marked: dict[TableName, TableState], note: MissedNote, ddls: Sequence[QueuedDdl]) -> None:
-    for name in holders((note.schema, note.name), ddls, note.until):
+    for name in holders(note.full_name, ddls, note.until):
         state = marked.get(name)
         if state is not None and state.table is not None and _began(state) < note.until:
             marked[name] = diverge(state, note.until, note.why)
@@ -256,11 +256,11 @@ def _mark_any(marked: dict[TableName, TableState], note: MissedNote, batch: _App
     of_dump = batch.from_dump and note.kind == "excluded"
     # A table that comes with a later CREATE TABLE lacks nothing once the note is only kept for a dump.
     kept_for_dump = of_dump and note.until < batch.before
-    for name in holders((note.schema, note.name), batch.ddls):
+    for name in holders(note.full_name, batch.ddls):
         state = marked.get(name)
         if state is not None and _may_lack(state, note) and not (kept_for_dump and _was_created(state, note)):
             marked[name] = _marked(state, note.why, quarantined=note.quarantine)
-    name = (note.schema, note.name)
+    name = note.full_name
     state = marked.get(name)
     is_there = state is not None and state.table is not None and not state.is_gone
     is_quarantined = state is not None and state.is_quarantined
@@ -306,7 +306,7 @@ def _waiting(progress: Progress, ddls: Sequence[QueuedDdl]) -> dict[TableName, i
     ``ddls``: those that the batch applied.
     """
     done = {identity(ddl.change) for ddl in ddls}
-    found: dict[TableName, int] = {(one.schema, one.name): 0 for one in progress.catching_up}
+    found: dict[TableName, int] = {one.full_name: 0 for one in progress.catching_up}
     for ddl in progress.ddls:
         if identity(ddl.change) not in done:
             for name in tables_of(ddl.change):

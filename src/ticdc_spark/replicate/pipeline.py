@@ -273,7 +273,7 @@ def apply_batch(job: OpenJob, before: Progress, planned: Planned, *, all_tables:
         names=planned.names,
         lacking=names_that_lack(progress, ddls),
         databases=frozenset(before.databases).union(*(databases_after((), [ddl]) for ddl in ddls)),
-        unread=frozenset((one.schema, one.name) for one in progress.wanted),
+        unread=frozenset(one.full_name for one in progress.wanted),
     )
     lines = mode.timelines(before, states, progress.pending, ddls, decided.resolved, bounds)
     result = apply(batch, states, lines, mode.apply_rows)
@@ -319,7 +319,7 @@ def next_progress(job: OpenJob, planned: Planned, result: TimelineResult) -> Pro
 
 
 def _states(progress: Progress) -> dict[TableName, TableState]:
-    return {(table.schema, table.name): table for table in progress.tables}
+    return {table.full_name: table for table in progress.tables}
 
 
 def _judged(

@@ -78,8 +78,8 @@ def held(progress: Progress, *, cause: bool = True) -> str:
     still = [table for table in progress.tables if table.is_quarantined and not table.is_gone]
     if not still:
         return reading(progress)
-    first, names = still[0], {(table.schema, table.name) for table in still}
-    rows = sum(one.waiting for one in progress.pending if (one.schema, one.name) in names)
+    first, names = still[0], {table.full_name for table in still}
+    rows = sum(one.waiting for one in progress.pending if one.full_name in names)
     more = f" and {len(still) - 1} more tables stand" if len(still) > 1 else " stands"
     why = f": {first.quarantined}" if cause else ""
     return f"`{first.schema}`.`{first.name}`{more} still with {rows:,} changes waiting{why}"

@@ -86,7 +86,7 @@ def _stop_if_made_otherwise(job: Job, sink: Sink, progress: Progress) -> None:
     """
     put_back = "Put them back until the batch is done, or drop the table in the target"
     for table in progress.tables:
-        if is_in_target(table) and sink.find((table.schema, table.name)) is None:
+        if is_in_target(table) and sink.find(table.full_name) is None:
             raise UsageError(
                 f"{job.file}: [[route]]: the rules were changed while a batch was under way that has renamed or "
                 f"dropped `{table.schema}`.`{table.name}`. {put_back}"
@@ -100,7 +100,7 @@ def _stop_if_made_otherwise(job: Job, sink: Sink, progress: Progress) -> None:
                 f"`{name[0]}`.`{name[1]}`. {put_back}"
             )
         made = msgspec.json.decode(about.encode(), type=TableState)
-        stop_if_changed(job, progress, (made.schema, made.name), made.table)
+        stop_if_changed(job, progress, made.full_name, made.table)
 
 
 def look_at_wanted(job: Job, sink: Sink, progress: Progress, store: ProgressStore) -> Progress:
@@ -108,8 +108,8 @@ def look_at_wanted(job: Job, sink: Sink, progress: Progress, store: ProgressStor
 
     Raises: DecisionNeeded, SinkFault
     """
-    wanted = {(one.schema, one.name) for one in progress.wanted if one.asked}
-    asked = [table for table in progress.tables if (table.schema, table.name) in wanted]
+    wanted = {one.full_name for one in progress.wanted if one.asked}
+    asked = [table for table in progress.tables if table.full_name in wanted]
     return _look(job, sink, progress, asked, _under_way(progress, store))
 
 
@@ -156,10 +156,10 @@ def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], 
     tables = [table for table in some if table.mark != NO_MARK and not table.is_dropped and is_followed(table)]
     exact, upto = _resolves(progress, plan), furthest(progress, plan)
 
-    asked = {(one.schema, one.name) for one in progress.wanted if one.asked}
+    asked = {one.full_name for one in progress.wanted if one.asked}
 
     def look(table: TableState) -> tuple[Looked, str]:
-        name = (table.schema, table.name)
+        name = table.full_name
         try:
             looked = look_at(sink, job, name, table, resolves=exact)
         except FilesGone:
@@ -173,7 +173,7 @@ def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], 
 
     worse: dict[TableName, TableState] = {}
     for table, (looked, gone) in zip(tables, _each(job, look, tables), strict=True):
-        name = (table.schema, table.name)
+        name = table.full_name
         stop_if_ahead(job, name, looked.stamp, table, upto)
         if name in asked and (looked.stamp is None or looked.behind):
             worse[name] = _to_be_read(sink, table, looked)
@@ -190,7 +190,7 @@ def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], 
             log.warning("`%s`.`%s`: %s", *name, gone)
             worse[name] = diverge(worse.get(name, table), table.applied, gone, columns=True)
     worse |= _keep_restored(job, sink, progress) if exact else {}
-    known = tuple(worse.get((table.schema, table.name), table) for table in progress.tables)
+    known = tuple(worse.get(table.full_name, table) for table in progress.tables)
     return msgspec.structs.replace(progress, tables=known)
 
 
@@ -198,10 +198,10 @@ def _followed(job: Job, progress: Progress) -> Callable[[TableState], bool]:
     """Whether a run may change a table: what `tables` excludes may be as it is. A parked table has no name at the
     source, and a merged table those of its shards."""
     wants = table_filter(job.tables)
-    merged = {(one.schema, one.name) for one in progress.shards if wants(one.table.schema, one.table.name)}
+    merged = {one.full_name for one in progress.shards if wants(one.table.schema, one.table.name)}
 
     def is_followed(table: TableState) -> bool:
-        name = (table.schema, table.name)
+        name = table.full_name
         return name in merged if is_merged(name) else is_parked(name) or wants(*name)
 
     return is_followed
@@ -212,8 +212,8 @@ def _keep_restored(job: Job, sink: Sink, progress: Progress) -> dict[TableName, 
     them. They stay, as tables that were dropped and kept."""
     gone = [table for table in progress.tables if table.is_dropped]
     found = {}
-    for table, there in zip(gone, _each(job, lambda table: sink.find((table.schema, table.name)), gone), strict=True):
-        name = (table.schema, table.name)
+    for table, there in zip(gone, _each(job, lambda table: sink.find(table.full_name), gone), strict=True):
+        name = table.full_name
         stamp = None if there is None else there.stamp
         if stamp is None or stamp.job != job.name or stamp.mark[0] >= table.ddl_ts:
             continue
@@ -233,7 +233,7 @@ def _to_be_read(sink: Sink, table: TableState, looked: Looked) -> TableState:
         about = msgspec.json.encode(set_back(looked.state, since)).decode()
         stamp = msgspec.structs.replace(stamp, mark=looked.furthest, about=about)
         back = msgspec.structs.replace(back, mark=min(table.mark, looked.furthest))
-    sink.stamp((table.schema, table.name), stamp)
+    sink.stamp(table.full_name, stamp)
     return back
 
 

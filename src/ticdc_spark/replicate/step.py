@@ -161,8 +161,8 @@ class Steps:
             log.info("`%s`.`%s` was parked longer than keep-dropped, and is removed", *name)
             self.sink.drop(name)
             failpoints.point("ddl")
-        gone |= {name for one in progress.tables if one.is_dropped and is_parked(name := (one.schema, one.name))}
-        tables = tuple(one for one in progress.tables if (one.schema, one.name) not in gone)
+        gone |= {name for one in progress.tables if one.is_dropped and is_parked(name := one.full_name)}
+        tables = tuple(one for one in progress.tables if one.full_name not in gone)
         return msgspec.structs.replace(progress, tables=tables)
 
     def _keep(self, progress: Progress) -> None:

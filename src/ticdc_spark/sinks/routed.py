@@ -209,7 +209,7 @@ class RoutedSink:
         if not about:
             return held
         of = msgspec.json.decode(about.encode(), type=_About)
-        name = (of.schema, of.name)
+        name = of.full_name
         return name if self._to(name) == held else held
 
 
@@ -218,3 +218,8 @@ class _About(msgspec.Struct, frozen=True):
 
     schema: str
     name: str
+
+    @property
+    def full_name(self) -> TableName:
+        """Schema and name."""
+        return self.schema, self.name

@@ -28,7 +28,7 @@ class ShapedTypes:
 
     def columns(self, table: Table, key: tuple[str, ...], options: LakeOptions) -> tuple[LakeColumn, ...]:
         found = self._types.columns(table, key, options)
-        shape = shape_of(self._routes.rule((table.schema, table.name)), table)
+        shape = shape_of(self._routes.rule(table.full_name), table)
         if not shape:
             return found
         stop_if_wrong(shape, table)

@@ -274,7 +274,7 @@ class EventReader:
 
     def _schema(self, table: Table) -> Iterator[Found]:
         self._add(table)
-        yield from self._go_on((table.schema, table.name))
+        yield from self._go_on(table.full_name)
 
     def _add(self, table: Table | None) -> None:
         if table is None:

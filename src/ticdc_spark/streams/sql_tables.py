@@ -36,7 +36,7 @@ class SqlTables:
         before = next((self.tables[name] for name in names if name in self.tables), None)
         self._apply(change)
         for table in described:
-            self.tables.setdefault((table.schema, table.name), table)
+            self.tables.setdefault(table.full_name, table)
         after = next((self.tables[name] for name in reversed(names) if name in self.tables), None)
         self._seen[_identity(change)] = (before, after)
         if len(self._seen) > _DDL_SEEN:
@@ -63,5 +63,5 @@ def _named(change: SchemaChange) -> tuple[TableName, ...]:
     try:
         before, after = ddl_tables(change.query, change.schema)
     except MessageError:
-        return ((change.schema, change.name),)
+        return (change.full_name,)
     return (*before, *after)

@@ -90,7 +90,7 @@ class TargetTables:
 
         A row that is older than what was seen first gets a version of its own, as no version is above a row's commitTs.
         """
-        name = (table.schema, table.name)
+        name = table.full_name
         known = self._versions.get(name)
         is_late = known is not None and table.version is None and (known[1].version or 0) > ts
         if known is None or is_late or (known[0] is not table and known[0] != table):

@@ -140,9 +140,9 @@ def plan_of(
         return f"its key column `{missing[0]}` is not compared: {skipped.get(missing[0], 'it is not there')}"
     ordered = [pairs.pop(key) for key in keys]
     return TablePlan(
-        name=(known.schema, known.name),
-        source=(table.schema, table.name),
-        target=(known.schema, known.name),
+        name=known.full_name,
+        source=table.full_name,
+        target=known.full_name,
         pairs=(*ordered, *pairs.values()),
         keys=len(keys),
         skipped=skipped,

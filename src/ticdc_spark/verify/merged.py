@@ -19,7 +19,7 @@ def union(shards: Shards, origin: Sequence[str], columns: Sequence[str], where: 
     """
     found = []
     for source, table in shards:
-        names = zip(origin, (table.schema, table.name)[-len(origin) :], strict=True)
+        names = zip(origin, table.full_name[-len(origin) :], strict=True)
         selected = [f"_utf8mb4 X'{value.encode().hex()}' AS {quoted(name)}" for name, value in names]
         selected += map(quoted, columns)
         kept = f" WHERE {where}" if where else ""

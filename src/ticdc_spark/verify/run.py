@@ -96,7 +96,7 @@ class _Run:
             self._tables = MergedTables(self._ends.reader, self._ends.job, first.progress)
             named = {known: name for name, known in by_source(first.progress, self._tables.tables()).items()}
             every = table_filter([*self._options.tables] or ["*.*"])
-            names = [(one.schema, one.name) for one in first.progress.tables if _is_there(one)]
+            names = [one.full_name for one in first.progress.tables if _is_there(one)]
             absent = [name for name in self._absent(first.progress, named) if every(*name)]
             names = [name for name in names if every(*name)]
             if not names and not absent:
@@ -256,7 +256,7 @@ class _Run:
 
     def _later(self, state: TableState, moment: int) -> View | str:
         """The target once the job has committed everything of a table up to a moment; or why it has not."""
-        deadline, name = time.monotonic() + self._options.wait, (state.schema, state.name)
+        deadline, name = time.monotonic() + self._options.wait, state.full_name
         while True:
             view = self._ends.target.view()
             found = view.table(name)
@@ -271,7 +271,7 @@ class _Run:
 
     def _absent(self, progress: Progress, there: Collection[TableName]) -> list[TableName]:
         """Tables of the source that the job does not have, in databases that it knows."""
-        known = {(one.schema, one.name) for one in progress.tables if not one.is_gone}
+        known = {one.full_name for one in progress.tables if not one.is_gone}
         schemas, follows = {schema for schema, _ in known}, table_filter([*self._ends.job.tables] or ["*.*"])
         routes = compiled(self._ends.job.routes)
         found = (name for name in {*there} - known if name[0] in schemas and follows(*name))
@@ -302,12 +302,12 @@ def _begun(job: str, options: Options, path: Path) -> Report:
 
 def _where(progress: Progress, table: Table) -> str | None:
     """The condition of a table's rows, ``""`` for all; ``None``: the source may judge otherwise than the job."""
-    rule = compiled(progress.routes).rule((table.schema, table.name))
+    rule = compiled(progress.routes).rule(table.full_name)
     return source_condition(rule.where, table) if rule is not None and rule.where else ""
 
 
 def _is_there(state: TableState) -> bool:
-    return state.mark != NO_MARK and not state.is_dropped and not is_parked((state.schema, state.name))
+    return state.mark != NO_MARK and not state.is_dropped and not is_parked(state.full_name)
 
 
 def _not(name: TableName, target: TableName, condition: str, why: str) -> TableReport:

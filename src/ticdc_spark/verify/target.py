@@ -60,7 +60,7 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
 
     def table(self, name: TableName) -> TableState | None:
         """What the job knows of a table; ``None``: it has none of this name."""
-        return next((one for one in self.progress.tables if (one.schema, one.name) == name), None)
+        return next((one for one in self.progress.tables if one.full_name == name), None)
 
 
 class Target:

@@ -58,7 +58,7 @@ class Assembler:
         self._events = events
         self._unlogged = unlogged
         self._skip = skip
-        self.tables = {(table.schema, table.name): table for table in state.tables}
+        self.tables = {table.full_name: table for table in state.tables}
         self._last_id = state.last_table_id
         self.last = state.commit_ts
         self.position = read_position(state.position)

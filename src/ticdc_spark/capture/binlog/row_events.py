@@ -91,7 +91,7 @@ class RowEvents:
             return None
         if self._mariadb and wire.names == _SEQUENCE:
             return None
-        table = tables.get((wire.schema, wire.name))
+        table = tables.get(wire.full_name)
         if table is None and self._names == "folded":
             table = _by_lower(tables, wire.schema, wire.name)
         if table is None:

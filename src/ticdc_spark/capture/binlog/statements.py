@@ -66,7 +66,7 @@ def follow_ddl(step: int, tables: Tables, found: Query, sql: str, *, charset: Ch
         raise Unfollowed(f"what `{unknown[:100]}` does to tables is not known")
     _check_renamed(effect, text, schema, facts.names)
     if step == 0:
-        gone = tuple(name for table in effect.created if (name := (table.schema, table.name)) in tables)
+        gone = tuple(name for table in effect.created if (name := table.full_name) in tables)
         effect, query = (
             DdlEffect(kind="drop table", dropped=gone),
             "".join(f"DROP TABLE {_full(name)}" for name in gone),
@@ -186,7 +186,7 @@ def _changes(
     renamed = dict(effect.renamed)
     alone = len(renamed) == 1
     for altered in effect.altered:
-        new = renamed.pop((altered.before.schema, altered.before.name), None)
+        new = renamed.pop(altered.before.full_name, None)
         after = presented(altered.after, mariadb=mariadb)
         found.append((sql, altered.before, after if new is None else replace(after, schema=new[0], name=new[1])))
     for old, new in renamed.items():

@@ -150,7 +150,7 @@ class ServerTables:
             cells = connection.rows(query)
             return tuple(cells[0]) if cells else None
 
-        source = _sql_name((found.table.schema, found.table.name))
+        source = _sql_name(found.table.full_name)
         try:
             table = KeyedTable(
                 source=source, names=names, types=types, literal=connection.raw.escape, select=selected_raw
@@ -207,7 +207,7 @@ def read_range(server: ServerUri, found: Present, of: Range) -> Iterator[list[Ro
             names, types = _keys(found)
             where = condition(names, types, of, connection.raw.escape)
             chosen = ", ".join(selected_raw(column.name, _sent(found, column)) for column in columns)
-            cursor.execute(f"SELECT {chosen} FROM {_sql_name((table.schema, table.name))} WHERE {where}")
+            cursor.execute(f"SELECT {chosen} FROM {_sql_name(table.full_name)} WHERE {where}")
         stream = RowStream(cursor, [column.name for column in columns], readers)
         while True:
             with wrapped(server), _text_of(table):
@@ -260,11 +260,11 @@ def _abandon(raw: Any) -> None:
 
 def _check(cursor: Any, found: Present, library: Any, version: str) -> None:
     """Take the lock that keeps a table from being altered until the transaction ends, then look at the table."""
-    name = _sql_name((found.table.schema, found.table.name))
+    name = _sql_name(found.table.full_name)
     try:
         cursor.execute(f"SELECT 1 FROM {name} LIMIT 0")
         cursor.fetchall()
-        identity = table_identity(cursor, version, (found.table.schema, found.table.name))
+        identity = table_identity(cursor, version, found.table.full_name)
         cursor.execute(f"SHOW CREATE TABLE {name}")
         (shown,) = cursor.fetchall()
     except library.MySQLError as error:

@@ -199,7 +199,7 @@ def _tables(reader: EventReader, names: set[Name]) -> tuple[Table, ...]:
         found = (reader.version(*name) for name in sorted(names))
         return tuple(table for table in found if table is not None)
     wanted = {name[:2] for name in names}
-    return tuple(table for table in reader.known if (table.schema, table.name) in wanted)
+    return tuple(table for table in reader.known if table.full_name in wanted)
 
 
 def _shown(
@@ -208,7 +208,7 @@ def _shown(
     """The tables of names that are not known, as the first row of each shows them."""
     if not reader.follows_ddl:
         return ()
-    missing = {name[:2] for name in names} - {(table.schema, table.name) for table in reader.known}
+    missing = {name[:2] for name in names} - {table.full_name for table in reader.known}
     found: list[Table] = []
     for one in ranges:
         if not missing:

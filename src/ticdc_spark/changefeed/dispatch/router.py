@@ -154,7 +154,7 @@ class Router:
         """Two tables that would be sent under one name, as one sentence; ``""``: there are none."""
         if not self.targets:
             return ""
-        return self.targets.conflict((table.schema, table.name) for table in tables if not self.route(table).left_out)
+        return self.targets.conflict(table.full_name for table in tables if not self.route(table).left_out)
 
     def rows(self, transaction: Transaction) -> list[RoutedRow]:
         """What is sent of a transaction: net changes, deletes first. Raises: UsageError, MessageError."""

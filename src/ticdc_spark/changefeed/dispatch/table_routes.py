@@ -82,8 +82,8 @@ class TableRoutes:
         if kept is None or kept[0] is not table:
             if len(self._tables) >= _TABLES_KEPT:
                 self._tables.clear()
-            schema, name = self.target((table.schema, table.name))
-            new = table if (schema, name) == (table.schema, table.name) else replace(table, schema=schema, name=name)
+            schema, name = self.target(table.full_name)
+            new = table if (schema, name) == table.full_name else replace(table, schema=schema, name=name)
             kept = self._tables[id(table)] = table, new
         new = kept[1]
         self._sources[new.schema, new.name] = table.schema, table.name
@@ -105,7 +105,7 @@ class TableRoutes:
             ) from error
         of = change.table or change.pre_table
         # A session that uses another database names the table with its own.
-        old = (change.schema, change.name) if of is None else (of.schema, of.name)
+        old = change.full_name if of is None else of.full_name
         new = self.target(old)
         if query == change.query and new == old:
             return change

@@ -49,9 +49,9 @@ def judge_ddl(change: SchemaChange, tables: TableRules, rules: Sequence[EventRul
 
 def ddl_names(change: SchemaChange) -> tuple[TableName, TableName]:
     """The name of a DDL's table before it and after it; twice the same for all but RENAME."""
-    named = (change.schema, change.name)
-    before = (change.pre_table.schema, change.pre_table.name) if change.pre_table else None
-    after = (change.table.schema, change.table.name) if change.table else None
+    named = change.full_name
+    before = change.pre_table.full_name if change.pre_table else None
+    after = change.table.full_name if change.table else None
     if before is None and after is None and change.kind in ("rename table", "alter table"):
         before, after = _names_in_sql(change, named)
     before = before or after or named

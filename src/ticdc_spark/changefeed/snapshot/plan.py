@@ -78,7 +78,7 @@ def plan_wave(
 
     Raises: SourceFault
     """
-    known = {(table.schema, table.name): table for table in state.tables}
+    known = {table.full_name: table for table in state.tables}
     identities = dict(note.tables or ())
     planned: list[Part] = []
     stretches: list[Stretch] = []

@@ -72,14 +72,14 @@ class TableReads:
         with closing(self._open()) as tables:
             tables.check()
         chosen = []
-        for table in sorted(state.tables, key=lambda table: (table.schema, table.name)):
+        for table in sorted(state.tables, key=lambda table: table.full_name):
             if self._rules.tables.why_not_named(table.schema, table.name):
                 continue
             why = why_never(table, self._rules.tables.why_left_out)
             if why:
                 _LOG.warning("`%s`.`%s`: the rows that it has are not sent: %s", table.schema, table.name, why)
             else:
-                chosen.append((table.schema, table.name))
+                chosen.append(table.full_name)
         return replace(state, unread=tuple(chosen)), ReadNote(base=state.commit_ts, first=True)
 
     def is_due(self, state: CaptureState, folder: StateFolder) -> bool:
@@ -166,7 +166,7 @@ class TableReads:
         return self._given
 
     def _has_work(self, state: CaptureState, tables: PresentTables) -> bool:
-        known = {(table.schema, table.name): table for table in state.tables}
+        known = {table.full_name: table for table in state.tables}
         for name in state.unread:
             if why_never(known.get(name), self._rules.tables.why_left_out):
                 return True  # to be forgotten

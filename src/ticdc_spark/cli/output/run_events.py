@@ -43,7 +43,7 @@ class RunEvents:
     def _committed(self, report: BatchReport) -> None:
         self._lines(report)
         for table in report.progress.tables:
-            name, now = (table.schema, table.name), condition_of(table)
+            name, now = table.full_name, condition_of(table)
             before = self._conditions.get(name)
             if before == now:
                 continue

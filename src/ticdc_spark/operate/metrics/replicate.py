@@ -154,7 +154,7 @@ class ReplicateMetrics:
         counts = Counter(table.condition for table in tables_status(progress))
         states: dict[str, float | None] = {condition: counts[condition] for condition in CONDITIONS}
         yield _gauges("tables", "Tables by state.", "state", states)
-        rows = {(table.schema, table.name): table.rows for table in progress.tables if not table.is_gone}
+        rows = {table.full_name: table.rows for table in progress.tables if not table.is_gone}
         named = frozenset(sorted(rows)[: self._most])
         yield _by_table(CounterMetricFamily, "table_changes", "Row changes applied.", named, rows)
         there = live_files(files, progress)

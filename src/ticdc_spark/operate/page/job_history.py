@@ -108,9 +108,9 @@ class JobHistory:
         with self._lock:
             before = None if self._report is None else self._report.progress
             if before is not progress:
-                rows = {} if before is None else {(one.schema, one.name): one.rows for one in before.tables}
+                rows = {} if before is None else {one.full_name: one.rows for one in before.tables}
                 for table in progress.tables:
-                    name = (table.schema, table.name)
+                    name = table.full_name
                     if before is not None and table.rows > rows.get(name, 0):
                         self._changed[name] = now
             if before is not None:

@@ -137,7 +137,7 @@ def _is_same(one: Told, other: Told) -> bool:
 
 
 def _seen(status: JobStatus, progress: Progress, told: Told, since: float | None, now: float) -> Seen:
-    times = {(table.schema, table.name): table.ddl_ts for table in progress.tables if table.ddl_ts}
+    times = {table.full_name: table.ddl_ts for table in progress.tables if table.ddl_ts}
     return Seen(now=now, status=status, progress=progress, told=told, since=since, ddl_times=times)
 
 

@@ -82,9 +82,9 @@ def database_of(query: str) -> str:
 
 
 def _identity(change: SchemaChange, statement: Statement) -> str:
-    names = [(change.schema, change.name)]
+    names = [change.full_name]
     if change.table is not None:
-        names = [(change.table.schema, change.table.name)]
+        names = [change.table.full_name]
     old = _renamed(change, statement)
     if old is not None:
         names = [old, *names]

@@ -51,7 +51,7 @@ def commits_of(
     work: TimelineWork, state: TableState, act: Alter, mark: Mark, ts: int, pre_table: Table | None, *, inferred: bool
 ) -> Commits:
     """The commits that bring the lake's columns to those of the source."""
-    sink, batch, name = work.batch.sink, work.batch, (act.table.schema, act.table.name)
+    sink, batch, name = work.batch.sink, work.batch, act.table.full_name
     at, step = mark
     wanted = batch.columns(act.table)
     known = state.table or pre_table
@@ -124,7 +124,7 @@ def _make_room(
         for one, column in zip(kept, held, strict=True)
     )
     names = [column.name for column in work.batch.kept_columns(msgspec.structs.replace(state, kept_columns=moved))]
-    there = {column.casefold() for column in work.batch.sink.columns((state.schema, state.name))}
+    there = {column.casefold() for column in work.batch.sink.columns(state.full_name)}
     aside = [(one, other) for one, other in zip(held, names, strict=True) if one != other and one.casefold() in there]
     order = (*changes.order, *names) if changes.order else ()
     return msgspec.structs.replace(changes, rename=(*aside, *changes.rename), order=order), moved
@@ -154,7 +154,7 @@ def _columns_before(work: TimelineWork, state: TableState, act: Alter) -> Mappin
     the table's schema says them."""
     if state.table is not None and not state.has_unsure_columns:
         return {}
-    have = work.batch.sink.columns((act.table.schema, act.table.name))
+    have = work.batch.sink.columns(act.table.full_name)
     if state.table is None:
         return have
     kept = {column.name.casefold() for column in work.batch.kept_columns(state)}

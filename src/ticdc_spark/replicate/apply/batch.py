@@ -90,7 +90,7 @@ class Batch:
 
     def rows_since(self, state: TableState, above: int, upto: int) -> RowScan:
         """Every row of a table after a commit_ts, applied or not. Raises: SourceFault"""
-        name = (state.schema, state.name)
+        name = state.full_name
         topics = {*state.topics, *self.topics.get(name, ())}
         ranges: tuple[RowRange, ...] = self.rows.ranges_since(above + 1, self.read, topics)
         return RowScan(table=name, ranges=ranges, above=above, upto=upto, names=self.names)
@@ -115,7 +115,7 @@ class Batch:
             where=self.where(table, versions.values()),
             upstream=self.job.source.upstream,
             is_whole=not any(column.key for column in columns),
-            origin=compiled(self.job.routes).origin((table.schema, table.name)),
+            origin=compiled(self.job.routes).origin(table.full_name),
         )
 
     def read_options(self, *, inferred: bool = False) -> ReadOptions:
@@ -131,7 +131,7 @@ class Batch:
     def where(self, table: Table, versions: Iterable[Table] = ()) -> str:
         """The condition of the rows of a table that the target keeps. Raises: UsageError where one of these versions of
         it does not have the columns"""
-        shape = shape_of(compiled(self.job.routes).rule((table.schema, table.name)), table)
+        shape = shape_of(compiled(self.job.routes).rule(table.full_name), table)
         for version in versions if shape.where else ():
             row_filter(shape.where, version)
         return shape.where
@@ -241,11 +241,11 @@ class TimelineWork:
     def put(self, state: TableState) -> None:
         """Note what a table has become."""
         self.known[state.schema, state.name] = state
-        self.stamps.setdefault((state.schema, state.name), None)
+        self.stamps.setdefault(state.full_name, None)
 
     def commit(self, state: TableState, mark: Mark, applied_before: int, write: Callable[[Stamp], T]) -> T:
         """Commit to a table, with a stamp that describes it as ``state``."""
-        name = (state.schema, state.name)
+        name = state.full_name
         if state.ddl_ts == mark[0]:
             state = msgspec.structs.replace(state, ddl_step=mark[1])
         stamp = msgspec.structs.replace(self.batch.stamp(state, mark, applied_before), seen=self.seen.get(name))
@@ -259,7 +259,7 @@ class TimelineWork:
         taken = self.taken.get(table, 0)
         if rows is None:
             self.uncounted.add(table)
-            ended = (one for one in self.batch.pending if (one.schema, one.name) == table and one.max_ts <= upto)
+            ended = (one for one in self.batch.pending if one.full_name == table and one.max_ts <= upto)
             rows = max(0, sum(one.waiting for one in ended) - taken)
         self.taken[table] = taken + rows
         state = self.known.get(table)

@@ -50,7 +50,7 @@ def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> None:
     """
     if state.table is None:
         return
-    name = (state.schema, state.name)
+    name = state.full_name
     if OLD_VALUES in work.batch.sink.columns(name):
         raise DecisionNeeded(
             f"`{name[0]}`.`{name[1]}` has a column `{OLD_VALUES}`, with the old values of a type change, and does not "
@@ -90,7 +90,7 @@ def _add_hidden_columns(
 ) -> TableState:
     """Give a table columns that rows have and no DDL names. Raises: UsageError, SinkFault"""
     assert state.table is not None, "its rows were read"
-    name, table = (state.schema, state.name), with_hidden_columns(state.table, hidden)
+    name, table = state.full_name, with_hidden_columns(state.table, hidden)
     assert table != state.table, "the columns are new"
     state = lose_hidden_values(msgspec.structs.replace(state, table=table), state.table)
     there = {column.casefold() for column in work.batch.sink.columns(name)}
@@ -107,7 +107,7 @@ def forget_kept_columns(work: TimelineWork, state: TableState) -> TableState:
     """A table without the dropped columns that somebody has removed, or whose names its source has again."""
     if not state.kept_columns or state.table is None:
         return state
-    have = {column.casefold() for column in work.batch.sink.columns((state.schema, state.name))}
+    have = {column.casefold() for column in work.batch.sink.columns(state.full_name)}
     have -= {column.name.casefold() for column in work.batch.columns(state.table)}
     pairs = zip(state.kept_columns, work.batch.kept_columns(state), strict=True)
     still = tuple(one for one, column in pairs if column.name.casefold() in have)

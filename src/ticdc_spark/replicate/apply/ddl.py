@@ -157,7 +157,7 @@ def _finish_rename(work: TimelineWork, ddl: Ddl) -> bool:
     """Bring a RENAME to its end that a batch had begun before it was interrupted, whatever the job file makes of it
     now. Returns: whether it is one"""
     act = ddl.action.rename if isinstance(ddl.action, Enter | Leave | Restore) else ddl.action
-    if not isinstance(act, Alter) or not is_begun(work, act.old, (act.table.schema, act.table.name), ddl.mark):
+    if not isinstance(act, Alter) or not is_begun(work, act.old, act.table.full_name, ddl.mark):
         return False
     change = ddl.queued.change
     log.warning("it was begun before, and is brought to its end: %s", change.query)
@@ -198,7 +198,7 @@ def _apply_to_tables(
 
 
 def _restore(work: TimelineWork, act: Alter, mark: Mark, ts: int, pre_table: Table | None) -> None:
-    name = (act.table.schema, act.table.name)
+    name = act.table.full_name
     was = work.state(act.old)
     is_lost = (was is None or was.is_gone) and work.mark(act.old) == NO_MARK and work.mark(name) < mark
     alter(work, act, mark, ts, pre_table)
@@ -262,7 +262,7 @@ def _doubt_parked(work: TimelineWork, ddl: Ddl) -> None:
     gone = {ddl.action.original} if isinstance(ddl.action, Restore) else tables_before_and_after(ddl.queued.change)[0]
     for name in gone if isinstance(ddl.action, Drop | Truncate | Restore) else ():
         state = parked.get(name)
-        state = None if state is None else work.state((state.schema, state.name))
+        state = None if state is None else work.state(state.full_name)
         if state is not None:
             work.put(diverge(state, ddl.queued.change.commit_ts, f"left out: {ddl.queued.change.query}"))
 
@@ -277,7 +277,7 @@ def _keeps_columns(act: Action) -> bool:
 
 def _undo(work: TimelineWork, state: TableState, ddl: Ddl) -> None:
     """Give a column its old values back: its type change was begun and did not come to its end."""
-    name, (at, last) = (state.schema, state.name), work.mark((state.schema, state.name))
+    name, (at, last) = state.full_name, work.mark(state.full_name)
     if not isinstance(ddl.action, Alter) or state.table is None or at != ddl.mark[0]:
         return
     commits = commits_of(work, state, ddl.action, ddl.mark, at, None, inferred=False)
@@ -290,7 +290,7 @@ def _undo(work: TimelineWork, state: TableState, ddl: Ddl) -> None:
 
 
 def _create(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: bool) -> None:
-    name = (table.schema, table.name)
+    name = table.full_name
     before = work.state(name)
     now = work.mark(name)
     if now >= mark:
@@ -345,7 +345,7 @@ def _keep(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
 
 def _enter(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
     """A RENAME from a name that the job leaves out: the rows from before it were never read."""
-    name = (table.schema, table.name)
+    name = table.full_name
     before, now = work.state(name), work.mark(name)
     if now >= mark:
         return
@@ -362,7 +362,7 @@ def _enter(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
 
 
 def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: bool) -> None:
-    name = (table.schema, table.name)
+    name = table.full_name
     keeps_rows = work.batch.job.ddl.of(name).truncate_table == "keep"
     park_emptied(work, name, mark, ts)
     state = work.state(name)
@@ -392,7 +392,7 @@ def _is_in_shape(work: TimelineWork, state: TableState, table: Table, *, certain
     others. ``certain``: whether ``table`` is what the source has."""
     if state.origin != "adopted" and not state.has_unsure_columns:
         return True
-    have = {name.casefold(): kind for name, kind in work.batch.sink.columns((state.schema, state.name)).items()}
+    have = {name.casefold(): kind for name, kind in work.batch.sink.columns(state.full_name).items()}
     wanted = {column.name.casefold(): column.type.name for column in work.batch.columns(table)}
     if state.has_unsure_columns:
         return certain and have == wanted
@@ -410,7 +410,7 @@ def _create_missing(
     why: str = "",
 ) -> None:
     """A DDL on a table that was never seen (a run from the middle, or TiCDC did not send it before)."""
-    name = (table.schema, table.name)
+    name = table.full_name
     before = work.state(name)
     state = create_late(table, ts, before.topics if before else (), certain=certain, empty=empty)
     state = diverge(state, ts, why, columns=True) if why else state
@@ -433,7 +433,7 @@ def alter(
 
     Raises: DecisionNeeded, SinkFault
     """
-    new = (act.table.schema, act.table.name)
+    new = act.table.full_name
     at, step = mark
     if new != act.old:
         rename(work, act.old, new, mark, ts)

@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 
 def exchange(work: TimelineWork, act: Exchange, mark: Mark, ts: int) -> None:
     """Exchange the rows. ``mark`` is that of the first commit. Raises: DecisionNeeded, SinkFault"""
-    name, other = (act.table.schema, act.table.name), act.other
+    name, other = act.table.full_name, act.other
     taken, here, there = (mark[0], mark[1] + 1), work.mark(name), work.mark(other)
     one, two = work.state(name), work.state(other)
     if one is None or two is None or (_is_past(here, taken) and _is_past(there, mark)):
@@ -64,7 +64,7 @@ def exchange(work: TimelineWork, act: Exchange, mark: Mark, ts: int) -> None:
 
 def doubt_of_exchange(work: TimelineWork, act: Exchange, mark: Mark) -> str:
     """Why the rows of an EXCHANGE PARTITION are not known exactly; ``""``: they are, or it was begun before."""
-    name, other = (act.table.schema, act.table.name), act.other
+    name, other = act.table.full_name, act.other
     if work.mark(name) >= mark or work.mark(other) >= mark:
         return ""
     if doubt := doubt_of(work, act, mark):
@@ -89,7 +89,7 @@ def doubt_of_exchange(work: TimelineWork, act: Exchange, mark: Mark) -> str:
 
 def is_begun(work: TimelineWork, act: Exchange, mark: Mark) -> bool:
     """Whether the first step was done, and the rest may not be."""
-    name = (act.table.schema, act.table.name)
+    name = act.table.full_name
     return work.mark(name) >= mark and NO_MARK < work.mark(act.other) < mark and _is_gathered(work, act, mark)
 
 
@@ -123,7 +123,7 @@ def _is_gathered(work: TimelineWork, act: Exchange, mark: Mark) -> bool:
 
 def _gather(work: TimelineWork, act: Exchange, mark: Mark, state: TableState) -> None:
     """Gather the rows of the partition beside the other table."""
-    name, other, sink = (state.schema, state.name), act.other, work.batch.sink
+    name, other, sink = state.full_name, act.other, work.batch.sink
     two = work.state(other)
     assert state.table is not None and two is not None and two.table is not None, "both are there"
     for one in (state, two):
@@ -139,7 +139,7 @@ def _gather(work: TimelineWork, act: Exchange, mark: Mark, state: TableState) ->
 def _give_away(work: TimelineWork, act: Exchange, mark: Mark, state: TableState) -> None:
     """Delete the rows of the partition. What the table is changes with the next commit, so that a restart between the
     two finds the same DDL."""
-    name, sink = (state.schema, state.name), work.batch.sink
+    name, sink = state.full_name, work.batch.sink
     assert state.table is not None, "it is there"
     where = conditions(work.batch, state.table, act.where)
     if not where:
@@ -159,7 +159,7 @@ def _after(state: TableState, other: TableState, ts: int) -> TableState:
 
 def _note_what_is_gone(work: TimelineWork, act: Exchange, ts: int) -> None:
     """After a restart, of tables that a later DDL has dropped or renamed: only what they were is known."""
-    for name in ((act.table.schema, act.table.name), act.other):
+    for name in (act.table.full_name, act.other):
         state = work.state(name)
         if state is not None and state.table is not None and not state.is_gone and work.mark(name) == NO_MARK:
             table = act.table if name != act.other else state.table
@@ -174,7 +174,7 @@ def _give_up(work: TimelineWork, act: Exchange, mark: Mark, ts: int) -> None:
     """
     taken = (mark[0], mark[1] + 1)
     why = f"EXCHANGE PARTITION at {ts} of `{act.table.schema}`.`{act.table.name}` was not applied: its rows differ"
-    for name, end in (((act.table.schema, act.table.name), taken), (act.other, mark)):
+    for name, end in ((act.table.full_name, taken), (act.other, mark)):
         state = work.state(name)
         if state is not None and not state.is_gone and not _is_past(work.mark(name), end):
             log.warning("`%s`.`%s`: %s", *name, why)

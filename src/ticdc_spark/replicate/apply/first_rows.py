@@ -16,8 +16,8 @@ def there_already(batch: Batch, state: TableState, ts: int) -> str:
     line = skip_ddl_line(ts, "CREATE TABLE")
     ways_out = f"To keep the table and leave out this CREATE TABLE, which marks the table as diverged: {line}"
     if not state.emptied:
-        mine = [rows for rows in batch.pending if (rows.schema, rows.name) == (state.schema, state.name)]
-        there = batch.rows.identities(batch.waiting((state.schema, state.name), mine, -1, ts))
+        mine = [rows for rows in batch.pending if rows.full_name == state.full_name]
+        there = batch.rows.identities(batch.waiting(state.full_name, mine, -1, ts))
         first = min(there, key=lambda row: (row.commit_ts, row.partition, row.offset), default=None)
         where = f"of commitTs {state.mark[0]} or before"
         if first is not None:

@@ -33,7 +33,7 @@ def leave_out_rows(work: TimelineWork, state: TableState, since: int) -> TableSt
     """
     match work.batch.job.no_key:
         case "stop":
-            raise _stop(work, (state.schema, state.name))
+            raise _stop(work, state.full_name)
         case "apply":
             raise DecisionNeeded(
                 f"`{state.schema}`.`{state.name}` has no key, and its rows cannot be counted without watermarks (mode "

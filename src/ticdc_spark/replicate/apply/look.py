@@ -93,12 +93,12 @@ def columns_gone(sink: Sink, state: TableState) -> str:
     if state.table is None:
         return ""
     gone = missing_columns(sink, state, sink.types.columns(state.table, (), LakeOptions()))
-    return why_gone(gone) if gone and OLD_VALUES not in sink.columns((state.schema, state.name)) else ""
+    return why_gone(gone) if gone and OLD_VALUES not in sink.columns(state.full_name) else ""
 
 
 def missing_columns(sink: Sink, state: TableState, columns: Sequence[LakeColumn]) -> list[LakeColumn]:
     """Those of ``columns`` that a table of the lake does not have. Raises: SinkFault"""
-    have = {column.casefold() for column in sink.columns((state.schema, state.name))}
+    have = {column.casefold() for column in sink.columns(state.full_name)}
     return [column for column in columns if column.name.casefold() not in have]
 
 
@@ -206,7 +206,7 @@ def _behind(where: str, stamp: Stamp, found: TableFound, promise: TableState | N
 
 def _stop_if_another(job: Job, name: TableName, held: TableState) -> None:
     """Stop where the rules of ``[[route]]`` lead to another table of the job. Raises: DecisionNeeded"""
-    source = (held.schema, held.name)
+    source = held.full_name
     same = source[0].casefold() == name[0].casefold() and source[1].casefold() == name[1].casefold()
     if job.routes and not same and held.was[-1:] != (source,):  # or it is in a RENAME
         target = shown(compiled(job.routes).target(name))

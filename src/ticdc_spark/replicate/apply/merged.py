@@ -48,10 +48,10 @@ def absorbing(work: TimelineWork, act: Absorb, mark: Mark, ts: int) -> tuple[Alt
         return None
     if state is None or state.table is None:
         raise DecisionNeeded(not_adopted(name))
-    shard = work.shards.get((act.shard.schema, act.shard.name))
+    shard = work.shards.get(act.shard.full_name)
     if act.is_new and now < mark and (shard is not None or not state.is_clean):
         # Rows of an older table of its name may be there, such as one that was dropped and kept.
-        where = conditions(work.batch, state.table, _rows_of((act.shard.schema, act.shard.name), origin))
+        where = conditions(work.batch, state.table, _rows_of(act.shard.full_name, origin))
         work.commit(state, mark, at, lambda stamp: work.batch.sink.delete_where(name, where, stamp))
         failpoints.point("ddl")
     before = act.before or (None if shard is None else shard.table)
@@ -68,20 +68,20 @@ def absorbed(merged: Table, origin: tuple[str, ...], shard: Table, before: Table
     try:
         return with_shard(merged, origin, shard, before)
     except Misfit as why:
-        raise DecisionNeeded(_does_not_fit(shard, (merged.schema, merged.name), str(why))) from why
+        raise DecisionNeeded(_does_not_fit(shard, merged.full_name, str(why))) from why
 
 
 def _stop_if_alike(work: TimelineWork, merged: TableName, shard: Table, others: Sequence[TableName]) -> None:
     origin = compiled(work.batch.job.routes).origin(merged)
     try:
-        stop_if_alike(origin, (shard.schema, shard.name), others)
+        stop_if_alike(origin, shard.full_name, others)
     except Misfit as why:
         raise DecisionNeeded(_does_not_fit(shard, merged, str(why))) from why
 
 
 def _does_not_fit(shard: Table, merged: TableName, why: str) -> str:
     return (
-        f"{shown((shard.schema, shard.name))} does not fit into {shown(merged)}: {why}. To copy it by itself, take it "
+        f"{shown(shard.full_name)} does not fit into {shown(merged)}: {why}. To copy it by itself, take it "
         "out of `tables` under [[route]]; or leave it out with `tables` under [job]"
     )
 
@@ -157,7 +157,7 @@ def versions_of_shards(work: TimelineWork, name: TableName, keys: Collection[str
 
 def prepare_merged(work: TimelineWork, state: TableState, versions: Mapping[str, Table], above: int) -> TableState:
     """Make sure that a merged table is there with the columns of rows. Raises: DecisionNeeded, SinkFault, UsageError"""
-    name, sink = (state.schema, state.name), work.batch.sink
+    name, sink = state.full_name, work.batch.sink
     origin = compiled(work.batch.job.routes).origin(name)
     if work.mark(name) == NO_MARK:
         if state.table is not None:
@@ -167,7 +167,7 @@ def prepare_merged(work: TimelineWork, state: TableState, versions: Mapping[str,
         except Misfit as why:
             raise DecisionNeeded(_does_not_fit([*versions.values()][-1], name, str(why))) from why
         for one in versions.values():
-            _stop_if_alike(work, name, one, [(other.schema, other.name) for other in versions.values()])
+            _stop_if_alike(work, name, one, [other.full_name for other in versions.values()])
         made, columns = create_by_rows(state, table, above, certain=True), work.batch.columns(table)
         work.commit(made, (above, 0), above, lambda stamp: sink.create(name, columns, stamp))
         failpoints.point("create")
@@ -193,11 +193,11 @@ def _with_strange(work: TimelineWork, state: TableState, strange: Sequence[Table
     """A merged table that gets rows of shards whose CREATE TABLE the job has not read: their older rows are missing.
     Raises: DecisionNeeded, SinkFault, UsageError"""
     assert state.table is not None, "the table was created"
-    name, sink, before = (state.schema, state.name), work.batch.sink, state.table
+    name, sink, before = state.full_name, work.batch.sink, state.table
     table, origin = before, compiled(work.batch.job.routes).origin(name)
-    others = [shard for shard, one in work.shards.items() if (one.schema, one.name) == name]
+    others = [shard for shard, one in work.shards.items() if one.full_name == name]
     for one in strange:
-        _stop_if_alike(work, name, one, [*others, *((other.schema, other.name) for other in strange)])
+        _stop_if_alike(work, name, one, [*others, *(other.full_name for other in strange)])
         table = absorbed(table, origin, one, None)
     if table.columns[: len(before.columns)] != before.columns:
         why = "a column of it is wider, and no DDL says since when"

@@ -69,4 +69,4 @@ def _is_parking(work: TimelineWork, name: TableName) -> bool:
 
 def forget(state: TableState) -> TableState:
     """A parked table that is not in the target any more."""
-    return drop((state.schema, state.name), state.ddl_ts, state.topics)
+    return drop(state.full_name, state.ddl_ts, state.topics)

@@ -22,7 +22,7 @@ _MOST_CHECKED = 1024
 
 def thin(work: TimelineWork, act: Thin, mark: Mark, ts: int) -> None:
     """Remove the rows of partitions. Raises: DecisionNeeded, SinkFault"""
-    name = (act.table.schema, act.table.name)
+    name = act.table.full_name
     state, now = work.state(name), work.mark(name)
     if state is None or state.table is None or now >= mark:
         return
@@ -60,7 +60,7 @@ def partitions_to_check(state: TableState, columns: Sequence[LakeColumn]) -> Tab
 def doubt_of(work: TimelineWork, act: Thin | Exchange, mark: Mark) -> str:
     """Why rows may lie in other partitions than the DDL was planned by, as the rows before it have told since; ``""``:
     nothing speaks against it."""
-    name = (act.table.schema, act.table.name)
+    name = act.table.full_name
     state = work.state(name)
     if state is None or state.table is None or work.mark(name) >= mark:
         return ""

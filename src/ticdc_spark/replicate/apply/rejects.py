@@ -53,7 +53,7 @@ def apply_readable(
     Returns: what was read. The table is marked as diverged where rows were left out, or lack columns.
     Raises: RejectedMessage, Quarantined, HiddenColumns, EnvironmentFault when there are more than ``max-rejects``
     """
-    name = (state.schema, state.name)
+    name = state.full_name
     try:
         applied = apply(state, False)
     except UnreadableRows as unreadable:

@@ -158,7 +158,7 @@ def _apply_before(work: TimelineWork, name: TableName, group: _Group, since: int
 
 def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
     """Apply rows to a table that is prepared for them. Raises: as ``apply_readable``, DecisionNeeded"""
-    batch, name, scan, waiting = work.batch, (state.schema, state.name), group.scan, group.waiting
+    batch, name, scan, waiting = work.batch, state.full_name, group.scan, group.waiting
     above, upto = scan.above, scan.upto
     late = [rows for rows in waiting if rows.late]
     assert state.table is not None, "the table was created"
@@ -255,7 +255,7 @@ def _late_rows_to_take(
     """The late rows that a table takes now; it is marked if some of them are left out."""
     if taken is None:
         return state, []
-    name, above = (state.schema, state.name), max(state.emptied, taken)
+    name, above = state.full_name, max(state.emptied, taken)
     late = [rows for rows in work.batch.pending if _is_of(rows, name) and rows.late]
     behind = [rows for rows in late if max(rows.min_ts - 1, above) < min(rows.max_ts, state.ddl_ts)]
     if not behind or state.is_gone:
@@ -289,7 +289,7 @@ def _without_late(
 
 
 def _is_of(rows: PendingRows, name: TableName) -> bool:
-    return (rows.schema, rows.name) == name
+    return rows.full_name == name
 
 
 def _versions(
@@ -390,7 +390,7 @@ def _columns_lacking(table: Table, newest: Table) -> list[str]:
 
 def _may_be_of_two(state: TableState, versions: Mapping[str, Table]) -> bool:
     """Whether rows may be of two tables, one of which had the name after the other."""
-    if not versions or state.table is None or is_merged((state.schema, state.name)):
+    if not versions or state.table is None or is_merged(state.full_name):
         return False
     return _has_other_columns(state.table, list(versions.values())[-1])
 

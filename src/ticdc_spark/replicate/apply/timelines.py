@@ -168,10 +168,10 @@ def _doomed(work: TimelineWork, name: TableName, later: Sequence[Step]) -> bool:
                 unseen = not kept and histories(job.histories).of(name) is None
                 is_away = _is_away(work, name) or _has_gone_on(work, name)  # under its name before the batch, or since
                 return unseen or was_set_aside(work, name, step.mark) or is_away
-            case Alter() if step.action.old == now != (step.action.table.schema, step.action.table.name):
+            case Alter() if step.action.old == now != step.action.table.full_name:
                 if is_skipped(job, step.queued.change):
                     return was_set_aside(work, name, step.mark)
-                now = (step.action.table.schema, step.action.table.name)
+                now = step.action.table.full_name
                 if work.mark(name) == NO_MARK and work.mark(now) >= step.mark:
                     return True
     return False

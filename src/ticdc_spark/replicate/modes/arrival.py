@@ -73,14 +73,14 @@ def advance_arrived(
     missing: tuple[PendingRows, ...] = ()
     if waits.registered is None:
         named = {
-            (known.schema, known.name)
+            known.full_name
             for known in schemas.values()
             if known.key in (ANY_VERSION, VALID_THEN) or is_block(known.key)
         }
-        named |= {(table.schema, table.name) for table in tables if table.table is not None}
+        named |= {table.full_name for table in tables if table.table is not None}
 
         def is_known(rows: PendingRows, bound: int) -> bool:
-            name = (rows.schema, rows.name)
+            name = rows.full_name
             if name in named or waits.left_out(*name):
                 return True
             return name in waits.named_after([ddl for ddl in ddls if ddl.change.commit_ts <= bound])
@@ -122,7 +122,7 @@ def _ddls(
     latest_offsets: Offsets,
 ) -> tuple[tuple[QueuedDdl, ...], int]:
     """The queue with this batch's DDLs, each with what it still waits for; and how many were replays."""
-    last_ddls = {(last.schema, last.name): last for last in progress.last_ddls}
+    last_ddls = {last.full_name: last for last in progress.last_ddls}
     queue = {identity(ddl.change): ddl for ddl in progress.ddls}
     copies: dict[tuple[int, str, str, str], set[int]] = {}
     replays = 0
@@ -132,7 +132,7 @@ def _ddls(
         change = event.change
         before, after = tables_before_and_after(change)
         # A RENAME of a topic that is read late may be older than the last DDL of one of its two names only.
-        named = {(change.schema, change.name), *(before | after if before - after and after - before else ())}
+        named = {change.full_name, *(before | after if before - after and after - before else ())}
         if all(name in last_ddls and _was_applied(change, last_ddls[name]) for name in named):
             replays += 1
             continue
@@ -167,7 +167,7 @@ def _digest(query: str) -> str:
 
 def replay_below_last_ddl(progress: Progress) -> dict[TableName, int]:
     """The commit_ts up to which rows of a table are replays: those of its last DDL's own time may follow it."""
-    return {(last.schema, last.name): last.commit_ts - 1 for last in progress.last_ddls if last.name}
+    return {last.full_name: last.commit_ts - 1 for last in progress.last_ddls if last.name}
 
 
 def assign_marks(lines: Iterable[Sequence[Step]], at: int) -> list[list[Step]]:
@@ -197,22 +197,22 @@ def committed_arrived(
     left: Sequence[QueuedDdl] = (),
 ) -> Progress:
     """The progress after a batch that applied ``ddls``, and rows up to ``bound``."""
-    last_ddls = {(last.schema, last.name): last for last in progress.last_ddls}
+    last_ddls = {last.full_name: last for last in progress.last_ddls}
     for ddl in ddls:
         change = ddl.change
-        for name in {(change.schema, change.name), *names(action(change), states)}:
+        for name in {change.full_name, *names(action(change), states)}:
             last = last_ddls.get(name) or LastDdl(schema=name[0], name=name[1], commit_ts=0)
             if change.commit_ts >= last.commit_ts:
                 same = last.queries if change.commit_ts == last.commit_ts else ()
                 queries = tuple(dict.fromkeys((*same, _digest(change.query))))
                 last_ddls[name] = msgspec.structs.replace(last, commit_ts=change.commit_ts, queries=queries)
     last_ddl_ts = {name: last.commit_ts for name, last in last_ddls.items()}
-    before = {(table.schema, table.name): table.applied for table in progress.tables}
+    before = {table.full_name: table.applied for table in progress.tables}
     newest = max([progress.newest, progress.applied, *last_ddl_ts.values()])
     done = committed(progress, batch, states, bound, now, left, newest=newest)
     tables = []
     for table in done.tables:
-        name = (table.schema, table.name)
+        name = table.full_name
         applied = max(states[name].applied, before.get(name, 0), last_ddl_ts.get(name, 0))
         tables.append(msgspec.structs.replace(table, applied=applied))
     read = [min(rows.max_ts, bound) for rows in progress.pending if rows.min_ts <= bound]

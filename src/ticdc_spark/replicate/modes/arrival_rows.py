@@ -48,7 +48,7 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
     waiting = [
         rows
         for rows in batch.pending
-        if (rows.schema, rows.name) == name and rows.min_ts <= step.upto and rows.max_ts > step.above
+        if rows.full_name == name and rows.min_ts <= step.upto and rows.max_ts > step.above
     ]
     if not waiting:
         return
@@ -132,7 +132,7 @@ def _deletes(batch: Batch, state: TableState, scan: RowScan, plan: ReadPlan) -> 
 
 def _target(batch: Batch, state: TableState, keys: Sequence[str]) -> tuple[Table | None, tuple[str, ...]]:
     """The table that holds what is there and what comes; and the schemas without DDL that it has followed then."""
-    name = (state.schema, state.name)
+    name = state.full_name
     table, followed = state.table, state.schema_keys
     if batch.registry is None:
         table = table or batch.schemas.get((*name, ANY_VERSION)) or batch.schemas.get((*name, VALID_THEN))
@@ -164,7 +164,7 @@ def _prepared(
         return forget_kept_columns(work, state)
     if state.table is not None:
         log.warning("`%s`.`%s`: columns without a DDL, by a new schema", *name)
-    newest = max((rows.max_ts for rows in work.batch.pending if (rows.schema, rows.name) == name), default=0)
+    newest = max((rows.max_ts for rows in work.batch.pending if rows.full_name == name), default=0)
     alter(work, Alter(name, target, {}), (mark[0], mark[1] - DDL_STEPS // 2), newest, inferred=inferred)
     if COMMIT_TS not in work.batch.sink.columns(name):
         message = (

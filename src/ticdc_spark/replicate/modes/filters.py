@@ -74,10 +74,10 @@ def judge_left_out(
     if not patterns:
         return tuple(tables)
     is_included = table_filter(patterns)
-    excluded = {(one.schema, one.name) for one in shards if not is_included(one.table.schema, one.table.name)}
+    excluded = {one.full_name for one in shards if not is_included(one.table.schema, one.table.name)}
 
     def is_read(table: TableState) -> bool:
-        name = (table.schema, table.name)
+        name = table.full_name
         return name not in excluded if is_merged(name) else is_included(*_filtered_by(table))
 
     return tuple(
@@ -90,13 +90,13 @@ def judge_left_out(
 
 def _filtered_by(table: TableState) -> TableName:
     """The name that decides: of a parked table, the one by which DDL may bring it back."""
-    name = (table.schema, table.name)
+    name = table.full_name
     return table.was[-1] if table.was and is_parked(name) else name
 
 
 def _stays(table: TableState) -> bool:
     """Whether a table is kept as it is, and cannot come back."""
-    return table.is_kept and not is_parked((table.schema, table.name))
+    return table.is_kept and not is_parked(table.full_name)
 
 
 def at_the_filter(ddls: Sequence[QueuedDdl], patterns: Sequence[str]) -> list[QueuedDdl]:

@@ -34,7 +34,7 @@ def add_late_rows(job: Job, rows: TopicRows, scanned: ScannedBatch, before: Prog
     )
     if found and job.late_rows == "fail":
         first = min(found, key=lambda late: (late.min_ts, late.topic, late.partition, late.first))
-        total = sum(late.rows for late in found if (late.schema, late.name) == (first.schema, first.name))
+        total = sum(late.rows for late in found if late.full_name == first.full_name)
         message = (
             f"`{first.schema}`.`{first.name}`: {total} rows came after the table had passed them; the first has "
             f"commitTs {first.min_ts} (topic {first.topic}, partition {first.partition}, offset {first.first}) and "
@@ -53,7 +53,7 @@ def _late_rows(rows: TopicRows, scanned: ScannedBatch, before: Progress, after: 
             by_table.setdefault((event.schema, event.table), []).append(event)
     read, waiting = known_offsets(before), topics_of(after)
     for name, events in by_table.items():
-        topics = {topic for table in before.tables if (table.schema, table.name) == name for topic in table.topics}
+        topics = {topic for table in before.tables if table.full_name == name for topic in table.topics}
         # A topic that was left out is read again from its start: what its table has of it is a replay.
         events = [event for event in events if event.topic not in topics & scanned.new_topics]
         found = [

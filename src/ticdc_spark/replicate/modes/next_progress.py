@@ -39,7 +39,7 @@ def committed(
     behind = bounds_behind(progress)
     bounds, _ = bounds_of(states, (), behind, left)
     tables = tuple(
-        _moved(state, min(resolved, bounds.get((state.schema, state.name), resolved)))
+        _moved(state, min(resolved, bounds.get(state.full_name, resolved)))
         for state in states.values()
         if not state.is_dropped or tso_physical_ms(state.applied) >= oldest
     )
@@ -71,7 +71,7 @@ def counted_off(
     """
     left, found = dict(taken), {}
     for at, rows in sorted(enumerate(pending), key=lambda one: (one[1].max_ts, one[0])):
-        name = (rows.schema, rows.name)
+        name = rows.full_name
         now = min(left.get(name, 0), rows.waiting)
         left[name] = left.get(name, 0) - now
         cut = name in uncounted and rows.min_ts <= resolved
@@ -82,7 +82,7 @@ def counted_off(
 def _still_waiting(pending: Sequence[PendingRows], bounds: Bounds, resolved: int) -> tuple[PendingRows, ...]:
     kept = []
     for rows in pending:
-        end = min(resolved, bounds.get((rows.schema, rows.name), resolved))
+        end = min(resolved, bounds.get(rows.full_name, resolved))
         if rows.max_ts > end:
             is_cut = rows.min_ts <= end
             kept.append(msgspec.structs.replace(rows, min_ts=max(rows.min_ts, end + 1), cut=rows.cut or is_cut))

@@ -22,12 +22,12 @@ def held_by_schemas(
     known = {(schema.schema, schema.name, schema.key) for schema in progress.schemas}
     known |= {(table.schema, table.name, VALID_THEN) for table in progress.tables if table.table is not None}
     known |= {(shard.schema, shard.name, _valid_then(shard)) for shard in progress.shards}
-    applied = {(table.schema, table.name): table.applied for table in progress.tables}
+    applied = {table.full_name: table.applied for table in progress.tables}
     made = first_creates(progress.ddls)
     left_behind: dict[int, frozenset[TableName]] = {}
 
     def is_known(rows: PendingRows, bound: int) -> bool:
-        name, key = (rows.schema, rows.name), rows.schema_key
+        name, key = rows.full_name, rows.schema_key
         if (*name, key) in known or (*name, with_plain_key(key, ANY_VERSION)) in known:
             return True
         if left_out(*name) or rows.max_ts <= applied.get(name, 0):
@@ -45,12 +45,12 @@ def held_by_schemas(
 
 
 def _valid_then(shard: Shard) -> str:
-    return key_of_shard(VALID_THEN, (shard.table.schema, shard.table.name))
+    return key_of_shard(VALID_THEN, shard.table.full_name)
 
 
 def describe_missing(rows: PendingRows) -> str:
     """Name the table, version and place of rows that wait for a schema."""
-    schema, name = shard_of(rows.schema_key) or (rows.schema, rows.name)
+    schema, name = shard_of(rows.schema_key) or rows.full_name
     return (
         f"`{schema}`.`{name}` waits for the schema of version {plain_key(rows.schema_key)}; its first row is in "
         f"topic {rows.topic}, partition {rows.partition}, commitTs {rows.min_ts}"

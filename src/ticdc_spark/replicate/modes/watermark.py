@@ -89,7 +89,7 @@ def advance(
 
 def due(ddls: Iterable[QueuedDdl], resolved: int, tables: Iterable[TableState] = ()) -> list[QueuedDdl]:
     """The DDLs to apply, in order. ``tables``: as they are before."""
-    live = [(table.schema, table.name) for table in tables if not table.is_gone]
+    live = [table.full_name for table in tables if not table.is_gone]
     return in_order((ddl for ddl in ddls if ddl.change.commit_ts <= resolved), live)
 
 
@@ -166,7 +166,7 @@ def _ddls(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[tuple[Q
     """The queue with the DDLs of a batch, and the tables, marked where one comes too late for them. ``controls`` are in
     the order of their offsets."""
     queue = {identity(ddl.change): ddl for ddl in progress.ddls}
-    states = {(table.schema, table.name): table for table in progress.tables}
+    states = {table.full_name: table for table in progress.tables}
     for event in controls:
         if not isinstance(event, DdlRead):
             continue
@@ -229,7 +229,7 @@ def seen_tables(tables: Iterable[TableState], controls: Sequence[ControlEvent]) 
             topics.setdefault(name, set()).add(event.topic)
     return tuple(
         msgspec.structs.replace(table, topics=tuple(sorted({*table.topics, *topics[table.schema, table.name]})))
-        if (table.schema, table.name) in topics
+        if table.full_name in topics
         else table
         for table in tables
     )
@@ -251,7 +251,7 @@ class WatermarkMode:
         return advance(progress, scanned, rules, waits)
 
     def replay_below(self, progress: Progress) -> dict[TableName, int]:
-        return {(table.schema, table.name): table.applied for table in progress.tables}
+        return {table.full_name: table.applied for table in progress.tables}
 
     def timelines(
         self,

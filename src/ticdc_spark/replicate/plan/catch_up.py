@@ -36,9 +36,9 @@ def catching_up(
     """
     passed, events = _passed(progress, controls)
     places = [(state.topic, state.partition) for state in partitions]
-    known = {(table.schema, table.name) for table in progress.tables}
+    known = {table.full_name for table in progress.tables}
     behind: dict[TableName, dict[Place, int]] = {
-        (one.schema, one.name): {(topic, at): need for topic, at, need in one.needs} for one in progress.catching_up
+        one.full_name: {(topic, at): need for topic, at, need in one.needs} for one in progress.catching_up
     }
     for name, ts, here, need in events:
         need = max(need, passed.get(here, 0))
@@ -61,7 +61,7 @@ def catching_up(
     until: dict[TableName, int] = {}
     for rows in missing:
         if rows.min_ts <= progress.applied:
-            name = (rows.schema, rows.name)
+            name = rows.full_name
             until[name] = min(rows.min_ts - 1, until.get(name, rows.min_ts))
             behind.setdefault(name, {})
     found = tuple(
@@ -86,7 +86,7 @@ def _is_left_out(one: CatchUp, reached: Mapping[Place, PartitionState]) -> bool:
 
 def _gone_on(progress: Progress, controls: Sequence[ControlEvent]) -> set[TableName]:
     """The tables of which rows came that are newer than all that they have."""
-    applied = {(table.schema, table.name): table.applied for table in progress.tables}
+    applied = {table.full_name: table.applied for table in progress.tables}
     return {
         (event.schema, event.table)
         for event in controls
@@ -170,7 +170,7 @@ def bounds_behind(progress: Progress) -> Bounds:
     bounds = bounds_of_late(progress)
     for wanted in progress.wanted:
         if wanted.at:
-            name = (wanted.schema, wanted.name)
+            name = wanted.full_name
             bounds[name] = min(wanted.at, bounds.get(name, wanted.at))
     return bounds
 
@@ -178,7 +178,7 @@ def bounds_behind(progress: Progress) -> Bounds:
 def bounds_of_late(progress: Progress) -> Bounds:
     """Up to which commit_ts all that there is of the tables that catch up was read."""
     reached = {(state.topic, state.partition): state for state in progress.partitions}
-    return {(one.schema, one.name): _bound(one, reached) for one in progress.catching_up}
+    return {one.full_name: _bound(one, reached) for one in progress.catching_up}
 
 
 def _bound(one: CatchUp, reached: Mapping[Place, PartitionState]) -> int:

@@ -228,7 +228,7 @@ def _of(statement: Statement, change: SchemaChange) -> Action:
         case DropTables():
             gone = change.pre_table or change.table
             if gone is not None:
-                return Drop(((gone.schema, gone.name),))
+                return Drop((gone.full_name,))
             return Drop(tuple((schema or change.schema, name) for schema, name in statement.names))
         case TruncateTable():
             return Refused(_NO_SCHEMA) if change.table is None else Truncate(change.table, change.kind != UNCERTAIN)
@@ -244,10 +244,10 @@ def _of(statement: Statement, change: SchemaChange) -> Action:
 
 def _restored(change: SchemaChange, original: TableName) -> Action:
     before = change.pre_table
-    if change.table is None or before is None or not is_parked((before.schema, before.name)):
+    if change.table is None or before is None or not is_parked(before.full_name):
         none = f"the job has not parked `{original[0]}`.`{original[1]}` (keep-dropped under [ddl])"
         return Refused(f"TiCDC does not send the rows that come back, and {none}")
-    return Restore(Alter((before.schema, before.name), change.table, {}), original)
+    return Restore(Alter(before.full_name, change.table, {}), original)
 
 
 def _at_the_filter(act: Action, kind: str) -> Action:
@@ -260,14 +260,14 @@ def _at_the_filter(act: Action, kind: str) -> Action:
 def _alter(statement: RenameTables | AlterTable, change: SchemaChange) -> Action:
     if change.table is None:
         return Refused(_NO_SCHEMA)
-    old = (change.table.schema, change.table.name)
+    old = change.table.full_name
     if isinstance(statement, AlterTable):
         moves = [part for part in statement.parts if isinstance(part, MoveRows) and not part.lossless]
         if moves:
             return _thin(change, moves[0], is_only=len(statement.parts) == 1)
     renames = isinstance(statement, RenameTables) or any(isinstance(part, RenameTo) for part in statement.parts)
     if renames and change.pre_table is not None:
-        old = (change.pre_table.schema, change.pre_table.name)
+        old = change.pre_table.full_name
     elif renames:
         schema, name = statement.name if isinstance(statement, AlterTable) else statement.pairs[0][0]
         old = (schema or change.schema, name)
@@ -322,19 +322,19 @@ def names(act: Action, tables: Mapping[TableName, object]) -> tuple[TableName, .
     """The tables whose timelines an action binds together; ``tables`` are all that are known."""
     match act:
         case Create(table) | Truncate(table) | Thin(table):
-            return ((table.schema, table.name),)
+            return (table.full_name,)
         case Drop(gone):
             return gone
         case Absorb(merged) | Clear(merged):
             return (merged,)
         case Exchange(table, other):
-            return ((table.schema, table.name), other)
+            return (table.full_name, other)
         case Enter() | Leave():
             return names(act.rename, tables)
         case Restore(rename, original):
             return tuple(dict.fromkeys((*names(rename, tables), original)))
         case Alter():
-            return tuple(dict.fromkeys((act.old, (act.table.schema, act.table.name))))
+            return tuple(dict.fromkeys((act.old, act.table.full_name)))
         case DropDatabase(schema, shards):
             return (*(name for name in tables if name[0] == schema), *(one.name for one in shards))
         case CreateDatabase() | Nothing() | Refused():

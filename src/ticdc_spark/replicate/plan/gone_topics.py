@@ -34,7 +34,7 @@ def without_topics(progress: Progress, topics: Collection[str]) -> Progress:
     """
     if not topics:
         return progress
-    left, catching_up = set(topics), {(one.schema, one.name): one for one in progress.catching_up}
+    left, catching_up = set(topics), {one.full_name: one for one in progress.catching_up}
     stay = {
         name: tuple((one.topic, one.partition, one.watermark) for one in progress.partitions if one.topic in of)
         for name, of in _topics_of_live(progress).items()
@@ -45,7 +45,7 @@ def without_topics(progress: Progress, topics: Collection[str]) -> Progress:
         if rows.topic in left:
             parts = (one for one in progress.partitions if one.topic == rows.topic)
             needs = tuple((one.topic, one.partition, one.watermark) for one in parts)
-            stay.setdefault((rows.schema, rows.name), needs)
+            stay.setdefault(rows.full_name, needs)
     for name, needs in stay.items():
         if is_resolving(progress.mode):
             catching_up.setdefault(name, CatchUp(schema=name[0], name=name[1], needs=needs))
@@ -62,15 +62,15 @@ def without_topics(progress: Progress, topics: Collection[str]) -> Progress:
 
 def _topics_of_live(progress: Progress) -> dict[TableName, set[str]]:
     """The topics of each table that the source has, by what is applied and by what waits."""
-    known = [table for table in progress.tables if not is_merged((table.schema, table.name))]
-    topics = {(table.schema, table.name): {*table.topics} for table in known}
-    live = {(table.schema, table.name) for table in known if not table.is_gone}
+    known = [table for table in progress.tables if not is_merged(table.full_name)]
+    topics = {table.full_name: {*table.topics} for table in known}
+    live = {table.full_name for table in known if not table.is_gone}
     for name, shard in by_source(progress.shards).items():
         topics[name] = {*shard.topics}
         live.add(name)
     for rows in progress.pending:
-        topics.setdefault((rows.schema, rows.name), set()).add(rows.topic)
-        live.add((rows.schema, rows.name))
+        topics.setdefault(rows.full_name, set()).add(rows.topic)
+        live.add(rows.full_name)
     for ddl in in_order(progress.ddls):
         act = action(ddl.change)
         before, after = source_tables(ddl.change)

@@ -31,7 +31,7 @@ def with_shard(merged: Table, origin: Sequence[str], shard: Table, before: Table
 
     Raises: Misfit, UsageError
     """
-    alone = merged_table((merged.schema, merged.name), origin, shard)
+    alone = merged_table(merged.full_name, origin, shard)
     if (before is None or handle_key(before) != handle_key(shard)) and handle_key(alone) != handle_key(merged):
         have, has = handle_key(merged)[len(origin) :], handle_key(shard)
         raise Misfit(f"its key is {', '.join(has)}, and that of the others is {', '.join(have)}")
@@ -101,7 +101,7 @@ def with_change(shards: Mapping[TableName, Shard], change: SchemaChange) -> dict
     for name in before - after:
         found.pop(name, None)
     table = change.table
-    if table is not None and (name := (table.schema, table.name)) in after:
+    if table is not None and (name := table.full_name) in after:
         old = None if _is_create(change) else found.get(name)
         dropped = set[str]() if old is None else {*old.dropped, *(one.name for one in old.table.columns)}
         dropped -= {one.name for one in table.columns}
@@ -130,7 +130,7 @@ def with_dropped_shards(
             dropped = tuple(
                 (merged, name)
                 for name, one in sorted(shards.items())
-                if name[0] == act.name and (merged := (one.schema, one.name)) not in passed
+                if name[0] == act.name and (merged := one.full_name) not in passed
             )
             change = msgspec.structs.replace(ddl.change, shards=dropped)
             ddl = msgspec.structs.replace(ddl, change=change)
@@ -160,7 +160,7 @@ def with_shards(
         named |= by_key(shards.values())
         by_ddl.update(folded(name) for both in source_tables(ddl.change) for name in both)
     for rows in progress.pending:
-        key, name = shard_of(rows.schema_key), (rows.schema, rows.name)
+        key, name = shard_of(rows.schema_key), rows.full_name
         table = schemas.get((*name, rows.schema_key))
         table = table or schemas.get((*name, with_plain_key(rows.schema_key, "*")))
         if key is not None:
@@ -174,7 +174,7 @@ def with_shards(
     waiting = {(rows.schema, rows.name, rows.schema_key) for rows in progress.pending}
 
     def is_needed(one: KnownSchema) -> bool:
-        shard, name = shard_of(one.key), (one.schema, one.name)
+        shard, name = shard_of(one.key), one.full_name
         if shard is None or shard not in gone or (*name, one.key) in waiting or name not in states:
             return True
         # A later table of its name may be known already.
@@ -200,19 +200,19 @@ def _with_topics(shards: Iterable[Shard], topics: Mapping[TableName, set[str]]) 
     """Shards with the topics that they have been seen in, by their names as schema keys have them."""
     found = []
     for one in shards:
-        new = topics.get(folded((one.table.schema, one.table.name)), set()) - {*one.topics}
+        new = topics.get(folded(one.table.full_name), set()) - {*one.topics}
         found.append(msgspec.structs.replace(one, topics=tuple(sorted({*one.topics, *new}))) if new else one)
     return tuple(found)
 
 
 def by_source(shards: Iterable[Shard]) -> dict[TableName, Shard]:
     """Shards by their names at the source."""
-    return {(one.table.schema, one.table.name): one for one in shards}
+    return {one.table.full_name: one for one in shards}
 
 
 def by_key(shards: Iterable[Shard]) -> dict[TableName, Shard]:
     """Shards by their names as schema keys have them."""
-    return {folded((one.table.schema, one.table.name)): one for one in shards}
+    return {folded(one.table.full_name): one for one in shards}
 
 
 def first_creates(ddls: Iterable[QueuedDdl]) -> dict[TableName, int]:

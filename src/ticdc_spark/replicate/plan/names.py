@@ -37,11 +37,11 @@ def source_tables(change: SchemaChange) -> tuple[set[TableName], set[TableName]]
         before, after = set(), set()
     drops = bool(before) and not after
     if change.pre_table is not None:
-        before.add((change.pre_table.schema, change.pre_table.name))
+        before.add(change.pre_table.full_name)
     if change.table is not None and not drops:  # of a DROP some protocols send the table as both
-        after.add((change.table.schema, change.table.name))
+        after.add(change.table.full_name)
     if not before and not after and change.name:
-        before.add((change.schema, change.name))
+        before.add(change.full_name)
     return before, after
 
 

@@ -37,7 +37,7 @@ def parked_of(states: Iterable[TableState]) -> dict[TableName, TableState]:
     """The parked tables by the names that they had, of each name the last one. Where a later table of the name is gone
     and is not parked, none comes back."""
     every = list(states)
-    gone = {(state.schema, state.name): state.ddl_ts for state in every if state.is_gone}
+    gone = {state.full_name: state.ddl_ts for state in every if state.is_gone}
     found = sorted(filter(_is_one, every), key=lambda state: state.ddl_ts)
     return {state.was[-1]: state for state in found if gone.get(state.was[-1], 0) <= state.ddl_ts}
 
@@ -46,7 +46,7 @@ def expired(job: Job, states: Iterable[TableState], applied: int) -> list[TableN
     """The parked tables that are older than ``keep-dropped``. ``applied``: the commit_ts up to which all is applied."""
     now = tso_physical_ms(applied)
     return [
-        (state.schema, state.name)
+        state.full_name
         for state in filter(_is_one, states)
         if not parks(job, state.was[-1])
         or now - tso_physical_ms(state.ddl_ts) > 1000 * job.ddl.of(state.was[-1]).keep_dropped
@@ -54,4 +54,4 @@ def expired(job: Job, states: Iterable[TableState], applied: int) -> list[TableN
 
 
 def _is_one(state: TableState) -> bool:
-    return state.is_kept and bool(state.was) and is_parked((state.schema, state.name))
+    return state.is_kept and bool(state.was) and is_parked(state.full_name)

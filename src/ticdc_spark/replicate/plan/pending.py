@@ -13,7 +13,7 @@ MOST_STRETCHES = 64
 
 def range_of(rows: PendingRows) -> RowRange:
     """Where rows lie."""
-    return RowRange(rows.topic, rows.partition, rows.first, rows.end, rows.sent or (rows.schema, rows.name))
+    return RowRange(rows.topic, rows.partition, rows.first, rows.end, rows.sent or rows.full_name)
 
 
 def bounded(pending: Sequence[PendingRows]) -> tuple[PendingRows, ...]:

@@ -71,7 +71,7 @@ def _partitioned(change: SchemaChange) -> TableName:
         first = change_tables(change)[0][:1]
     except MessageError:
         first = ()
-    return first[0] if first else (change.schema, change.name)
+    return first[0] if first else change.full_name
 
 
 class Stop(msgspec.Struct, frozen=True):
@@ -91,7 +91,7 @@ def stop_of(job: Job, change: SchemaChange, tables: Tables, types: TypeMap) -> S
     if isinstance(act, Absorb) and (why := _misfit(job, act, tables)):
         target = shown(target_of(act.name))
         apart = "To copy the table by itself, take it out of `tables` under [[route]]" if act.is_new else ""
-        what = f"{shown((act.shard.schema, act.shard.name))} does not fit into {target}: {why}"
+        what = f"{shown(act.shard.full_name)} does not fit into {target}: {why}"
         return Stop(what, tuple(filter(None, (apart, skip))))
     if isinstance(act, Refused):
         others = (way_to_mark(job, change),) if act.rows_only else ()
@@ -133,10 +133,10 @@ def _absorbed(job: Job, act: Absorb, tables: Tables) -> Table:
     origin = routes.origin(act.name)
     if len(origin) == 1 and act.is_new:
         alike = (name for name in tables if name[1].casefold() == shard.name.casefold() and not is_merged(name))
-        stop_if_alike(origin, (shard.schema, shard.name), (one for one in alike if routes.merged(one) == act.name))
+        stop_if_alike(origin, shard.full_name, (one for one in alike if routes.merged(one) == act.name))
     if act.name not in tables:
         return merged_table(act.name, origin, shard)
-    before = None if act.is_new else act.before or tables.get((shard.schema, shard.name))
+    before = None if act.is_new else act.before or tables.get(shard.full_name)
     return with_shard(tables[act.name], origin, shard, before)
 
 
@@ -148,7 +148,7 @@ def _after_shard(job: Job, tables: Tables, act: Absorb | Clear) -> dict[TableNam
         return known
     with suppress(Misfit, UsageError):  # It is left out, or stops the job.
         known[act.name] = _absorbed(job, act, tables)
-    return known | {(act.shard.schema, act.shard.name): act.shard}
+    return known | {act.shard.full_name: act.shard}
 
 
 def tables_after(job: Job, tables: Tables, change: SchemaChange) -> dict[TableName, Table]:
@@ -179,11 +179,11 @@ def _stopping(
         case Absorb() | Clear():
             yield from _stopping_of_shard(job, act, tables, types)
         case Truncate(table) | Thin(table):
-            yield from stops((table.schema, table.name), "truncate-table")
+            yield from stops(table.full_name, "truncate-table")
         case Enter(rename=rename) | Leave(rename=rename):
             yield from stops(rename.old, "rename-table")
         case Alter(old, table):
-            if old != (table.schema, table.name):
+            if old != table.full_name:
                 yield from stops(old, "rename-table")
             yield from _stopping_columns(job, act, change.pre_table or tables.get(old), types)
 
@@ -195,7 +195,7 @@ def _stopping_of_shard(
         for name in act.shards:
             yield from _stops(job, name, "drop-table" if act.is_drop else "truncate-table")
         return
-    name = (act.shard.schema, act.shard.name)
+    name = act.shard.full_name
     before = None if act.is_new else act.before or tables.get(name)
     yield from _stopping_columns(job, Alter(name, act.shard, {}), before, types)
 

@@ -39,7 +39,7 @@ def with_routes(job: Job, progress: Progress) -> Progress:
     _stop_if_merged_otherwise(job, progress)
     for state in progress.tables:
         if is_in_target(state):
-            stop_if_changed(job, progress, (state.schema, state.name), state.table)
+            stop_if_changed(job, progress, state.full_name, state.table)
     return msgspec.structs.replace(progress, routes=job.routes, mask_salt=salt)
 
 
@@ -48,11 +48,11 @@ def _stop_if_merged_otherwise(job: Job, progress: Progress) -> None:
     before, now = compiled(progress.routes), compiled(job.routes)
     if not (before.merges or now.merges):
         return
-    names = {(one.schema, one.name) for one in progress.tables}
-    names |= {(one.schema, one.name) for one in progress.pending}
-    names |= {(one.schema, one.name) for one in progress.wanted}
+    names = {one.full_name for one in progress.tables}
+    names |= {one.full_name for one in progress.pending}
+    names |= {one.full_name for one in progress.wanted}
     tables = (*(one.table for one in progress.schemas), *(one.table for one in progress.shards))
-    names |= {(one.schema, one.name) for one in tables}
+    names |= {one.full_name for one in tables}
     names |= {name for ddl in progress.ddls for both in source_tables(ddl.change) for name in both}
     for name in sorted(names):
         if is_merged(name):
@@ -103,15 +103,15 @@ def stop_at_rules(job: Job, progress: Progress, ddls: Iterable[QueuedDdl] = (), 
     if not (job.routes or job.histories):
         return
     is_included, routes = table_filter(job.tables), compiled(job.routes)
-    states = {(one.schema, one.name): one for one in progress.tables}
+    states = {one.full_name: one for one in progress.tables}
     names = [name for name, one in states.items() if is_included(*name) or is_in_target(one)]
-    names += [(one.schema, one.name) for one in progress.pending]
-    names += [(one.schema, one.name) for one in progress.wanted]
+    names += [one.full_name for one in progress.pending]
+    names += [one.full_name for one in progress.wanted]
     for ddl in ddls:
         match action(ddl.change):
             case Create(table) | Truncate(table) | Enter(table) as act:
                 routes.stop_if_wrong(table, is_new=not isinstance(act, Truncate))
-                names.append((table.schema, table.name))
+                names.append(table.full_name)
             case Absorb(merged, table) as act:
                 routes.stop_if_wrong(table, is_new=act.is_new and merged not in states)
                 names.append(merged)
@@ -119,7 +119,7 @@ def stop_at_rules(job: Job, progress: Progress, ddls: Iterable[QueuedDdl] = (), 
                 state = states.get(old)
                 before = ddl.change.pre_table or (None if state is None else state.table)
                 _stop_at_alter(routes, act, before, ddl)
-                names.append((table.schema, table.name))
+                names.append(table.full_name)
     stop_if_shared(job, [*names, *more])
 
 
@@ -146,7 +146,7 @@ def _doubted(routes: Routes, table: Table) -> Table:
     known = table.partitioning
     if known is None or known.doubt:
         return table
-    hidden = shape_of(routes.rule((table.schema, table.name)), table).hidden
+    hidden = shape_of(routes.rule(table.full_name), table).hidden
     if not any(name.casefold() in hidden for name in known.columns):
         return table
     why = "a rule of [[route]] drops or masks the column by which its partitions are made"
@@ -155,7 +155,7 @@ def _doubted(routes: Routes, table: Table) -> Table:
 
 def _stop_at_alter(routes: Routes, act: Alter, before: Table | None, ddl: QueuedDdl) -> None:
     """Stop at a RENAME of a table or a column to a name of which the rules say something else. Raises: UsageError"""
-    name = (act.table.schema, act.table.name)
+    name = act.table.full_name
     now = shape_of(routes.rule(name), act.table)
     if now.where:
         _stop_if_not_judged(now.where, act, before, ddl)

@@ -98,10 +98,10 @@ def check_source(source: Source, progress: Progress, config: SourceConfig) -> fr
 
 def _stop_if_removed(progress: Progress, beginning: Offsets, left: Collection[str]) -> None:
     """Stop where rows that are not applied yet were removed from their topic. Raises: SourceChanged"""
-    asked = {(one.schema, one.name) for one in progress.wanted if one.asked}
+    asked = {one.full_name for one in progress.wanted if one.asked}
     gone: dict[TableName, PendingRows] = {}
     for rows in progress.pending:
-        name = (rows.schema, rows.name)
+        name = rows.full_name
         if rows.first < beginning.get((rows.topic, rows.partition), 0) and rows.topic not in left and name not in asked:
             gone.setdefault(name, rows)
     if gone:
@@ -120,12 +120,12 @@ def without_removed(progress: Progress, beginning: Offsets) -> Progress:
     that are to be read in full."""
     left_out = tuple(at for at in progress.left_out if at[2] >= beginning.get(at[:2], 0))
     progress = msgspec.structs.replace(progress, left_out=left_out)
-    asked = {(one.schema, one.name) for one in progress.wanted if one.asked}
+    asked = {one.full_name for one in progress.wanted if one.asked}
     pending, marked = [], set()
     for rows in progress.pending:
         begins = beginning.get((rows.topic, rows.partition), 0)
-        if (rows.schema, rows.name) in asked and rows.first < begins:
-            marked.add((rows.schema, rows.name))
+        if rows.full_name in asked and rows.first < begins:
+            marked.add(rows.full_name)
             if begins >= rows.end:
                 continue
             rows = msgspec.structs.replace(rows, first=begins, cut=True)
@@ -134,8 +134,7 @@ def without_removed(progress: Progress, beginning: Offsets) -> Progress:
         return progress
     why = "rows of it were removed from the topic before they were applied; a full read of it is wanted"
     tables = tuple(
-        diverge(table, table.applied, why) if (table.schema, table.name) in marked else table
-        for table in progress.tables
+        diverge(table, table.applied, why) if table.full_name in marked else table for table in progress.tables
     )
     return msgspec.structs.replace(progress, pending=tuple(pending), tables=tables)
 

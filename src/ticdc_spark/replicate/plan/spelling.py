@@ -84,7 +84,7 @@ def _with_schemas(progress: Progress) -> list[_HasName]:
     found: list[_HasName] = [*progress.schemas, *progress.catching_up]
     if progress.shards or compiled(progress.routes).merges:
         # Rows have the name of the merged table, and DDL those of the shards.
-        found += [one.table for one in progress.schemas if is_merged((one.schema, one.name))]
+        found += [one.table for one in progress.schemas if is_merged(one.full_name)]
         found += [one.table for one in progress.shards]
     return found
 
@@ -132,7 +132,7 @@ def as_merged(routes: Routes, change: SchemaChange) -> SchemaChange:
     if isinstance(named.statement, CreateTable):
         names = names[:1]  # and not the table that it is made like
     elif named.statement is None and change.name:
-        names = [(change.schema, change.name)]
+        names = [change.full_name]
     tables = {routes.known_as(name) for name in names}
     found = min(filter(is_merged, tables), default=None)
     if found is None:
@@ -280,7 +280,7 @@ class _Named:
     def _as_sent(self, name: TableName) -> TableName:
         """A name as the message has it beside its SQL, where it is that name: as rows have it."""
         change = self.change
-        tables = [(one.schema, one.name) for one in (change.table, change.pre_table) if one is not None]
+        tables = [one.full_name for one in (change.table, change.pre_table) if one is not None]
         sent = [*tables, (change.schema, change.name if name[1] else "")]
         return name if name in sent else next((one for one in sent if is_same_name(one, name)), name)
 

@@ -69,11 +69,7 @@ def timelines(
     DDLs has no timeline.
     """
     ends = bounds or {}
-    waiting = {
-        (rows.schema, rows.name)
-        for rows in pending
-        if rows.min_ts <= min(resolved, ends.get((rows.schema, rows.name), resolved))
-    }
+    waiting = {rows.full_name for rows in pending if rows.min_ts <= min(resolved, ends.get(rows.full_name, resolved))}
     acts = [(ddl, action(ddl.change)) for ddl in ddls]
     known: dict[TableName, object] = {**tables, **dict.fromkeys(waiting)}
     for _, act in acts:

@@ -15,7 +15,7 @@ def topics_of(progress: Progress) -> dict[TableName, set[str]]:
     """The topics of what waits, by table."""
     found: dict[TableName, set[str]] = {}
     for rows in progress.pending:
-        found.setdefault((rows.schema, rows.name), set()).add(rows.topic)
+        found.setdefault(rows.full_name, set()).add(rows.topic)
     for ddl in progress.ddls:
         for name in tables_of(ddl.change):
             found.setdefault(name, set()).add(ddl.topic)
@@ -66,7 +66,7 @@ def last_of(progress: Progress) -> dict[TableName, int]:
     """The names that rows or DDLs wait for, each with the commit_ts of the last of these."""
     until: dict[TableName, int] = {}
     for rows in progress.pending:
-        name = (rows.schema, rows.name)
+        name = rows.full_name
         until[name] = max(until.get(name, 0), rows.max_ts)
     for ddl in progress.ddls:
         for name in tables_of(ddl.change):

@@ -57,7 +57,7 @@ def tables_to_read(job: Job, keys: SnapshotKeys, found: set[TableName]) -> str:
 def known_tables(job: Job, messages: Sequence[Message]) -> dict[TableName, Table]:
     """The tables that the state, or one of the first messages, describes. Raises: UsageError"""
     before = progress_of(job)
-    known = {(each.schema, each.name): each.table for each in (before.tables if before else ()) if each.table}
+    known = {each.full_name: each.table for each in (before.tables if before else ()) if each.table}
     named = job.source.protocol or (before.protocol if before else "")
     protocol = PROTOCOLS[named or detect([(message.key, message.value) for message in messages[:ENOUGH]])]
     if not protocol.traits.registry:
@@ -90,7 +90,7 @@ def _described(protocol: WireProtocol[Any], messages: Sequence[Message]) -> dict
                 found[event.table.schema, event.table.name] = event.table
             elif isinstance(event, SchemaChange):
                 if event.pre_table is not None:
-                    found.pop((event.pre_table.schema, event.pre_table.name), None)
+                    found.pop(event.pre_table.full_name, None)
                 if event.table is not None:
                     found[event.table.schema, event.table.name] = event.table
                 elif not protocol.traits.versioned_tables:

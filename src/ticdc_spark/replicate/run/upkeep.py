@@ -82,7 +82,7 @@ def policy_of(keys: UpkeepKeys) -> UpkeepPolicy:
 def _living(progress: Progress) -> dict[TableName, TableState]:
     """Tables that are in the lake and not being read in full."""
     return {
-        (state.schema, state.name): state
+        state.full_name: state
         for state in progress.tables
         if state.table is not None and not state.is_gone and state.load is None
     }

@@ -28,28 +28,28 @@ def with_schema_files(progress: Progress, files: Sequence[Path]) -> Progress:
     found: dict[TableName, KnownSchema] = {}
     for file in files:
         for known in _tables(file):
-            other = found.setdefault(folded((known.schema, known.name)), known)
-            if (other.schema, other.name) != (known.schema, known.name):
+            other = found.setdefault(folded(known.full_name), known)
+            if other.full_name != known.full_name:
                 raise UsageError(
                     f"[schema] file {file}: `{known.schema}`.`{known.name}` and `{other.schema}`.`{other.name}` differ "
                     "only in upper and lower case, so they are one table. Remove one of them"
                 )
-            found[folded((known.schema, known.name))] = known
+            found[folded(known.full_name)] = known
     if not found:
         return progress
     kept = tuple(known for known in progress.schemas if plain_key(known.key) != ANY_VERSION)
     without = msgspec.structs.replace(progress, schemas=kept)
     names = KnownNames(scan_names(without))
     for one in found.values():
-        names.add((one.schema, one.name))
-    spelled = (_as_known(one, names.table((one.schema, one.name))) for one in found.values())
+        names.add(one.full_name)
+    spelled = (_as_known(one, names.table(one.full_name)) for one in found.values())
     routes = compiled(progress.routes)
     return msgspec.structs.replace(without, schemas=(*kept, *(_of_shard(routes, one) for one in spelled)))
 
 
 def _of_shard(routes: Routes, one: KnownSchema) -> KnownSchema:
     """A table of the files as rows name it."""
-    shard = (one.schema, one.name)
+    shard = one.full_name
     merged = routes.merged(shard)
     if merged is None:
         return one

@@ -74,7 +74,7 @@ def _remember(known: dict[tuple[str, str, str], KnownSchema], routes: Routes, ta
 
 def named_by_rows(routes: Routes, table: Table) -> tuple[str, str, str]:
     """The table and the schema key that rows of a version of a table have. Raises: UsageError"""
-    key, source = "" if table.version is None else str(table.version), (table.schema, table.name)
+    key, source = "" if table.version is None else str(table.version), table.full_name
     merged = routes.merged(source)
     return (*source, key) if merged is None else (*merged, key_of_shard(key, source))
 
@@ -101,17 +101,15 @@ def forget_schemas(progress: Progress) -> tuple[KnownSchema, ...]:
             schema=state.schema, name=state.name, key=_key_of(state.table)[2], table=state.table, since=state.ddl_ts
         )
         for state in progress.tables
-        if state.table is not None
-        and not state.is_gone
-        and (state.table.schema, state.table.name) == (state.schema, state.name)
+        if state.table is not None and not state.is_gone and state.table.full_name == state.full_name
     }
     waiting |= current.keys()
     known = {(schema.schema, schema.name, schema.key): schema for schema in progress.schemas}
     by_table: dict[tuple[TableName, TableName | None], list[KnownSchema]] = {}
     # What a table is now may have been forgotten while another table had its name.
     for schema in {**{at: one for at, one in current.items() if one.key}, **known}.values():
-        by_table.setdefault(((schema.schema, schema.name), shard_of(schema.key)), []).append(schema)
-    gone = {(table.schema, table.name) for table in progress.tables if table.is_dropped}
+        by_table.setdefault((schema.full_name, shard_of(schema.key)), []).append(schema)
+    gone = {table.full_name for table in progress.tables if table.is_dropped}
     kept: list[KnownSchema] = []
     for (name, _), versions in by_table.items():
         versions.sort(key=lambda schema: (schema.table.version or 0, schema.since))

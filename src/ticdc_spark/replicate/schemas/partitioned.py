@@ -34,7 +34,7 @@ def with_partitions(
         found = created_partitions(statement, from_sql=from_sql, zone=zone)
         return _having(change, None, found if liked is None else liked.partitioning)
     source = change.pre_table or change.table
-    known = tables.get((source.schema, source.name))
+    known = tables.get(source.full_name)
     if isinstance(statement, AlterTable):  # With an EXCHANGE PARTITION comes the other table as the one before it.
         known = tables.get((statement.name[0] or change.schema, statement.name[1]), known)
     if isinstance(statement, AlterTable) and (other := _other_of(statement, change)) is not None:
@@ -64,7 +64,7 @@ def _exchanged(
     if before is not None and other is None:
         before = msgspec.structs.replace(before, doubt="the job does not know the other table")
     table = change.table if known is None else known
-    if change.table is not None and table is not None and (change.table.schema, change.table.name) == _name(table):
+    if change.table is not None and table is not None and change.table.full_name == _name(table):
         table = change.table
     change = msgspec.structs.replace(change, table=table, pre_table=known or change.table)
     return _having(

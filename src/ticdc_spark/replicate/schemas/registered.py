@@ -70,7 +70,7 @@ class Registered:
         named = _named(controls)
         for pair in sorted(_pairs(controls), key=lambda pair: (pair.value or 0, pair.key is None, pair.key or 0)):
             for table in self._tables(pair, named.get(str(pair.value), [])):
-                number, name = pair.value or 0, known.of_rows((table.schema, table.name))
+                number, name = pair.value or 0, known.of_rows(table.full_name)
                 if (number, name) not in found:
                     table = msgspec.structs.replace(table, schema=name[0], name=name[1])
                     found[number, name] = KnownSchema(

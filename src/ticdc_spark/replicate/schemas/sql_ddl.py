@@ -108,7 +108,7 @@ def with_schemas(
         change = parked.follow(change, None if rules.is_skipped(change) else tables)
         if is_restored(change):
             assert change.table is not None, "it comes back"
-            tables = {**tables, (change.table.schema, change.table.name): change.table}
+            tables = {**tables, change.table.full_name: change.table}
         elif change.table is None:
             taken = model or _goes_on_from(change)
             # A file may be of another time than the DDL.
@@ -118,12 +118,12 @@ def with_schemas(
             after_it = _made_since(change, tables, states, rules) | after_it
             change, tables = with_partitions(change, known_before, like, from_sql=True, zone=rules.zone), after_it
             if change.table is not None:
-                tables = {**tables, (change.table.schema, change.table.name): change.table}
+                tables = {**tables, change.table.full_name: change.table}
         else:
             change = msgspec.structs.replace(change, table=with_generated(change, tables))
             change = with_partitions(change, tables, like, from_sql=False, zone=rules.zone)
             if change.pre_table is not None:
-                tables.pop((change.pre_table.schema, change.pre_table.name), None)
+                tables.pop(change.pre_table.full_name, None)
             assert change.table is not None, "it has one"
             tables[change.table.schema, change.table.name] = change.table
         unsure -= before
@@ -154,7 +154,7 @@ def _made_since(
 
 def _named_by(known: KnownSchema) -> TableName:
     """The table that a schema describes, as the source has it."""
-    return (known.schema, known.name) if shard_of(known.key) is None else (known.table.schema, known.table.name)
+    return known.full_name if shard_of(known.key) is None else known.table.full_name
 
 
 class ParkedTables:
@@ -163,7 +163,7 @@ class ParkedTables:
     def __init__(self, states: Mapping[TableName, TableState], is_parking: IsParking) -> None:
         self._is_parking = is_parking
         self._tables = {
-            name: _named(state.table, (state.schema, state.name))
+            name: _named(state.table, state.full_name)
             for name, state in parked_of(states.values()).items()
             if state.table is not None
         }
@@ -195,7 +195,7 @@ class ParkedTables:
 
 def is_restored(change: SchemaChange) -> bool:
     """Whether a DDL brings a parked table back, with which it comes."""
-    return change.pre_table is not None and is_parked((change.pre_table.schema, change.pre_table.name))
+    return change.pre_table is not None and is_parked(change.pre_table.full_name)
 
 
 def with_generated(change: SchemaChange, tables: Mapping[TableName, Table]) -> Table | None:
@@ -211,7 +211,7 @@ def with_generated(change: SchemaChange, tables: Mapping[TableName, Table]) -> T
     except MessageError:
         return table
     before = change.pre_table or table
-    known = tables.get((before.schema, before.name))
+    known = tables.get(before.full_name)
     named: list[Column] = [] if known is None else list(known.columns)
     if isinstance(statement, CreateTable):
         named = [one.column for one in statement.columns]
@@ -292,7 +292,7 @@ def _filled(change: SchemaChange, tables: dict[TableName, Table]) -> tuple[Schem
 
 def _named(table: Table, name: TableName) -> Table:
     """A table under the name that the lake has it by: it keeps the old one until the last commit of its RENAME."""
-    if (table.schema, table.name) == name:
+    if table.full_name == name:
         return table
     return msgspec.structs.replace(table, schema=name[0], name=name[1])
 

@@ -22,7 +22,7 @@ def add_upstream_schemas(progress: Progress, missing: Sequence[PendingRows], uri
     """
     first: dict[tuple[str, str, str], int] = {}
     for rows in missing:
-        if is_merged((rows.schema, rows.name)):
+        if is_merged(rows.full_name):
             continue  # Its shards come with their CREATE TABLE.
         named = (rows.schema, rows.name, rows.schema_key)
         first[named] = min(rows.min_ts, first.get(named, rows.min_ts))

@@ -90,7 +90,7 @@ class TopicReads:
 
     def _begin(self, progress: Progress, wanted: WantedLoad, save: Save) -> bool:
         """Returns: whether something was done; else the table is to wait."""
-        name, base = (wanted.schema, wanted.name), progress.applied
+        name, base = wanted.full_name, progress.applied
         if not (is_resolving(progress.mode) and self.sink.capabilities.full_reads):
             blind = f"watermarks, and the job is in mode {progress.mode}"
             lacks = "another kind of sink" if is_resolving(progress.mode) else blind
@@ -98,7 +98,7 @@ class TopicReads:
             return True
         work = self._work(progress)
         state = work.state(name) or TableState(schema=name[0], name=name[1])
-        behind = any((one.schema, one.name) == name for one in progress.catching_up)
+        behind = any(one.full_name == name for one in progress.catching_up)
         if not base or behind or work.mark(name)[0] > base:
             return False
         try:
@@ -126,7 +126,7 @@ class TopicReads:
 
     def _finish(self, progress: Progress, promised: TableState, history: History | None, save: Save) -> None:
         """Gather a table, and bring it in. ``history``: where it was read just now."""
-        name, work = (promised.schema, promised.name), self._work(progress)
+        name, work = promised.full_name, self._work(progress)
         state = work.state(name)
         if state is not None and state.load is not None:
             if work.mark(name) == NO_MARK:
@@ -174,7 +174,7 @@ class TopicReads:
         """Raises: NotInTopics, SourceFault"""
         if work.batch.registry is not None:
             raise NotInTopics(f"{work.batch.protocol} is not supported: its schemas are in a registry")
-        name = (state.schema, state.name)
+        name = state.full_name
         return history_of(self._found(progress, state, topics_of(progress).get(name, set())), state, base)
 
     def _found(self, progress: Progress, state: TableState, waiting: set[str]) -> Found:
@@ -185,7 +185,7 @@ class TopicReads:
         for topic in sorted(topics - {topic for topic, _ in beginning.keys() & ends.keys()}):
             raise NotInTopics(f"the job does not read topic {topic} any more, from which rows of it came")
         starts = {place: min(beginning.get(place, end), end) for place, end in ends.items()}
-        found = nothing_found((state.schema, state.name), starts)
+        found = nothing_found(state.full_name, starts)
         while any(starts[place] < end for place, end in ends.items()):
             cut = self.source.cap(starts, ends, self.job.batch_rows, self.job.batch_bytes)
             found = with_read(found, self._scanned(progress, starts, cut))
@@ -220,7 +220,7 @@ class TopicReads:
         """Gather the rows of a table. Raises: UnreadableRows, SourceChanged, SinkFault, SourceFault"""
         assert state.table is not None, "its read is under way"
         assert state.load is not None, "its read is under way"
-        name = (state.schema, state.name)
+        name = state.full_name
         changes = self._changes(work, name, state.table, history, state.load.base)
 
         def note(rows: int, zeros: int) -> LoadNote:
@@ -317,7 +317,7 @@ def _why_not_folded(
 
 def _with_refused(progress: Progress, name: TableName, why: str) -> Progress:
     """The progress without a request, and with what became of it."""
-    others = tuple(one for one in progress.refused if (one.schema, one.name) != name)
+    others = tuple(one for one in progress.refused if one.full_name != name)
     refused = (*others, Refused(schema=name[0], name=name[1], why=why))
     return msgspec.structs.replace(without(progress, {name}), refused=refused)
 
@@ -326,5 +326,5 @@ def _without_notes(progress: Progress, name: TableName, read: TableState) -> Pro
     """The progress without what was noted as missing in a table that was read since. ``read``: with its read."""
     assert read.load is not None, "it was under way"
     base = read.load.base
-    missed = tuple(one for one in progress.missed if (one.schema, one.name) != name or one.until > base)
+    missed = tuple(one for one in progress.missed if one.full_name != name or one.until > base)
     return msgspec.structs.replace(progress, missed=missed)

@@ -135,7 +135,7 @@ class Loader:
         over: set[TableName] = set()
         bases: dict[TableName, int] = {}
         for wanted in progress.wanted:
-            name = (wanted.schema, wanted.name)
+            name = wanted.full_name
             if wanted.from_topic:
                 continue
             if under_way >= self.parallel:
@@ -256,7 +256,7 @@ class Loader:
         complete: list[tuple[TableName, LoadNote]] = []
         moved: dict[TableName, str] = {}
         for promised in tables:
-            name = (promised.schema, promised.name)
+            name = promised.full_name
             state = work.state(name)
             if state is None or state.load is None:
                 continue  # it was brought in before a restart
@@ -275,7 +275,7 @@ class Loader:
             for state, done in zip(
                 (wave[0] for wave in waves), pool.map(lambda one: self._load(progress, work, *one), waves), strict=True
             ):
-                name = (state.schema, state.name)
+                name = state.full_name
                 if isinstance(done, str):
                     moved[name] = done
                     continue
@@ -307,7 +307,7 @@ class Loader:
         return note
 
     def _stop_if_columns_are_gone(self, work: TimelineWork, state: TableState) -> None:
-        have = {column.casefold() for column in self.sink.columns((state.schema, state.name))}
+        have = {column.casefold() for column in self.sink.columns(state.full_name)}
         if any(column.name.casefold() not in have for column in self._columns(work, state)):
             raise SourceMoved("somebody dropped or renamed columns of it in the target")
 
@@ -317,7 +317,7 @@ class Loader:
         return tuple(column for column in work.batch.columns(state.table) if column.source not in HIDDEN_NAMES)
 
     def _wave(self, work: TimelineWork, state: TableState, note: LoadNote) -> Wave:
-        load, name = state.load, (state.schema, state.name)
+        load, name = state.load, state.full_name
         assert load is not None, "its read is under way"
         columns = self._columns(work, state)
         sources = frozenset(column.source for column in columns)
@@ -358,7 +358,7 @@ class Loader:
         self, progress: Progress, work: TimelineWork, state: TableState, before: LoadNote, wave: Wave
     ) -> LoadNote | str:
         """Gather a wave; a text: why the table is not what it was."""
-        name, load = (state.schema, state.name), state.load
+        name, load = state.full_name, state.load
         assert load is not None, "its read is under way"
         # A shard that was dropped behind the base, and before the shards were listed, is not read.
         exact = load.exact and load.token not in self._stale and not is_merged(name)
@@ -400,8 +400,8 @@ class Loader:
 
 def _has_all(progress: Progress, state: TableState | None, shards: Sequence[Table]) -> bool:
     """Whether the rows of all shards came with their CREATE TABLE, or were read before."""
-    known = {(one.table.schema, one.table.name) for one in progress.shards}
-    return _was_read(state) and known >= {(one.schema, one.name) for one in shards}
+    known = {one.table.full_name for one in progress.shards}
+    return _was_read(state) and known >= {one.full_name for one in shards}
 
 
 def _needs_no_read(state: TableState | None, name: TableName) -> bool:

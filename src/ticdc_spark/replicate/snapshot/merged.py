@@ -70,7 +70,7 @@ class MergedTables:
         shards, origin = self.shards(name, at), self._routes.origin(name)
         try:
             for one in shards:
-                stop_if_alike(origin, (one.schema, one.name), [(other.schema, other.name) for other in shards])
+                stop_if_alike(origin, one.full_name, [other.full_name for other in shards])
             return merged_of(name, origin, shards) if shards else None
         except Misfit as why:
             raise MessageError(f"its tables do not fit together: {why}") from why
@@ -100,7 +100,7 @@ class MergedTables:
         if not is_merged(name):
             return self.source.identity(name)
         found = [
-            ShardRead(source, (table.schema, table.name), self.source.identity(source), _digest(table))
+            ShardRead(source, table.full_name, self.source.identity(source), _digest(table))
             for source, table in self.by_source(name, None)
         ]
         return msgspec.json.encode(found).decode()
@@ -189,7 +189,7 @@ def wave_of_shards(reader: SnapshotReader, wanted: Wanted, merged: Merged) -> Wa
 
 def identity_with(identity: str, shards: Iterable[Table]) -> str:
     """The identity of a merged table with these shards alone. ``identity``: with all that the source has."""
-    there = {(one.schema, one.name) for one in shards}
+    there = {one.full_name for one in shards}
     found = [one for one in msgspec.json.decode(identity, type=list[ShardRead]) if one.name in there]
     return msgspec.json.encode(found).decode()
 
@@ -252,9 +252,7 @@ def _cast(array: pa.Array, wider: pa.DataType) -> pa.Array:
 
 def with_shards_read(progress: Progress, name: TableName, tables: Iterable[Table]) -> Progress:
     """The progress where a merged table has these shards."""
-    topics = {(one.table.schema, one.table.name): one.topics for one in progress.shards}
-    read = (
-        Shard(schema=name[0], name=name[1], table=one, topics=topics.get((one.schema, one.name), ())) for one in tables
-    )
-    others = (one for one in progress.shards if (one.schema, one.name) != name)
+    topics = {one.table.full_name: one.topics for one in progress.shards}
+    read = (Shard(schema=name[0], name=name[1], table=one, topics=topics.get(one.full_name, ())) for one in tables)
+    others = (one for one in progress.shards if one.full_name != name)
     return msgspec.structs.replace(progress, shards=(*others, *read))

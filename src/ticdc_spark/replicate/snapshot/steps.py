@@ -73,7 +73,7 @@ def begin(work: TimelineWork, name: TableName, table: Table, load: Loading, *, l
 
 def states_of(progress: Progress) -> dict[TableName, TableState]:
     """The tables of a job, by name."""
-    return {(table.schema, table.name): table for table in progress.tables}
+    return {table.full_name: table for table in progress.tables}
 
 
 def with_states(progress: Progress, work: TimelineWork, sink: Sink | None = None) -> Progress:
@@ -91,7 +91,7 @@ def with_states(progress: Progress, work: TimelineWork, sink: Sink | None = None
 def as_known(table: Table, state: TableState | None, work: TimelineWork) -> Table:
     """A table as the job knows it, where its rows look the same, with TiDB's hidden columns that it has. What the job
     does not know comes from the source: whether columns are generated, and its partitions."""
-    if state is None or state.table is None or state.is_gone or work.mark((state.schema, state.name)) == NO_MARK:
+    if state is None or state.table is None or state.is_gone or work.mark(state.full_name) == NO_MARK:
         return table
     table = keep_hidden_columns(table, state.table)
     same = same_columns(work.batch.columns(state.table), work.batch.columns(table))
@@ -139,7 +139,7 @@ def _other_columns(work: TimelineWork, state: TableState) -> list[str]:
         return []
     assert state.table is not None, "its read is under way"
     wanted = {column.name.casefold() for column in work.batch.columns_of(state)}
-    return [name for name in work.batch.sink.columns((state.schema, state.name)) if name.casefold() not in wanted]
+    return [name for name in work.batch.sink.columns(state.full_name) if name.casefold() not in wanted]
 
 
 def next_mark(work: TimelineWork, name: TableName, base: int) -> Mark:

@@ -125,7 +125,7 @@ def with_read(found: Found, controls: Sequence[ControlEvent]) -> Found:
             case MessageSkipped() if not event.tables or found.name in event.tables:
                 unreadable = unreadable or _place(event)
     nobody = Progress(job="", schemas=found.schemas)
-    schemas = (one for one in known_schemas(nobody, ordered) if (one.schema, one.name) == found.name)
+    schemas = (one for one in known_schemas(nobody, ordered) if one.full_name == found.name)
     return msgspec.structs.replace(
         found,
         partitions=partitions,
@@ -261,7 +261,7 @@ def _schemas(
 ) -> tuple[Table, tuple[Altered, ...]]:
     """What the table was when it last began empty, and the ALTERs since. Raises: NotInTopics"""
     first = began if created is None else created
-    name = (state.schema, state.name)
+    name = state.full_name
     if state.table is not None and len(ddls) > first + 1:  # Its partitions are known as they are now.
         state = msgspec.structs.replace(state, table=without_partitions(state.table))
     filled = with_schemas(ddls[first:], {name: state} if created is None else {}, ())

@@ -30,7 +30,7 @@ def nothing_to_read(keys: SnapshotKeys) -> str:
 
 def with_new_tables(progress: Progress, there: Iterable[TableName], at: int) -> Progress:
     """Want the tables of a source that the job has never seen."""
-    known = {(table.schema, table.name) for table in progress.tables}
+    known = {table.full_name for table in progress.tables}
     return _with(progress, [name for name in there if name not in known], at)
 
 
@@ -38,7 +38,7 @@ def with_new_shards(
     progress: Progress, merged: Iterable[TableName], shards_of: Callable[[TableName], Collection[TableName]]
 ) -> Progress:
     """Want merged tables that may lack a shard. Its CREATE TABLE may be on its way; that is known once it is read."""
-    known = {(one.table.schema, one.table.name) for one in progress.shards}
+    known = {one.table.full_name for one in progress.shards}
     return _with(progress, [name for name in merged if not known >= {*shards_of(name)}], 0)
 
 
@@ -46,11 +46,9 @@ def with_partial_tables(progress: Progress, gone: Collection[tuple[TableName, in
     """Want the tables that came with their first messages, and not with a CREATE TABLE. ``gone``: those that the source
     did not have, each with the commit_ts of its last DDL."""
     found = [
-        (table.schema, table.name)
+        table.full_name
         for table in progress.tables
-        if _is_partial(table)
-        and wants(table.schema, table.name)
-        and ((table.schema, table.name), table.ddl_ts) not in gone
+        if _is_partial(table) and wants(table.schema, table.name) and (table.full_name, table.ddl_ts) not in gone
     ]
     return _with(progress, found, 0)
 
@@ -61,14 +59,14 @@ def _is_partial(table: TableState) -> bool:
 
 
 def _with(progress: Progress, names: Iterable[TableName], at: int) -> Progress:
-    have = {(one.schema, one.name) for one in progress.wanted}
+    have = {one.full_name for one in progress.wanted}
     new = [WantedLoad(schema=schema, name=name, at=at) for schema, name in names if (schema, name) not in have]
     return msgspec.structs.replace(progress, wanted=(*progress.wanted, *new)) if new else progress
 
 
 def without(progress: Progress, names: Collection[TableName]) -> Progress:
     """Want some tables no more."""
-    left = tuple(one for one in progress.wanted if (one.schema, one.name) not in names)
+    left = tuple(one for one in progress.wanted if one.full_name not in names)
     return progress if len(left) == len(progress.wanted) else msgspec.structs.replace(progress, wanted=left)
 
 

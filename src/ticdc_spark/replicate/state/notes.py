@@ -4,6 +4,8 @@ from typing import Literal
 
 import msgspec
 
+from ticdc_spark.model import TableName
+
 
 class MissedNote(msgspec.Struct, frozen=True, kw_only=True):
     """A name, and messages that the job did not read and that tables of the name lack."""
@@ -19,6 +21,11 @@ class MissedNote(msgspec.Struct, frozen=True, kw_only=True):
     quarantine: bool = False
     """By ``on-reject``."""
 
+    @property
+    def full_name(self) -> TableName:
+        """Schema and name."""
+        return self.schema, self.name
+
 
 class CatchUp(msgspec.Struct, frozen=True, kw_only=True):
     """A table that was first seen by messages below what the job had applied: its topic was added or found later, or
@@ -31,6 +38,11 @@ class CatchUp(msgspec.Struct, frozen=True, kw_only=True):
     bound the table: the one that it had passed already when older messages of the table came; 0: none."""
     until: int | None = None
     """commit_ts before its first rows whose schema is not known; ``None``: there are none."""
+
+    @property
+    def full_name(self) -> TableName:
+        """Schema and name."""
+        return self.schema, self.name
 
 
 class SourceNote(msgspec.Struct, frozen=True, kw_only=True):

@@ -12,7 +12,7 @@ import msgspec
 
 from ticdc_spark.config.job import Route
 from ticdc_spark.config.values import ModeName, OnReject
-from ticdc_spark.model import SchemaChange, Table
+from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.replicate.state.notes import CatchUp, MissedNote, SourceNote
 from ticdc_spark.replicate.state.table import TableState
 
@@ -56,6 +56,11 @@ class WantedLoad(msgspec.Struct, frozen=True, kw_only=True):
     from_topic: bool = False
     """It is read from the topics, and not from what ``[snapshot]`` names."""
 
+    @property
+    def full_name(self) -> TableName:
+        """Schema and name."""
+        return self.schema, self.name
+
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
     """A table that a person asked to be read from the topics, and that cannot be."""
@@ -64,6 +69,11 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     why: str
     """One sentence."""
+
+    @property
+    def full_name(self) -> TableName:
+        """Schema and name."""
+        return self.schema, self.name
 
 
 class PendingRows(msgspec.Struct, frozen=True, kw_only=True):
@@ -96,6 +106,11 @@ class PendingRows(msgspec.Struct, frozen=True, kw_only=True):
     """Some of ``rows`` may be applied, or be gone from the topic: they need not all come when they are read."""
 
     @property
+    def full_name(self) -> TableName:
+        """Schema and name."""
+        return self.schema, self.name
+
+    @property
     def waiting(self) -> int:
         """How many are not applied yet; at most, where ``uncounted``."""
         return self.rows - self.applied
@@ -111,6 +126,11 @@ class KnownSchema(msgspec.Struct, frozen=True, kw_only=True):
     since: int = 0
     """commit_ts of the DDL that made it; 0 from a BOOTSTRAP or a file."""
 
+    @property
+    def full_name(self) -> TableName:
+        """Schema and name."""
+        return self.schema, self.name
+
 
 class Shard(msgspec.Struct, frozen=True, kw_only=True):
     """A table of the source that is one of those of a merged table (``config.shards``)."""
@@ -124,6 +144,11 @@ class Shard(msgspec.Struct, frozen=True, kw_only=True):
     """Columns that it has had. The merged table still has them."""
     topics: tuple[str, ...] = ()
     """Topics that its messages came from."""
+
+    @property
+    def full_name(self) -> TableName:
+        """Schema and name."""
+        return self.schema, self.name
 
 
 class QueuedDdl(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,6 +172,11 @@ class LastDdl(msgspec.Struct, frozen=True, kw_only=True):
     queries: tuple[str, ...] = ()
     """Digests of the SQL of those applied at ``commit_ts``: a RENAME of several tables is sent as several DDLs of one.
     """
+
+    @property
+    def full_name(self) -> TableName:
+        """Schema and name."""
+        return self.schema, self.name
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):

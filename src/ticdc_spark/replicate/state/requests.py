@@ -104,8 +104,8 @@ def folded(progress: Progress, request: Request) -> Progress:
     """The progress with a request. Tables that it does not fit any more stay as they are."""
     match request:
         case Rebuild():
-            left = tuple(one for one in progress.wanted if (one.schema, one.name) not in request.tables)
-            refused = tuple(one for one in progress.refused if (one.schema, one.name) not in request.tables)
+            left = tuple(one for one in progress.wanted if one.full_name not in request.tables)
+            refused = tuple(one for one in progress.refused if one.full_name not in request.tables)
             new = (
                 WantedLoad(schema=schema, name=name, at=request.at, asked=True, from_topic=request.from_topic)
                 for schema, name in request.tables
@@ -152,7 +152,7 @@ def _there(request: Replay, beginning: Offsets) -> Replay:
 
 def _replayed(progress: Progress, rows: Sequence[ReplayedRow]) -> Progress:
     """The progress with rows as late ones, which are applied where they are the newest."""
-    states = {(table.schema, table.name): table for table in progress.tables}
+    states = {table.full_name: table for table in progress.tables}
     read = {(one.topic, one.partition): one.offset for one in progress.partitions}
     found: dict[PendingRows, None] = {}
     for row in rows:
@@ -210,7 +210,5 @@ def _changed(
     fits: Callable[[TableState], bool],
     change: Callable[[TableState], TableState],
 ) -> Progress:
-    tables = tuple(
-        change(table) if (table.schema, table.name) in names and fits(table) else table for table in progress.tables
-    )
+    tables = tuple(change(table) if table.full_name in names and fits(table) else table for table in progress.tables)
     return msgspec.structs.replace(progress, tables=tables)

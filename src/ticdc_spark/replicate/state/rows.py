@@ -44,8 +44,8 @@ def progress_rows(progress: Progress) -> list[StateRow]:
     return [
         _row("progress", rest, resolved_ts=progress.applied),
         *(_row("partition", one, resolved_ts=one.watermark) for one in progress.partitions),
-        *(_table_row(one, target((one.schema, one.name))) for one in progress.tables),
-        *(_row("schema", one, **_named(target((one.schema, one.name)))) for one in progress.schemas),
+        *(_table_row(one, target(one.full_name)) for one in progress.tables),
+        *(_row("schema", one, **_named(target(one.full_name))) for one in progress.schemas),
     ]
 
 

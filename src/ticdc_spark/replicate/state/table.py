@@ -80,6 +80,11 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     type."""
 
     @property
+    def full_name(self) -> TableName:
+        """Schema and name."""
+        return self.schema, self.name
+
+    @property
     def lifted(self) -> Lifted:
         """What it is but for a quarantine."""
         return self.condition.lifted if isinstance(self.condition, Quarantined) else self.condition

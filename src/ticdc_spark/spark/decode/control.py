@@ -74,8 +74,8 @@ def left_out(opened: Sequence[Event]) -> LeftOut:
             case Envelope():
                 tables[event.schema, event.table] = None
             case SchemaChange():
-                named = [(one.schema, one.name) for one in (event.pre_table, event.table) if one is not None]
-                tables |= dict.fromkeys([*named, (event.schema, event.name)] if event.name else named)
+                named = [one.full_name for one in (event.pre_table, event.table) if one is not None]
+                tables |= dict.fromkeys([*named, event.full_name] if event.name else named)
                 tables |= dict.fromkeys(_named_by_sql(event))
             case Bootstrap():
                 tables[event.table.schema, event.table.name] = None
@@ -184,7 +184,7 @@ def table_of(event: ControlEvent) -> tuple[str, str] | None:
         case RowsRead() | SchemaBlockRead():
             return event.schema, event.table
         case DdlRead():
-            return event.change.merged or (event.change.schema, event.change.name)
+            return event.change.merged or event.change.full_name
         case BootstrapRead():
             return event.table.schema, event.table.name
         case WatermarkRead() | MessageRejected() | MessageSkipped() | SchemaIdsRead():

@@ -104,7 +104,7 @@ class Version:
         absent = [column for column in plan.columns if column.source not in self.places]
         self.fill = {column.source: fill_of(column, plan.options) for column in absent}
         if plan.origin:
-            self.fill |= zip(plan.origin, (self.table.schema, self.table.name)[-len(plan.origin) :], strict=True)
+            self.fill |= zip(plan.origin, self.table.full_name[-len(plan.origin) :], strict=True)
 
     @cached_property
     def read(self) -> RowReader:

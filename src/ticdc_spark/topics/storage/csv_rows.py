@@ -38,7 +38,7 @@ class CsvRows:
         if op is None:
             raise MessageError(f"field 1 is {fields[0]!r}; allowed: I, U, D")
         named = tuple((field or b"").decode("utf-8", "replace") for field in (fields[2], fields[1]))
-        if named != (self._table.schema, self._table.name):
+        if named != self._table.full_name:
             raise MessageError(f"a row of {'.'.join(named)} in a folder of {self._table.schema}.{self._table.name}")
         stamp = fields[3] or b""
         if not stamp.isdigit() or not 0 < int(stamp) < 1 << 63:

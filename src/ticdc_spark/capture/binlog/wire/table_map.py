@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ticdc_spark.capture.binlog.wire.parts import bits, packed, packed_bytes, uint
 from ticdc_spark.errors import MessageError
+from ticdc_spark.model import TableName
 
 
 class Wire(NamedTuple):
@@ -33,6 +34,11 @@ class TableMap(NamedTuple):
     columns: tuple[Wire, ...]
     names: tuple[str, ...]
     """Empty without full metadata."""
+
+    @property
+    def full_name(self) -> TableName:
+        """Schema and name."""
+        return self.schema, self.name
 
 
 TINY, SHORT, LONG, FLOAT, DOUBLE, TIMESTAMP, LONGLONG, INT24 = 1, 2, 3, 4, 5, 7, 8, 9
