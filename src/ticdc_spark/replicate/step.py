@@ -119,12 +119,15 @@ class Steps:
 
     def load(self, beat: Callable[[str, int], None]) -> Outcome:
         """Do what can be done now for full reads of tables. Raises: DecisionNeeded, EnvironmentFault"""
-        readers: list[Loader | TopicReads] = [self.from_topic] if self.from_topic.wants(self.progress) else []
-        readers += [] if self.loader is None else [self.loader]
-        if not readers:
+        from_topic = self.from_topic.wants(self.progress)
+        if not from_topic and self.loader is None:
             return "idle"
         beat("snapshot", self.progress.batch)
-        found = [reader.step(self.progress, self._keep) for reader in readers]
+        found: list[Outcome] = []
+        if from_topic:
+            found.append(self.from_topic.step(self.progress, self._keep))
+        if self.loader is not None:
+            found.append(self.loader.step(self.progress, self._keep, in_batch=self.in_batch))
         done: Outcome = "worked" if "worked" in found else "waits" if "waits" in found else "idle"
         self._is_due |= done == "worked"
         return done

@@ -87,15 +87,19 @@ class Loader:
         self._stale: set[str] = set()
         """Reads whose base the database has no more."""
 
-    def step(self, progress: Progress, save: Callable[[Progress], None]) -> Outcome:
-        """Do what can be done now; ``save`` stores the progress. Raises: DecisionNeeded, SinkFault, SourceFault"""
+    def step(self, progress: Progress, save: Callable[[Progress], None], *, in_batch: bool) -> Outcome:
+        """Do what can be done now; ``save`` stores the progress. ``in_batch``: an interrupted batch is still to be done
+        again. It gives new tables the names that it gave them before, so the list of wanted tables must not change.
+
+        Raises: DecisionNeeded, SinkFault, SourceFault
+        """
         before = progress
         self.reader = MergedTables(self.source, self.job, progress)
-        progress = self._want(progress)
-        wanted = [one for one in progress.wanted if not one.from_topic]
+        progress = progress if in_batch else self._want(progress)
+        wanted = [one for one in progress.wanted if not one.from_topic and (one.asked or not in_batch)]
         if wanted and is_resolving(progress.mode) and (progress.mode or progress.applied):
             stop_at_rules(self.job, progress)
-            progress = self._begin(progress, save)
+            progress = self._begin(progress, wanted, save)
         loading = [table for table in progress.tables if table.load is not None and not table.load.began]
         if progress != before:
             save(progress)
@@ -129,15 +133,13 @@ class Loader:
             return progress
         return with_partial_tables(progress, self._gone, self._is_wanted)
 
-    def _begin(self, progress: Progress, save: Callable[[Progress], None]) -> Progress:
+    def _begin(self, progress: Progress, tables: Sequence[WantedLoad], save: Callable[[Progress], None]) -> Progress:
         work = TimelineWork(batch=self.batch(progress), promised=states_of(progress))
         under_way = sum(table.load is not None for table in progress.tables)
         over: set[TableName] = set()
         bases: dict[TableName, int] = {}
-        for wanted in progress.wanted:
+        for wanted in tables:
             name = wanted.full_name
-            if wanted.from_topic:
-                continue
             if under_way >= self.parallel:
                 break
             state = work.state(name)
