@@ -222,7 +222,7 @@ class Decider:
 
     def _due(self, progress: Progress, resolved: int, mode: ModeName | None = None) -> list[QueuedDdl]:
         """The DDLs to apply, with their schemas."""
-        states = {table.full_name: table for table in progress.tables}
+        states = progress.states()
         sanitised = PROTOCOLS[self.protocol].traits.sanitised_names
         ddls = due(progress.ddls, resolved, progress.tables)
         filled = with_schemas(

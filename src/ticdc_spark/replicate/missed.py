@@ -78,7 +78,7 @@ def mark_known(progress: Progress, missed: Sequence[MissedMessage], databases: C
     if not missed:
         return progress
     becoming = last_of(progress) if is_resolving(progress.mode) else {}
-    tables = {table.full_name: table for table in progress.tables}
+    tables = progress.states()
     notes: dict[MissedNote, None] = dict.fromkeys(progress.missed)
     for one in missed[:LOGGED]:
         log.warning("%s", one.why)

@@ -254,7 +254,7 @@ def apply_batch(job: OpenJob, before: Progress, planned: Planned, *, all_tables:
     # Rows are read without the messages that were skipped when they were scanned, in this batch or before.
     opening = opening_of(job.job, job.protocol, decided.mode, job.resources.registry)
     job.resources.rows.opening = msgspec.structs.replace(opening, left_out=progress.left_out)
-    states = _states(progress)
+    states = progress.states()
     mode, exact = MODES[decided.mode or "watermark"], is_resolving(decided.mode)
     refused = () if decided.refused is None else (decided.refused,)
     bounds, held = bounds_of(states, decided.ddls, bounds_behind(progress), refused)
@@ -282,7 +282,7 @@ def apply_batch(job: OpenJob, before: Progress, planned: Planned, *, all_tables:
     ddls = _without(ddls, result.left)
     states, _ = mark_noted(states, progress, decided.resolved, ddls, from_dump=job.reads_dump)
     states = without_beginning(before, states, progress.partitions)
-    settled = settle(batch, states, _judged(_states(before), result.states, states, all_tables=all_tables))
+    settled = settle(batch, states, _judged(before.states(), result.states, states, all_tables=all_tables))
     return msgspec.structs.replace(
         result, states=settled.states, touched=result.touched | settled.touched, left=(*held, *result.left)
     )
@@ -316,10 +316,6 @@ def next_progress(job: OpenJob, planned: Planned, result: TimelineResult) -> Pro
         source=with_notes_of_left_out(planned.plan.source, progress),
         source_memory=job.memory(progress, known_offsets(progress)),
     )
-
-
-def _states(progress: Progress) -> dict[TableName, TableState]:
-    return {table.full_name: table for table in progress.tables}
 
 
 def _judged(

@@ -166,7 +166,7 @@ def _ddls(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[tuple[Q
     """The queue with the DDLs of a batch, and the tables, marked where one comes too late for them. ``controls`` are in
     the order of their offsets."""
     queue = {identity(ddl.change): ddl for ddl in progress.ddls}
-    states = {table.full_name: table for table in progress.tables}
+    states = progress.states()
     for event in controls:
         if not isinstance(event, DdlRead):
             continue

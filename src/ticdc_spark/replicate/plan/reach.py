@@ -89,7 +89,7 @@ def without_beginning(
     found, cut = dict(states), [state for state in partitions if state.reaches]
     if not cut:
         return found
-    known = {table.full_name: table for table in before.tables}
+    known = before.states()
     old = {(state.topic, state.partition) for state in before.partitions}
     new = [state for state in cut if (state.topic, state.partition) not in old]
     for name, state in states.items():

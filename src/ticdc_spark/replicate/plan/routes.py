@@ -103,7 +103,7 @@ def stop_at_rules(job: Job, progress: Progress, ddls: Iterable[QueuedDdl] = (), 
     if not (job.routes or job.histories):
         return
     is_included, routes = table_filter(job.tables), compiled(job.routes)
-    states = {one.full_name: one for one in progress.tables}
+    states = progress.states()
     names = [name for name, one in states.items() if is_included(*name) or is_in_target(one)]
     names += [one.full_name for one in progress.pending]
     names += [one.full_name for one in progress.wanted]

@@ -23,7 +23,7 @@ def look_at_target(job: Job, spark: SparkSession, names: Collection[TableName]) 
     if sink_kind(job).is_untouched(job.sink):
         return "nothing is there yet"
     before = progress_of(job)
-    promised = {} if before is None else {one.full_name: one for one in before.tables}
+    promised = {} if before is None else before.states()
     sink = open_sink(spark, job, lambda: None)
     tables = sorted(set(map(compiled(job.routes).known_as, names)))
     some = tables[:_MOST]

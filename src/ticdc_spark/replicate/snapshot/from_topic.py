@@ -30,7 +30,7 @@ from ticdc_spark.replicate.plan.spelling import scan_names
 from ticdc_spark.replicate.plan.waiting_names import topics_of
 from ticdc_spark.replicate.scanning import opening_of, scan
 from ticdc_spark.replicate.snapshot.loader import Outcome
-from ticdc_spark.replicate.snapshot.steps import as_known, begin, bring_in, give_up, states_of, with_states
+from ticdc_spark.replicate.snapshot.steps import as_known, begin, bring_in, give_up, with_states
 from ticdc_spark.replicate.snapshot.topic_history import (
     Altered,
     Found,
@@ -121,7 +121,7 @@ class TopicReads:
         begin(work, name, table, Loading(base=base, token=token, exact=True, began=history.start))
         progress = without_passed(without(with_states(progress, work), {name}), {name: base})
         save(progress)
-        self._finish(progress, states_of(progress)[name], history, save)
+        self._finish(progress, progress.states()[name], history, save)
         return True
 
     def _finish(self, progress: Progress, promised: TableState, history: History | None, save: Save) -> None:
@@ -153,7 +153,7 @@ class TopicReads:
         save(_without_notes(with_states(progress, work, self.sink), name, promised))
 
     def _work(self, progress: Progress) -> TimelineWork:
-        return TimelineWork(batch=self.batch(progress), promised=states_of(progress))
+        return TimelineWork(batch=self.batch(progress), promised=progress.states())
 
     def _refuse(self, progress: Progress, work: TimelineWork, name: TableName, why: str, save: Save) -> None:
         """Let a table go on as it was, and note why. Raises: DecisionNeeded where it is not in the lake"""

@@ -24,7 +24,7 @@ from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.plan.routes import stop_at_rules
 from ticdc_spark.replicate.plan.spelling import by_source
 from ticdc_spark.replicate.snapshot.merged import Merged, MergedTables, identity_with, wave_of_shards, with_shards_read
-from ticdc_spark.replicate.snapshot.steps import as_known, begin, bring_in, give_up, states_of, with_states
+from ticdc_spark.replicate.snapshot.steps import as_known, begin, bring_in, give_up, with_states
 from ticdc_spark.replicate.snapshot.wanted import (
     nothing_to_read,
     wanted_tables,
@@ -134,7 +134,7 @@ class Loader:
         return with_partial_tables(progress, self._gone, self._is_wanted)
 
     def _begin(self, progress: Progress, tables: Sequence[WantedLoad], save: Callable[[Progress], None]) -> Progress:
-        work = TimelineWork(batch=self.batch(progress), promised=states_of(progress))
+        work = TimelineWork(batch=self.batch(progress), promised=progress.states())
         under_way = sum(table.load is not None for table in progress.tables)
         over: set[TableName] = set()
         bases: dict[TableName, int] = {}
@@ -253,7 +253,7 @@ class Loader:
 
     def _gather(self, progress: Progress, tables: Sequence[TableState], save: Callable[[Progress], None]) -> None:
         """Read a wave of each table. Raises: DecisionNeeded, SinkFault, SourceFault"""
-        work = TimelineWork(batch=self.batch(progress), promised=states_of(progress))
+        work = TimelineWork(batch=self.batch(progress), promised=progress.states())
         waves: list[tuple[TableState, LoadNote, Wave]] = []
         complete: list[tuple[TableName, LoadNote]] = []
         moved: dict[TableName, str] = {}

@@ -71,14 +71,9 @@ def begin(work: TimelineWork, name: TableName, table: Table, load: Loading, *, l
     sink.begin_load(name, LoadNote(token=load.token))
 
 
-def states_of(progress: Progress) -> dict[TableName, TableState]:
-    """The tables of a job, by name."""
-    return {table.full_name: table for table in progress.tables}
-
-
 def with_states(progress: Progress, work: TimelineWork, sink: Sink | None = None) -> Progress:
     """The progress with what tables have become. ``sink``: where their snapshots are looked up."""
-    states = states_of(progress)
+    states = progress.states()
     for name, state in work.known.items():
         if state is None or (name not in states and work.stamps.get(name) is None):
             continue

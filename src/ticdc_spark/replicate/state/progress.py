@@ -262,6 +262,10 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     source_memory: str = ""
     """See ``Source.memory``."""
 
+    def states(self) -> dict[TableName, TableState]:
+        """Its tables, by name."""
+        return {table.full_name: table for table in self.tables}
+
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """The batch under way, as it is saved before anything is written to a table."""

@@ -152,7 +152,7 @@ def _there(request: Replay, beginning: Offsets) -> Replay:
 
 def _replayed(progress: Progress, rows: Sequence[ReplayedRow]) -> Progress:
     """The progress with rows as late ones, which are applied where they are the newest."""
-    states = {table.full_name: table for table in progress.tables}
+    states = progress.states()
     read = {(one.topic, one.partition): one.offset for one in progress.partitions}
     found: dict[PendingRows, None] = {}
     for row in rows:
