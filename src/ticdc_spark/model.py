@@ -184,7 +184,9 @@ class SchemaChange(msgspec.Struct, frozen=True, kw_only=True):
     merged: TableName | None = None
     """The merged table that its table is a shard of (``config.shards``); all other names are the source's."""
     others: tuple[TableName, ...] = ()
-    """Other tables of the job that it names beside ``merged``, or that it may mean: such a DDL is not followed."""
+    """Other tables of the job that it names beside ``merged``. Such a DDL is not followed."""
+    candidates: tuple[TableName, ...] = ()
+    """Other tables of the job that it may mean: it names one without its database. Such a DDL is not followed."""
     shards: tuple[tuple[TableName, TableName], ...] = ()
     """Of a DROP DATABASE, once it is due: the shards that it drops, each with its merged table."""
 

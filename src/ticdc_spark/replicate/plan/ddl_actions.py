@@ -189,8 +189,8 @@ def action(change: SchemaChange) -> Action:
         return Refused(f"the SQL cannot be read: {error}")
     if change.merged is not None:
         return _of_shard(statement, change, change.merged)
-    if change.others:
-        tables = ", ".join(f"`{schema}`.`{name}`" for schema, name in change.others)
+    if change.candidates:
+        tables = ", ".join(f"`{schema}`.`{name}`" for schema, name in change.candidates)
         return Refused(f"it names a table without its database, and it may be one of several, such as {tables}")
     return _of(statement, change)
 

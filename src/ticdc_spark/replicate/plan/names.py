@@ -12,7 +12,7 @@ def tables_before_and_after(change: SchemaChange) -> tuple[set[TableName], set[T
     shard names the merged table."""
     if change.merged is None:
         before, after = source_tables(change)
-        return before | {*change.others}, after | {*change.others}
+        return before | {*change.candidates}, after | {*change.candidates}
     named = {change.merged, *change.others}
     return named, named
 

@@ -210,7 +210,7 @@ def _spelled_ddls(progress: Progress, read: Sequence[SchemaChange], known: Known
         named = _Named(found[key], is_raw=key not in queued)
         meant = [_meant(named, at, there if key[0] > progress.applied else {}) for at in range(len(named.full))]
         named.full = [known.table(name) if name[1] else (known.database(name[0]), "") for name, _ in meant]
-        found[key] = named.spelled(known, tuple(other for _, others in meant for other in others))
+        found[key] = named.spelled(known, tuple(one for _, candidates in meant for one in candidates))
         if routes.merges:
             found[key] = as_merged(routes, found[key])
         if key in queued or key[0] > progress.applied:
@@ -241,10 +241,10 @@ def _meant(named: "_Named", at: int, there: _There) -> tuple[TableName, tuple[Ta
         return _name(before), ()
     live = [known for known, is_there in there.items() if is_there and known[1].lower() == name[1].lower()]
     own = [known for known in live if is_same_name(known, name)]
-    others = tuple(known for known in live if known not in own)
+    candidates = tuple(known for known in live if known not in own)
     if own:
-        return own[0], others
-    return (others[0], ()) if len(others) == 1 else (name, others)
+        return own[0], candidates
+    return (candidates[0], ()) if len(candidates) == 1 else (name, candidates)
 
 
 def _follow(there: _There, change: SchemaChange) -> None:
@@ -284,8 +284,8 @@ class _Named:
         sent = [*tables, (change.schema, change.name if name[1] else "")]
         return name if name in sent else next((one for one in sent if is_same_name(one, name)), name)
 
-    def spelled(self, known: KnownNames, others: tuple[TableName, ...]) -> SchemaChange:
-        """The DDL under its resolved names. ``others``: as of ``SchemaChange``."""
+    def spelled(self, known: KnownNames, candidates: tuple[TableName, ...]) -> SchemaChange:
+        """The DDL under its resolved names. ``candidates``: as of ``SchemaChange``."""
         change = self.change
         own = known.table(_name(change)) if change.name else (known.database(change.schema), "")
         plain = [(one.name[0] or own[0], one.name[1]) for one in self.references]
@@ -296,7 +296,7 @@ class _Named:
             table=self._table(known, change.table),
             pre_table=self._table(known, change.pre_table),
             named=() if plain == self.full else tuple(self.full),
-            others=others,
+            candidates=candidates,
         )
 
     def _table(self, known: KnownNames, table: Table | None) -> Table | None:

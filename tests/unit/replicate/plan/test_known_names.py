@@ -174,12 +174,12 @@ def test_a_rename_into_another_database_finds_its_table_by_its_name_alone() -> N
         (("other", "x"),),
     ]
     assert [is_guessed(one) for one in found] == [True, True, False, True]
-    assert [one.others for one in found] == [(), (("s", "c"), ("z", "c")), (), ()]
+    assert [one.candidates for one in found] == [(), (("s", "c"), ("z", "c")), (), ()]
     inside = ddl("RENAME TABLE a TO b", 50, schema="other")
     assert [change_tables(one)[0] for one in spelled(progress, inside)] == [(("other", "a"),)]
     own = Progress(job="j", tables=(*tables, TableState(schema="other", name="a")))
     (both,) = spelled(own, events[0])
-    assert (change_tables(both)[0], both.others) == ((("other", "a"),), (("s", "a"),))
+    assert (change_tables(both)[0], both.candidates) == ((("other", "a"),), (("s", "a"),))
 
 
 def test_a_rename_that_was_applied_does_not_look_for_its_table_in_other_databases() -> None:
