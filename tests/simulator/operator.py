@@ -193,7 +193,7 @@ def _leave_topic(world: World, move: Move, rand: Random) -> None:
     world.excuses.unsettled.update(of_topic)
     if not world.has_read_of_table(topic):
         # Nothing is left that shows that the topic of one of its names had anything.
-        world.excuses.unknowable.update(uid for uid in of_topic if world.is_renamed(uid))
+        world.excuses.unknowable.update(filter(world.is_renamed, of_topic), of_topic & world.of_dump())
     world.broker.delete(topic)
     world.note(f"topic {topic} is left out, and deleted")
     world.draws["topics left out and deleted"] += 1
