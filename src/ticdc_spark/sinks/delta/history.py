@@ -149,12 +149,13 @@ class History:
 
     def found(self) -> TableFound:
         """The newest stamp, and what other writers did since."""
-        found = judge(self.note(), self.version, self.commit)
+        note = self.note()
+        found = judge(note, self.version, lambda version: self.commit(version) or _cleaned_up(version, note))
         if not found.rolled_back or found.stamp is None:
             return found
         # A RESTORE has brought the columns back, too.
-        note = self.note(self._stamped())
-        about = found.stamp.about if note is None else note.stamp.about
+        older = self.note(self._stamped())
+        about = found.stamp.about if older is None else older.stamp.about
         return msgspec.structs.replace(found, furthest=None, stamp=msgspec.structs.replace(found.stamp, about=about))
 
     def unseen(self, note: Note | None, seen: int | None) -> frozenset[str]:
@@ -185,6 +186,16 @@ class History:
                 return at
             at = commit.parent
         return at
+
+
+def _cleaned_up(version: int, note: Note | None) -> Commit | None:
+    """A commit that Delta has removed from the log; ``None``: it may be newer than the newest stamp.
+
+    If it is older, only a RESTORE leads to it: the table was set back.
+    """
+    if note is None or note.snapshot is None or version >= note.snapshot:
+        return None
+    return Commit(id=version, parent=None, sequence=version, operation="replace", stamp=None)
 
 
 def _note(text: Text, version: int) -> Note:

@@ -86,6 +86,16 @@ def test_a_restore_is_one_and_has_the_stamp_and_columns_of_then() -> None:
     assert (again.found().rolled_back, again.found().stamp) == (False, msgspec.structs.replace(STAMP, mark=(30, 2)))
 
 
+def test_a_restore_to_a_commit_that_was_cleaned_up_is_one() -> None:
+    upkeep = commit(operation="OPTIMIZE", changes=False)
+    found = Log(None, whole(30), commit(operation="RESTORE", version=0), upkeep).found()
+    assert found.stamp is not None
+    assert (found.rolled_back, found.stamp.mark, found.changed_by) == (True, (0, 0), "")
+    newer = Log(None, None, commit(operation="RESTORE", version=1), whole(30), upkeep).found()
+    assert newer.stamp is not None
+    assert (newer.rolled_back, newer.stamp.mark) == (False, (30, 2))
+
+
 def test_the_property_has_the_stamp_where_the_log_was_cleaned_up() -> None:
     properties = {"ticdc.stamp": msgspec.structs.replace(text_of(STAMP), whole=True).json, "ticdc.version": "1"}
     found = Log(None, None, commit(operation="OPTIMIZE", changes=False), properties=properties).found()
