@@ -161,8 +161,8 @@ def _recreate_topic(world: World, move: Move, rand: Random) -> None:
         renamed = set(filter(world.is_renamed, touched))
         names = {name for uid in renamed for name in world.ticdc.sent[uid].names}
         world.excuses.unknowable.update(renamed, (uid for uid in touched if world.ticdc.sent[uid].names & names))
-        # A topic that was made behind the dump looks the same.
-        world.excuses.unknowable.update(touched & world.of_dump())
+        # A topic that was made behind a full read looks the same.
+        world.excuses.unknowable.update(touched & world.read_in_full())
     world.broker.create(topic)
     world.note(f"topic {topic} is deleted and made anew")
 
@@ -193,7 +193,7 @@ def _leave_topic(world: World, move: Move, rand: Random) -> None:
     world.excuses.unsettled.update(of_topic)
     if not world.has_read_of_table(topic):
         # Nothing is left that shows that the topic of one of its names had anything.
-        world.excuses.unknowable.update(filter(world.is_renamed, of_topic), of_topic & world.of_dump())
+        world.excuses.unknowable.update(filter(world.is_renamed, of_topic), of_topic & world.read_in_full())
     world.broker.delete(topic)
     world.note(f"topic {topic} is left out, and deleted")
     world.draws["topics left out and deleted"] += 1

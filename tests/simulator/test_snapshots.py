@@ -9,6 +9,6 @@ from tests.simulator.job_lab import JobLab
 from tests.simulator.story import run
 
 
-@pytest.mark.parametrize("seed", [*range(16), 920, 1787, 2042, 3019497, 3053120, 3064620, 3084966, 3125809])
+@pytest.mark.parametrize("seed", [*range(16), 920, 1787, 2042, 3019497, 3053120, 3064620, 3084966, 3125809, 3177377])
 def test_a_story_ends_well(seed: int) -> None:
     assert run(draw_with_snapshots(seed), JobLab).finding is None

@@ -253,7 +253,7 @@ def _judge_kept(world: World, view: JobView, lake: Mapping[Name, LakeTable]) -> 
             or any(name in dict(other.live).values() for other in world.database.events if other.ts > event.ts)
             or not (world.wanted(name) and world.known(live.uid) and world.all_read(live.uid))
             or {live.uid} & {*world.excuses.weak, *world.excuses.unsettled, *world.excuses.may_mark}
-            or (seen is not None and seen.condition == "quarantined")
+            or (seen is not None and (seen.condition == "quarantined" or "rows may be missing" in seen.detail))
             or world.excuses.bad_messages
         ):
             continue
@@ -298,7 +298,7 @@ def _is_behind(world: World, view: JobView, live: Live, *, final: bool) -> bool:
     if final and not any(map(_stands_still, view.tables.values())):
         return False
     listed = (view.tables.get(name) for name in world.ticdc.sent[live.uid].names)
-    return any(seen and seen.condition == "unverified" and seen.applied < view.applied for seen in listed)
+    return any(seen and seen.condition in ("unverified", "snapshot") and seen.applied < view.applied for seen in listed)
 
 
 def _stands_still(seen: TableView) -> bool:

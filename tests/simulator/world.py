@@ -177,7 +177,7 @@ class World:
         )
         topics = {topic for topic, _ in self.lab.view().offsets}
         self.excuses.unknowable.update(
-            uid for uid in self.made_anew.keys() & self.of_dump() if not self.ticdc.sent[uid].topics <= topics
+            uid for uid in self.made_anew.keys() & self.read_in_full() if not self.ticdc.sent[uid].topics <= topics
         )
         for uid, why in self.removed.items():
             self.weaken({uid}, why)
@@ -185,11 +185,14 @@ class World:
         gone = {uid for topic in self.gone_topics for uid, sent in self.ticdc.sent.items() if topic in sent.topics}
         self.excuses.unknowable.update(filter(self.is_renamed, gone))
 
-    def of_dump(self) -> set[Uid]:
-        """Tables that the job reads from a dump."""
-        if self.setup.job.snapshot != "dump":
-            return set()
-        return {live.uid for live in self.database.truth_at(self.begun_at).values()}
+    def read_in_full(self) -> set[Uid]:
+        """Tables that the job reads from a dump, or may have read from the database by now."""
+        match self.setup.job.snapshot:
+            case "":
+                return set()
+            case "dump":
+                return {live.uid for live in self.database.truth_at(self.begun_at).values()}
+        return {uid for uid, sent in self.ticdc.sent.items() if sent.names & self.in_lake}
 
     # ---- the job
 

@@ -155,6 +155,11 @@ _KEPT_AND_REPLACED = (
 )
 
 
+def _kept(table: TableState, *, replaced: bool) -> str:
+    found = _KEPT_AND_REPLACED if replaced else _KEPT
+    return found if table.is_clean or table.settles else f"{found}; {_why_unverified(table)}"
+
+
 def _gathered(table: TableState) -> str:
     load = table.load
     assert load is not None, "a full read of it is under way"
@@ -199,7 +204,7 @@ def table_status(
         case "skipped":
             detail = redact(table.diverged_why)
         case "kept":
-            detail = _parked(table) or (_KEPT_AND_REPLACED if replaced else _KEPT)
+            detail = _parked(table) or _kept(table, replaced=replaced)
         case "snapshot":
             detail = _gathered(table)
         case "clean" if behind is not None or is_unfollowed(table):

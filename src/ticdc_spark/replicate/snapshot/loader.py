@@ -26,6 +26,7 @@ from ticdc_spark.replicate.plan.spelling import by_source
 from ticdc_spark.replicate.snapshot.merged import Merged, MergedTables, identity_with, wave_of_shards, with_shards_read
 from ticdc_spark.replicate.snapshot.steps import as_known, begin, bring_in, give_up, with_states
 from ticdc_spark.replicate.snapshot.wanted import (
+    is_renamed_later,
     nothing_to_read,
     wanted_tables,
     with_new_shards,
@@ -147,7 +148,7 @@ class Loader:
                 over.add(name)
                 continue
             base = self._base(progress, state, work, name)
-            if base is None:
+            if base is None or is_renamed_later(progress, name, base):
                 continue
             found = self._schema(progress, name, base, state, work)
             if found == "gone":
@@ -196,7 +197,8 @@ class Loader:
         applied, at = progress.applied, self.reader.fixed
         if at is None:
             return None if not applied or work.mark(name)[0] > applied else applied
-        if state is not None and work.mark(name) != NO_MARK and state.applied > at:
+        # Also where somebody has dropped the table in the target: its changes since the dump were read all the same.
+        if state is not None and state.applied > at and not (state.is_gone and work.mark(name) == NO_MARK):
             raise DecisionNeeded(
                 f"`{name[0]}`.`{name[1]}` is at {state.applied}, and the dump {self.keys.path} is of {at}: its changes "
                 "since then are applied. Take a newer dump, or name a database with `upstream` under [snapshot]"

@@ -70,6 +70,12 @@ def without(progress: Progress, names: Collection[TableName]) -> Progress:
     return progress if len(left) == len(progress.wanted) else msgspec.structs.replace(progress, wanted=left)
 
 
+def is_renamed_later(progress: Progress, name: TableName, base: int) -> bool:
+    """Whether a DDL up to ``base`` still waits for another table that has, or takes, the name of this one."""
+    waiting = (tables_of(ddl.change) for ddl in progress.ddls if ddl.change.commit_ts <= base)
+    return any(name in names and len(names) > 1 for names in waiting)
+
+
 def without_passed(progress: Progress, bases: Mapping[TableName, int]) -> Progress:
     """The progress without the DDLs that waited for a table whose full read begins behind them: it has the columns of
     its base. ``bases``: of the reads that begin."""
