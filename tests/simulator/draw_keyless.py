@@ -28,4 +28,10 @@ def draw_keyless(seed: int, steps: int = 60) -> Story:
             moves.insert(at, Move(kind=kind, n=n, dice=rand.getrandbits(30)))  # type: ignore[arg-type]
             at += 1 + rand.randrange(2)
     job = replace(setup.job, no_key="apply")
-    return replace(story, setup=replace(setup, feed=feed, job=job), moves=tuple(moves))
+    setup = replace(setup, feed=feed, job=job)
+    if rand.randrange(3) == 0:
+        # It was there before, and is read in full as of one commit_ts.
+        job = replace(job, snapshot=rand.choice(("exact", "dump")), starting="earliest")
+        feed = replace(feed, bootstrap=True, withheld=-1)
+        setup = replace(setup, job=job, feed=feed, tables_before=2, rows_before=10, schema_file_late=False)
+    return replace(story, setup=setup, moves=tuple(moves))

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, Literal, cast
 
 import msgspec
 import pytest
 
+from tests.simulator.database import Database, Live
+from tests.simulator.snapshots import DatabaseView
 from tests.support.changefeed import SCHEMA
-from tests.support.shop import Shop, after_every_death
+from tests.support.shop import Shop, ShopTables, after_every_death
 from ticdc_spark.errors import DecisionNeeded, LateRow, RejectedMessage, UnsupportedDdl
 from ticdc_spark.model import Op, Row, RowChange, SchemaChange
 
@@ -301,3 +304,60 @@ def test_a_table_whose_rows_were_skipped_before_lacks_them_and_says_so() -> None
     shop.run()
     assert (shop.condition("log"), shop.rows("log")) == ("diverged", [(2, "b")])
     assert 'before no-key = "apply"' in shop.status("log").detail
+
+
+class LogFromBefore(Log):
+    """``log`` has rows from before the changefeed, and a source of whole tables has them."""
+
+    def __init__(self, mode: Literal["exact", "dump", "now"]) -> None:
+        Shop.__init__(self, "simple", no_key="apply", snapshot=mode)
+        self.sent, self.mode = [], mode
+        self.change("CREATE TABLE log (v INT, w VARCHAR(9))")
+        self.base = self.tick()
+        first = self.of_source(("1", "a"), ("1", "a"), ("2", None))
+        self.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+        self.bootstrap("log")
+        ts = self.do(("delete", ("1", "a"), None), ("insert", None, ("2", None)))
+        later = self.of_source(("1", "a"), ("2", None), ("2", None))
+        self.watermark()
+        seen = SimpleNamespace(now=later, events=[SimpleNamespace(ts=self.base)], meanwhile=None, ts=0)
+        seen.truth_at = lambda at: first if at < ts else later
+        self.source = cast(Database, seen)
+
+    def of_source(self, *rows: Any) -> dict[tuple[str, str], Live]:
+        self.held |= {((SCHEMA, "log"), str(at)): _row(cells) or {} for at, cells in enumerate(rows)}
+        return ShopTables(self).now
+
+    def reader(self) -> DatabaseView:
+        return DatabaseView(self.source, self.mode, self.base)
+
+    def run(self, rows: int = 100_000, *, again: bool = False) -> None:
+        super().run(rows, again=again)
+        for _ in range(4):  # the read begins once the job has applied what the source has
+            self.batch(rows)
+
+
+@BATCHES
+@pytest.mark.parametrize("mode", ["exact", "dump"])
+def test_a_full_read_as_of_one_time_brings_each_row_once(mode: Literal["exact", "dump"], rows: int) -> None:
+    shop = LogFromBefore(mode)
+    shop.run(rows)
+    shop.run(rows, again=True)
+    assert shop.rows("log") == [(1, "a"), (2, None), (2, None)]
+    assert shop.condition("log") == "clean"
+
+
+def test_a_death_in_a_full_read_without_a_key_brings_each_row_once() -> None:
+    def judge(shop: Shop) -> None:
+        assert shop.rows("log") == [(1, "a"), (2, None), (2, None)]
+        assert shop.condition("log") == "clean"
+
+    assert after_every_death(lambda: LogFromBefore("exact"), judge, rows=3) > 20
+
+
+def test_a_database_as_it_is_now_is_not_read_without_a_key() -> None:
+    """The feed would bring a second time what came while it was read."""
+    shop = LogFromBefore("now")
+    shop.run()
+    assert shop.rows("log") == [(2, None)]
+    assert shop.condition("log") == "unverified"

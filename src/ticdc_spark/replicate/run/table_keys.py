@@ -26,7 +26,7 @@ _NAMED = 5
 
 
 def tables_to_read(job: Job, keys: SnapshotKeys, found: set[TableName]) -> str:
-    """Whether the tables of ``[snapshot]`` are there, and each of them has a key. ``found`` gets their names.
+    """Whether the tables of ``[snapshot]`` are there, and can be read in full. ``found`` gets their names.
 
     Raises: DecisionNeeded, UsageError
     """
@@ -43,6 +43,8 @@ def tables_to_read(job: Job, keys: SnapshotKeys, found: set[TableName]) -> str:
                 compiled(job.routes).stop_if_wrong(table)
             if table is not None and not handle_key(table):
                 without.append(f"`{name[0]}`.`{name[1]}`")
+        if without and job.no_key == "apply" and reader.exact:
+            without = []
     finally:
         reader.close()
     if without and job.no_key == "stop":

@@ -155,7 +155,9 @@ class Loader:
                 log.warning("`%s`.`%s`: the source does not have this table (any more); nothing is read", *name)
                 over.add(name)
                 self._gone.add((name, 0 if state is None else state.ddl_ts))
-            elif found is not None and not handle_key(found[0]):
+            elif found is not None and not handle_key(found[0]) and not self._can_count(name, exact=found[2]):
+                if self._can_count(name, exact=self.reader.exact):
+                    continue  # The database has lost the rows as of this base. A later base will do.
                 self._pass_keyless(name)
                 over.add(name)
                 self._gone.add((name, 0 if state is None else state.ddl_ts))
@@ -185,6 +187,11 @@ class Loader:
         # What the others are in the lake may be of a batch that was interrupted, and does not belong in the progress.
         work.known = {name: state for name, state in work.known.items() if state is not None and state.load is not None}
         return without_passed(without(with_states(progress, work), over), bases)
+
+    def _can_count(self, name: TableName, *, exact: bool) -> bool:
+        """Whether the rows of a table without a key can be read in full. Only a read as of one commit_ts has each of
+        them once: the feed would bring what came meanwhile a second time."""
+        return exact and self.job.no_key == "apply" and not is_merged(name)
 
     def _pass_keyless(self, name: TableName) -> None:
         """Raises: DecisionNeeded where a table without a key stops the job"""
@@ -340,6 +347,8 @@ class Loader:
         try:
             return self._wave_of(work.batch, state, wanted)
         except TooOld as error:
+            if state.table is None or not handle_key(state.table):
+                raise SourceMoved(f"as of {load.base}: {error}") from error
             log.warning("`%s`.`%s` as of %d: %s; the rest is read as it is now", *name, load.base, error)
             self._stale.add(load.token)
             return self._wave_of(work.batch, state, msgspec.structs.replace(wanted, at=None))
