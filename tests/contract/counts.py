@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from tests.contract.loads import BEGUN, gather
 from tests.contract.member import Member, delete, insert, update
 from ticdc_spark.changes.tries import find_tries
 from ticdc_spark.errors import SourceChanged
@@ -54,6 +55,16 @@ class CountsContract:
         first, second = insert(member.of, 15, **one(1)), insert(member.of, 16, **one(1))
         count(member, 20, first, second, first, second)
         assert values(member) == [(1, "1"), (1, "1")]
+
+    def test_a_full_read_has_equal_rows_of_all_its_waves(self, member: Member) -> None:
+        of = begin(member)
+        member.sink.begin_load(member.name, BEGUN)
+        gather(member, [[1, 1], [2]])
+        assert gather(member, [[2], [1]]).rows == 5
+        member.sink.finish_load(member.name, member.stamp(15))
+        assert values(member) == [(1, "1"), (1, "1"), (1, "1"), (2, "2"), (2, "2")]
+        count(member, 30, delete(of, 25, **one(1)), update(of, 26, one(2), w="x"), above=15)
+        assert values(member) == [(1, "1"), (1, "1"), (2, "2"), (2, "x")]
 
     def test_counts_of_nothing_carry_their_stamp(self, member: Member) -> None:
         begin(member)

@@ -26,8 +26,8 @@ from ticdc_spark.replicate.plan.spelling import by_source
 from ticdc_spark.replicate.snapshot.merged import Merged, MergedTables, identity_with, wave_of_shards, with_shards_read
 from ticdc_spark.replicate.snapshot.steps import as_known, begin, bring_in, give_up, with_states
 from ticdc_spark.replicate.snapshot.wanted import (
-    is_renamed_later,
     nothing_to_read,
+    waits_for_another,
     wanted_tables,
     with_new_shards,
     with_new_tables,
@@ -148,7 +148,7 @@ class Loader:
                 over.add(name)
                 continue
             base = self._base(progress, state, work, name)
-            if base is None or is_renamed_later(progress, name, base):
+            if base is None or waits_for_another(progress, name, base):
                 continue
             found = self._schema(progress, name, base, state, work)
             if found == "gone":

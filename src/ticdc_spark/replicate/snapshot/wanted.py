@@ -70,8 +70,8 @@ def without(progress: Progress, names: Collection[TableName]) -> Progress:
     return progress if len(left) == len(progress.wanted) else msgspec.structs.replace(progress, wanted=left)
 
 
-def is_renamed_later(progress: Progress, name: TableName, base: int) -> bool:
-    """Whether a DDL up to ``base`` still waits for another table that has, or takes, the name of this one."""
+def waits_for_another(progress: Progress, name: TableName, base: int) -> bool:
+    """Whether a DDL up to ``base`` names both this table and another one, for which it waits."""
     waiting = (tables_of(ddl.change) for ddl in progress.ddls if ddl.change.commit_ts <= base)
     return any(name in names and len(names) > 1 for names in waiting)
 
