@@ -111,5 +111,7 @@ def has_wanted(table: Table, wanted: Wanted) -> bool:
     return same_columns(wanted.columns, (column for column in there if column.source not in wanted.left_out))
 
 
-def _look(column: LakeColumn) -> tuple[str, str, bool, tuple[str, ...]]:
-    return column.source, column.plain.type.spark, column.key, column.column.type.elements
+def _look(column: LakeColumn) -> tuple[str, str, bool, tuple[str, ...], int | None]:
+    kind = column.column.type
+    digits = kind.decimal if kind.name == "time" else None  # the lake has it as text
+    return column.source, column.plain.type.spark, column.key, kind.elements, digits
