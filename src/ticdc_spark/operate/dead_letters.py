@@ -50,8 +50,9 @@ def opened(letter: Letter, protocol: str) -> list[EventLine]:
 
 
 def export(job: Job, letters: Sequence[Letter], topic: str) -> int:
-    """Send each message once to a topic of the job's Kafka cluster, with the headers that Kafka Connect gives a dead
-    letter; returns the number of messages.
+    """Send each message once to a topic of the job's Kafka cluster, with Kafka Connect's headers for dead letters.
+
+    Returns: the number of messages.
 
     Headers ``__connect.errors.``: ``topic``, ``partition``, ``offset`` of the message; ``connector.name``, the job;
     ``stage``, ``decode`` or the table; ``exception.message``, the reason.

@@ -50,8 +50,10 @@ def replay(job: Job, letters: Sequence[Letter]) -> tuple[Replay, tuple[str, ...]
 def replay_of(
     job: Job, progress: Progress, letters: Sequence[Letter], opener: Decoder
 ) -> tuple[Replay, tuple[str, ...]]:
-    """The request to replay messages, each as a whole, and a reason for each message that cannot be replayed: it is not
-    a row, it still cannot be read, its table is gone, has changed since or is quarantined, or its topic is not read.
+    """The request to replay messages, each as a whole, and a reason for each message that cannot be replayed.
+
+    Possible reasons: it is not a row, or it still cannot be read. Its table is gone, has changed since or is
+    quarantined. The job does not read its topic.
 
     Raises: UsageError for a job in arrival mode
     """

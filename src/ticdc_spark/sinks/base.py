@@ -3,6 +3,7 @@
 Every write and every DDL carries its stamp in the same commit. The contract is split by what a sink can do:
 ``Tables`` (find, create, drop, stamp), ``Columns`` (schema changes), ``Changes`` (rows), ``Reads`` (rows of a table),
 ``Loads`` (full reads), ``Upkeep`` (files). ``Sink`` is all of them.
+
 A sink receives typed changes (``changes.typed``). It knows nothing of messages, offsets or protocols.
 """
 

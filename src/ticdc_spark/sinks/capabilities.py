@@ -1,4 +1,4 @@
-"""What a sink can do, and its own errors. A sink refuses what it cannot do; the contract suite tests both."""
+"""What a sink can do, and its own errors. A sink refuses what it cannot do, and the contract suite tests that."""
 
 import msgspec
 

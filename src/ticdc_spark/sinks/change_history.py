@@ -156,7 +156,7 @@ class ChangeHistory:
             return
         target = self._rules.of(new)
         if aside_of(new[1])[0] == old[1] or target is None:
-            # The history ends: the table is renamed away for another table of its name, or the job no longer needs it.
+            # The history ends: the table is renamed away for another table of its name, or no rule covers its new name.
             if found is not None:
                 self.note(old, ENDED, Stamp(self._job, (mark[0], mark[1] + 1), mark[0]))
             return

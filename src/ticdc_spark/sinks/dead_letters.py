@@ -27,7 +27,7 @@ class DeadLetters(Protocol):
     """The place, for messages."""
 
     def keep(self, batch: int, stage: str, letters: Sequence[DeadLetter], at: float) -> None:
-        """Keep the letters of one stage of one batch. They replace those that an earlier try kept of the same rows.
+        """Keep the letters of one stage of one batch. They replace letters of the same rows from an earlier try.
 
         Other letters stay: they are from rows of the table before another DDL in the batch.
 

@@ -1,7 +1,7 @@
 """The history of a table: its stamps, and what other writers did between them.
 
-A stamp is stored in two places: in the table's properties, with the number of the snapshot that was current then, and
-in the summaries of snapshots. Properties survive compaction and expiry by other tools. No rollback undoes them, which
+A stamp is stored in the table's properties, with the number of the snapshot that was current then, and also in the
+summaries of snapshots. Properties survive compaction and expiry by other tools. No rollback undoes them, which
 is how a rollback is detected: their snapshot is no longer in the table's history.
 """
 

@@ -1,5 +1,4 @@
-"""What sinks share that stage rows for a table of a database: tasks write them to a table beside it, and the driver
-moves them from there."""
+"""Staging of rows for a table of a database: tasks write them to a table beside it, and the driver moves them."""
 
 from pyspark.sql import SparkSession
 

@@ -41,7 +41,7 @@ def deliver(notice: Notice, message: Message) -> None:
 
 def _in_time(send: Callable[[], None]) -> None:
     """Send, and wait at most ``SECONDS`` in total. A socket's timeout covers each read separately, and not the lookup
-    of the address: a server that sends a byte now and then could delay the end of a job forever."""
+    of the address. A server that sends a byte now and then could delay the end of a job forever."""
     failed: list[Exception] = []
 
     def run() -> None:

@@ -53,7 +53,7 @@ NAMESPACE = "_ticdc_spark"
 KEPT = 60
 """Number of newest snapshots that are always kept."""
 KEPT_HOURS = 24
-"""Hours for which the last of the older snapshots in each hour is kept."""
+"""For this many hours, the last snapshot of each hour is also kept."""
 _HOUR_MS = 3_600_000
 _TRIES = 5
 """Attempts of a commit that conflicts with a change of the table that is not a commit of the state."""

@@ -61,7 +61,7 @@ class IcebergTables:
     """The tables of a catalog: looks up, creates, changes and stamps them."""
 
     def __init__(self, catalog: IcebergCatalog, *, together: bool = False) -> None:
-        """``together``: row changes given to ``bring_in`` wait for those of other tables."""
+        """``together``: row changes given to ``bring_in`` wait for changes of other tables."""
         self.catalog = catalog
         self.together = Together(catalog, gathers=together)
 
@@ -208,7 +208,7 @@ class IcebergTables:
                 raise DecisionNeeded(message)
 
     def allow_null(self, table: TableName, loaded: Any, columns: Sequence[LakeColumn]) -> tuple[NestedField, ...]:
-        """Let every column except those of the key hold NULL; ``loaded`` changes with the table. Returns: its columns
+        """Let all columns outside the key hold NULL; ``loaded`` changes with the table. Returns: its columns
 
         Needed for tables that the job did not create. Iceberg reads NULL in a required column as 0, and files that
         tasks write are not checked. A column that is NOT NULL at the source also gets NULL, for example for a zero

@@ -185,8 +185,8 @@ def expendable(metadata: Metadata, policy: UpkeepPolicy, now: float) -> set[int]
     """The snapshots that may be expired: older than ``keep_all`` and not the newest of their hour, or older than
     ``keep_hourly``.
 
-    Always kept: snapshots of branches and tags, all snapshots of a table with branches besides ``main``, and the
-    snapshots from the current one back to the one of the last stamp, which identify the stamp.
+    Always kept: snapshots of branches and tags, and all snapshots of a table with branches besides ``main``. Also kept
+    are the snapshots from the current one back to the one of the last stamp, which identify the stamp.
     """
     branches = {name for name, ref in metadata.refs.items() if ref.type == "branch"}
     if branches - {"main"}:

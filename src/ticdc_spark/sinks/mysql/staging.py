@@ -24,7 +24,7 @@ EXTRA = (
     f"`{ALWAYS}` tinyint(1) NULL",
     f"`{ATTEMPT}` bigint NOT NULL",
 )
-"""Columns that a staging table has in addition to those of the changes."""
+"""Columns that a staging table has in addition to the columns of the changes."""
 
 
 def stage(options: Mapping[str, Any], place: str, names: Sequence[str]) -> ArrowTask:

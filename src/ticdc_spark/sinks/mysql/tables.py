@@ -109,8 +109,8 @@ class MysqlTables:
         return keys
 
     def with_key(self, table: TableName, columns: Sequence[LakeColumn]) -> bool:
-        """Give a table the primary key of its source, which may have changed. Returns whether no other key is
-        unique."""
+        """Give a table the primary key of its source, which may have changed. Returns whether it has one
+        and no other unique key."""
         keys = self.unique_keys(table)
         primary, marked = keys.pop(_PRIMARY, frozenset()), [column for column in columns if column.key]
         wanted = frozenset(column.name.casefold() for column in marked if is_indexable(marked))
@@ -226,7 +226,7 @@ class MysqlTables:
     def ddl(
         self, kind: Kind, table: TableName, stamp: Stamp, token: str, run: Sequence[str], old: TableName | None = None
     ) -> None:
-        """Run statements, the last of which is the DDL, between its intent and its stamp."""
+        """Run statements between an intent and its stamp. The last statement is the DDL."""
         self.resolve(table)
         with self.locked(table) as cursor:
             with self.client.transaction() as noted:

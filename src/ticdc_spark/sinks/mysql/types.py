@@ -83,7 +83,7 @@ class MysqlTypes:
         return self.name(kind)
 
     def promotes(self, old: str, new: str) -> bool:
-        """The server converts as the source did by the same MODIFY, except where a session's time zone matters."""
+        """The server converts in the same way as MODIFY did at the source, unless a session's time zone matters."""
         return old.startswith("timestamp") == new.startswith("timestamp")
 
     def widens(self, old: str, new: str) -> bool:

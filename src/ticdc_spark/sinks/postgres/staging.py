@@ -14,7 +14,7 @@ from ticdc_spark.sinks.staged import ATTEMPT, answer
 from ticdc_spark.spark.tasks import ArrowTask
 
 EXTRA = (f"{OP} text", f"{TIES} boolean", f"{ALWAYS} boolean", f"{ATTEMPT} bigint NOT NULL")
-"""Columns of a staging table besides those of the changes."""
+"""Columns that a staging table has in addition to the columns of the changes."""
 _NULL = "\\N"
 _ESCAPED = r"[\\\t\n\r]"
 _ESCAPES = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))

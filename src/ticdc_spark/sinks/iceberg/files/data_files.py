@@ -33,7 +33,7 @@ class DataFiles(msgspec.Struct, frozen=True, kw_only=True):
     spec_id: int
     """The partition spec of new files."""
     specs: Mapping[int, PartitionSpec]
-    """The table's current and earlier partition specs, by id, without those that Python cannot compute."""
+    """The table's current and earlier partition specs, by id, if Python can compute them."""
     attempt: str
     """Prefix of the names of all files that one attempt writes."""
     is_partitioned: bool
