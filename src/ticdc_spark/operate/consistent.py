@@ -34,7 +34,7 @@ class ConsistentTables(msgspec.Struct, frozen=True, kw_only=True):
     """A TSO: every table of ``tables`` equals the source at it, except those in ``unverified``."""
     tables: Tables
     unverified: dict[TableName, str]
-    """Tables of ``tables`` that may differ from the source, with the reason: rows from before the job began may be
+    """Entries of ``tables`` that may differ from the source, with the reason: rows from before the job began may be
     missing."""
     left_out: dict[TableName, str]
     """Tables of the lake that are not at this commitTs, with the reason: diverged, quarantined, kept, or behind."""

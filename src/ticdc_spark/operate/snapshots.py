@@ -29,7 +29,7 @@ class TableSnapshots(msgspec.Struct, frozen=True, kw_only=True):
     tables: dict[TableName, int | None]
     """Snapshot ids; ``None``: the table had no snapshot yet."""
     unverified: dict[TableName, str]
-    """Tables of ``tables`` that may differ from the source, with the reason."""
+    """Entries of ``tables`` that may differ from the source, with the reason."""
     left_out: dict[TableName, str]
     """Tables that are not at this commitTs, with the reason: diverged, quarantined, kept, or behind."""
     targets: dict[TableName, TableName] = msgspec.field(default_factory=dict)
