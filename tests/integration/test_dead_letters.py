@@ -49,7 +49,7 @@ def test_each_message_is_sent_once_with_the_headers_of_kafka_connect(
 
 
 def test_a_topic_that_is_not_there_or_that_the_job_reads_is_refused(broker: Broker, tmp_path: Path) -> None:
-    with pytest.raises(SinkFault, match=r"1 of 1 dead letters were not taken by missing .*Create the topic"):
+    with pytest.raises(SinkFault, match=r"1 of 1 dead letters were not accepted by missing .*Create the topic"):
         export(job_of(broker, tmp_path), [letter(1)], "missing")
     with pytest.raises(UsageError, match="cdc: the job reads this topic"):
         export(job_of(broker, tmp_path), [letter(1)], "cdc")

@@ -145,7 +145,7 @@ def test_a_table_that_spark_writes_is_a_commit_of_its_own(lake: RestLake, caplog
     sink.tables.together.commit()
     assert [member.rows() for member in members] == [[row(3)]] * 3
     assert lake.proxy.commits == [["t"] * 2]
-    alone = f"{members[1].schema}.t: its changes are a commit of their own, as Spark writes them"
+    alone = f"{members[1].schema}.t: its changes have their own commit, because Spark writes them"
     assert [one for one in caplog.messages if "a commit of their own" in one] == [alone]
 
 

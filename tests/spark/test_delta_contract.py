@@ -50,7 +50,7 @@ class TestDeltaSinkInShort(OnDelta):
         folder.mkdir(parents=True)
         (folder / "mine.csv").write_text("1")
         assert member.sink.find(member.name) is None
-        with pytest.raises(DecisionNeeded, match="has files that are none"):
+        with pytest.raises(DecisionNeeded, match="but has other files"):
             member.create()
         member.sink.drop(member.name)
         assert (folder / "mine.csv").read_text() == "1"

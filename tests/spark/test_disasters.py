@@ -105,7 +105,9 @@ def test_a_warehouse_that_was_moved_stops_the_job_with_one_sentence(folder: Path
     replicate(job_file)
     (folder / "lake").rename(folder / "moved")
     job_file.write_text(job_file.read_text().replace('warehouse = "lake"', 'warehouse = "moved"'))
-    with pytest.raises(DecisionNeeded, match=r"^the catalog names \S+/lake/\S+, which is not there: .* moved") as told:
+    with pytest.raises(
+        DecisionNeeded, match=r"^the catalog refers to \S+/lake/\S+, which does not exist: .* moved"
+    ) as told:
         replicate(job_file)
     assert "\n" not in str(told.value) and "Exception" not in str(told.value)
     (folder / "moved").rename(folder / "lake")

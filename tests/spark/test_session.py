@@ -110,7 +110,7 @@ except EnvironmentFault as error:
 def test_java_that_is_missing_or_too_old_is_one_sentence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("JAVA_HOME", raising=False)
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(UsageError, match=r"Spark needs Java 17 or 21, and there is no 'java' on the path"):
+    with pytest.raises(UsageError, match=r"Spark needs Java 17 or 21, but there is no 'java' on the path"):
         session.check_java()
     java = tmp_path / "bin" / "java"
     java.parent.mkdir()

@@ -105,7 +105,7 @@ def test_the_tables_of_one_commit_are_read_without_spark_while_a_batch_is_under_
             ("s", "t"): ids,
             ("s", "u"): ids,
         }
-    with pytest.raises(UsageError, match="or before, of the commits that are kept"):
+    with pytest.raises(UsageError, match="or before, in the commits that are kept"):
         table_snapshots(job_file, 5)
     put(job_file, first)  # tables are written, the state is not
     _, scans = consistent_scans(job_file)

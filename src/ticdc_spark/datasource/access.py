@@ -1,4 +1,4 @@
-"""Topics as the planner and the tasks read them: without Spark, and pickled to wherever they are read."""
+"""Topics for the planner and the tasks: without Spark, and pickled for the processes that read them."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ class RecordedTopic:
     path: Path
 
     def limits(self) -> tuple[Offsets, Offsets]:
-        """The first offset of each partition, and the one after its last. Raises: SourceFault"""
+        """The first offset of each partition, and the offset after its last message. Raises: SourceFault"""
         held = spans(list_recorded(self.path))
-        # Nothing is removed from a recorded topic in time: what is before its first offset never was.
+        # A recorded topic loses no messages over time: before its first offset there never were any.
         return dict.fromkeys(held, 0), ends(held)
 
     def batches(self, start: Offsets, end: Offsets) -> Iterator[pa.RecordBatch]:
@@ -55,20 +55,22 @@ class RecordedTopic:
             yield from parquet.read(piece) if path.endswith(".parquet") else json_lines.read([piece])
 
     def ids(self, topics: Iterable[str]) -> dict[str, str]:
-        """It has none."""
+        """Return nothing: a recorded topic has no ids."""
         return {}
 
     def close(self) -> None:
-        """Nothing stays open."""
+        """Do nothing: nothing is open."""
 
 
 class KafkaTopics:
-    """Topics of a Kafka cluster, by name or by a regular expression that the whole name must match. Its client stays
-    open, and is not pickled."""
+    """Topics of a Kafka cluster, by name or by a regular expression that must match the whole name.
+
+    The client stays open, and is not pickled.
+    """
 
     def __init__(self, servers: str, options: Mapping[str, str], topics: tuple[str, ...], pattern: str | None) -> None:
         self._servers = servers
-        # As Java's client has it; librdkafka's default is read_committed.
+        # The default of Java's client; librdkafka's is read_committed.
         self._options = {"kafka.isolation.level": "read_uncommitted", **options}
         self._topics = topics
         self._pattern = None if pattern is None else re.compile(pattern)
@@ -78,14 +80,14 @@ class KafkaTopics:
         return {**self.__dict__, "_opened": None}
 
     def limits(self) -> tuple[Offsets, Offsets]:
-        """As of a recorded topic. Raises: SourceFault naming a topic that is not there"""
+        """As for a recorded topic. Raises: SourceFault naming a topic that does not exist"""
         reader, names, pattern = self._reader(), self._topics, self._pattern
         if pattern is not None:
             names = tuple(name for name in reader.topics() if pattern.fullmatch(name) and name[:2] != _INTERNAL)
         return reader.limits(reader.partitions(names))
 
     def batches(self, start: Offsets, end: Offsets) -> Iterator[pa.RecordBatch]:
-        """As of a recorded topic. Raises: SourceFault, also for offsets that are gone"""
+        """As for a recorded topic. Raises: SourceFault, also if offsets are gone"""
         reader = self._reader()
         yield from reader.tables({partition: start.get(partition, 0) for partition in end}, end)
         reader.rest()
@@ -95,7 +97,7 @@ class KafkaTopics:
         return self._reader().ids(sorted(topics))
 
     def close(self) -> None:
-        """Close the client; it is opened again when it is needed."""
+        """Close the client. It is opened again when needed."""
         if self._opened is not None:
             self._opened.__exit__()
             self._opened = None
@@ -118,13 +120,13 @@ def access(options: ReadOptionsOfSource) -> Access:
 
 
 def check_range(start: Offsets, end: Offsets, limits: tuple[Offsets, Offsets]) -> None:
-    """Raises: SourceFault where messages of [start, end) are gone, or the topic is shorter than it was"""
+    """Raises: SourceFault if messages of [start, end) are gone, or the topic is shorter than before"""
     beginning, ends_ = limits
     for partition, last in end.items():
         first = start.get(partition, 0)
         name = f"topic {partition[0]!r}, partition {partition[1]}"
         if first > last:
-            raise SourceFault(f"{name}: reading begins at offset {first} and ends at {last}, which is before it")
+            raise SourceFault(f"{name}: reading begins at offset {first}, which is after its end at {last}")
         if last > ends_.get(partition, last):
             raise SourceFault(
                 f"{name}: offsets up to {last} are to be read, but it ends at {ends_[partition]}. Was the topic "

@@ -1,6 +1,6 @@
-"""What Spark's filters leave of a topic: which partitions, offsets and rows need not be read.
+"""What Spark's filters exclude from a topic: partitions, offsets and rows that need not be read.
 
-Spark applies its filters to the rows all the same, so a filter that is not understood here costs time and nothing else.
+Spark also applies its filters to the rows, so a filter that is not understood here only costs time.
 """
 
 from __future__ import annotations
@@ -22,28 +22,28 @@ class Span(msgspec.Struct, frozen=True):
     last: int = _HIGHEST
 
     def also(self, other: Span) -> Span:
-        """What is in both."""
+        """The numbers that are in both."""
         return Span(max(self.first, other.first), min(self.last, other.last))
 
     def has(self, number: int) -> bool:
-        """Whether a number is in it."""
+        """Whether it contains a number."""
         return self.first <= number <= self.last
 
 
 class Bounds(msgspec.Struct, frozen=True):
-    """What of a topic is wanted; of a set, ``None`` is everything."""
+    """The part of a topic to read. A set that is ``None`` contains everything."""
 
     sets: dict[str, frozenset[Any]] = {}
-    """Values of ``topic``, ``partition``, ``schema`` and ``table``."""
+    """Allowed values of ``topic``, ``partition``, ``schema`` and ``table``."""
     offsets: Span = Span()
     commits: Span = Span()
 
     def wants_place(self, topic: str, partition: int) -> bool:
-        """Whether a partition may have wanted rows."""
+        """Whether a partition may have rows to read."""
         return self._in("topic", topic) and self._in("partition", partition)
 
     def wants_row(self, row: Envelope) -> bool:
-        """Whether a row may be wanted."""
+        """Whether a row may have to be read."""
         return self._in("schema", row.schema) and self._in("table", row.table) and self.commits.has(row.commit_ts)
 
     def _in(self, name: str, value: object) -> bool:
@@ -61,10 +61,10 @@ _SPANS = {
 
 
 def bounds_of(filters: Iterable[Any], *, typed: bool) -> Bounds:
-    """The bounds that filters of Spark set, all of which a row must pass. ``typed``: of the typed form."""
+    """The bounds of Spark filters, all of which a row must pass. ``typed``: for the typed form."""
     found = Bounds()
     for one in filters:
-        # by the names of Spark's classes, which Spark 4.0 does not have
+        # by the names of Spark's classes, which do not exist in Spark 4.0
         how = type(one).__name__
         path: tuple[str, ...] = getattr(one, "attribute", ())
         value: Any = getattr(one, "value", None)

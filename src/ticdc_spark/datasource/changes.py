@@ -1,4 +1,4 @@
-"""Rows of the generic form back to changes: the inverse of ``generic``."""
+"""Turns rows of the generic form back into changes: the inverse of ``generic``."""
 
 from __future__ import annotations
 
@@ -41,21 +41,22 @@ _DDL = msgspec.json.Decoder(SchemaChange)
 
 
 class RowsToChanges:
-    """Reads rows; one a task, which gets the rows of a partition in their order."""
+    """Reads rows. Each task has its own, and reads the rows of a partition in their order."""
 
     def __init__(self, given: Known, topic: str | None) -> None:
-        """``given``: tables of rows without ``table_schema``. ``topic``: of all rows; ``None``: of their column."""
+        """``given``: tables for rows without ``table_schema``. ``topic``: for all rows; ``None``: from their column."""
         self._given = given
         self._topic = topic
         self._tables: dict[str, Table] = {}
         self._sql = SqlTables()
 
     def tables_of(self, change: SchemaChange) -> tuple[Table | None, Table | None]:
-        """The tables around a DDL, as far as the DDLs of the task show them."""
+        """The tables before and after a DDL, if the DDLs of the task show them."""
         return self._sql.around(change)
 
     def read(self, row: Mapping[str, Any]) -> Found:
-        """The change of a row, and where its message goes. Raises: UsageError naming the column and what is allowed"""
+        """The change of a row, and the place of its message. Raises: UsageError naming the column and what is
+        allowed"""
         topic = self._topic or row.get("topic")
         if not topic:
             raise UsageError("column topic: a row has none; set the option topic")
@@ -138,5 +139,5 @@ def _value(kind: ColumnType, cell: str | dict[str, str] | None, name: str) -> Va
     if cell is None or kind.name not in _INDEX or not kind.elements:
         return cell
     if cell.isdigit() and cell not in kind.elements:
-        return cell  # a number, where no name says it
+        return cell  # a number, if no member has this name
     return _INDEX[kind.name](kind, cell)

@@ -1,4 +1,4 @@
-"""The generic form: one row for each change of any table, with its values as JSON."""
+"""The generic form: one row per change of any table, with its values as JSON."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CHANGE_TYPES: Mapping[str, str] = {
     "bootstrap": "bootstrap",
     "rejected": "unreadable",
 }
-"""``EventLine.kind`` to what the source calls it, with Spark's words for changes."""
+"""The source's name for each ``EventLine.kind``, in Spark's words for changes."""
 FIELDS: tuple[tuple[str, str, pa.DataType], ...] = (
     ("_change_type", "string", pa.string()),
     ("_commit_version", "bigint", pa.int64()),
@@ -51,16 +51,16 @@ FIELDS: tuple[tuple[str, str, pa.DataType], ...] = (
     ("reason", "string", pa.string()),
 )
 SCHEMA_FIELD = ("table_schema", "string", pa.string())
-"""With ``with-schemas``: a row's table, a DDL with its tables, as JSON."""
+"""With ``with-schemas``: the table of a row, or a DDL with its tables, as JSON."""
 
 
 def fields_of(options: ReadOptionsOfSource) -> tuple[tuple[str, str, pa.DataType], ...]:
-    """The columns: name, type of Spark, type of Arrow."""
+    """The columns: name, Spark type, Arrow type."""
     return (*FIELDS, SCHEMA_FIELD) if options.with_schemas else FIELDS
 
 
 def generic_rows(reading: Reading, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows of messages. Raises: RejectedMessage, unless unreadable ones are to be rows"""
+    """The rows of messages. Raises: RejectedMessage, unless unreadable messages become rows"""
     options = reading.options
     schema = pa.schema([(name, kind) for name, _, kind in fields_of(options)])
     wanted, is_read = _wanted(reading), _read_rows(reading)
@@ -90,18 +90,18 @@ def _events(reader: EventReader, of: Decoder, message: Message, is_read: Callabl
 
 
 def _read_rows(reading: Reading) -> Callable[[Envelope], bool]:
-    """Which rows are read at all: values of others need not be looked at."""
+    """Which rows are read: values of other rows need not be decoded."""
     named, bounds = table_filter(reading.options.tables), reading.bounds
     return lambda row: bounds.wants_row(row) and named(row.schema, row.table)
 
 
 def stop_if_rejected(reading: Reading, line: EventLine) -> None:
-    """Raises: RejectedMessage for what cannot be read, where that is to stop the query"""
+    """Raises: RejectedMessage for an unreadable message, if that is to stop the query"""
     if line.kind == "rejected" and reading.options.on_reject == "stop":
         table = f" (`{line.schema}`.`{line.table}`)" if line.table else ""
         raise RejectedMessage(
             f"topic {line.topic!r}, partition {line.partition}, offset {line.offset}{table} cannot be read: "
-            f'{line.reason}. option on-reject = "row" gives such messages as rows with their reason'
+            f'{line.reason}. option on-reject = "row" returns such messages as rows with the reason'
         )
 
 
@@ -148,13 +148,14 @@ def _row(found: Found, line: EventLine, described: _Described | None) -> dict[st
 
 
 class _Numbers:
-    """ENUM and SET as numbers where a member is ``''``, which is also the name of no member and of none at all."""
+    """ENUM and SET values as numbers if ``''`` is a member, because ``''`` is also the name of an invalid or empty
+    value."""
 
     def __init__(self) -> None:
         self._kept: dict[int, tuple[Table, tuple[str, ...]]] = {}
 
     def of(self, found: Found, line: EventLine) -> EventLine:
-        """The line with such numbers in place of names."""
+        """The line with such numbers instead of names."""
         change = found.event
         if not isinstance(change, RowChange):
             return line
@@ -176,18 +177,18 @@ def _numbered(names: tuple[str, ...], shown: dict[str, Cell] | None, sent: Row |
 
 
 class _Described:
-    """Schemas as JSON, each made once."""
+    """Schemas as JSON, each encoded once."""
 
     def __init__(self) -> None:
         self._kept: dict[int, tuple[Table, str]] = {}
 
     def of(self, event: object) -> str | None:
-        """The JSON of what an event's row has in ``table_schema``."""
+        """The JSON for ``table_schema`` in an event's row."""
         match event:
             case RowChange(table=table) | Bootstrap(table=table):
                 kept = self._kept.get(id(table))
                 if kept is None:
-                    # with the table itself, so that its id stays its own
+                    # the table is kept as well, so that its id stays unique
                     kept = self._kept[id(table)] = table, msgspec.json.encode(table).decode()
                 return kept[1]
             case SchemaChange():

@@ -1,4 +1,4 @@
-"""The options of the source: the keys of a job file as Spark's options, and Spark's own names for offsets."""
+"""The options of the source: the keys of a job file as Spark options, and Spark's own names for offsets."""
 
 from __future__ import annotations
 
@@ -34,19 +34,19 @@ from ticdc_spark.spark.types import LakeOptions
 Included: TypeAlias = Literal["ddl", "watermark", "bootstrap"]
 _INCLUDED = frozenset(typing.get_args(Included))
 _LATEST, _EARLIEST = -1, -2
-"""Spark's numbers for the ends of a partition."""
+"""Spark's numbers for the end and the beginning of a partition."""
 
 
 class Place(msgspec.Struct, frozen=True):
-    """Where reading begins or ends, for each partition."""
+    """Where reading begins or ends in each partition."""
 
     others: Literal["earliest", "latest"]
-    """Of partitions that are not named."""
+    """For partitions that are not named."""
     named: dict[str, dict[int, int]] = {}
     """By topic and partition: an offset, -1 (latest) or -2 (earliest)."""
 
     def of(self, beginning: Offsets, ends: Offsets, option: str) -> Offsets:
-        """The offset in each partition. Raises: UsageError for a partition that there is not"""
+        """The offset in each partition. Raises: UsageError for a partition that does not exist"""
         found = dict(beginning if self.others == "earliest" else ends)
         for topic, partitions in self.named.items():
             for partition, offset in partitions.items():
@@ -107,17 +107,17 @@ _Included: TypeAlias = Annotated[
 
 
 class Topic(Section, frozen=True, kw_only=True):
-    """What reading and writing have in common: which topics, and their clients."""
+    """What reading and writing have in common: the topics and their clients."""
 
     path: Folder | None = None
-    """A recorded topic; absolute."""
+    """A recorded topic, as an absolute path."""
     bootstrap_servers: Servers | None = None
     kafka: dict[str, str] = msgspec.field(default_factory=dict)
-    """Every ``kafka.…`` option, with its prefix."""
+    """All ``kafka.…`` options, with the prefix."""
     protocol: ProtocolName | None = None
     schema_registry: RegistryUrl | None = None
     schema_registry_options: dict[str, str] = msgspec.field(default_factory=dict)
-    """Every ``schema-registry.…`` option, without the prefix."""
+    """All ``schema-registry.…`` options, without the prefix."""
 
 
 class ReadOptionsOfSource(Topic, frozen=True, kw_only=True):
@@ -126,13 +126,13 @@ class ReadOptionsOfSource(Topic, frozen=True, kw_only=True):
     topics: Topics | None = None
     topic_pattern: TopicPattern | None = None
     table: _Table | None = None
-    """The typed form, of one table; ``None``: the generic form."""
+    """Selects the typed form of one table; ``None``: the generic form."""
     tables: Patterns = ()
     ddl: Text | None = None
-    """CREATE TABLE statements of tables whose schemas no message carries."""
+    """CREATE TABLE statements of tables whose schemas are in no message."""
     include: _Included = frozenset()
     with_schemas: bool = False
-    """Whether the generic form has the schema of each row, as the writer takes it."""
+    """Whether the generic form has the schema of each row, as the writer needs it."""
     on_reject: Literal["stop", "row"] = "stop"
     starting_offsets: _Start | None = None
     ending_offsets: _End | None = None
@@ -149,7 +149,7 @@ class ReadOptionsOfSource(Topic, frozen=True, kw_only=True):
     claim_check_storage: Text | None = None
     upstream: UpstreamUrl | None = None
     decimal_handling_mode: DecimalMode | None = None
-    """How Debezium's own connector is configured, as are the next three."""
+    """The configuration of Debezium's own connector, like the next three."""
     binary_handling_mode: BinaryMode | None = None
     bigint_unsigned_handling_mode: UnsignedMode | None = None
     time_precision_mode: TimeMode | None = None
@@ -165,12 +165,12 @@ class ReadOptionsOfSource(Topic, frozen=True, kw_only=True):
 
     @property
     def lake(self) -> LakeOptions:
-        """How types are chosen, in the typed form."""
+        """How types are chosen in the typed form."""
         return LakeOptions(tinyint1_as_boolean=self.tinyint1 == "boolean", zero_dates=self.zero_dates)
 
     @property
     def native(self) -> dict[str, str]:
-        """How Debezium's own connector is configured."""
+        """The configuration of Debezium's own connector."""
         return {name.replace("_", "-"): value for name in NATIVE if (value := getattr(self, name)) is not None}
 
 
@@ -194,17 +194,17 @@ def read_options(options: Mapping[str, str]) -> ReadOptionsOfSource:
         for name in ("tables", "include", "with_schemas"):
             if getattr(found, name):
                 raise UsageError(
-                    f"option {name.replace('_', '-')} is for the generic form; without `table` the source gives that"
+                    f"option {name.replace('_', '-')} is for the generic form, which the source returns without `table`"
                 )
     if found.protocol is not None and PROTOCOLS[found.protocol].traits.registry and found.schema_registry is None:
         raise UsageError(
-            f"option schema-registry: missing; the messages of {found.protocol} name schemas of a registry"
+            f"option schema-registry: missing; the messages of {found.protocol} refer to schemas of a registry"
         )
     return found
 
 
 def read_topic(options: Mapping[str, str], kind: type[_T]) -> _T:
-    """Check options of another ``kind``. Raises: as ``read_options``"""
+    """Check options for another ``kind``. Raises: as ``read_options``"""
     return _read(options, kind)
 
 
@@ -245,7 +245,7 @@ def _read(options: Mapping[str, str], kind: type[_T]) -> _T:
 
 
 def _typed(text: str, name: str, hint: Any) -> object:
-    """An option's text as a job file would have it."""
+    """An option's text as the value that a job file would have."""
     if name in _LISTS:
         return _words(text)
     kinds = {hint, *typing.get_args(hint)}
@@ -274,7 +274,7 @@ def _folded(key: str) -> str:
 
 
 def by_topic(offsets: Offsets) -> dict[str, dict[str, int]]:
-    """Offsets as Spark's Kafka source writes them."""
+    """Offsets in the form of Spark's Kafka source."""
     found: dict[str, dict[str, int]] = {}
     for (topic, partition), offset in sorted(offsets.items()):
         found.setdefault(topic, {})[str(partition)] = offset

@@ -1,4 +1,4 @@
-"""What one task reads, and how."""
+"""What one task reads."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Part(InputPartition):
     """A range of offsets, with what a task must know to read it."""
 
     def __init__(self, one: Range, packed: bytes, columns: dict[str, str]) -> None:
-        """``packed``: the ``Reading``. ``columns``: those that the query was planned with, each with its type."""
+        """``packed``: the ``Reading``. ``columns``: the columns of the query's plan, with their types."""
         super().__init__(None)
         self.range = one
         self.packed = packed
@@ -44,10 +44,10 @@ class Part(InputPartition):
 
 
 def parts(reading: Reading, ranges: Sequence[Range], columns: dict[str, str]) -> list[Part]:
-    """The parts of some ranges. A task that reads one table gets what is known of that one."""
+    """The parts for ranges. A task that reads one table only gets what is known of that table."""
     if reading.options.table is not None:
         reading = msgspec.structs.replace(reading, known=reading.known.only([reading.options.table]))
         planned_columns(reading, columns)  # UsageError before tasks run
-    # once for all: it has the schemas of all tables, and there may be many parts
+    # packed once: it has the schemas of all tables, and there may be many parts
     packed = zlib.compress(pickle.dumps(reading))
     return [Part(one, packed, columns) for one in ranges]

@@ -1,4 +1,4 @@
-"""What is planned on the driver: the protocol, the schemas that messages show, and the parts that tasks read."""
+"""What the driver plans: the protocol, the schemas in messages, and the parts for the tasks."""
 
 from __future__ import annotations
 
@@ -43,28 +43,28 @@ class Reading(msgspec.Struct, frozen=True, kw_only=True):
     texts: dict[int, str] | None = None
     """Registered schemas by id; ``None``: the protocol has none."""
     shown: Table | None = None
-    """Of the typed form, the newest table that rows themselves show."""
+    """In the typed form: the newest table that rows themselves show."""
     bounds: Bounds = Bounds()
-    """The rows that Spark's filters leave."""
+    """The bounds of Spark's filters."""
 
     @property
     def opening(self) -> Opening:
-        """How messages are opened."""
+        """How messages are decoded."""
         return opening_of(self.options, self.protocol, self.texts)
 
     @property
     def decoder(self) -> Decoder:
-        """What opens messages."""
+        """Decodes messages."""
         return decoder(self.protocol, self.texts, self.opening.native)
 
 
 def opening_of(options: ReadOptionsOfSource, name: str, texts: Schemas | None) -> Opening:
-    """How the messages of a protocol are opened; in the typed form a schema block has a key."""
+    """How the messages of a protocol are decoded. In the typed form a schema block gets a key."""
     traits = protocol(name).traits
     return Opening(
         protocol=name,
         native=options.native if traits.connector_properties else {},
-        schemas=texts,  # type: ignore[arg-type]  # on the driver, what fetches them
+        schemas=texts,  # type: ignore[arg-type]  # on the driver, an object that fetches them
         block_keys=traits.schema_blocks and options.table is not None,
         claim_check_storage=options.claim_check_storage,
         verify_checksum=options.verify_checksum,
@@ -72,7 +72,7 @@ def opening_of(options: ReadOptionsOfSource, name: str, texts: Schemas | None) -
 
 
 class Fetched(Schemas):
-    """Registered schemas, kept as they are asked for."""
+    """Registered schemas, fetched on demand and kept."""
 
     def __init__(self, registry: Schemas) -> None:
         self._registry = registry
@@ -86,7 +86,7 @@ class Fetched(Schemas):
         return self.texts[number]
 
     def fetch(self, parts: Iterable[bytes | None]) -> None:
-        """Fetch what keys and values name; ids that the registry does not have are left out. Raises: RegistryFault"""
+        """Fetch the schemas that keys and values name, except ids that the registry lacks. Raises: RegistryFault"""
         for found in {head(part) for part in parts} - self._met:
             self._met.add(found)
             if found is not None:
@@ -95,7 +95,7 @@ class Fetched(Schemas):
 
 
 def limits_of(options: ReadOptionsOfSource, topics: Access) -> tuple[Offsets, Offsets, tuple[Offsets, Offsets]]:
-    """Where a batch begins and ends by the options, and the limits of the topics. Raises: UsageError, SourceFault"""
+    """The start and end of a batch by the options, and the limits of the topics. Raises: UsageError, SourceFault"""
     limits = topics.limits()
     start = (options.starting_offsets or Place("earliest")).of(*limits, "startingOffsets")
     end = (options.ending_offsets or Place("latest")).of(*limits, "endingOffsets")
@@ -103,7 +103,7 @@ def limits_of(options: ReadOptionsOfSource, topics: Access) -> tuple[Offsets, Of
 
 
 def _name_of(options: ReadOptionsOfSource, topics: Access, limits: tuple[Offsets, Offsets]) -> str:
-    """The protocol, as it is named or as the first messages show it. Raises: UsageError"""
+    """The protocol, as given or as detected from the first messages. Raises: UsageError"""
     if options.protocol is not None:
         return options.protocol
     beginning, ends = limits
@@ -117,11 +117,11 @@ def _name_of(options: ReadOptionsOfSource, topics: Access, limits: tuple[Offsets
 
 
 def scan(reading: Reading, topics: Access, start: Offsets, end: Offsets) -> Reading:
-    """Learn the schemas of the messages [start, end), where ``reading`` is known. Raises: SourceFault, RegistryFault"""
+    """Learn the schemas in messages [start, end), in addition to ``reading``. Raises: SourceFault, RegistryFault"""
     options, name = reading.options, reading.protocol
     learning = Learning(reading.known, versioned=protocol(name).traits.versioned_tables)
     with _fetching(options, name) as fetched:
-        # large rows are not fetched only to be looked at
+        # do not fetch large rows only to look at them
         opener = Opener(msgspec.structs.replace(opening_of(options, name, fetched), claim_check_storage=None))
         shown = _Shown(options.table, protocol(name).row_tables(fetched))
         for messages in _messages(topics, start, end):
@@ -138,10 +138,10 @@ def scan(reading: Reading, topics: Access, start: Offsets, end: Offsets) -> Read
 
 
 def look_ahead(reading: Reading, topics: Access, end: Offsets) -> tuple[Reading, Offsets]:
-    """Learn what lies behind ``end``, too, for the rows before it. Returns: up to where as well
+    """Also learn from the messages behind ``end``, for the rows before it. Returns: also the offsets reached
 
-    A DDL may be in one partition only, and rows of other partitions that came after it be read before it. Limits are
-    asked for anew: the DDL of a row that was there is there by now. Raises: SourceFault, RegistryFault
+    A DDL may be in one partition only, and rows of other partitions that came after it may be read before it. The
+    limits are read again: if a row was in a topic, its DDL is there by now. Raises: SourceFault, RegistryFault
     """
     beginning, ends = topics.limits()
     begin = {place: end.get(place, at) for place, at in beginning.items()} | end
@@ -154,7 +154,8 @@ def look_ahead(reading: Reading, topics: Access, end: Offsets) -> tuple[Reading,
 
 
 def plan_batch(options: ReadOptionsOfSource, *, ahead: bool = True) -> tuple[Reading, list[Range]]:
-    """What a batch reads. ``ahead``: with what lies behind it. Raises: UsageError, SourceFault, RegistryFault"""
+    """What a batch reads. ``ahead``: also learn from messages behind it. Raises: UsageError, SourceFault,
+    RegistryFault"""
     with closing(access(options)) as topics:
         start, end, limits = limits_of(options, topics)
         check_range(start, end, limits)
@@ -166,18 +167,18 @@ def plan_batch(options: ReadOptionsOfSource, *, ahead: bool = True) -> tuple[Rea
 
 
 def unread(options: ReadOptionsOfSource, topics: Access, limits: tuple[Offsets, Offsets]) -> Reading:
-    """What is known before a message is read, but for the protocol, which the first ones show. Raises: UsageError"""
+    """What is known before reading, and the protocol, if needed from the first messages. Raises: UsageError"""
     known = from_ddl(options.ddl, options.table)
     return Reading(options=options, protocol=_name_of(options, topics, limits), known=known)
 
 
 def first_of(options: ReadOptionsOfSource, start: Offsets, limits: tuple[Offsets, Offsets]) -> Offsets:
-    """Where looking for schemas begins."""
+    """Where the search for schemas begins."""
     return limits[0] if options.schemas_from == "beginning" else start
 
 
 def cut(start: Offsets, end: Offsets, size: int) -> list[Range]:
-    """Offsets [start, end) in ranges of about equal size, none larger than ``size``."""
+    """Divide offsets [start, end) into ranges of about equal size, none larger than ``size``."""
     found = []
     for place, last in sorted(end.items()):
         first = start.get(place, 0)
@@ -197,11 +198,11 @@ def _described(name: str, event: SchemaChange | Bootstrap, value: bytes | None) 
     try:
         return protocol(name).tables_of_ddl(value or b"") if isinstance(event, SchemaChange) else ()
     except MessageError:
-        return ()  # its SQL does
+        return ()  # its SQL has them
 
 
 class _Shown:
-    """The newest table that the rows of the typed form show."""
+    """Finds the newest table that the rows of the typed form show."""
 
     def __init__(self, wanted: TableName | None, of_row: TableOfRow | None) -> None:
         self._wanted, self._of_row = wanted, of_row
@@ -210,7 +211,7 @@ class _Shown:
         self.table: Table | None = None
 
     def look(self, messages: Messages, opened: Opened) -> None:
-        """Look at rows whose schema was not met before."""
+        """Look at rows with a new schema."""
         if self._wanted is None or self._of_row is None:
             return
         for row, at in zip(opened.rows, opened.origin, strict=True):
@@ -222,7 +223,7 @@ class _Shown:
                 try:
                     self.table, self._newest = self._of_row(messages.keys[at], messages.values[at], row), order
                 except MessageError:
-                    continue  # the task that reads it says so
+                    continue  # the task that reads the row reports it
 
 
 @contextmanager
@@ -231,6 +232,6 @@ def _fetching(options: ReadOptionsOfSource, name: str) -> Iterator[Fetched | Non
         yield None
         return
     if options.schema_registry is None:
-        raise UsageError(f"option schema-registry: missing; the messages of {name} name schemas of a registry")
+        raise UsageError(f"option schema-registry: missing; the messages of {name} refer to schemas of a registry")
     with open_registry(options.schema_registry, options.schema_registry_options) as registry:
         yield Fetched(registry)

@@ -1,6 +1,6 @@
-"""The schemas by which rows are read, as the messages before and beside them show.
+"""The schemas with which rows are read, as the messages before and beside them show.
 
-A row may name the version of its table. Otherwise it is read by the schema that was valid at its commitTs, whichever
+A row may name the version of its table. Otherwise it is read with the schema that was valid at its commitTs, whichever
 partition had the DDL.
 """
 
@@ -19,28 +19,28 @@ from ticdc_spark.model import Bootstrap, Envelope, SchemaChange, Table, TableNam
 from ticdc_spark.streams.sql_tables import SqlTables
 
 _KEPT = 16
-"""Versions of a table that a checkpoint has: rows of older ones come only when an old DDL comes again, too."""
+"""Versions of a table in a checkpoint. Rows of older ones only come if an old DDL comes again, too."""
 
 
 class Version(msgspec.Struct, frozen=True):
-    """A table as it is for rows above a commitTs."""
+    """A table for rows above a commitTs."""
 
     since: int
-    """Rows with a higher commit_ts; -1: all rows."""
+    """Valid for rows with a higher commit_ts; -1: for all rows."""
     table: Table | None
     """``None``: it was dropped."""
 
 
 class Known(msgspec.Struct, frozen=True):
-    """What is known of tables after some messages."""
+    """What is known of tables after reading some messages."""
 
     versions: dict[str, tuple[Version, ...]] = {}
-    """By ``schema NUL table``, ascending; of tables whose rows name their version, by when they were met."""
+    """By ``schema NUL table``, ascending. If rows name their version: in the order of arrival."""
     followed: dict[str, int] = {}
-    """By the same, the commitTs of the last DDL; ``schema NUL``: of the database."""
+    """The commitTs of the last DDL, by the same key; ``schema NUL``: of the database."""
 
     def newest(self, name: TableName) -> Table | None:
-        """The newest version of a table that there is, also of one that was dropped since."""
+        """The newest known version of a table, even if it was dropped since."""
         there = self.tables(name)
         return there[-1] if there else None
 
@@ -50,17 +50,17 @@ class Known(msgspec.Struct, frozen=True):
 
     @property
     def names(self) -> list[TableName]:
-        """The tables, as ``schema.table``."""
+        """The known tables, as (schema, table)."""
         found = (key.partition("\0") for key in self.versions)
         return sorted((schema, name) for schema, _, name in found)
 
     def only(self, wanted: Iterable[TableName]) -> Known:
-        """The same of some tables."""
+        """A copy with some of the tables."""
         keys = {_key(name) for name in wanted}
         return Known({key: one for key, one in self.versions.items() if key in keys})
 
     def pack(self) -> str:
-        """As text, which is the same for the same content; of each table its newest versions."""
+        """The newest versions of each table as text. Equal content gives equal text."""
         kept = Known({key: versions[-_KEPT:] for key, versions in self.versions.items()}, self.followed)
         return base64.b64encode(zlib.compress(msgspec.json.encode(kept, order="sorted"), 9)).decode()
 
@@ -70,13 +70,13 @@ def unpack(text: str) -> Known:
     try:
         return msgspec.json.decode(zlib.decompress(base64.b64decode(text)), type=Known)
     except (ValueError, zlib.error) as error:
-        raise UsageError(f"the checkpoint is not of this version of the source: {error}; begin a new one") from error
+        raise UsageError(f"the checkpoint is not of this version of the source: {error}; use a new one") from error
 
 
 def from_ddl(text: str | None, table: TableName | None) -> Known:
     """The tables of CREATE statements, which are valid at any time.
 
-    ``table``: the one that is read; a statement without a schema is of its schema. Raises: UsageError
+    ``table``: the table that is read; statements without a schema get its schema. Raises: UsageError
     """
     versions: dict[str, tuple[Version, ...]] = {}
     for statement in (text or "").replace(";\r\n", ";\n").split(";\n"):
@@ -95,7 +95,7 @@ def from_ddl(text: str | None, table: TableName | None) -> Known:
 
 
 class Learning:
-    """Learns schemas from the events of messages, which come in any order of their partitions."""
+    """Learns schemas from events, whose partitions may come in any order."""
 
     def __init__(self, known: Known, *, versioned: bool) -> None:
         self._known = known
@@ -104,7 +104,7 @@ class Learning:
         self._tables: dict[Table, None] = {}
 
     def add(self, event: SchemaChange | Bootstrap, described: Sequence[Table] = ()) -> None:
-        """Take a DDL or the schema of a table. ``described``: tables after a DDL that only its message has."""
+        """Add a DDL or the schema of a table. ``described``: tables after a DDL that only its message has."""
         if isinstance(event, Bootstrap):
             self._tables[event.table] = None
         elif self._versioned:
@@ -125,8 +125,8 @@ class Learning:
         return Known(versions, followed)
 
     def _follow(self, versions: dict[str, tuple[Version, ...]], followed: dict[str, int]) -> None:
-        """Follow the DDLs by commitTs, where their tables have not passed them: a DDL comes in several partitions, and
-        again after a restart of TiCDC."""
+        """Follow the DDLs by commitTs, unless their tables have passed them: a DDL is in several partitions, and is
+        sent again after a restart of TiCDC."""
         sql, before = SqlTables(), dict(followed)
         sql.tables = {one.table.full_name: one.table for (*_, one) in versions.values() if one.table is not None}
         for _, (change, described) in sorted(self._ddl.items(), key=lambda one: one[0][0]):
@@ -143,7 +143,7 @@ class Learning:
 
 
 class Schemas:
-    """Finds the schema of a row; one a task."""
+    """Finds the schema of a row. Each task has its own."""
 
     def __init__(self, known: Known, *, versioned: bool) -> None:
         self._known = known
@@ -156,7 +156,7 @@ class Schemas:
         }
 
     def of(self, row: Envelope) -> Table | None:
-        """The table of a row; ``None``: nothing shows it."""
+        """The table of a row; ``None``: its schema is unknown."""
         key = _key((row.schema, row.table))
         versions = self._known.versions.get(key, ())
         given = versions[0].table if versions and versions[0].since < 0 else None

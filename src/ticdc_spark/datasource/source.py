@@ -36,11 +36,11 @@ class TicdcDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """What ``format`` takes."""
+        """The name for ``format``."""
         return "ticdc"
 
     def schema(self) -> str:
-        """The columns, as DDL of Spark. Raises: UsageError, SourceFault, RegistryFault"""
+        """The columns as Spark DDL. Raises: UsageError, SourceFault, RegistryFault"""
         columns = query_columns(read_options(self.options))
         return ", ".join(f"{quote(name)} {kind}" for name, kind in columns.items())
 
@@ -68,7 +68,7 @@ class TicdcDataSource(DataSource):
 
 
 def query_columns(options: ReadOptionsOfSource) -> dict[str, str]:
-    """The columns that the options ask for, each with its type. Raises: UsageError, SourceFault, RegistryFault"""
+    """The columns for the options, with their types. Raises: UsageError, SourceFault, RegistryFault"""
     if options.table is None:
         return {name: kind for name, kind, _ in fields_of(options)}
     reading, _ = plan_batch(options, ahead=False)
@@ -76,7 +76,7 @@ def query_columns(options: ReadOptionsOfSource) -> dict[str, str]:
 
 
 def planned(schema: StructType) -> dict[str, str]:
-    """The columns of a query, each with its type."""
+    """The columns of a query, with their types."""
     return {field.name: field.dataType.simpleString() for field in schema.fields}
 
 
@@ -98,27 +98,27 @@ class BatchReader(DataSourceReader):
 
 
 class FilteringReader(BatchReader):
-    """The same where Spark may hand over its filters. A class of its own: Spark 4.1 refuses one that takes filters as
-    long as ``spark.sql.python.filterPushdown.enabled`` is off."""
+    """The same, if Spark may pass its filters. A separate class, because Spark 4.1 refuses a reader that takes filters
+    while ``spark.sql.python.filterPushdown.enabled`` is off."""
 
     def __init__(self, options: ReadOptionsOfSource, columns: dict[str, str]) -> None:
         super().__init__(options, columns)
         self._bounds = Bounds()
 
     def pushFilters(self, filters: list[Any]) -> list[Any]:  # noqa: N802  Spark's name
-        """Note what filters exclude. Returns: all of them, as Spark applies them to the rows, too"""
+        """Note what filters exclude. Returns: all filters, because Spark also applies them to the rows"""
         self._bounds = bounds_of(filters, typed=self._options.table is not None)
         return filters
 
     def partitions(self) -> list[Part]:
-        """The parts that filters leave. Raises: as ``BatchReader.partitions``"""
+        """The parts that the filters do not exclude. Raises: as ``BatchReader.partitions``"""
         reading, ranges = plan_batch(self._options)
         reading = msgspec.structs.replace(reading, bounds=self._bounds)
         return parts(reading, bounded(ranges, self._bounds), self._columns)
 
 
 def bounded(ranges: Iterable[Range], bounds: Bounds) -> list[Range]:
-    """What bounds leave of ranges."""
+    """The parts of ranges inside bounds."""
     found = []
     for one in ranges:
         first, end = max(one.first, bounds.offsets.first), min(one.end, bounds.offsets.last + 1)

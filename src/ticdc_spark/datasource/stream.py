@@ -1,6 +1,6 @@
-"""The stream: an offset is where each partition was read to, and what was known of the tables there.
+"""The stream. An offset says where each partition was read to, and what was known of the tables there.
 
-So a checkpoint alone tells how later rows are read, also when Kafka has removed the messages with their DDL.
+So a checkpoint alone determines how later rows are read, even if Kafka has removed the messages with their DDL.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ from ticdc_spark.topics.same_topics import check_ids
 
 
 class StreamReader(DataSourceStreamReader):
-    """Reads what comes, in batches that Spark asks for. One object lives as long as a query runs."""
+    """Reads new messages in batches that Spark requests. One object lives as long as its query."""
 
     def __init__(self, options: ReadOptionsOfSource, columns: dict[str, str]) -> None:
         self._options = options
         self._columns = columns
         self._topics = access(options)
         self._at: dict[str, Any] | None = None
-        """The offset that Spark was given, or gave, last."""
+        """The last offset that Spark passed or received."""
         self._scanned: tuple[dict[str, Any], dict[str, Any], Reading] | None = None
         """The last two offsets, and how the rows between them are read."""
         self._ahead: tuple[Reading, Offsets] | None = None
-        """What was learnt from the messages behind a batch, and up to where; no checkpoint has it."""
+        """What was learnt from the messages behind a batch, and the offsets reached; not part of a checkpoint."""
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's names, as below
         """Where a new query begins. Raises: UsageError, SourceFault"""
@@ -56,7 +56,7 @@ class StreamReader(DataSourceStreamReader):
         return self._scan(start, end)
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[Part]:
-        """The parts of a batch. After a restart Spark asks for none first, from and to its last offset.
+        """The parts of a batch. After a restart Spark first asks for an empty one, from and to its last offset.
 
         Raises: SourceFault
         """
@@ -86,7 +86,7 @@ class StreamReader(DataSourceStreamReader):
         return found
 
     def _with_ahead(self, reading: Reading, end: Offsets) -> Reading:
-        """A batch's reading, with what lies behind the batch. Raises: SourceFault"""
+        """A batch's reading, including what the messages behind the batch show. Raises: SourceFault"""
         known, upto = self._ahead or (reading, end)
         upto = {place: max(at, upto.get(place, at)) for place, at in end.items()}
         self._ahead = known, _ = look_ahead(known, self._topics, upto)
@@ -94,13 +94,13 @@ class StreamReader(DataSourceStreamReader):
         return msgspec.structs.replace(known, texts=texts, shown=known.shown or reading.shown)
 
     def _ids(self, start: dict[str, Any], end: Offsets) -> dict[str, str]:
-        """The ids of the topics. Raises: SourceChanged where one is another topic than before"""
+        """The ids of the topics. Raises: SourceChanged if one of them was replaced"""
         now = self._topics.ids({topic for topic, _ in end})
         check_ids(start.get("ids", {}), now, _offsets(start), "Read the new topic with a new checkpoint")
         return {**start.get("ids", {}), **now}
 
     def _capped(self, read: Offsets, end: Offsets) -> Offsets:
-        """At most so many messages as the options allow, of each partition the same share."""
+        """At most as many messages as the options allow, with the same share of each partition."""
         behind = {place: last - read.get(place, 0) for place, last in end.items()}
         total, allowed = sum(behind.values()), self._options.max_offsets_per_trigger
         if allowed is None or total <= allowed:
@@ -118,4 +118,4 @@ def _offsets(offset: dict[str, Any]) -> Offsets:
     try:
         return from_topics(offset["offsets"].items())
     except (KeyError, AttributeError, TypeError) as error:
-        raise SourceFault(f"the checkpoint has no offset of this source: {offset!r:.200}; begin a new one") from error
+        raise SourceFault(f"the checkpoint has no offset of this source: {offset!r:.200}; use a new one") from error

@@ -1,8 +1,8 @@
-"""The typed form: the changes of one table, in columns of the types that a job gives them in the lake.
+"""The typed form: the changes of one table, in columns of the types that a job would give them in the lake.
 
-Every image of a change becomes a row of its own: an update has one before and one after it. Images are read as a job
-reads them (``spark.decode.rows``), each as if it were an insert. Of an old image that was sent with its key only, the
-key is read.
+Every image of a change becomes a separate row: an update has one row before and one after it. Images are read as a job
+reads them (``spark.decode.rows``), each as if it were an insert. If only the key of an old image was sent, only the key
+is read.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ FIELDS: tuple[tuple[str, str, pa.DataType], ...] = (
     ("_seq", "int", pa.int32()),
     ("_reason", "string", pa.string()),
 )
-"""The columns behind those of the table."""
+"""The columns after the columns of the table."""
 _UPDATE = ("update_preimage", "update_postimage")
 
 
 def table_of(reading: Reading) -> Table:
-    """The table that is read, in its newest version. Raises: UsageError if no message shows it"""
+    """The newest version of the table to read. Raises: UsageError if no message shows it"""
     wanted = reading.options.table
     assert wanted is not None
     found = reading.known.newest(wanted) or reading.shown
@@ -60,7 +60,7 @@ def table_of(reading: Reading) -> Table:
 
 
 def columns_of(reading: Reading) -> tuple[LakeColumn, ...]:
-    """The table's columns. Raises: UsageError for one that is called as one of the source's own"""
+    """The table's columns. Raises: UsageError if one has the name of the source's own columns"""
     table = table_of(reading)
     try:
         columns = _lake_columns(reading, table)
@@ -77,9 +77,9 @@ def columns_of(reading: Reading) -> tuple[LakeColumn, ...]:
 
 
 def planned_columns(reading: Reading, planned: Mapping[str, str]) -> tuple[LakeColumn, ...]:
-    """The columns that a query was planned with, by name and type, whatever became of the table since.
+    """The columns of the query's plan, by name and type, even if the table has changed since.
 
-    Raises: UsageError for a column that no version of the table has with that type
+    Raises: UsageError for a column that no version of the table has with this type
     """
     wanted = reading.options.table
     assert wanted is not None
@@ -95,7 +95,7 @@ def planned_columns(reading: Reading, planned: Mapping[str, str]) -> tuple[LakeC
         if name not in own and name not in found:
             raise UsageError(
                 f"column {name} ({kind}) of {'.'.join(wanted)}: no known version of the table has a column of this "
-                "name and type; read without a schema of your own"
+                "name and type; read without your own schema"
             )
     return tuple(found[name] for name in planned if name in found)
 
@@ -106,10 +106,10 @@ def _lake_columns(reading: Reading, table: Table) -> tuple[LakeColumn, ...]:
 
 @dataclass(frozen=True)
 class _Image:
-    """One image of a row of a message."""
+    """One image of a row."""
 
     row: int
-    """The number of the row among those that were opened."""
+    """The number of the row among the decoded ones."""
     change_type: str
     image: bytes | None
     is_old: bool
@@ -118,7 +118,7 @@ class _Image:
 def typed_rows(
     reading: Reading, columns: tuple[LakeColumn, ...], batches: Iterator[pa.RecordBatch]
 ) -> Iterator[pa.RecordBatch]:
-    """The rows of messages. Raises: RejectedMessage, unless unreadable ones are to be rows"""
+    """The rows of messages. Raises: RejectedMessage, unless unreadable messages become rows"""
     opener, reader = Opener(reading.opening), _Reader(reading, columns)
     for batch in batches:
         messages = of_batch(batch)
@@ -127,7 +127,7 @@ def typed_rows(
 
 
 class _Reader:
-    """Reads the rows of the table; one a task."""
+    """Reads the rows of the table. Each task has its own."""
 
     def __init__(self, reading: Reading, columns: tuple[LakeColumn, ...]) -> None:
         self._reading = reading
@@ -137,7 +137,7 @@ class _Reader:
         self._values = _values(reading)
         self._tables: dict[Table, str] = {}
         self._own: dict[str, tuple[LakeColumn, ...]] = {}
-        """By the key of a schema, the columns as rows of that version are read."""
+        """By the key of a schema: the columns with which rows of that version are read."""
         self._by_schema_key: dict[str, str] = {}
         self._hidden: frozenset[str] = frozenset()
         self._schema = pa.schema(
@@ -145,7 +145,7 @@ class _Reader:
         )
 
     def rows(self, messages: Messages, opened: Opened) -> Iterator[pa.RecordBatch]:
-        """The rows of some messages, in order, and what of them cannot be opened."""
+        """The rows of some messages, in order, and the messages that cannot be decoded."""
         wanted, bounds = self._reading.options.table, self._reading.bounds
         numbers: list[int] = []
         keys: list[str] = []
@@ -166,7 +166,7 @@ class _Reader:
             yield self._typed(raw.to_arrow().set_column(5, "schema_key", pa.array(keys, pa.string())))
 
     def _key(self, row: Envelope, key: bytes | None, value: bytes | None) -> str:
-        """The key of the schema that reads a row. Raises: MessageError"""
+        """The key of the schema with which a row is read. Raises: MessageError"""
         table = self._schemas.of(row)
         if table is None and row.schema_key in self._by_schema_key:
             return self._by_schema_key[row.schema_key]
@@ -175,8 +175,8 @@ class _Reader:
             self._by_schema_key[row.schema_key] = self._key_of(table)
         if table is None:
             raise MessageError(
-                f"nothing shows the schema of `{row.schema}`.`{row.table}` at {row.commit_ts}; option ddl takes its "
-                "CREATE TABLE statement"
+                f"the schema of `{row.schema}`.`{row.table}` at {row.commit_ts} is not known; set the option ddl to "
+                "its CREATE TABLE statement"
             )
         return self._key_of(table)
 
@@ -192,7 +192,7 @@ class _Reader:
         read = self._read(_inserts(raw, images))
         reasons = _reasons(read)
         if again := [at for at in reasons if images[at].is_old]:
-            # what was sent is the key only
+            # only the key was sent
             keys = self._read(_deletes(raw, images, again))
             kept = read.filter(pa.array([at not in {*again} for at in range(len(images))]))
             read = pa.Table.from_batches([kept, keys]).sort_by(SEQ).combine_chunks().to_batches()[0]
@@ -200,7 +200,7 @@ class _Reader:
         return self._shaped(raw, images, read, reasons)
 
     def _read(self, rows: pa.RecordBatch) -> pa.RecordBatch:
-        """Read images, in their order; once more where they have a hidden column that the table has not."""
+        """Read images in their order; again if they have a hidden column that the table lacks."""
         keys = rows.column("schema_key")
         parts = [(one, rows.filter(pc.equal(keys, one))) for one in pc.unique(keys).to_pylist()]
         tables = {key: table for table, key in self._tables.items()}
@@ -265,9 +265,9 @@ class _Reader:
 
 
 def _columns_then(columns: Sequence[LakeColumn], then: Iterable[LakeColumn]) -> tuple[LakeColumn, ...]:
-    """The query's columns as those of an older version of the table had their values: an ENUM its members of then.
+    """The query's columns, as an older version of the table defines their values: an ENUM has that version's members.
 
-    Raises: MessageError where a value depends on a time zone that this form does not apply
+    Raises: MessageError if a value depends on a time zone, which this form does not apply
     """
     own = {one.name: one for one in then}
     found = []
@@ -284,7 +284,7 @@ def _columns_then(columns: Sequence[LakeColumn], then: Iterable[LakeColumn]) -> 
 
 
 def _values(reading: Reading) -> ReadOptions:
-    """How values are read: defaults have a time zone where SQL gave the table, and are UTC where messages did."""
+    """How values are read: defaults have a time zone if the table is from SQL, and are UTC if it is from messages."""
     options = reading.options
     assert options.table is not None
     if protocol(reading.protocol).traits.versioned_tables:
@@ -307,7 +307,7 @@ def _images(raw: pa.RecordBatch) -> Iterator[_Image]:
 
 
 def _inserts(raw: pa.RecordBatch, images: Sequence[_Image]) -> pa.RecordBatch:
-    """Images as rows that insert them. Old ones are whole as far as is known, and have no checksum of their own."""
+    """Images as rows that insert them. Old images are assumed to be complete, and have no checksum of their own."""
     rows = raw.take(pa.array([image.row for image in images], pa.int64()))
     is_old = pa.array([image.is_old for image in images], pa.bool_())
     return _with(
@@ -323,7 +323,7 @@ def _inserts(raw: pa.RecordBatch, images: Sequence[_Image]) -> pa.RecordBatch:
 
 
 def _deletes(raw: pa.RecordBatch, images: Sequence[_Image], chosen: Sequence[int]) -> pa.RecordBatch:
-    """Some old images as rows that delete them, of which only the key is read."""
+    """Some old images as rows that delete them, so that only their keys are read."""
     rows = raw.take(pa.array([images[at].row for at in chosen], pa.int64()))
     return _with(
         rows,
@@ -340,7 +340,7 @@ def _with(rows: pa.RecordBatch, **columns: pa.Array) -> pa.RecordBatch:
 
 
 def _reasons(read: pa.RecordBatch) -> dict[int, str]:
-    """Why rows cannot be read, by their places."""
+    """Why rows cannot be read, by their positions."""
     bad = read.column(BAD)
     if bad.null_count == len(bad):
         return {}

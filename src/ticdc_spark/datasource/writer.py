@@ -1,8 +1,7 @@
 """Writing: rows of the generic form to messages of any protocol, in Kafka or a recorded topic.
 
-What encodes them is what ``convert`` uses, so the same changes give the same bytes. Messages of a partition are in the
-order of the rows of a task. Between tasks there is none in Kafka, and that of the frame's partitions in a recorded
-topic.
+The encoder is the one of ``convert``, so the same changes give the same bytes. Messages of a partition are in the order
+of the rows of a task. Across tasks, Kafka has no order, and a recorded topic has the order of the frame's partitions.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ from ticdc_spark.topics.writer import FORMATS, Format, RecordWriter
 _SEGMENT_BYTES = 128 << 20
 _FLUSH_SECONDS = 120.0
 _OF_SPARK = frozenset({"checkpointlocation"})
-"""Options of a stream that Spark hands to its sink, too."""
+"""Options of a stream that Spark also passes to its sink."""
 
 
 def _format(value: object) -> str:
@@ -49,10 +48,10 @@ def _format(value: object) -> str:
 
 
 class WriteOptionsOfSource(Topic, frozen=True, kw_only=True):
-    """The options of writing, but for those of the protocol."""
+    """The options of writing, except the protocol's own."""
 
     topic: Text | None = None
-    """Of all messages; ``None``: of each row's column."""
+    """The topic of all messages; ``None``: from each row's column."""
     ddl: Text | None = None
     file_format: Annotated[str, Reads(_format, ", ".join(FORMATS))] = "parquet"
     segment_rows: Positive = 500_000
@@ -64,7 +63,7 @@ class WritePlan(msgspec.Struct, frozen=True, kw_only=True):
     options: WriteOptionsOfSource
     protocol: str
     encoding: dict[str, str]
-    """Options of the protocol, by TiCDC's names."""
+    """Options of the protocol, named as in TiCDC."""
 
 
 _KINDS: Mapping[str, tuple[type[DataType], ...]] = {
@@ -76,7 +75,7 @@ _KINDS: Mapping[str, tuple[type[DataType], ...]] = {
 
 
 def check_types(schema: StructType) -> None:
-    """Raises: UsageError for a column of another type, whose values would be taken for what they are not"""
+    """Raises: UsageError for a column of another type, whose values would be misread"""
     for field in schema.fields:
         kinds = _KINDS.get(field.name)
         if kinds is not None and not isinstance(field.dataType, (*kinds, NullType)):
@@ -113,7 +112,7 @@ def write_plan(options: Mapping[str, str], columns: Iterable[str]) -> WritePlan:
 
 @contextmanager
 def encoder_of(plan: WritePlan) -> Iterator[Encoder]:
-    """The encoder of a plan. Raises: UsageError for options that the protocol has not, RegistryFault"""
+    """The encoder of a plan. Raises: UsageError for options that the protocol does not have; RegistryFault"""
     options = plan.options
     if options.schema_registry is None or not PROTOCOLS[plan.protocol].traits.registry:
         yield target_encoder(plan.protocol, plan.encoding)
@@ -123,8 +122,8 @@ def encoder_of(plan: WritePlan) -> Iterator[Encoder]:
 
 
 def messages_of(plan: WritePlan, rows: Iterable[Mapping[str, Any]]) -> Iterator[Message]:
-    """The messages of rows. Raises: UsageError for a row that is no change, UnsendableChange for one that the protocol
-    cannot carry"""
+    """The messages of rows. Raises: UsageError for a row that is not a change; UnsendableChange for one that the
+    protocol cannot carry"""
     changes = RowsToChanges(from_ddl(plan.options.ddl, None), plan.options.topic)
     with encoder_of(plan) as encoder:
         converter = Converter(changes.tables_of, plan.protocol, encoder)
@@ -135,19 +134,19 @@ def messages_of(plan: WritePlan, rows: Iterable[Mapping[str, Any]]) -> Iterator[
 
 def _sent(one: Message | Rejected) -> Message:
     if isinstance(one, Rejected):
-        raise UnsendableChange(f"{one.reason}; leave it out of the frame, or write another protocol")
+        raise UnsendableChange(f"{one.reason}; remove it from the frame, or write another protocol")
     return one
 
 
 class Written(WriterCommitMessage):
-    """What a task has written: to a file of its own, or to Kafka."""
+    """What a task has written: to its own file, or to Kafka."""
 
     def __init__(self, folder: str | None) -> None:
         self.folder = folder
 
 
 class Task:
-    """What one task does; sent to it."""
+    """The work of one task; sent to it."""
 
     def __init__(self, plan: WritePlan, hidden: Path | None) -> None:
         """``hidden``: the folder for a recorded topic's parts."""
@@ -185,7 +184,7 @@ class BatchWriter(DataSourceArrowWriter):
         return self._task.write(row for batch in iterator for row in batch.to_pylist())
 
     def commit(self, messages: list[Written | None]) -> None:  # type: ignore[override]
-        """Let a recorded topic have what tasks wrote, with offsets behind those that it has."""
+        """Add what tasks wrote to a recorded topic, with offsets after its existing ones."""
         if self._task.hidden is not None:
             options = self._task.plan.options
             assert options.path is not None
@@ -195,13 +194,13 @@ class BatchWriter(DataSourceArrowWriter):
                 shutil.rmtree(self._task.hidden, ignore_errors=True)
 
     def abort(self, messages: list[Written | None]) -> None:  # type: ignore[override]
-        """Forget what tasks wrote to files."""
+        """Remove the files that tasks wrote."""
         if self._task.hidden is not None:
             shutil.rmtree(self._task.hidden, ignore_errors=True)
 
 
 class StreamWriter(DataSourceStreamWriter):
-    """Writes the batches of a stream to Kafka. A batch that Spark does again is sent again."""
+    """Writes the batches of a stream to Kafka. If Spark repeats a batch, it is sent again."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         mine = {key: value for key, value in options.items() if key.lower() not in _OF_SPARK}
@@ -209,7 +208,7 @@ class StreamWriter(DataSourceStreamWriter):
         plan = write_plan(mine, schema.fieldNames())
         if plan.options.path is not None:
             raise UsageError(
-                "option path: a recorded topic is written by batches; a stream writes to bootstrap-servers"
+                "option path: a stream cannot write a recorded topic, only a batch can; set bootstrap-servers instead"
             )
         self._task = Task(plan, None)
 
@@ -218,14 +217,14 @@ class StreamWriter(DataSourceStreamWriter):
         return self._task.write(row.asDict() for row in iterator)
 
     def commit(self, messages: list[Written | None], batchId: int) -> None:  # type: ignore[override]  # noqa: N803
-        """Nothing is left to do: the broker has all of it."""
+        """Do nothing: the broker has everything already."""
 
     def abort(self, messages: list[Written | None], batchId: int) -> None:  # type: ignore[override]  # noqa: N803
-        """What was sent stays in the topic."""
+        """Do nothing: messages that were sent stay in the topic."""
 
 
 def gather(options: WriteOptionsOfSource, folders: Iterable[Path]) -> None:
-    """Make one recorded topic of what tasks wrote, one after the other; all files appear at the end."""
+    """Append what tasks wrote, one after the other, to a recorded topic. All files appear at the end."""
     path = options.path
     assert path is not None
     at: Offsets = dict(ends(spans(list_recorded(path)))) if _has_messages(path) else {}

@@ -1,6 +1,6 @@
 """What the SQL of a DDL does to tables.
 
-For the protocols that carry only SQL (Open, canal-json), for schema files, and for what two schemas do not show
+Used for protocols that carry only SQL (Open, canal-json), for schema files, and for what two schemas do not show
 (Simple: whether a column was renamed or replaced).
 """
 

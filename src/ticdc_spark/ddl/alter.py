@@ -25,20 +25,20 @@ from ticdc_spark.ddl.statements import (
 )
 
 _OPTION = re.compile(r"[\w`]+\s*=")
-"""An option of a storage engine's own."""
+"""An option of a storage engine."""
 
 
 def alteration(cur: Cursor) -> list[Alteration]:
-    """Read one part, up to the ``,`` behind it; ADD COLUMN with brackets gives several.
+    """Read one part, up to the ``,`` behind it. ADD COLUMN with brackets returns several.
 
-    Raises: MessageError if the part begins like one that matters but cannot be read on.
+    Raises: MessageError if the part begins like a relevant one but cannot be read to its end.
     """
     token = cur.peek()
     read = _PARTS.get(token.text.lower()) if token.kind == "word" else None
     if read is None:
         what = _skip(cur)
         while token.word in WITH_LISTS and cur.op(","):
-            if cur.peek().word in _PARTS:  # reserved words, which are no names
+            if cur.peek().word in _PARTS:  # reserved words, which cannot be names
                 return [NoEffect(what), *alteration(cur)]
             what += ", " + _skip(cur)
         return [NoEffect(what, known=token.word in NO_EFFECT or _OPTION.match(what) is not None)]
@@ -47,14 +47,14 @@ def alteration(cur: Cursor) -> list[Alteration]:
 
 
 def _skip(cur: Cursor) -> str:
-    """Read over a part; always moves on."""
+    """Skip a part; always moves the cursor."""
     text = cur.skip_item()
     return text or cur.next().text
 
 
 def _add(cur: Cursor) -> list[Alteration]:
     if cur.accept("partition"):
-        if cur.peek().is_word("partitions"):  # of a table partitioned by hash: all rows are dealt out again
+        if cur.peek().is_word("partitions"):  # a table partitioned by hash: all its rows are redistributed
             return [MoveRows("ADD PARTITION " + _skip(cur), lossless=True)]
         return [NoEffect("ADD PARTITION " + _skip(cur))]
     named = ""
@@ -234,7 +234,7 @@ def _remove(cur: Cursor) -> list[Alteration]:
 
 
 def _first(cur: Cursor) -> list[Alteration]:
-    """TiDB: FIRST PARTITION LESS THAN drops the partitions below."""
+    """TiDB: FIRST PARTITION LESS THAN drops the partitions below the bound."""
     return [MoveRows("FIRST " + _skip(cur), lossless=False)]
 
 

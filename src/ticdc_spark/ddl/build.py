@@ -1,4 +1,4 @@
-"""Tables from definitions: charsets filled in, keys named, and the parts of an ALTER TABLE applied."""
+"""Builds tables from definitions: fills in charsets, names keys, and applies the parts of an ALTER TABLE."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from ticdc_spark.ddl.stored import stored_default
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, Index, Table
 
-# TiDB's default collations; the rest of them are <charset>_bin.
+# TiDB's default collations; all others are <charset>_bin.
 _COLLATES = {"binary": "binary", "gbk": "gbk_chinese_ci", "gb18030": "gb18030_chinese_ci"}
 DEFAULT_CHARSET = Charset("utf8mb4", "utf8mb4_bin", False)
 
@@ -33,14 +33,14 @@ DEFAULT_CHARSET = Charset("utf8mb4", "utf8mb4_bin", False)
 def build_table(
     schema: str, name: str, columns: Sequence[ColumnDef], indexes: Sequence[Index], charset: Charset | None
 ) -> Table:
-    """A table of a CREATE TABLE.
+    """The table of a CREATE TABLE.
 
-    Raises: MessageError if a key names a column that is not there.
+    Raises: MessageError if a key names a column that does not exist.
     """
     building = Building(Table(schema=schema, name=name, columns=()), charset or DEFAULT_CHARSET)
     for column in columns:
         building.columns.append(building.complete(column))
-    for index in indexes:  # a table's own keys come before those of its columns
+    for index in indexes:  # a table's own keys come before its columns' keys
         building.add_index(index)
     for column in columns:
         for index in keys_of(column):
@@ -49,7 +49,7 @@ def build_table(
 
 
 def charset_of(table: Table) -> Charset:
-    """The charset that a new text column gets: the one that all text columns have, else TiDB's default.
+    """The charset for a new text column: the charset of all text columns if they agree, else TiDB's default.
 
     A ``Table`` does not keep its own default charset.
     """
@@ -61,7 +61,7 @@ def charset_of(table: Table) -> Charset:
 
 
 class Building:
-    """A table while it is changed. Column and index names compare without case."""
+    """A table during a change. Column and index names are compared ignoring case."""
 
     def __init__(self, table: Table, charset: Charset | None = None) -> None:
         self._before = table
@@ -70,7 +70,7 @@ class Building:
         self.indexes = list(table.indexes)
 
     def table(self) -> Table:
-        """The table as it is now."""
+        """The current table."""
         nullable = {column.name.lower(): column.nullable for column in self.columns}
         indexes = tuple(
             replace(index, nullable=any(nullable.get(name.lower(), True) for name in index.columns))
@@ -80,11 +80,11 @@ class Building:
         return changed if changed == self._before else replace(changed, version=None)
 
     def apply(self, parts: Sequence[Alteration]) -> None:
-        """Apply the parts of an ALTER TABLE; those that change no schema do nothing.
+        """Apply the parts of an ALTER TABLE. Parts that change no schema do nothing.
 
-        As the servers do it, whatever the order of the parts: what is dropped, changed or renamed has the name that it
-        had before the statement, and what is added, or stands in AFTER or in a key, the one that it has behind it.
-        Raises: MessageError if one names a column or index that is not there.
+        As in the servers, the order of the parts does not matter. What is dropped, changed or renamed has its name from
+        before the statement. What is added, or named in AFTER or in a key, has its name from after it.
+        Raises: MessageError if a part names a column or index that does not exist.
         """
         keys = {index.name.lower() for index in self.indexes}
         self._drop_indexes(parts)
@@ -105,12 +105,12 @@ class Building:
             if isinstance(part, AddIndex):
                 self._add_keys([part.index], keys if part.if_not_exists else ())
             elif isinstance(part, AddColumn | ChangeColumn) and self._has(part.definition.column.name):
-                # MariaDB adds the key even where IF leaves the column as it is
+                # MariaDB adds the key even if IF leaves the column unchanged
                 conditional = part.if_not_exists if isinstance(part, AddColumn) else part.if_exists
                 self._add_keys(keys_of(part.definition), keys if conditional else ())
 
     def complete(self, definition: ColumnDef) -> Column:
-        """A column with the charset of its table where it names none."""
+        """A column with its charset filled in from the table, if it names none."""
         column = definition.column
         if column.type.name not in WITH_CHARSET:
             return column
@@ -163,8 +163,8 @@ class Building:
         self._place(self.complete(part.definition), part.position)
 
     def _old_columns(self, parts: Sequence[Alteration]) -> dict[str, str]:
-        """Drop, change and rename columns where they stand; gives the names of those that are left, by their old
-        names in small letters.
+        """Drop, change and rename columns in place. Returns the names of the remaining columns, by their old names in
+        lower case.
         """
         old = [column.name for column in self.columns]
         gone: set[int] = set()
@@ -188,10 +188,11 @@ class Building:
         return {name.lower(): new for name, new in left.items()}
 
     def _old_indexes(self, after: Mapping[str, str]) -> None:
-        """Keys that are left follow their columns; one that takes the name of a dropped column takes its place in them.
+        """Let the remaining keys follow their columns. A column that takes the name of a dropped one replaces it in
+        keys.
 
-        A server looks for the name that is in a key among the columns in their order: of one that was there it compares
-        the old name, of an added one its own.
+        A server searches the columns in their order for a key's name. It compares the old name of an existing column,
+        and the own name of an added one.
         """
         before = {new.lower(): old for old, new in after.items()}
         named: dict[str, str] = {}
@@ -222,13 +223,13 @@ class Building:
         return part.if_exists and not self._has(part.name)
 
     def _add_keys(self, indexes: Sequence[Index], there: Collection[str]) -> None:
-        """``there``: the names before the statement, under which none is added."""
+        """``there``: the names before the statement; no key is added with one of these."""
         for index in indexes:
             if (index.name or index.columns[0]).lower() not in there:
                 self.add_index(index)
 
     def _drop_indexes(self, parts: Sequence[Alteration]) -> None:
-        """Drop and rename them."""
+        """Drop and rename indexes."""
         drops = [part for part in parts if isinstance(part, DropIndex)]
         new = {part.old.lower(): part.new for part in parts if isinstance(part, RenameIndex)}
         self.indexes = [
@@ -239,7 +240,7 @@ class Building:
 
     def _convert(self, part: Charset) -> None:
         if not part.convert:
-            return  # the table's default, which is not kept
+            return  # the table's default, which is not stored
         charset = part.charset or _charset_of_collate(part)
         collate = part.collate or _collate(charset)
         for at, column in enumerate(self.columns):
@@ -249,7 +250,7 @@ class Building:
 
 
 def keys_of(definition: ColumnDef) -> list[Index]:
-    """The keys that a column declares for itself."""
+    """The keys that a column's definition declares."""
     name = definition.column.name
     primary = Index(name="PRIMARY", unique=True, primary=True, nullable=False, columns=(name,))
     unique = Index(name="", unique=True, primary=False, nullable=True, columns=(name,))

@@ -1,7 +1,7 @@
 """Column and index definitions in DDL.
 
-Types come out in TiDB's canonical form (``INT`` is ``int(11)``, ``NUMERIC`` is ``decimal(10,0)``), as
-``SHOW CREATE TABLE`` prints them.
+Types get TiDB's canonical form (``INT`` is ``int(11)``, ``NUMERIC`` is ``decimal(10,0)``), as ``SHOW CREATE TABLE``
+prints them.
 """
 
 from collections.abc import Callable
@@ -17,7 +17,7 @@ from ticdc_spark.model import Column, ColumnType
 from ticdc_spark.mysql import parse_type
 
 WITH_CHARSET = frozenset(("char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set"))
-"""Types that have a charset of their own."""
+"""Types that have a charset."""
 
 # TEXT(n) and BLOB(n) mean the smallest type that holds n.
 _BY_SIZE = {
@@ -58,8 +58,8 @@ class _Options:
 def column_def(cur: Cursor) -> ColumnDef:
     """Read ``name type options``; stops before ``,``, ``)``, FIRST, AFTER or the end.
 
-    A text type without its own charset comes out with ``charset=None``; the table decides.
-    Raises: MessageError if the text is no column definition.
+    A text type without its own charset gets ``charset=None``; the table decides.
+    Raises: MessageError if the text is not a column definition.
     """
     name = cur.name()
     type_name, size, elements = _type(cur)
@@ -99,7 +99,7 @@ def _column_ends(cur: Cursor) -> bool:
 
 
 def _type(cur: Cursor) -> tuple[str, str, tuple[str, ...]]:
-    """Name, what stands in its brackets, members."""
+    """Name, the text in its brackets, members."""
     name = last = cur.name().lower()
     while last and (last := cur.any_of(*_NEXT_WORDS.get(last, ()))):
         name += " " + last
@@ -130,7 +130,7 @@ def _column_type(name: str, size: str, elements: tuple[str, ...], options: _Opti
 
 
 def to_binary(kind: ColumnType) -> ColumnType:
-    """A text type of character set binary as the bytes type that MySQL makes of it; others as they are."""
+    """The bytes type that MySQL makes of a text type of character set binary; other types are unchanged."""
     if kind.charset != "binary" or kind.name not in _TO_BINARY:
         return kind
     return msgspec.structs.replace(kind, name=_TO_BINARY[kind.name], collate="binary")
@@ -144,7 +144,7 @@ def _read_option(cur: Cursor, options: _Options) -> None:
     read = _OPTIONS.get(token.text.lower()) if token.kind == "word" else None
     if read is not None:
         read(cur, options)
-    # others have nothing that is kept: AUTO_RANDOM, CHECK, CLUSTERED, COLUMN_FORMAT, ON DELETE …
+    # other options are not stored: AUTO_RANDOM, CHECK, CLUSTERED, COLUMN_FORMAT, ON DELETE …
 
 
 def _unsigned(cur: Cursor, options: _Options) -> None:
@@ -242,7 +242,7 @@ _OPTIONS: dict[str, Callable[[Cursor, _Options], None]] = {
 
 
 def position(cur: Cursor) -> Position | None:
-    """Read FIRST or AFTER name; ``None`` when neither comes."""
+    """Read FIRST or AFTER name; ``None`` if neither follows."""
     if cur.accept("first"):
         return "first", ""
     if cur.accept("after"):

@@ -1,4 +1,4 @@
-"""What stands behind DEFAULT, as it is written."""
+"""The text after DEFAULT, as written."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ _MOMENT = re.compile(r"(current_timestamp|now|localtime|localtimestamp|current_d
 _NOW = ("current_timestamp", "now", "localtime", "localtimestamp")
 _CONSTANTS = {"null": None, "true": "1", "false": "0"}
 _OPERATORS = frozenset(["and", "between", "div", "in", "is", "like", "mod", "or", "regexp", "rlike", "xor"])
-"""Words behind which an expression goes on, which only MariaDB takes without brackets."""
+"""Words that continue an expression, which only MariaDB accepts without brackets."""
 
 
 class WrittenDefault(msgspec.Struct, frozen=True):
-    """A default as SQL has it."""
+    """A default as written in SQL."""
 
     kind: Kind
     text: str = ""
     """A string's value, a number with its sign, the digits of a hexadecimal or bit literal, an expression."""
     charset: str = ""
-    """The introducer's: ``_latin1'x'``."""
+    """The charset of an introducer: ``_latin1'x'``."""
 
 
 def read_default(cur: Cursor) -> WrittenDefault:
-    """Read what comes after DEFAULT. ``CURRENT_TIMESTAMP`` and what is the same is an expression of that text.
+    """Read what follows DEFAULT. ``CURRENT_TIMESTAMP`` and its synonyms are expressions with that text.
 
-    Raises: MessageError if it is no default.
+    Raises: MessageError if it is not a default.
     """
     start = cur.peek().start
     found = _read(cur)
@@ -56,7 +56,7 @@ def _goes_on(cur: Cursor) -> bool:
 
 
 def _read(cur: Cursor) -> WrittenDefault | None:
-    """One value; ``None`` where an operator comes that is no sign of a number."""
+    """One value; ``None`` if an operator follows that is not the sign of a number."""
     token = cur.peek()
     charset = ""
     if token.kind == "word" and token.text.startswith("_"):
@@ -95,5 +95,5 @@ def _named(cur: Cursor) -> WrittenDefault:
 
 
 def is_moment(default: str) -> bool:
-    """Whether a default is the moment: CURRENT_TIMESTAMP, CURRENT_DATE and what is the same."""
+    """Whether a default is the current time: CURRENT_TIMESTAMP, CURRENT_DATE and their synonyms."""
     return _MOMENT.fullmatch(default) is not None

@@ -1,4 +1,4 @@
-"""What a DDL does to the tables that are known."""
+"""What a DDL does to the known tables."""
 
 from __future__ import annotations
 
@@ -45,10 +45,10 @@ Kind: TypeAlias = Literal[
     "drop database",
     "none",
 ]
-"""``restore table`` is RECOVER and FLASHBACK TABLE; ``none`` is everything that changes no table."""
+"""``restore table`` is RECOVER and FLASHBACK TABLE; ``none`` is any statement that changes no table."""
 NameCase: TypeAlias = Literal["folded", "exact", "lower"]
-"""How a server compares names of databases and tables. ``folded``: without case, as TiDB. ``exact``: with case (MySQL's
-``lower_case_table_names`` 0). ``lower``: it stores them in lower case (1)."""
+"""How a server compares names of databases and tables. ``folded``: ignoring case, as TiDB. ``exact``: with case
+(MySQL's ``lower_case_table_names`` 0). ``lower``: it stores them in lower case (1)."""
 
 
 class Altered(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class Altered(msgspec.Struct, frozen=True):
     before: Table
     after: Table
     renames: Mapping[str, str]
-    """Columns: name before to name after, as they stand in the two tables."""
+    """Columns: name before to name after, as in the two tables."""
 
 
 class MovedRows(msgspec.Struct, frozen=True):
@@ -70,11 +70,11 @@ class MovedRows(msgspec.Struct, frozen=True):
 
 
 class DdlEffect(msgspec.Struct, frozen=True, kw_only=True):
-    """What a DDL does. Everything empty: nothing that is kept here."""
+    """What a DDL does. If everything is empty, it does nothing that is stored here."""
 
     kind: Kind
     created: tuple[Table, ...] = ()
-    """Also the table that RECOVER or FLASHBACK TABLE brings back, which is in ``moved`` too."""
+    """Also the table that RECOVER or FLASHBACK TABLE restores, which is in ``moved`` too."""
     dropped: tuple[TableName, ...] = ()
     truncated: tuple[TableName, ...] = ()
     renamed: tuple[tuple[TableName, TableName], ...] = ()
@@ -83,11 +83,11 @@ class DdlEffect(msgspec.Struct, frozen=True, kw_only=True):
     database: str = ""
     """The database of CREATE, ALTER and DROP DATABASE; the tables that DROP removes are in ``dropped``."""
     unsupported: str = ""
-    """Why the effect is not known; everything else is empty then."""
+    """Why the effect is not known; then everything else is empty."""
 
 
 def classify(sql: str) -> Kind:
-    """What a DDL is, from its first words alone; ALTER TABLE … RENAME is ``alter table``."""
+    """The kind of a DDL, from its first words only; ALTER TABLE … RENAME is ``alter table``."""
     cur = Cursor(sql)
     verb = cur.any_of("create", "alter", "drop", "rename", "truncate", "recover", "flashback")
     if verb == "create":
@@ -109,11 +109,11 @@ def classify(sql: str) -> Kind:
 
 
 def parse_create(sql: str, schema: str, backslash: Backslash = "literal") -> Table:
-    """The table of a CREATE TABLE: what ``SHOW CREATE TABLE`` prints, a Dumpling file, or a user's.
+    """The table of a CREATE TABLE, from ``SHOW CREATE TABLE``, a Dumpling file or a user.
 
-    ``schema`` is used where the statement names none. ``backslash``: see ``lex.Backslash``; MySQL's own output
-    needs ``escape``.
-    Raises: MessageError if it is no CREATE TABLE with columns.
+    ``schema`` is used if the statement names none. ``backslash``: see ``lex.Backslash``; MySQL's own output needs
+    ``escape``.
+    Raises: MessageError if it is not a CREATE TABLE with columns.
     """
     statement = parse(sql, backslash)
     if not isinstance(statement, CreateTable) or not statement.columns:
@@ -131,18 +131,18 @@ def apply_ddl(
     backslash: Backslash = "literal",
     case: NameCase = "folded",
 ) -> DdlEffect:
-    """What a DDL does to ``tables``, when run under ``schema``. Changes nothing; see ``fold``.
+    """What a DDL does to ``tables`` when it runs under ``schema``. Changes nothing; see ``fold``.
 
-    ``dropped``: tables as they were when they were dropped, for RECOVER and FLASHBACK. ``charset``: the database's
-    default, utf8mb4 if not given. SQL that cannot be read, or that names a table or column that is not known, gives
-    an effect with ``unsupported``.
+    ``dropped``: tables as they were when dropped, for RECOVER and FLASHBACK. ``charset``: the database's default;
+    utf8mb4 if not given. For SQL that cannot be read, or that names an unknown table or column, the effect has
+    ``unsupported``.
     """
     known = _Known(tables, schema, dropped or {}, charset, case)
     return _effect(sql, lambda: known.effect(parse(sql, backslash), sql))
 
 
 def apply_change(tables: Tables, change: SchemaChange) -> DdlEffect:
-    """The same of a DDL whose tables are named as the job knows them: names are equal or they are not."""
+    """The same for a DDL whose tables have the job's names: these are compared exactly."""
     known = _Known(tables, change.schema, {}, None, "exact")
     return _effect(change.query, lambda: known.effect(statement_of(change), change.query))
 
@@ -181,7 +181,7 @@ def _create(statement: CreateTable, name: TableName, charset: Charset | None) ->
 
 
 class _Known:
-    """The tables that are known, while one statement is looked at."""
+    """The known tables, for one statement."""
 
     def __init__(self, tables: Tables, schema: str, dropped: Tables, charset: Charset | None, case: NameCase) -> None:
         self._case = case
@@ -197,7 +197,7 @@ class _Known:
             case AlterTable():
                 return self._alter(statement, sql)
             case DropTables():
-                # tables that were never replicated may be dropped with others
+                # the same statement may drop tables that were never replicated
                 return DdlEffect(kind="none", dropped=tuple(map(self._name, statement.names)))
             case TruncateTable():
                 return DdlEffect(kind="none", truncated=(self._name(statement.name),))
@@ -213,7 +213,7 @@ class _Known:
                 return DdlEffect(kind="none")
 
     def _name(self, name: Name) -> TableName:
-        """The name as it is known, or as it is written."""
+        """The known spelling of a name, or the name as written."""
         full = self._full(name)
         return self._find(self._tables, full) or full
 
@@ -251,8 +251,8 @@ class _Known:
         return DdlEffect(kind="none", renamed=renamed)
 
     def _renamed(self, name: Name) -> TableName:
-        """The table to rename. Into another database, Open's message has only that one: `RENAME TABLE a TO other.b`
-        comes under `other`. Then `a` is looked for in every database, and must be in one alone.
+        """The table to rename. For a rename into another database, Open's message only has the new database:
+        `RENAME TABLE a TO other.b` comes under `other`. Then `a` is searched in all databases, and must be in only one.
         """
         full = self._name(name)
         if self._case == "folded" and name[0] is None and full not in self._tables:
@@ -308,7 +308,7 @@ def _find(tables: Tables, name: TableName) -> TableName | None:
 
 
 def _chained(pairs: list[tuple[TableName, TableName]]) -> tuple[tuple[TableName, TableName], ...]:
-    """First names to last names: RENAME works from left to right, so that a table may be renamed twice."""
+    """First names to last names. RENAME works from left to right, so a table may be renamed twice."""
     origin = {old: old for old, _ in pairs}
     for old, new in pairs:
         origin[new] = origin.pop(old, old)

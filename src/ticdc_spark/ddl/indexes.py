@@ -8,7 +8,7 @@ from ticdc_spark.model import Index
 
 
 def key_parts(cur: Cursor) -> tuple[str, ...]:
-    """Read ``(a, b(5) DESC, (expression))``; an expression comes out as ``(expression)``."""
+    """Read ``(a, b(5) DESC, (expression))``; an expression is returned as ``(expression)``."""
     cur.expect_op("(")
     parts = []
     while not cur.op(")"):
@@ -20,10 +20,10 @@ def key_parts(cur: Cursor) -> tuple[str, ...]:
 
 
 def index_def(cur: Cursor, named: str = "") -> AddIndex | None:
-    """Read a key of CREATE TABLE or ADD, from PRIMARY, UNIQUE, KEY …; ``None`` if none comes here.
+    """Read a key of CREATE TABLE or ADD, from PRIMARY, UNIQUE, KEY …; ``None`` if no key follows.
 
-    ``named`` is the constraint's name. FOREIGN KEY, CHECK and PERIOD FOR are read over and give an index without
-    columns. An index without a name comes out with ``""``. Whether it can be NULL is left to the table.
+    ``named`` is the constraint's name. FOREIGN KEY, CHECK and PERIOD FOR are skipped and return an index without
+    columns. An index without a name gets ``""``. Whether it can be NULL is decided by the table.
     """
     primary = unique = False
     if cur.accept("primary", "key"):

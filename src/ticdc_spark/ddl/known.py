@@ -1,7 +1,7 @@
-"""Statements, and parts of an ALTER TABLE, that are known to leave the columns, keys and rows of tables as they are.
+"""Statements, and parts of an ALTER TABLE, that are known to leave columns, keys and rows of tables unchanged.
 
-What is not listed is passed over where TiDB's DDL is read: TiCDC sends what changes tables, and no other statement. A
-server's binlog has everything, so that what is unknown cannot be passed over there.
+In TiDB's DDL, unlisted ones are skipped: TiCDC only sends statements that change tables. A server's binlog has all
+statements, so unknown ones cannot be skipped there.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ NO_EFFECT = frozenset(
         """,
     )
 )
-"""First words of parts, the options of a table among them."""
+"""First words of parts, including options of a table."""
 
 WITH_LISTS = frozenset(("analyze", "check", "optimize", "order", "rebuild", "repair"))
-"""Those behind which come several names: of partitions, or of columns."""
+"""Words that several names follow: of partitions or of columns."""
 
 _OBJECTS = re.findall(
     r"\S+",
@@ -42,4 +42,4 @@ _VERBS = re.findall(
     """,
 )
 STATEMENTS = frozenset((*_VERBS, *(f"{verb} {what}" for verb in ("create", "drop", "alter") for what in _OBJECTS)))
-"""First words of statements: of one that begins with CREATE, DROP or ALTER, two."""
+"""First words of statements; two words if the first is CREATE, DROP or ALTER."""

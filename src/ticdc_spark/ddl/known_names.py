@@ -1,9 +1,9 @@
-"""Names of tables and databases as somebody writes them, and the one spelling by which the job knows each.
+"""Names of tables and databases as written, and the one spelling under which the job knows each.
 
-TiDB compares names without case, and TiCDC passes SQL on as it was typed. In its messages the case of a database may
-change, too: some of its versions take the name from a DDL's job, where it is in lower case (tiflow#10047). So names
-that are equal without case are one name. It keeps the spelling that the job met first, also for a table that takes the
-name later: rows of both may wait, and only their commit_ts tells them apart.
+TiDB compares names ignoring case, and TiCDC passes SQL on as typed. The case of a database may even change in its
+messages: some versions take the name from a DDL's job, which has it in lower case (tiflow#10047). So names that differ
+only by case are one name. It keeps the spelling that the job met first, also for a later table with that name. Rows of
+both tables may wait, and only their commit_ts distinguishes them.
 """
 
 from __future__ import annotations
@@ -15,26 +15,26 @@ from ticdc_spark.names import folded, folded_part
 
 
 class Names(msgspec.Struct, frozen=True, kw_only=True):
-    """The names that are known, as tasks get them. Of names that are equal without case, the first one counts."""
+    """The known names, for tasks. Of names that differ only by case, the first one counts."""
 
     tables: tuple[TableName, ...] = ()
     databases: tuple[str, ...] = ()
-    """Those of ``tables`` need not be among them."""
+    """Databases. The databases of ``tables`` may be missing."""
     exact: bool = False
-    """Whether rows, and what comes by DDL, have the names of a server that may tell case apart."""
+    """Whether the names come from a server that may distinguish case."""
 
 
 NO_NAMES = Names()
-"""Nothing is known."""
+"""No names are known."""
 
 
 class KnownNames:
-    """The names that are known, to look others up in and to add others to."""
+    """The known names: looks names up and adds new ones."""
 
     def __init__(self, names: Names = NO_NAMES) -> None:
         self._exact = names.exact
         self._tables: dict[TableName, list[TableName]] = {}
-        """By what all spellings of a name have in common. Several for ``exact``, and of tables in older states."""
+        """Spellings by their common form. There may be several if ``exact``, and for tables in older states."""
         self._databases: dict[str, list[str]] = {}
         for name in names.tables:
             self._tables.setdefault(folded(name), []).append(name)
@@ -42,27 +42,28 @@ class KnownNames:
             self.add_database(one)
 
     def names(self) -> Names:
-        """What is known, for tasks."""
+        """The known names, for tasks."""
         tables = tuple(name for same in self._tables.values() for name in same)
         databases = tuple(name for same in self._databases.values() for name in same)
         return Names(tables=tables, databases=databases, exact=self._exact)
 
     def of_rows(self, name: TableName) -> TableName:
-        """The table that rows are of, by the name that they have."""
+        """The table of rows with this name."""
         return name if self._exact else self.table(name)
 
     def table(self, name: TableName) -> TableName:
-        """The table that a name in SQL means; one that is not known keeps it, in its database."""
+        """The table that a name in SQL means. An unknown table keeps its name, in the known spelling of its
+        database."""
         same = self._tables.get(folded(name), ())
         return name if name in same else same[0] if same else (self.database(name[0]), name[1])
 
     def database(self, name: str) -> str:
-        """The database that is meant by a name; one that is not known keeps it."""
+        """The database that a name means. An unknown database keeps its name."""
         same = self._databases.get(folded_part(name), ())
         return name if name in same or not same else same[0]
 
     def add(self, name: TableName) -> None:
-        """Rows have a name, or a table comes under it: it is known from here on."""
+        """Add a name that rows or a new table have."""
         name = self.of_rows(name)
         same = self._tables.setdefault(folded(name), [])
         if name not in same:
@@ -70,17 +71,17 @@ class KnownNames:
             self.add_database(name[0])
 
     def meet(self, name: TableName) -> None:
-        """SQL names a table: if it is not known, it is from here on. Where case counts, SQL may have other letters."""
+        """Add a table that SQL names, if it is unknown. Not if case counts, because SQL may use another case."""
         if not self._exact:
             self.add(name)
 
     def add_database(self, name: str) -> None:
-        """A database comes."""
+        """Add a database."""
         same = self._databases.setdefault(folded_part(name), [])
         if not same or (self._exact and name not in same):
             same.append(name)
 
 
 def is_same_name(one: TableName, other: TableName) -> bool:
-    """Whether two names are one but for case."""
+    """Whether two names differ at most by case."""
     return folded(one) == folded(other)

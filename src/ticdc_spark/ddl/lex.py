@@ -1,7 +1,7 @@
-"""Words of MySQL and TiDB DDL: a cursor that reads them where it stands.
+"""Words of MySQL and TiDB DDL: a cursor that reads them on demand.
 
-Reading on demand is needed because one text has two kinds of string: TiDB writes the members of ENUM and SET
-without escaping backslashes (also in ``SHOW CREATE TABLE``), all other strings with.
+On demand, because one text has two kinds of strings: TiDB writes the members of ENUM and SET without escaping
+backslashes (also in ``SHOW CREATE TABLE``), but all other strings with escapes.
 """
 
 import re
@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple, TypeAlias
 from ticdc_spark.errors import MessageError
 
 Name: TypeAlias = tuple[str | None, str]
-"""(schema, table) as written; ``None``: not qualified."""
+"""(schema, table) as written; ``None``: unqualified."""
 Backslash: TypeAlias = Literal["literal", "escape"]
 """What a backslash in an ENUM or SET member means: itself (TiDB's printed text) or an escape (text a user typed)."""
 
@@ -43,7 +43,7 @@ class Token(NamedTuple):
     start: int
     end: int
     word: str = ""
-    """A bare word in lower case; ``""`` for everything else."""
+    """A bare word in lower case; ``""`` for other tokens."""
 
     def is_word(self, word: str) -> bool:
         """Whether it is this bare word, in any case."""
@@ -51,16 +51,16 @@ class Token(NamedTuple):
 
 
 class Named(NamedTuple):
-    """A name of a table or a database in a statement, at ``[start, end)``."""
+    """A name of a table or database in a statement, at ``[start, end)``."""
 
     start: int
     end: int
     name: Name
-    """Of a database, the table is ``""``."""
+    """For a database, the table is ``""``."""
 
 
 def unescape(text: str) -> str:
-    """Value of a quoted MySQL string, quotes included in ``text``."""
+    """The value of a quoted MySQL string. ``text`` includes the quotes."""
     quote = text[-1]
     return _unescape(text[text.index(quote) + 1 : -1], quote)
 
@@ -80,7 +80,7 @@ class Cursor:
         self.pos = 0
         self.backslash = backslash
         self.named: dict[int, Named] = {}
-        """The tables and databases that were read, by where their names begin."""
+        """The tables and databases that were read, by the start of their names."""
         self._ahead: Token | None = None
 
     def peek(self) -> Token:
@@ -109,13 +109,13 @@ class Cursor:
         return Token(kind, text, pos, found.end(), text.lower() if kind == "word" else "")
 
     def fail(self, wanted: str) -> MessageError:
-        """The error with what was expected here and what stands there."""
+        """An error with what was expected and what was found here."""
         token = self.peek()
         found = repr(self.sql[token.start : token.start + 40]) if token.kind != "end" else "the end"
         return MessageError(f"DDL: expected {wanted}, found {found}")
 
     def accept(self, *words: str) -> bool:
-        """Consume these bare words (lower case) if all of them come next."""
+        """Consume these bare words (lower case) if all of them follow."""
         pos, ahead = self.pos, self.peek()
         for word in words:
             if self.peek().word != word:
@@ -125,7 +125,7 @@ class Cursor:
         return True
 
     def any_of(self, *words: str) -> str:
-        """Consume one of these bare words; ``""`` if none comes next."""
+        """Consume one of these bare words; ``""`` if none follows."""
         word = self.peek().word
         if word and word in words:
             self.next()
@@ -133,7 +133,7 @@ class Cursor:
         return ""
 
     def op(self, char: str) -> bool:
-        """Consume this punctuation if it comes next."""
+        """Consume this punctuation if it follows."""
         token = self.peek()
         if token.kind == "op" and token.text == char:
             self.next()
@@ -141,17 +141,17 @@ class Cursor:
         return False
 
     def expect_op(self, char: str) -> None:
-        """Consume this punctuation. Raises: MessageError if something else comes next."""
+        """Consume this punctuation. Raises: MessageError if something else follows."""
         if not self.op(char):
             raise self.fail(f"{char!r}")
 
     def opens(self) -> bool:
-        """Whether ``(`` comes next; not consumed."""
+        """Whether ``(`` follows; not consumed."""
         token = self.peek()
         return token.kind == "op" and token.text == "("
 
     def name(self) -> str:
-        """Consume an identifier. Raises: MessageError if none comes next."""
+        """Consume an identifier. Raises: MessageError if none follows."""
         token = self.peek()
         if token.kind not in ("name", "word"):
             raise self.fail("a name")
@@ -173,7 +173,7 @@ class Cursor:
         return found
 
     def string(self) -> str:
-        """Consume a string and give its value. Raises: MessageError if none comes next."""
+        """Consume a string and return its value. Raises: MessageError if none follows."""
         if self.peek().kind != "string":
             raise self.fail("a string")
         return unescape(self.next().text)
@@ -202,7 +202,7 @@ class Cursor:
                 return tuple(values)
 
     def _member_tokens(self) -> tuple[str, ...]:
-        """With comments between them, or in hexadecimal."""
+        """Read members with comments between them, or in hexadecimal."""
         pos, ahead, values = self.pos, self._ahead, []
         while (token := self.next()).kind in ("string", "hex"):
             digits = token.text[2:].rstrip("'")
@@ -216,7 +216,7 @@ class Cursor:
         return ()
 
     def brackets(self) -> str:
-        """Consume ``( ... )``, nested ones too, and give the text between them."""
+        """Consume ``( ... )``, including nested ones, and return the text between them."""
         self.expect_op("(")
         start, depth = self.pos, 1
         while True:
@@ -229,13 +229,13 @@ class Cursor:
                     return self.sql[start : token.start].strip()
 
     def at_end(self) -> bool:
-        """Whether nothing but ``;`` is left."""
+        """Whether only ``;`` remains."""
         while self.op(";"):
             pass
         return self.peek().kind == "end"
 
     def skip_item(self) -> str:
-        """Consume up to the next ``,`` or ``)`` outside brackets, or the end; give the text."""
+        """Consume up to the next ``,`` or ``)`` outside brackets, or to the end; returns the text."""
         start = self.peek().start
         while True:
             token = self.peek()

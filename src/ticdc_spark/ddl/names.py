@@ -1,4 +1,4 @@
-"""Names in a DDL: tables before and after it, renamed columns."""
+"""Names in a DDL: tables before and after it, and renamed columns."""
 
 from ticdc_spark.ddl.lex import Name
 from ticdc_spark.ddl.parse import parse
@@ -25,7 +25,7 @@ from ticdc_spark.model import SchemaChange, TableName
 def column_renames(sql: str) -> dict[str, str]:
     """Columns that an ALTER TABLE renames: old name to new, as written (RENAME COLUMN, CHANGE).
 
-    Names compare without case in MySQL. Empty for every other statement.
+    Names are compared ignoring case in MySQL. Empty for every other statement.
     Raises: MessageError if the SQL cannot be read.
     """
     statement = parse(sql)
@@ -41,7 +41,7 @@ def column_renames(sql: str) -> dict[str, str]:
 
 
 def replaced_columns(sql: str) -> tuple[str, ...]:
-    """Columns that an ALTER TABLE drops and adds again under their name, as the ADD has it: all rows get the default.
+    """Columns that an ALTER TABLE drops and adds again, named as in the ADD: all rows get the default.
 
     Raises: MessageError if the SQL cannot be read.
     """
@@ -53,7 +53,7 @@ def replaced_columns(sql: str) -> tuple[str, ...]:
 
 
 def computed_columns(sql: str) -> tuple[str, ...]:
-    """Columns that an ALTER TABLE adds with values of the server's in the rows that are there: AUTO_INCREMENT, or a
+    """Columns that an ALTER TABLE adds, and whose values in existing rows the server computes: AUTO_INCREMENT, or a
     default that is an expression. Empty for SQL that cannot be read, and for every other statement.
     """
     try:
@@ -69,17 +69,18 @@ def computed_columns(sql: str) -> tuple[str, ...]:
 def ddl_tables(sql: str, default_schema: str) -> tuple[tuple[TableName, ...], tuple[TableName, ...]]:
     """Tables that a DDL names before it and after it.
 
-    CREATE has none before, DROP none after, ALTER and TRUNCATE the same twice, RENAME the old and the new in the
-    same order, EXCHANGE PARTITION both tables twice. RECOVER and FLASHBACK have what comes back, after. A
-    statement on databases, views and the like names none. Beware of Open's RENAME into another database: its
-    message has the new database only, under which an unqualified old name is not found (``replicate.plan.spelling``).
+    CREATE has none before, DROP none after. ALTER and TRUNCATE have the same table in both. RENAME has the old and the
+    new names in the same order. EXCHANGE PARTITION has both tables in both. RECOVER and FLASHBACK have the restored
+    table after. A statement on databases, views and similar objects names none. Beware of Open's RENAME into another
+    database: its message only has the new database, under which an unqualified old name is not found
+    (``replicate.plan.spelling``).
     Raises: MessageError if the SQL cannot be read.
     """
     return _tables(parse(sql), default_schema)
 
 
 def change_tables(change: SchemaChange) -> tuple[tuple[TableName, ...], tuple[TableName, ...]]:
-    """The same of a DDL, by the names under which the job knows its tables. Raises: MessageError"""
+    """The same for a DDL with the job's names of its tables. Raises: MessageError"""
     return _tables(statement_of(change), change.schema)
 
 

@@ -1,7 +1,7 @@
-"""The SQL of a DDL into a ``Statement``.
+"""Parses the SQL of a DDL into a ``Statement``.
 
 Reads what TiCDC sends (TiDB's re-printed text), ``SHOW CREATE TABLE``, Dumpling files and what people type.
-sqlglot's MySQL dialect leaves 34 of the 223 different DDLs of the vectors unparsed, RENAME among them.
+sqlglot's MySQL dialect cannot parse 34 of the 223 different DDLs of the vectors, RENAME among them.
 """
 
 from collections.abc import Callable
@@ -35,20 +35,20 @@ from ticdc_spark.model import Index
 
 T = TypeVar("T")
 _STATEMENTS_KEPT = 512
-"""A DDL is asked about many times on its way to the lake: its tables, its names, its effect on each of them."""
+"""A DDL is parsed many times on its way to the lake: for its tables, its names, and its effect on each of them."""
 
 
 @lru_cache(_STATEMENTS_KEPT)
 def parse(sql: str, backslash: Backslash = "literal") -> Statement:
     """Parse one statement; ``;`` may follow.
 
-    Raises: MessageError if it begins like a statement on tables but cannot be read on.
+    Raises: MessageError if it begins like a statement on tables but cannot be read to its end.
     """
     return read_statement(Cursor(sql, backslash))
 
 
 def read_statement(cur: Cursor) -> Statement:
-    """``parse`` from a cursor, which notes where the names of tables are."""
+    """``parse`` from a cursor, which records the places of table names."""
     if cur.accept("create"):
         return _create(cur)
     if cur.accept("drop"):
@@ -74,7 +74,7 @@ def read_statement(cur: Cursor) -> Statement:
 
 
 def unknown_part(sql: str, backslash: Backslash = "literal") -> str:
-    """The statement, or its part, of which it is not known that it leaves tables as they are; ``""``: there is none.
+    """The statement, or its part, that may change tables in an unknown way; ``""``: there is none.
 
     Raises: MessageError as ``parse`` does.
     """
@@ -86,7 +86,7 @@ def unknown_part(sql: str, backslash: Backslash = "literal") -> str:
 
 
 def _waiting(cur: Cursor) -> Name:
-    """A table's name, and how long a lock is waited for (MariaDB)."""
+    """A table's name, and the lock timeout behind it (MariaDB)."""
     name = cur.table()
     if cur.accept("wait"):
         cur.next()
@@ -173,7 +173,7 @@ def _is_key_word(cur: Cursor) -> bool:
 
 
 def _table_options(cur: Cursor) -> tuple[Charset | None, bool]:
-    """The charset, and whether a SELECT follows. Stops behind PARTITION BY."""
+    """The charset, and whether a SELECT follows. Stops after PARTITION BY."""
     charset = collate = None
     while not cur.at_end():
         if cur.accept("character", "set") or cur.accept("charset"):

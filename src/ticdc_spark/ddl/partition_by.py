@@ -1,6 +1,6 @@
 """PARTITION BY: how a table is partitioned, and its partitions with their bounds. Pure.
 
-Each function reads on where a cursor stands, and raises MessageError or ValueError for what it does not understand.
+Each function reads from a cursor's position, and raises MessageError or ValueError for what it does not understand.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ T = TypeVar("T")
 _DAY = len("2024-01-31")
 _FUNCTIONS = frozenset(("year", "to_days", "unix_timestamp"))
 _DAYS_BEFORE = 365
-"""TO_DAYS of the day before 0001-01-01, which Python's calendar begins with."""
+"""TO_DAYS of the day before 0001-01-01, the first day of Python's calendar."""
 
 
 class SessionCursor(Cursor):
-    """A position in a statement of a session."""
+    """A position in a statement of a session with a time zone."""
 
     def __init__(self, sql: str, zone: str | None) -> None:
         super().__init__(sql)
@@ -37,7 +37,7 @@ def to_days(day: date) -> int:
 
 
 def partitioning(cur: Cursor) -> Partitioning:
-    """What stands behind PARTITION BY."""
+    """The text after PARTITION BY."""
     if cur.accept("linear"):
         raise cur.fail("RANGE, LIST, HASH or KEY")
     kind = cur.any_of("range", "list", "hash", "key")
@@ -76,7 +76,7 @@ def _skip_subpartitions(cur: Cursor) -> None:
 
 
 def _expression(text: str) -> tuple[tuple[str, ...], str]:
-    """The column and the function of a partition expression; none of both if it is another one."""
+    """The column and the function of a partition expression; both empty if it is of another kind."""
     cur = Cursor(text)
     function = cur.peek().word if cur.peek().word in _FUNCTIONS else ""
     try:
@@ -151,7 +151,7 @@ def constant(cur: Cursor, *, of_range: bool = False) -> int | str | None:
         cur.next()
         text = in_brackets(cur, cur.string)
         moment = f"{text} 00:00:00" if len(text) == _DAY else canonical_datetime(text, 0)
-        # A time that happens twice is refused: nothing shows which of both is meant.
+        # A time that happens twice is refused, because it is ambiguous.
         utc = datetime.fromisoformat(utc_timestamp(moment, cur.zone, 0, "reject")).replace(tzinfo=UTC)
         return int(utc.timestamp())
     if token.kind != "string" or token.text[0] in "nN":
@@ -170,7 +170,7 @@ def _integer(cur: Cursor) -> int:
 
 
 def checked(found: Partitioning) -> Partitioning:
-    """Raises: ValueError where the partitions are not ones that a table can have"""
+    """Raises: ValueError if a table cannot have these partitions"""
     names = [one.name.casefold() for one in found.partitions]
     if not names or len(set(names)) < len(names):
         raise ValueError("a partition is there twice, or none is left")
@@ -191,7 +191,7 @@ def in_brackets(cur: Cursor, read: Callable[[], T]) -> T:
 
 
 def listed(cur: Cursor, read: Callable[[], T]) -> list[T]:
-    """Read once, and again behind each comma."""
+    """Read once, and again after each comma."""
     items = [read()]
     while cur.op(","):
         items.append(read())

@@ -1,11 +1,11 @@
-"""Which rows lie in a partition, as conditions on columns. Pure.
+"""Which rows are in a partition, as conditions on columns. Pure.
 
-Only what is proven gives conditions, as rows are deleted by them; everything else gives a reason.
+Rows are deleted by these conditions, so only what is proven gives conditions. Everything else gives a reason.
 
-- NULL lies in the lowest partition of RANGE, and in p0 of HASH.
-- Text is compared byte by byte. Servers differ in trailing spaces: ``rtrim`` compares without them, and a bound has no
-  character up to the space, so that they decide nothing.
-- A date must be part of the key. Elsewhere NULL may stand for a date that the target cannot hold.
+- NULL is in the lowest partition of RANGE, and in p0 of HASH.
+- Text is compared byte by byte. Servers differ in trailing spaces: ``rtrim`` compares without them. A bound has no
+  character up to the space, so trailing spaces cannot change the result.
+- A date must be part of the key. Elsewhere NULL may represent a date that the target cannot store.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _LAST_DAY = to_days(date.max)
 
 
 class ColumnTest(msgspec.Struct, frozen=True, kw_only=True):
-    """What the value of one column must meet. Values are canonical; a bound that is ``None`` is none."""
+    """A condition on the values of one column. Values are canonical; ``None`` is no bound."""
 
     column: str
     at_least: Value = None
@@ -43,25 +43,25 @@ class ColumnTest(msgspec.Struct, frozen=True, kw_only=True):
     rtrim: bool = False
     """``any_of`` and ``none_of`` compare without trailing spaces."""
     or_null: bool = False
-    """Whether NULL meets it, too."""
+    """Whether NULL also meets the condition."""
 
 
 Alternatives: TypeAlias = tuple[tuple[ColumnTest, ...], ...]
-"""Rows that meet every test of one of these; no test: all rows."""
+"""Rows that meet all tests of at least one of these; an entry without tests: all rows."""
 
 
 class NotComputed(msgspec.Struct, frozen=True):
-    """Why it cannot be told from its columns in which partition a row lies."""
+    """Why the partition of a row cannot be computed from its columns."""
 
     why: str
 
 
 class _Unknown(Exception):
-    """Why there are no conditions; does not leave this module."""
+    """Why there are no conditions; only used inside this module."""
 
 
 def rows_of(table: Table, names: Collection[str]) -> Alternatives | NotComputed:
-    """The rows of some partitions of a table, which has these partitions."""
+    """The rows of some partitions of a table. The table must have these partitions."""
     known = table.partitioning
     if known is None:
         return NotComputed("its partitions are not known")
@@ -77,7 +77,7 @@ def rows_of(table: Table, names: Collection[str]) -> Alternatives | NotComputed:
 
 
 def rows_by_partition(table: Table) -> dict[str, Alternatives]:
-    """The rows of each partition of a table whose rows are computed."""
+    """The rows of each partition whose rows can be computed."""
     known, found = table.partitioning, dict[str, Alternatives]()
     try:
         of = None if known is None or known.doubt else _Columns(table, known)
@@ -90,7 +90,7 @@ def rows_by_partition(table: Table) -> dict[str, Alternatives]:
 
 
 class _Columns:
-    """The partitioning of a table, with what is compared."""
+    """The partitioning of a table, and how its columns are compared."""
 
     def __init__(self, table: Table, known: Partitioning) -> None:
         self.known = known
@@ -120,7 +120,7 @@ class _Columns:
                     yield (self._default(),)
 
     def _between(self, low: tuple[Bound, ...] | None, high: tuple[Bound, ...]) -> Iterator[tuple[ColumnTest, ...]]:
-        """Tuples at or above one and below another, as they compare column by column."""
+        """Tuples at or above one bound and below another, compared column by column."""
         for above, below in product(self._at_least(low), self._below(high)):
             yield (*above, *below)
 
@@ -141,7 +141,7 @@ class _Columns:
                 yield (*tests, test)
 
     def _stretches(self, bounds: tuple[Bound, ...]) -> Iterator[tuple[tuple[ColumnTest, ...], _Comparison, Bound]]:
-        """Each column with its bound, and that those before it equal theirs: nothing equals MAXVALUE."""
+        """Each column with its bound, and tests that the columns before it equal theirs. Nothing equals MAXVALUE."""
         tests: tuple[ColumnTest, ...] = ()
         for column, bound in zip(self.columns, bounds, strict=True):
             yield tests, column, bound
@@ -151,7 +151,7 @@ class _Columns:
                 tests = (*tests, column.equal(bound))
 
     def _default(self) -> ColumnTest:
-        """What no other partition lists."""
+        """Rows that no other partition lists."""
         (first, *more) = self.columns
         if more or first.is_text or self.known.function:
             raise _Unknown("what its DEFAULT partition takes is computed for one integer or date column only")
@@ -198,7 +198,7 @@ class _Comparison:
         return ColumnTest(column=self.name, any_of=values, rtrim=self.is_text)
 
     def below(self, bound: int | str) -> ColumnTest | None:
-        """NULL is below everything; ``None``: nothing else is, nor is that."""
+        """NULL is below everything; ``None``: no value is below the bound, not even NULL."""
         if not self.is_possible(bound):
             assert isinstance(bound, int)
             low, _ = integer_range(self.kind) or (0, 0)
@@ -206,7 +206,7 @@ class _Comparison:
         return ColumnTest(column=self.name, below=self.value(bound), or_null=True)
 
     def at_least(self, bound: int | str, *, itself: bool) -> ColumnTest | None:
-        """``itself``: whether the bound belongs to it. ``None``: there are no such values."""
+        """``itself``: whether the bound is included. ``None``: there are no such values."""
         if not self.is_possible(bound):
             assert isinstance(bound, int)
             low, _ = integer_range(self.kind) or (0, 0)
@@ -215,7 +215,7 @@ class _Comparison:
         return ColumnTest(column=self.name, at_least=value, none_of=() if itself else (value,), rtrim=self.is_text)
 
     def is_possible(self, bound: int | str) -> bool:
-        """Whether a value of the column can equal a bound; where none can, all are above it, or all are below."""
+        """Whether a value of the column can equal a bound. If not, all values are above it, or all are below."""
         limits = integer_range(self.kind) if _is_number(self.kind) and not self.function else None
         return limits is None or (isinstance(bound, int) and limits[0] <= bound <= limits[1]) or isinstance(bound, str)
 
@@ -244,7 +244,7 @@ class _Comparison:
         return day if self.kind.name == "date" else canonical_datetime(f"{day} {time}", fsp(self.kind))
 
     def _first_of(self, number: int) -> str:
-        """The first moment for which the function is this number or more."""
+        """The first time for which the function is at least this number."""
         if self.function == "unix_timestamp" and 0 < number < 1 << 40:
             return datetime.fromtimestamp(number, UTC).strftime("%Y-%m-%d %H:%M:%S")
         if self.function == "year" and 1000 <= number <= date.max.year:
@@ -255,7 +255,7 @@ class _Comparison:
 
 
 def _is_number(kind: ColumnType) -> bool:
-    """An integer that the target holds as such: TINYINT(1) may be a boolean there."""
+    """Whether it is an integer that the target stores as one: TINYINT(1) may be a boolean there."""
     return kind.name in INTEGER_BITS and not (kind.name == "tinyint" and kind.length == 1)
 
 

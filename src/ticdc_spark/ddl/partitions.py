@@ -1,6 +1,6 @@
-"""The partitions of a table: from PARTITION BY, and through each DDL after it. Pure.
+"""The partitions of a table: from PARTITION BY, and through each later DDL. Pure.
 
-What cannot be read gives ``None``: not known. Nothing here guesses, as rows are deleted by what it says.
+If something cannot be read, the result is ``None``: unknown. Nothing here guesses, because rows are deleted by it.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from ticdc_spark.mysql import TEXT_TYPES
 
 
 def created_partitions(statement: CreateTable, *, from_sql: bool, zone: str | None = None) -> Partitioning | None:
-    """The partitions of a new table; ``None``: it has none, or they are not known. ``from_sql``: its columns, too, are
-    known by the statement alone, which need not name the collation by which text compares."""
+    """The partitions of a new table; ``None``: it has none, or they are unknown. ``from_sql``: its columns are also
+    only known from the statement, which need not name the collation that compares text."""
     found = parse_partitioning(statement.partition_by, zone) if statement.partition_by else None
     if found is None or not from_sql:
         return found
@@ -40,14 +40,14 @@ def created_partitions(statement: CreateTable, *, from_sql: bool, zone: str | No
 
 
 def partitions_of_sql(sql: str) -> Partitioning | None:
-    """The partitions of the table that ``SHOW CREATE TABLE`` prints; ``None``: none, or they are not known."""
+    """The partitions of a table that ``SHOW CREATE TABLE`` prints; ``None``: none, or they are unknown."""
     statement = parse(sql, "escape")
     return created_partitions(statement, from_sql=True) if isinstance(statement, CreateTable) else None
 
 
 def parse_partitioning(text: str, zone: str | None = None) -> Partitioning | None:
-    """The text behind PARTITION BY; ``None``: it is not understood. ``zone``: the time zone of the session, in which
-    UNIX_TIMESTAMP of a constant is; ``None``: it is not known."""
+    """Parse the text after PARTITION BY; ``None``: it is not understood. ``zone``: the session's time zone, for
+    UNIX_TIMESTAMP of a constant; ``None``: unknown."""
     try:
         return partitioning(SessionCursor(text, zone))
     except (MessageError, ValueError):
@@ -57,7 +57,7 @@ def parse_partitioning(text: str, zone: str | None = None) -> Partitioning | Non
 def change_partitions(
     before: Partitioning | None, parts: Sequence[Alteration], zone: str | None = None
 ) -> Partitioning | None:
-    """The partitions of a table after an ALTER TABLE; ``None``: it has none, or they are not known."""
+    """The partitions of a table after an ALTER TABLE; ``None``: it has none, or they are unknown."""
     after = before
     for part in parts:
         try:
@@ -68,10 +68,10 @@ def change_partitions(
 
 
 def partitions_named(part: MoveRows, known: Partitioning) -> tuple[str, ...] | None:
-    """The partitions that DROP, TRUNCATE or FIRST PARTITION empties, or the one that EXCHANGE gives away, by the names
-    that they have.
+    """The partitions that DROP, TRUNCATE or FIRST PARTITION empties, or the one that EXCHANGE gives away, in their
+    known spelling.
 
-    Returns: ``None`` where one of them is not known, or the part is another
+    Returns: ``None`` if one of them is unknown, or the part is of another kind
     """
     try:
         return _named(Cursor(part.what), known)
@@ -80,7 +80,7 @@ def partitions_named(part: MoveRows, known: Partitioning) -> tuple[str, ...] | N
 
 
 def is_validated(part: MoveRows) -> bool:
-    """Whether an EXCHANGE PARTITION brings only rows that belong to the partition."""
+    """Whether an EXCHANGE PARTITION only adds rows that belong to the partition."""
     return "WITHOUT" not in part.what.upper().split()[3:]
 
 
@@ -113,7 +113,7 @@ def _named(cur: Cursor, known: Partitioning) -> tuple[str, ...]:
 
 
 def _below(cur: Cursor, known: Partitioning) -> tuple[Partition, ...]:
-    """The partitions that FIRST PARTITION LESS THAN drops: those before the one with this bound."""
+    """The partitions that FIRST PARTITION LESS THAN drops: those before the partition with this bound."""
     bound = (in_brackets(cur, lambda: listed(cur, lambda: constant(cur)))[0],)
     bounds = [one.values for one in known.partitions]
     if known.kind != "range" or not cur.at_end():
@@ -146,7 +146,7 @@ def _moved(before: Partitioning | None, part: MoveRows, cur: Cursor) -> Partitio
     if cur.accept("partition", "by"):
         return partitioning(cur)
     if cur.accept("exchange", "partition"):
-        # Without validation, rows lie in partitions to which they do not belong.
+        # Without validation, rows may be in partitions to which they do not belong.
         return before if is_validated(part) else None
     if before is None or cur.accept("remove", "partitioning"):
         return None

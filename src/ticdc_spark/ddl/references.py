@@ -1,4 +1,4 @@
-"""The tables that a statement names, and the statement under other names for them."""
+"""The tables that a statement names, and the statement with other names for them."""
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ from ticdc_spark.model import SchemaChange, TableName
 
 
 class Reference(NamedTuple):
-    """A name in a statement; of a database, the table is ``""``."""
+    """A name in a statement; for a database, the table is ``""``."""
 
     name: Name
     is_new: bool
-    """Something comes under this name: a CREATE, or the new name of a RENAME."""
+    """The name is new: in a CREATE, or as the new name of a RENAME."""
 
 
 def references(statement: Statement) -> tuple[Reference, ...]:
-    """The names in a statement, in its order."""
+    """The names in a statement, in order."""
     found: list[Reference] = []
 
     def note(name: Name, is_new: bool) -> Name:
@@ -52,7 +52,7 @@ def with_names(statement: Statement, names: Sequence[TableName]) -> Statement:
 
 
 def statement_of(change: SchemaChange) -> Statement:
-    """The statement of a DDL, under the names by which its tables are known.
+    """The statement of a DDL, with the known names of its tables.
 
     Raises: MessageError if the SQL cannot be read.
     """

@@ -1,4 +1,4 @@
-"""A statement with other names for its tables, and nothing else changed."""
+"""A statement with other names for its tables, otherwise unchanged."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from ticdc_spark.model import TableName
 
 
 def named_in(sql: str) -> Sequence[Named]:
-    """The tables and databases that a statement names, in its order, those of foreign keys too.
+    """The tables and databases that a statement names, in order, also in foreign keys.
 
-    Raises: MessageError if the SQL cannot be read, or is of a kind in which names are not looked for (a view).
+    Raises: MessageError if the SQL cannot be read, or names are not searched in statements of its kind (a view).
     """
     cur = Cursor(sql)
     statement = read_statement(cur)
@@ -33,11 +33,10 @@ def named_in(sql: str) -> Sequence[Named]:
 def with_table_names(
     sql: str, meant: Callable[[int, Name], TableName], rename: Callable[[TableName], TableName]
 ) -> str:
-    """The statement with every table under another name, which then has its database before it; the same text if no
-    name changes.
+    """The statement with another name, qualified by its database, for every table; the same text if no name changes.
 
-    ``meant``: from the place of a name among those of the statement, and the name as it is written, to the table.
-    ``rename``: of a database, the table is ``""``. Raises: MessageError as ``named_in`` does
+    ``meant``: from the position of a name among those of the statement, and the name as written, to the table.
+    ``rename``: for a database, the table is ``""``. Raises: MessageError as ``named_in`` does
     """
     parts: list[str] = []
     at, changes = 0, False

@@ -1,4 +1,4 @@
-"""A DDL, parsed: one frozen struct a statement, one a part of an ALTER TABLE."""
+"""A parsed DDL: one frozen struct per statement, one per part of an ALTER TABLE."""
 
 from typing import Literal, TypeAlias
 
@@ -12,19 +12,20 @@ Position: TypeAlias = tuple[Literal["last", "first", "after"], str]
 
 
 class ColumnDef(msgspec.Struct, frozen=True, kw_only=True):
-    """A column with the keys that it declares for itself."""
+    """A column, with the keys that its definition declares."""
 
     column: Column
     nullable: bool | None = None
-    """``None``: not said."""
+    """``None``: not specified."""
     primary: bool = False
     unique: bool = False
     filled: bool = False
     """AUTO_INCREMENT, or a TIMESTAMP with ON UPDATE CURRENT_TIMESTAMP."""
     computed: bool = False
-    """The value of its default is not known: an expression but the moment, or what servers read differently."""
+    """The value of its default is not known: an expression other than the current time, or one that servers read
+    differently."""
     written: WrittenDefault | None = None
-    """Its default as it stands there; ``None``: it has none."""
+    """Its default as written; ``None``: it has none."""
 
 
 class AddColumn(msgspec.Struct, frozen=True):
@@ -43,12 +44,12 @@ class DropColumn(msgspec.Struct, frozen=True):
 
 
 class ChangeColumn(msgspec.Struct, frozen=True):
-    """MODIFY COLUMN, or CHANGE COLUMN, whose new name stands in the definition."""
+    """MODIFY COLUMN, or CHANGE COLUMN with the new name in the definition."""
 
     old: str
     definition: ColumnDef
     position: Position | None
-    """``None``: it stays where it is."""
+    """``None``: unchanged."""
     if_exists: bool = False
 
 
@@ -61,7 +62,7 @@ class RenameColumn(msgspec.Struct, frozen=True):
 
 
 class SetDefault(msgspec.Struct, frozen=True):
-    """ALTER COLUMN … SET DEFAULT; DROP DEFAULT is that of NULL."""
+    """ALTER COLUMN … SET DEFAULT; DROP DEFAULT sets NULL."""
 
     name: str
     default: WrittenDefault
@@ -69,7 +70,7 @@ class SetDefault(msgspec.Struct, frozen=True):
 
 
 class AddIndex(msgspec.Struct, frozen=True):
-    """ADD INDEX, UNIQUE or PRIMARY KEY; an expression in it stands as ``(expression)``."""
+    """ADD INDEX, UNIQUE or PRIMARY KEY; an expression in it is written as ``(expression)``."""
 
     index: Index
     if_not_exists: bool = False
@@ -80,7 +81,7 @@ class DropIndex(msgspec.Struct, frozen=True):
 
     name: str
     unique: bool = False
-    """A unique key is meant, or a constraint that is no key."""
+    """It means a unique key, or a constraint that is not a key."""
 
 
 class RenameIndex(msgspec.Struct, frozen=True):
@@ -97,7 +98,7 @@ class RenameTo(msgspec.Struct, frozen=True):
 
 
 class Charset(msgspec.Struct, frozen=True):
-    """The table's charset; ``convert`` changes the columns too."""
+    """The table's charset; ``convert`` also changes the columns."""
 
     charset: str | None
     collate: str | None
@@ -110,17 +111,17 @@ class MoveRows(msgspec.Struct, frozen=True):
     what: str
     """Its words as written."""
     lossless: bool
-    """The table as a whole keeps its rows (REORGANIZE PARTITION); otherwise some go or come."""
+    """The table as a whole keeps its rows (REORGANIZE PARTITION); otherwise rows are added or removed."""
     other: Name | None = None
     """The table of EXCHANGE PARTITION."""
 
 
 class NoEffect(msgspec.Struct, frozen=True):
-    """A part that changes nothing that is kept: comment, TTL, foreign key, partition names …"""
+    """A part that changes nothing that is stored here: comment, TTL, foreign key, partition names …"""
 
     what: str
     known: bool = True
-    """It is one of those; otherwise it is not known what it does."""
+    """It is known to have no effect; otherwise its effect is unknown."""
 
 
 Alteration: TypeAlias = (
@@ -147,7 +148,7 @@ class DatabaseDdl(msgspec.Struct, frozen=True):
 
 
 class CreateTable(msgspec.Struct, frozen=True, kw_only=True):
-    """CREATE TABLE; ``like`` instead of columns for CREATE TABLE … LIKE."""
+    """CREATE TABLE; CREATE TABLE … LIKE has ``like`` instead of columns."""
 
     name: Name
     columns: tuple[ColumnDef, ...] = ()
@@ -156,7 +157,7 @@ class CreateTable(msgspec.Struct, frozen=True, kw_only=True):
     like: Name | None = None
     if_not_exists: bool = False
     partition_by: str = ""
-    """What stands behind PARTITION BY; ``""``: the table has no partitions."""
+    """The text after PARTITION BY; ``""``: the table has no partitions."""
 
 
 class AlterTable(msgspec.Struct, frozen=True):
@@ -185,7 +186,7 @@ class TruncateTable(msgspec.Struct, frozen=True):
 
 
 class RestoreTable(msgspec.Struct, frozen=True):
-    """RECOVER TABLE or FLASHBACK TABLE: a dropped table comes back with its rows, under ``new`` if given."""
+    """RECOVER TABLE or FLASHBACK TABLE: restores a dropped table with its rows, as ``new`` if given."""
 
     name: Name
     new: Name | None

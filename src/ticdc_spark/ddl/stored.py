@@ -1,4 +1,4 @@
-"""From a default as SQL has it to the default that a column keeps, as TiDB keeps it."""
+"""Turns a default as written in SQL into the default that TiDB stores for a column."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ticdc_spark.mysql import BYTES_TYPES, INTEGER_BITS, TEXT_TYPES, canonical_i
 
 _UTF8 = frozenset(("utf8", "utf8mb3", "utf8mb4"))
 _WIDE = frozenset(("ucs2", "utf16", "utf16le", "utf32"))
-"""Character sets in which ASCII is written otherwise."""
+"""Character sets that encode ASCII differently."""
 _LOST = "\ufffd"
 _INTEGER = re.compile(r"[+-]?\d+", re.ASCII)
 _PLAIN = re.compile(r"(-?)(\d*)\.?(\d*)", re.ASCII)
@@ -26,10 +26,10 @@ _DAYS = ("current_date", "curdate")
 
 
 def stored_default(written: WrittenDefault, kind: ColumnType) -> tuple[str | int | None, bool]:
-    """The default of a column, and whether its value is known: not where the server computes it, and not where TiDB,
+    """The default of a column, and whether its value is known. It is not known if the server computes it, or if TiDB,
     MySQL and MariaDB read it differently.
 
-    BIT has an int, all others text. Bytes that are no text that is known become U+FFFD, as in a Simple message.
+    BIT has an int, all other types have text. Bytes that cannot be decoded become U+FFFD, as in a Simple message.
     """
     match written.kind:
         case "null":
@@ -69,7 +69,7 @@ def _of_number(text: str, kind: ColumnType) -> tuple[str | int, bool]:
         return str(int(number)) if whole else text, whole
     if name in ("enum", "set"):
         return _of_place(int(number), kind) if whole else (text, False)
-    if name == "year":  # MySQL's is 0, and TiDB keeps '0', which is 2000
+    if name == "year":  # MySQL has 0; TiDB stores '0', which means 2000
         return text, bool(number)
     if name in _ZERO_TIMES:
         return (_ZERO_TIMES[name], True) if not number else (text, name != "time")
@@ -80,7 +80,7 @@ def _of_number(text: str, kind: ColumnType) -> tuple[str | int, bool]:
 
 
 def _of_place(place: int, kind: ColumnType) -> tuple[str, bool]:
-    """A member of an ENUM by its place, or those of a SET by their bits."""
+    """The member of an ENUM with this index, or the members of a SET with these bits."""
     low, high = integer_range(kind) or (0, -1)
     if not low <= place <= high or (kind.name == "enum" and place == 0):
         return str(place), False
@@ -88,7 +88,7 @@ def _of_place(place: int, kind: ColumnType) -> tuple[str, bool]:
 
 
 def _shown(text: str, number: Decimal) -> str | None:
-    """A number as text; ``None``: not known."""
+    """A number as text; ``None``: unknown."""
     found = _PLAIN.fullmatch(text)
     if found is None:
         whole = number == number.to_integral_value() and abs(number) < _MOST_EXACT and not number.is_signed()
@@ -114,7 +114,7 @@ def _of_bytes(written: WrittenDefault, kind: ColumnType) -> tuple[str | int, boo
 
 
 def _decoded(data: bytes, charset: str) -> str:
-    """TiDB has UTF-8 in latin1, too, so that only ASCII is the same for all."""
+    """TiDB also stores UTF-8 in latin1, so only ASCII is the same on all servers."""
     if charset in _WIDE or not (data.isascii() or charset in _UTF8):
         return _LOST
     return data.decode("utf-8", "replace")

@@ -1,9 +1,9 @@
-"""TiDB's row checksum, by columns: CRC-32 over the values of a row, in the order of the columns' ids.
+"""TiDB's row checksum by columns: CRC-32 over the values of a row, in the order of the columns' ids.
 
-NULL and GEOMETRY add nothing. Integers, YEAR, ENUM (index), SET and BIT (number) add 8 bytes, little endian and two's
-complement; FLOAT and DOUBLE the 8 bytes of a double; VECTOR what it is stored as; everything else the length of its
-text or bytes in 4 bytes, and these. TIMESTAMP is in UTC. TiCDC sends this checksum whatever the version of the one
-that TiDB keeps. Source: TiDB's rowcodec, and the ``*_checksum`` vectors.
+NULL and GEOMETRY add nothing. Integers, YEAR, ENUM (index), SET and BIT (number) add 8 bytes, little endian in two's
+complement. FLOAT and DOUBLE add the 8 bytes of a double. VECTOR adds its stored bytes. All other types add the length
+of their text or bytes in 4 bytes, then the text or bytes. TIMESTAMP is in UTC. TiCDC sends this checksum, whichever
+version TiDB itself stores. Source: TiDB's rowcodec, and the ``*_checksum`` vectors.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ticdc_spark.model import ColumnType, Value
 from ticdc_spark.mysql.types import is_integer
 
 Parts: TypeAlias = Callable[[Sequence[Value]], list[bytes]]
-"""The values of one column to what each adds to its row's checksum; ``b""`` for None."""
+"""From the values of one column to what each adds to its row's checksum; ``b""`` for None."""
 
 _INTEGER = struct.Struct("<Q")
 _DOUBLE = struct.Struct("<d")
@@ -31,7 +31,7 @@ _MASK = 2**64 - 1
 
 
 def column_parts(column_type: ColumnType) -> Parts:
-    """What the canonical values of a type add to their rows' checksums; MessageError for what is no value of it."""
+    """What the canonical values of a type add to their rows' checksums. Raises: MessageError for other values"""
     of = _column(column_type)
 
     def parts(cells: Sequence[Value]) -> list[bytes]:
@@ -44,7 +44,8 @@ def column_parts(column_type: ColumnType) -> Parts:
 
 
 def row_checksums(columns: Sequence[ColumnType]) -> Callable[[Sequence[Sequence[Value]]], list[int]]:
-    """Compile checksums of rows, given as one list of canonical values for each column, in the order of their ids."""
+    """Compile the checksums of rows, given as a list of canonical values per column, in the order of the columns'
+    ids."""
     parts = [column_parts(column) for column in columns]
 
     def checksums(values: Sequence[Sequence[Value]]) -> list[int]:
@@ -76,7 +77,7 @@ def _double(text: str) -> bytes:
 
 
 def _float(text: str) -> bytes:
-    # the text is the shortest that reads back to the 32-bit float; TiDB widens that float itself
+    # the text is the shortest that reads back to the 32-bit float; TiDB widens that float
     return _DOUBLE.pack(*_FLOAT.unpack(_FLOAT.pack(float(text))))
 
 

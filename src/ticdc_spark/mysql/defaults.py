@@ -1,7 +1,7 @@
-"""What a column's default is as a value: what ADD COLUMN gives to the rows that are there.
+"""The value of a column's default: what ADD COLUMN gives to existing rows.
 
-A default is the text that TiDB keeps of it. Only what TiDB, MySQL and MariaDB all read in the same way has a value
-here; ``tests/integration/test_defaults.py`` compares with a server. TiDB's rules: ``pkg/ddl/add_column.go``
+A default is the text that TiDB stores for it. It only has a value here if TiDB, MySQL and MariaDB read it in the same
+way; ``tests/integration/test_defaults.py`` compares with a server. TiDB's rules: ``pkg/ddl/add_column.go``
 (``getDefaultValue``), ``pkg/types/datum.go``.
 """
 
@@ -21,8 +21,8 @@ from ticdc_spark.mysql.values import canonical_decimal, canonical_float, canonic
 
 
 class NoConstant(enum.Enum):
-    """Marks a default without a value that is known: CURRENT_TIMESTAMP, an expression, one that the wire lost, and one
-    that servers read differently."""
+    """A default without a known value: CURRENT_TIMESTAMP, an expression, one that the message lost, or one that servers
+    read differently."""
 
     NO_CONSTANT = "no constant"
 
@@ -36,12 +36,12 @@ _CLOCK = re.compile(r"(-?)(\d{1,3}):([0-5]\d):([0-5]\d)(\.\d{1,6})?", re.ASCII)
 _WRITTEN = re.compile(r"(\d{4})-(\d{1,2})-(\d{1,2})(?:[ T](\d{1,2}):(\d{1,2})(?::(\d{1,2})(\.\d{1,6})?)?)?", re.ASCII)
 _WRITTEN_TOGETHER = re.compile(r"(\d{4})(\d\d)(\d\d)(?:(\d\d)(\d\d)(\d\d)(\.\d{1,6})?)?", re.ASCII)
 _TIMESTAMPS = ("1970-01-02", "2038-01-18")
-"""Days that hold no TIMESTAMP which a time zone moves out of its range."""
+"""On these days and between them, no time zone moves a TIMESTAMP out of its range."""
 _MOST_HOURS = 838
 _ROUNDING = Context(prec=100, rounding=ROUND_HALF_UP)
 _EXACT_DIGITS = 15
 _LOST = "\ufffd"
-"""Stands in a text for bytes that are none."""
+"""Replaces bytes in a text that cannot be decoded."""
 _ZERO_TIMES = {
     "date": "0000-00-00",
     "datetime": "0000-00-00 00:00:00",
@@ -51,18 +51,16 @@ _ZERO_TIMES = {
 
 
 def default_value(column: Column, *, literal: bool = False) -> Default:
-    """The canonical value that ADD COLUMN gives to rows that were there before.
+    """The canonical value that ADD COLUMN gives to existing rows.
 
-    ``NO_CONSTANT`` means that the value is not known: of CURRENT_TIMESTAMP, of an expression (a text that is no
-    value of the type), and of a default that JSON has spoilt (U+FFFD). It also means a default that a server
-    refuses, or that servers read differently. Some round a time with more digits than its column has, and some cut
-    it off.
-    A TIMESTAMP default is taken as UTC, as Simple sends it. NOT NULL without a default gives MySQL's implicit
-    value.
+    ``NO_CONSTANT`` means that the value is unknown: for CURRENT_TIMESTAMP, for an expression (a text that is not a
+    value of the type), and for a default that JSON has spoilt (U+FFFD). It also means a default that a server refuses,
+    or that servers read differently. Some round a time with more digits than its column has, and some truncate it.
+    A TIMESTAMP default is read as UTC, as Simple sends it. NOT NULL without a default gives MySQL's implicit value.
 
-    ``literal``: the default comes from the schemas of a registry or from Debezium's blocks. A TEXT or BLOB then has a
-    constant default, where SQL can only have an expression: these have one type for all texts and one for all bytes,
-    which are read as these.
+    ``literal``: the default comes from a registered schema or from Debezium's schema blocks. There a TEXT or BLOB has a
+    constant default, while SQL only allows an expression. These schemas have one type for all texts and one for all
+    bytes, which are read as TEXT and BLOB.
     """
     if column.default is None:
         return None if column.nullable else implicit_value(column.type)
@@ -91,7 +89,7 @@ def _constant(column_type: ColumnType, default: str | bytes | int, literal: bool
         return default if is_bytes(column_type) else default.decode("utf-8", "replace")
     name, text = column_type.name, str(default)
     if (name.endswith(("text", "blob")) and not literal) or name in ("json", "vector") or _LOST in text:
-        return NO_CONSTANT  # the first can only have an expression
+        return NO_CONSTANT  # a TEXT or BLOB can only have an expression
     if is_bytes(column_type):
         return _bytes(column_type, text, literal)
     if is_text(column_type):
@@ -117,7 +115,7 @@ def _text(column_type: ColumnType, text: str, literal: bool) -> Default:
     if name in ("char", "varchar") and size is not None and len(text) > size and not literal:
         return NO_CONSTANT
     if name not in ("char", "varchar") and text.endswith(" "):
-        return NO_CONSTANT  # one type for all texts: of a CHAR the spaces go
+        return NO_CONSTANT  # one type for all texts, but a CHAR loses its trailing spaces
     return text.rstrip(" ") if name == "char" else text
 
 
@@ -131,7 +129,7 @@ def _clock(text: str, digits: int) -> Default:
 
 
 def _day(column_type: ColumnType, text: str) -> Default:
-    """A date, or a date and time, as SQL may write it."""
+    """A date, or a date and time, in the forms that SQL allows."""
     found = _WRITTEN.fullmatch(text) or _WRITTEN_TOGETHER.fullmatch(text)
     if found is None:
         return NO_CONSTANT
@@ -159,18 +157,18 @@ def _is_day(text: str) -> bool:
 
 
 def _fraction(text: str, digits: int) -> str | NoConstant:
-    """A time with as many digits behind the point as its column has; MySQL and TiDB round more, MariaDB cuts them."""
+    """A time with as many fractional digits as its column. For more digits, MySQL and TiDB round, MariaDB truncates."""
     value = canonical_datetime(text, digits)
     return value if len(value.partition(".")[2]) == digits else NO_CONSTANT
 
 
 def _year(text: str, literal: bool) -> Default:
-    """1 and 2 digits are a year of this century or the last one, and 0 is 2000, unless it is written with four."""
+    """One or two digits are a year of this century or the last, and 0 is 2000, unless it has four digits."""
     if not _YEAR.fullmatch(text):
         return NO_CONSTANT
     number = int(text)
     if number == 0 and literal:
-        return NO_CONSTANT  # the number of '0', which is 2000, and of '0000'
+        return NO_CONSTANT  # both '0', which is 2000, and '0000' arrive as this number
     if len(text) < 4:
         number += 2000 if number < 70 else 1900
     return str(number) if number == 0 or 1901 <= number <= 2155 else NO_CONSTANT
@@ -192,7 +190,7 @@ def _number(column_type: ColumnType, text: str) -> Default:
 
 
 def _decimal(column_type: ColumnType, text: str) -> Default:
-    """Rounded to its column's digits, half away from zero."""
+    """Rounded to the column's digits, half away from zero."""
     if not _NUMBER.fullmatch(text):
         return NO_CONSTANT
     scale = column_type.decimal or 0
@@ -209,7 +207,7 @@ def _decimal(column_type: ColumnType, text: str) -> Default:
 
 
 def _float(column_type: ColumnType, text: str) -> Default:
-    """With as many digits as FLOAT(M,D) has; of more, servers do not all make the same number."""
+    """With at most the digits of FLOAT(M,D); for more digits, servers give different numbers."""
     found = _NUMBER.fullmatch(text)
     if found is None:
         return NO_CONSTANT

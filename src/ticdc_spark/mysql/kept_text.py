@@ -1,11 +1,11 @@
-"""Which changes of a type leave every value as it is. Pure."""
+"""Type changes that leave every value unchanged. Pure."""
 
 from ticdc_spark.model import ColumnType
 from ticdc_spark.mysql.types import INTEGER_BITS, fsp, integer_range, is_text
 
 
 def keeps_text(old: ColumnType, new: ColumnType) -> bool:
-    """Whether every value of a column is written alike after a change of its type."""
+    """Whether every value of a column has the same text after a change of its type."""
     if old.name in INTEGER_BITS and new.name in INTEGER_BITS:
         before, after = integer_range(old), integer_range(new)
         return before is not None and after is not None and after[0] <= before[0] and before[1] <= after[1]

@@ -30,7 +30,7 @@ def tso_physical_ms(commit_ts: int) -> int:
 def canonical_datetime(text: str, fsp: int) -> str:
     """A DATETIME, TIMESTAMP or TIME with exactly ``fsp`` fractional digits.
 
-    Digits beyond ``fsp`` are dropped only when they are zeros, so that no value is changed.
+    Digits beyond ``fsp`` are only dropped if they are zeros, so no value changes.
     """
     whole, _, digits = text.partition(".")
     if len(digits) == fsp:
@@ -43,7 +43,7 @@ def canonical_datetime(text: str, fsp: int) -> str:
 def time_zone(name: str) -> tzinfo:
     """The zone of an IANA name or of an offset like ``+08:00``.
 
-    Raises: MessageError when there is no such zone.
+    Raises: MessageError if there is no such zone.
     """
     offset = _OFFSET.fullmatch(name)
     if offset:
@@ -63,13 +63,13 @@ def is_utc(zone: str) -> bool:
 
 
 def utc_timestamp(local_text: str, zone: str, fsp: int, ambiguous: Ambiguous = "earlier") -> str:
-    """UTC text, with ``fsp`` digits, of a TIMESTAMP sent as local time in ``zone``.
+    """UTC text, with ``fsp`` digits, of a TIMESTAMP that was sent as local time in ``zone``.
 
-    A local time that happens twice is read by ``ambiguous``. A local time that never happens (clocks go
-    forward) cannot come from a TIMESTAMP; it is read with the offset from before the change, as MySQL's own
-    neighbours do, and refused under ``reject``. The zero timestamp is no instant and stays as it is.
+    ``ambiguous`` decides how a local time that happens twice is read. A local time that never happens (clocks go
+    forward) cannot come from a TIMESTAMP. It is read with the offset from before the change, as MySQL's own
+    neighbours do, and refused with ``reject``. The zero timestamp is not an instant and stays unchanged.
 
-    Raises: MessageError for an unknown zone, text that is no time, and what ``reject`` refuses.
+    Raises: MessageError for an unknown zone, text that is not a time, and times that ``reject`` refuses.
     """
     text = canonical_datetime(local_text, fsp)
     if zone in _UTC_NAMES or text.startswith("0000-00-00"):
@@ -83,7 +83,7 @@ def utc_timestamp(local_text: str, zone: str, fsp: int, ambiguous: Ambiguous = "
 def local_timestamp(utc_text: str, zone: str) -> str:
     """Local text in ``zone`` of a TIMESTAMP in UTC; keeps its fractional digits and the zero timestamp.
 
-    Raises: MessageError for an unknown zone or text that is no time.
+    Raises: MessageError for an unknown zone, or text that is not a time.
     """
     if zone in _UTC_NAMES or utc_text.startswith("0000-00-00"):
         return utc_text
@@ -93,8 +93,8 @@ def local_timestamp(utc_text: str, zone: str) -> str:
     return _shift(_parse(utc_text, utc_text), shift, utc_text)[:19] + utc_text[19:]
 
 
-# Rows of one transaction share their minutes, so both directions remember a minute's answer. An offset with
-# seconds (Monrovia until 1972) is answered with a shift and worked out by the caller.
+# Rows of one transaction share their minutes, so both directions cache a minute's result. For an offset with
+# seconds (Monrovia until 1972) the result is a shift, which the caller applies.
 @lru_cache(maxsize=1 << 16)
 def _utc_minute(minute: str, zone: str, ambiguous: Ambiguous) -> tuple[str, int]:
     local = _parse(minute + ":00", minute).replace(tzinfo=time_zone(zone))

@@ -14,7 +14,7 @@ def seconds(ts: int) -> float:
 
 @lru_cache(4096)
 def utc(ts: int) -> str:
-    """The physical part as UTC time, ``2026-11-21 03:47:00.123Z``; ``-`` for 0, and the number when it is no time."""
+    """The physical part as UTC time, ``2026-11-21 03:47:00.123Z``; ``-`` for 0, and the number if it is not a time."""
     if ts <= 0:
         return "-"
     try:
@@ -25,5 +25,5 @@ def utc(ts: int) -> str:
 
 
 def lag(ts: int, now: float) -> float | None:
-    """Seconds that a TSO lies behind ``now``, never below 0; ``None`` for 0, which is no time."""
+    """Seconds from a TSO to ``now``, never below 0; ``None`` for 0, which is not a time."""
     return max(0.0, now - seconds(ts)) if ts > 0 else None

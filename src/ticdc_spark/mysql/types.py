@@ -1,4 +1,4 @@
-"""MySQL column types: parse and print them, ask about them, and find a table's handle key."""
+"""MySQL column types: parse, print and classify them, and find a table's handle key."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SPATIAL_TYPES = frozenset(
         "geomcollection",
     }
 )
-"""Values are ``bytes`` as MySQL keeps them: four bytes of SRID, little endian, then WKB."""
+"""Their values are ``bytes`` as MySQL stores them: four bytes of SRID, little endian, then WKB."""
 INTEGER_BITS = {"tinyint": 8, "smallint": 16, "mediumint": 24, "int": 32, "bigint": 64}
 TIME_TYPES = frozenset({"datetime", "timestamp", "time"})
 """Types with fractional seconds."""
@@ -62,7 +62,7 @@ _SYNONYMS = {
     "long": "mediumtext",
 }
 
-# What TiDB fills in when the length is not written (checked against the vectors' Simple dataType).
+# The lengths that TiDB fills in if none is written (checked against the vectors' Simple dataType).
 _INTEGER_WIDTHS = {"tinyint": (4, 3), "smallint": (6, 5), "mediumint": (9, 8), "int": (11, 10), "bigint": (20, 20)}
 _FIXED_LENGTHS = {
     "tinyblob": 255,
@@ -100,12 +100,12 @@ _ATTRIBUTES = re.compile(
 def parse_type(text: str, *, backslash_escapes: bool = False) -> ColumnType:
     """Parse a type as ``SHOW CREATE TABLE``, ``COLUMN_TYPE`` or a user writes it.
 
-    Names are lower-cased and synonyms resolved; lengths that are not written are filled in as TiDB fills them, so
-    the result equals the Simple protocol's ``dataType``. ``charset`` is ``binary`` for what is no text, and
-    ``None`` for text unless it is written behind the type. TiDB prints a backslash in an ENUM or SET member as it
-    is; set ``backslash_escapes`` for SQL that a user typed and for MySQL's own output.
+    Names are lower-cased, synonyms are resolved, and missing lengths are filled in as TiDB does, so the result equals
+    the Simple protocol's ``dataType``. ``charset`` is ``binary`` for types other than text, and ``None`` for text
+    unless it is written after the type. TiDB prints a backslash in an ENUM or SET member unescaped; set
+    ``backslash_escapes`` for SQL that a user typed and for MySQL's own output.
 
-    Raises: MessageError when the text is no type.
+    Raises: MessageError if the text is not a type.
     """
     found = _NAME.match(text)
     if not found:
@@ -130,7 +130,7 @@ def parse_type(text: str, *, backslash_escapes: bool = False) -> ColumnType:
     if text[at:].strip():
         raise MessageError(f"column type {text!r}: {text[at:].strip()!r} is not understood")
     if name == "float" and length is not None and decimal is None:
-        # FLOAT(p) chooses by precision and keeps no length
+        # FLOAT(p) chooses by precision and has no length
         name, length = ("double" if length > 24 else "float"), None
     if name in TIME_TYPES:
         decimal = length or 0
@@ -150,7 +150,7 @@ def parse_type(text: str, *, backslash_escapes: bool = False) -> ColumnType:
 
 
 def default_length(column_type: ColumnType) -> int | None:
-    """The length that TiDB gives a type written without one; ``None`` if there is none to give."""
+    """The length that TiDB gives a type written without one; ``None`` if it gives none."""
     if column_type.name in _INTEGER_WIDTHS:
         return _INTEGER_WIDTHS[column_type.name][column_type.unsigned]
     if column_type.name in _TIME_LENGTHS:
@@ -204,7 +204,7 @@ def fsp(column_type: ColumnType) -> int:
 
 
 def integer_range(column_type: ColumnType) -> tuple[int, int] | None:
-    """Smallest and largest canonical value of a type whose values are integers; ``None`` for the others."""
+    """Smallest and largest canonical value of a type whose values are integers; ``None`` for other types."""
     name = column_type.name
     if name in INTEGER_BITS:
         bits = INTEGER_BITS[name]
@@ -221,8 +221,8 @@ def integer_range(column_type: ColumnType) -> tuple[int, int] | None:
 def handle_key(table: Table) -> tuple[str, ...]:
     """Columns that identify a row, as TiCDC chooses them; ``()`` if none do.
 
-    The primary key; else, among unique indexes whose columns are all NOT NULL and not virtual, the one of fewest
-    columns, and of those the oldest (indexes stand in their order of creation).
+    The primary key. Otherwise, among unique indexes whose columns are all NOT NULL and not virtual, the one with the
+    fewest columns; among these the oldest (indexes are in their order of creation).
     """
     for index in table.indexes:
         if index.primary:
@@ -233,14 +233,14 @@ def handle_key(table: Table) -> tuple[str, ...]:
 
 
 def no_key(table: str, where: str) -> DecisionNeeded:
-    """The error for a table without a handle key, or several.
+    """The error for one or more tables without a handle key.
 
-    ``table``: the quoted name. ``where``: the sections of the job file whose ``tables`` can leave it out.
+    ``table``: the quoted name. ``where``: the sections of the job file whose ``tables`` can exclude it.
     """
     return DecisionNeeded(
-        f"{table}: there is no primary key and no unique key that is not null, so equal rows cannot be told apart. "
-        f"Leave such tables out with `tables` under {where}, or set under [job] what becomes of their rows: "
-        'no-key = "apply" counts equal rows, no-key = "skip" leaves the rows out'
+        f"{table}: there is no primary key and no unique key that is not null, so equal rows cannot be distinguished. "
+        f"Exclude such tables with `tables` under {where}, or choose under [job] how their rows are handled: "
+        'no-key = "apply" counts equal rows, no-key = "skip" skips the rows'
     )
 
 

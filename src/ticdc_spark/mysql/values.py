@@ -1,7 +1,7 @@
-"""The one normal form of a value of each MySQL type, and ENUM and SET names.
+"""The one normal form of a value of each MySQL type, and the names of ENUM and SET values.
 
-Canonical values: integers, decimals, times and JSON are text; ENUM is its index, SET and BIT their number, as
-text; bytes are ``bytes``.
+Canonical values: integers, decimals, times and JSON are text. ENUM is its index, SET and BIT their number, all as
+text. Bytes are ``bytes``.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SMALLEST_NORMAL_32 = 2.0**-126
 def canonical_integer(text: str) -> str:
     """A decimal integer without plus sign or leading zeros (YEAR ``0000`` is ``0``).
 
-    Raises: MessageError when the text is no integer.
+    Raises: MessageError if the text is not an integer.
     """
     if not _INTEGER.fullmatch(text):
         raise MessageError(f"{text!r} is no integer")
@@ -31,7 +31,7 @@ def canonical_integer(text: str) -> str:
 def canonical_float(text: str, bits: int) -> str:
     """The shortest text that reads back to the same float of 32 or 64 ``bits``: ``0.1``, ``-0``, ``1e308``.
 
-    Raises: MessageError when the text is no finite number of that width.
+    Raises: MessageError if the text is not a finite number of that width.
     """
     try:
         number = float(text)
@@ -41,12 +41,12 @@ def canonical_float(text: str, bits: int) -> str:
 
 
 def float_text(number: float, bits: int) -> str:
-    """The same of a number.
+    """The same for a number.
 
-    Raises: MessageError when it is no finite number of that width.
+    Raises: MessageError if it is not a finite number of that width.
     """
     short = repr(number)
-    # six digits survive 32 bits unchanged, so a short text within their range needs no search for the shortest
+    # six digits survive 32 bits unchanged, so a short text within their range is already the shortest
     if bits == 32 and (len(short) > 7 or "e" in short):
         short = repr(_shortest_32(number))
     if "e" in short:
@@ -78,9 +78,9 @@ def _pack_32(number: float) -> bytes | None:
 
 
 def canonical_decimal(text: str, scale: int) -> str:
-    """A decimal with at least ``scale`` digits after the point; further digits stay unless they are zeros.
+    """A decimal with at least ``scale`` digits after the point. Further digits stay unless they are zeros.
 
-    Raises: MessageError when the text is no decimal.
+    Raises: MessageError if the text is not a decimal.
     """
     found = _DECIMAL.fullmatch(text)
     if not found or not (found.group(2) or found.group(3)):
@@ -92,7 +92,7 @@ def canonical_decimal(text: str, scale: int) -> str:
 
 
 def enum_name(column_type: ColumnType, index: str) -> str:
-    """The name of an ENUM's index. Index 0 is MySQL's invalid value, whose name is ``''``.
+    """The name for an ENUM's index. Index 0 is MySQL's invalid value, whose name is ``''``.
 
     Raises: MessageError for an index beyond the members.
     """
@@ -103,9 +103,9 @@ def enum_name(column_type: ColumnType, index: str) -> str:
 
 
 def enum_index(column_type: ColumnType, name: str) -> str:
-    """The index of an ENUM's name; ``''`` is index 0 unless it is a member.
+    """The index for an ENUM's name; ``''`` is index 0 unless it is a member.
 
-    Raises: MessageError for a name that is no member.
+    Raises: MessageError for a name that is not a member.
     """
     if name in column_type.elements:
         return str(column_type.elements.index(name) + 1)
@@ -115,7 +115,7 @@ def enum_index(column_type: ColumnType, name: str) -> str:
 
 
 def set_names(column_type: ColumnType, mask: str) -> str:
-    """The names of a SET's bit mask, joined by commas in the type's order; ``''`` for none.
+    """The names for a SET's bit mask, joined by commas in the type's order; ``''`` for none.
 
     Raises: MessageError for a bit beyond the members.
     """
@@ -126,9 +126,9 @@ def set_names(column_type: ColumnType, mask: str) -> str:
 
 
 def set_mask(column_type: ColumnType, names: str) -> str:
-    """The bit mask of a SET's names (members hold no comma); ``''`` is 0 even where it is also a member.
+    """The bit mask for a SET's names (members have no comma); ``''`` is 0 even if it is also a member.
 
-    Raises: MessageError for a name that is no member.
+    Raises: MessageError for a name that is not a member.
     """
     if names == "":
         return "0"

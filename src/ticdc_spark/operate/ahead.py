@@ -1,5 +1,5 @@
 """What will stop a job: DDL that it has read and not applied, and messages that it has not read. They are read without
-Spark and without writing."""
+Spark, and nothing is written."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -37,32 +37,32 @@ from ticdc_spark.topics.messages import recorded_messages
 from ticdc_spark.topics.storage.ledger import PLACE
 
 MOST_NAMED = 20
-"""Messages that one line of the job file names."""
+"""Largest number of messages that one line for the job file lists."""
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
-    """Something at which the job will stop, or leave rows out."""
+    """Something that will stop the job or make it skip rows."""
 
     what: str
-    """One sentence: what it is, and where."""
+    """One sentence: what happens, and where."""
     line: str
-    """What decides it, as the job file has it."""
+    """The setting of the job file that decides it."""
 
 
 class Ahead(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read."""
+    """The result of a look."""
 
     messages: int
     rows: int
     tables: int
-    """Tables of which something came and that the job replicates."""
+    """The number of replicated tables with messages."""
     stops: tuple[Stop, ...]
 
 
 def look_ahead(job: Job, progress: Progress | None) -> Ahead:
-    """Judge the DDL that waits, and read every message that the job has not read, up to the end of the topics now.
+    """Check the waiting DDL and every message that the job has not read, up to the current end of the topics.
 
-    Raises: UsageError where the protocol cannot be detected, or only Spark can reach the cluster; SourceFault
+    Raises: UsageError if the protocol cannot be detected, or only Spark can reach the cluster; SourceFault
     """
     with _unread(job, progress) as messages:
         protocol = job.source.protocol or ("" if progress is None else progress.protocol)
@@ -87,7 +87,7 @@ class Look:
     def __init__(
         self, job: Job, reader: EventReader, known: Iterable[Table] = (), states: Iterable[TableState] = ()
     ) -> None:
-        """``known``: the tables that the job has. ``states``: what they are, and those that were dropped."""
+        """``known``: the tables of the job. ``states``: the state of each table, including dropped ones."""
         by_name = {one.full_name: one for one in states}
         self._parked = ParkedTables(by_name, lambda name: parks(job, name))
         self._job, self._reader = job, reader
@@ -97,11 +97,11 @@ class Look:
         self._tables: set[TableName] = set()
         self._ddls: set[object] = set()
         self._known: dict[TableName, Table] = {one.full_name: one for one in known}
-        """Tables after the DDL that was read, with their partitions."""
+        """Tables after the DDL read so far, with their partitions."""
         self._rows = 0
 
     def at(self, messages: Iterable[Message], waiting: Iterable[QueuedDdl] = ()) -> Ahead:
-        """What is in messages. ``waiting``: DDL that was read before them and is not applied."""
+        """What the messages contain. ``waiting``: DDL that was read before them and is not applied yet."""
         for ddl in sorted(waiting, key=lambda ddl: ddl.change.commit_ts):
             place = Message(
                 topic=ddl.topic, partition=ddl.partition, offset=ddl.offset, timestamp=0, key=None, value=None
@@ -115,7 +115,7 @@ class Look:
                 self._add(found)
         for schema, name in sorted(self._reader.waiting):
             if self._is_included(schema, name):
-                what = f"rows of `{schema}`.`{name}` have no schema: no DDL or BOOTSTRAP brings it"
+                what = f"rows of `{schema}`.`{name}` have no schema: no DDL or BOOTSTRAP defines it"
                 line = f'[schema] file with its CREATE TABLE, or [schema] skip-to-known = ["{schema}.{name}"]'
                 self._stops["schema", schema, name] = Stop(what=what, line=line)
         if same := shared(self._job, sorted(self._tables | self._known.keys())):
@@ -152,18 +152,18 @@ class Look:
             )
 
     def _fit(self, table: Table) -> None:
-        """Whether the rules of ``[[route]]`` fit a table as it is, or becomes."""
+        """Check whether the rules of ``[[route]]`` fit the current columns of a table."""
         name = table.full_name
         try:
             if self._is_included(*name):
                 compiled(self._job.routes).stop_if_wrong(table)
         except UsageError as error:
-            line = f'[[route]] of another kind for it, or [job] tables with "!{name[0]}.{name[1]}"'
+            line = f'another [[route]] for it, or [job] tables with "!{name[0]}.{name[1]}"'
             self._stops.setdefault(("rule", name), Stop(what=str(error), line=line))
 
     def _ddl(self, found: Found, change: SchemaChange) -> None:
         if (copy := identity(change)) in self._ddls:
-            return  # each partition of a topic has one
+            return  # each partition of a topic has a copy of it
         self._ddls.add(copy)
         if change.table is None:
             known = next((self._known[name] for name in sorted(tables_of(change)) if name in self._known), None)

@@ -1,4 +1,4 @@
-"""The command that creates the changefeed of a new job in TiCDC, from the moment of the job's first load.
+"""The command that creates the changefeed of a new job in TiCDC, starting at the job's first load.
 
 Flags and parameters: pingcap/docs, page ticdc-changefeed-config, "CLI and Configuration Parameters" (v8.4).
 """
@@ -22,7 +22,7 @@ from ticdc_spark.replicate.state.store import progress_of
 from ticdc_spark.topics.client_options import SECURITY
 
 CONFIG = "changefeed.toml"
-"""The file that has the filter of the changefeed."""
+"""The file with the filter of the changefeed."""
 
 
 class CdcCommand(msgspec.Struct, frozen=True, kw_only=True):
@@ -33,12 +33,12 @@ class CdcCommand(msgspec.Struct, frozen=True, kw_only=True):
     words: tuple[str, ...]
     """The command and its arguments."""
     config: str
-    """What ``CONFIG`` holds; ``""``: no such file is needed."""
+    """The content of ``CONFIG``; ``""``: the file is not needed."""
     notes: tuple[str, ...]
     """One sentence each."""
 
     def script(self) -> str:
-        """All of it for a shell."""
+        """The notes, the file and the command as a shell script."""
         lines = [f"# {note}" for note in self.notes]
         if self.config:
             lines += [f"cat > {CONFIG} <<'END'", *self.config.splitlines(), "END"]
@@ -46,23 +46,21 @@ class CdcCommand(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def cdc_command(job: Job, server: str) -> CdcCommand:
-    """The command for a job that has not run. ``server``: of TiCDC.
+    """The command for a job that has not run yet. ``server``: the address of TiCDC.
 
-    Raises: UsageError for a job whose changefeed TiCDC cannot create, or that has run; SourceFault, SinkFault
+    Raises: UsageError if TiCDC cannot create the changefeed of the job, or the job has run; SourceFault, SinkFault
     """
     source, keys = job.source, job.snapshot
     if not isinstance(source, KafkaSource) or source.topics is None or len(source.topics) != 1:
         raise UsageError(f"{job.file}: [source]: name one topic of Kafka with `topics`; the changefeed sends to it")
     if keys is None:
-        raise UsageError(
-            f"{job.file}: [snapshot]: missing; it names the database, or the dump, that the job reads first"
-        )
+        raise UsageError(f"{job.file}: [snapshot]: missing; it names the database or the dump that the job reads first")
     parameters = _parameters(job)
     known = progress_of(job)
     if known is not None and known.batch:
         raise UsageError(
-            f"{job.file}: the job has run already, and a topic is for one changefeed. Take another topic and another "
-            "`name` under [job] for a new one"
+            f"{job.file}: the job has run already, and a topic serves only one changefeed. Use another topic and "
+            "another `name` under [job] for a new changefeed"
         )
     with closing(open_reader(keys)) as reader:
         start, whence = _start(job, reader)
@@ -78,14 +76,14 @@ def _parameters(job: Job) -> str:
     """The query of the sink URI. Raises: UsageError"""
     named = PROTOCOLS.get(job.source.protocol or "")
     if named is None:
-        raise UsageError(f"{job.file}: [source] protocol: missing; the changefeed is created with it")
+        raise UsageError(f"{job.file}: [source] protocol: missing; the changefeed needs it")
     if named.traits.watermarks == "never" or named.traits.registry:
         raise UsageError(
             f"{job.file}: [source] protocol: {named.name} has no watermarks, which [snapshot] needs; "
-            'take another, such as "simple"'
+            'use another one, such as "simple"'
         )
     extension = "&enable-tidb-extension=true" if named.traits.watermarks == "optional" else ""
-    return f"protocol={(*named.aliases, named.name)[0]}{extension}"  # TiCDC does not know the short name of all
+    return f"protocol={(*named.aliases, named.name)[0]}{extension}"  # TiCDC does not know every short name
 
 
 def _start(job: Job, reader: SnapshotReader) -> tuple[int, str]:
@@ -94,8 +92,8 @@ def _start(job: Job, reader: SnapshotReader) -> tuple[int, str]:
         return reader.fixed, f"start-ts is the TSO of the dump ({tso_time.utc(reader.fixed)})"
     if not reader.exact:
         raise UsageError(
-            f"{job.file}: [snapshot] upstream is no TiDB, and TiCDC reads TiDB only: `ticdc-spark changefeed` sends "
-            "the changes of MySQL and MariaDB"
+            f"{job.file}: [snapshot] upstream is no TiDB, but TiCDC only reads TiDB. For MySQL and MariaDB, "
+            "`ticdc-spark changefeed` sends the changes"
         )
     now = reader.now()
     return now, f"start-ts is the time of TiDB now ({tso_time.utc(now)})"

@@ -1,4 +1,4 @@
-"""Reads the tables of a job as of its last commit: all of them at one commitTs, also while the job runs."""
+"""Reads the tables of a job as of its last commit, all at one commitTs, even while the job runs."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,7 +14,7 @@ from ticdc_spark.sinks.registry import sink_kind
 
 
 class Tables(dict[TableName, DataFrame]):
-    """Tables by name. A name that is not there is a KeyError with the reason."""
+    """Tables by name. A missing name raises a KeyError with the reason."""
 
     def __init__(self, left_out: Mapping[TableName, str]) -> None:
         super().__init__()
@@ -24,20 +24,20 @@ class Tables(dict[TableName, DataFrame]):
         if why := self._left_out.get(name):
             raise KeyError(f"{name} is not of this commitTs: {why}")
         known = ", ".join(map(str, sorted(self))) or "none"
-        raise KeyError(f"{name} is no table of this job; its tables, as (schema, table): {known}")
+        raise KeyError(f"{name} is not a table of this job; its tables, as (schema, table): {known}")
 
 
 class ConsistentTables(msgspec.Struct, frozen=True, kw_only=True):
-    """The tables of a job at one commitTs. Names are the source's: (schema, table)."""
+    """The tables of a job at one commitTs. Their names are the source's: (schema, table)."""
 
     commit_ts: int
-    """A TSO: every table of ``tables`` equals the source at it, but for what ``unverified`` has."""
+    """A TSO: every table of ``tables`` equals the source at it, except those in ``unverified``."""
     tables: Tables
     unverified: dict[TableName, str]
-    """Those of ``tables`` that are not known to equal the source, with the reason: rows from before the job began may
-    be missing."""
+    """Entries of ``tables`` that may differ from the source, with the reason: rows from before the job began may be
+    missing."""
     left_out: dict[TableName, str]
-    """Tables of the lake that are not of this commitTs, with the reason: diverged, quarantined, kept, or behind."""
+    """Tables of the lake that are not at this commitTs, with the reason: diverged, quarantined, kept, or behind."""
 
 
 def consistent(
@@ -45,14 +45,14 @@ def consistent(
 ) -> ConsistentTables:
     """Open all tables of a job (or of a job file) as of its last commit.
 
-    Each table is read at the snapshot that the state records for that commit, so tables that a running job has written
-    since do not mix in.
+    Each table is read at the snapshot that the state records for that commit. Tables that a running job has written
+    since then do not mix in.
 
-    ``commit_ts``: as of the last commit at this time or before, see ``table_snapshots``. ``spark``: a session that sees
-    the job's catalog; without it, ``open_lake`` gives one.
+    ``commit_ts``: read the last commit at this time or before, see ``table_snapshots``. ``spark``: a session that has
+    the job's catalog; by default ``open_lake`` opens one.
 
-    Raises: UsageError for a wrong job file, a job that has not committed a batch yet, and one in arrival mode, whose
-    tables are of no one commitTs; EnvironmentFault when Spark does not start; SinkFault when a table is not there, or
+    Raises: UsageError for a wrong job file, a job that has not committed a batch yet, and a job in arrival mode, whose
+    tables have no common commitTs. EnvironmentFault if Spark does not start. SinkFault if a table does not exist, or
     its snapshot was expired and the table has changed since: try again.
     """
     if not isinstance(job, Job):

@@ -1,4 +1,4 @@
-"""What a job could not read: decoded as far as it goes, and sent to a topic for other programs."""
+"""What a job could not read: decoded if possible, or sent to a topic for other programs."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 Letter = Mapping[str, Any]
 """A dead letter with the columns of ``sinks.iceberg.dead_letters.DEAD_LETTER_DDL``."""
 _TIMEOUT = 60.0
-"""Seconds that a broker has to acknowledge what is exported."""
+"""Seconds for a broker to acknowledge exported letters."""
 
 
 def at_place(letters: Sequence[Letter], topic: str, partition: int, offset: int) -> list[Letter]:
@@ -24,13 +24,13 @@ def at_place(letters: Sequence[Letter], topic: str, partition: int, offset: int)
     found = [one for one in letters if (one["topic"], one["partition"], one["offset"]) == (topic, partition, offset)]
     if not found:
         raise UsageError(
-            f"{topic}/{partition}/{offset} is no dead letter of this job; `ticdc-spark dead-letters` lists them"
+            f"{topic}/{partition}/{offset} is not a dead letter of this job; `ticdc-spark dead-letters` lists them"
         )
     return found
 
 
 def opened(letter: Letter, protocol: str) -> list[EventLine]:
-    """The events of a letter's message: rows with their values as they were sent, where those are JSON."""
+    """The events of a letter's message. Rows have their values as they were sent, if those are JSON."""
     message = Message(
         topic=letter["topic"],
         partition=letter["partition"],
@@ -50,20 +50,21 @@ def opened(letter: Letter, protocol: str) -> list[EventLine]:
 
 
 def export(job: Job, letters: Sequence[Letter], topic: str) -> int:
-    """Send each message once to a topic of the job's Kafka cluster, with the headers that Kafka Connect gives to a dead
-    letter; returns how many were sent.
+    """Send each message once to a topic of the job's Kafka cluster, with Kafka Connect's headers for dead letters.
 
-    ``__connect.errors.``: ``topic``, ``partition``, ``offset`` where the message was read; ``connector.name``, the
-    job; ``stage``, ``decode`` or the table; ``exception.message``, the reason. Raises: UsageError for a source that is
-    not Kafka, or a topic that the job reads; SinkFault
+    Returns: the number of messages.
+
+    Headers ``__connect.errors.``: ``topic``, ``partition``, ``offset`` of the message; ``connector.name``, the job;
+    ``stage``, ``decode`` or the table; ``exception.message``, the reason.
+    Raises: UsageError if the source is not Kafka, or the job reads the topic; SinkFault
     """
-    import confluent_kafka  # it takes a moment, and most commands do not need it
+    import confluent_kafka  # the import is slow, and most commands do not need it
 
     source = job.source
     if not isinstance(source, KafkaSource):
-        raise UsageError(f'{job.file}: dead letters are exported to the Kafka of [source], and its kind is "files"')
+        raise UsageError(f'{job.file}: dead letters are exported to the Kafka of [source], but its kind is "files"')
     if topic in {one["topic"] for one in letters} | set(source.topics or ()):
-        raise UsageError(f"{topic}: the job reads this topic; export to one of another name")
+        raise UsageError(f"{topic}: the job reads this topic; export to another one")
     failed: list[str] = []
 
     def report(error: Any, _message: Any) -> None:
@@ -83,8 +84,8 @@ def export(job: Job, letters: Sequence[Letter], topic: str) -> int:
         raise SinkFault(f"dead letters cannot be sent to {topic} at {source.bootstrap_servers}: {error}") from error
     if failed:
         raise SinkFault(
-            f"{len(failed)} of {len(once)} dead letters were not taken by {topic} at {source.bootstrap_servers}: "
-            f"{failed[0]}. Create the topic if it is not there, and export again"
+            f"{len(failed)} of {len(once)} dead letters were not accepted by {topic} at {source.bootstrap_servers}: "
+            f"{failed[0]}. Create the topic if it does not exist, and export again"
         )
     return len(once)
 

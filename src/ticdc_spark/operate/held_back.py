@@ -1,4 +1,4 @@
-"""What keeps the tables of a job from advancing: a partition, a schema, a full read, or what the job ended with."""
+"""What keeps the tables of a job from advancing: a partition, a schema, a full read, or the error of the last run."""
 
 from typing import Literal
 
@@ -10,8 +10,8 @@ from ticdc_spark.replicate.state.progress import Progress, Status
 
 
 class HeldBack(msgspec.Struct, frozen=True, kw_only=True):
-    """What keeps the resolved ts from rising, or, ``reject`` and ``snapshot``, single tables; ``kind`` none: nothing
-    does. ddl, reject, error: also what the job ended with."""
+    """What keeps the resolved ts from rising; for ``reject`` and ``snapshot``, what keeps single tables. ``none``:
+    nothing does. ``ddl``, ``reject`` and ``error`` may also be what ended the job."""
 
     kind: Literal["partition", "schema", "ddl", "reject", "snapshot", "error", "none"]
     what: str
@@ -24,11 +24,11 @@ _KINDS: dict[str, Literal["ddl", "reject", "schema"]] = {
     "LateRow": "reject",
     "SchemaMissing": "schema",
 }
-"""What holds a job back that ended with such an error."""
+"""The kind for a job that ended with one of these errors."""
 
 
 def held_back(progress: Progress, ended: Status | None, now: float) -> HeldBack:
-    """What keeps tables from advancing. ``ended``: how the job failed, if it did."""
+    """What keeps tables from advancing. ``ended``: the job's last status, if it has ended."""
     hold, still = progress.hold, held(progress, cause=False)
     if ended is not None and ended.error and ended.state == "failed":
         return HeldBack(kind=_KINDS.get(ended.error_code or "", "error"), what=first_line(ended))

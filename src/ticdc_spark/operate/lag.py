@@ -1,4 +1,4 @@
-"""How far a job is behind, whose part of it that is, and how long it takes to catch up."""
+"""How far a job is behind, who causes it, and how long it takes to catch up."""
 
 import msgspec
 
@@ -8,18 +8,18 @@ from ticdc_spark.replicate.state.progress import PartitionState, Progress, Statu
 
 
 class Lag(msgspec.Struct, frozen=True, kw_only=True):
-    """How old the resolved ts is, in seconds; ``None``: not known."""
+    """Ages of the resolved ts in seconds; ``None``: unknown."""
 
     whole: float | None
     upstream: float | None
-    """The part of TiCDC and Kafka: how old the newest watermark of the slowest partition was when the job had last read
-    the topics to their end. Not known before that, and while messages are left to read."""
+    """The part of TiCDC and Kafka: the age of the slowest partition's newest watermark, when the job had last read the
+    topics to their end. Unknown before that, and while messages are unread."""
     own: float | None
-    """The job's part: the rest, also while it waits for ``commit-interval``, or does not run."""
+    """The job's part: the rest, also while it waits for ``commit-interval`` or does not run."""
 
 
 def slowest_partition(progress: Progress) -> PartitionState | None:
-    """The partition whose watermark is the lowest, of those that the resolved ts waits for; ``None``: there are no
+    """The partition with the lowest watermark among partitions that the resolved ts waits for; ``None``: there are no
     watermarks."""
     waited_for = [one for one in progress.partitions if not one.idle]
     slowest = min(waited_for, key=lambda one: one.watermark, default=None)
@@ -27,7 +27,7 @@ def slowest_partition(progress: Progress) -> PartitionState | None:
 
 
 def lag_of(progress: Progress, beat: Status | None, now: float) -> Lag:
-    """Split the lag of a job by what it has received, and when it had last read everything."""
+    """Split the lag of a job, by the watermarks it has received and the time when it had last read everything."""
     whole, slowest = tso_time.lag(progress.applied, now), slowest_partition(progress)
     if whole is None or slowest is None or beat is None or beat.left or beat.read_at is None:
         return Lag(whole=whole, upstream=None, own=None)
@@ -36,22 +36,22 @@ def lag_of(progress: Progress, beat: Status | None, now: float) -> Lag:
 
 
 def seconds_left(beat: Status | None) -> float | None:
-    """How long reading what is left takes at the rate of the last batches; ``None``: nothing is left, or the rate is
-    not known."""
+    """Seconds to read the unread messages at the rate of the last batches; ``None``: there are none, or the rate is
+    unknown."""
     if beat is None or not beat.left or not beat.rate:
         return None
     return beat.left / beat.rate
 
 
 def too_late(most: float | None, progress: Progress, beat: Status | None, now: float) -> str:
-    """One sentence if the resolved ts is older than ``max-lag``, ``most`` seconds; ``""``: it is not."""
+    """One sentence if the resolved ts is older than ``max-lag`` (``most`` seconds); otherwise ``""``."""
     lag = lag_of(progress, beat, now)
     behind = lag.whole
     if most is None or beat is None:
         return ""
     if behind is None:
         waited = now - beat.started_at
-        return f"no watermark has come for {duration(waited)} (max-lag)" if waited > most else ""
+        return f"no watermark has arrived for {duration(waited)} (max-lag)" if waited > most else ""
     if behind <= most:
         return ""
     said = f"it is {duration(behind)} behind, and max-lag is {duration(most)}"

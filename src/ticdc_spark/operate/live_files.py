@@ -1,4 +1,4 @@
-"""What is remembered of the files of tables, without those of tables that are gone: it must not grow in a long run."""
+"""Drops remembered files of tables that are gone, so that the memory of a long run does not grow."""
 
 from collections.abc import Mapping
 
@@ -8,6 +8,6 @@ from ticdc_spark.sinks.upkeep import TableFiles
 
 
 def live_files(files: Mapping[TableName, TableFiles], progress: Progress) -> dict[TableName, TableFiles]:
-    """The files of the tables that a progress has."""
+    """The files of the tables in a progress."""
     live = {table.full_name for table in progress.tables if not table.is_gone}
     return {name: made for name, made in files.items() if name in live}

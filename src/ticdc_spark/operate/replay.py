@@ -1,4 +1,4 @@
-"""Ask a job to apply what it could not read, or left out, once the cause is gone."""
+"""Asks a job to apply rejected or skipped messages, after their cause is fixed."""
 
 from collections.abc import Sequence
 from contextlib import ExitStack, closing
@@ -22,11 +22,11 @@ _BACK = "Name it in `topics` under [source], let the job read it, and replay aga
 
 
 def replay(job: Job, letters: Sequence[Letter]) -> tuple[Replay, tuple[str, ...]]:
-    """Ask that messages which are dead letters are read again, and applied where their keys have no newer change.
+    """Ask the job to read dead letters again, and to apply rows whose keys have no newer change.
 
-    Returns: the request, and why each message that is not in it cannot be replayed
+    Returns: the request, and a reason for each message that cannot be replayed
 
-    Raises: UsageError as ``replay_of``, for a job without progress, and where no message can be replayed;
+    Raises: UsageError as ``replay_of``, for a job without progress, and if no message can be replayed;
     EnvironmentFault
     """
     with ExitStack() as stack:
@@ -50,15 +50,15 @@ def replay(job: Job, letters: Sequence[Letter]) -> tuple[Replay, tuple[str, ...]
 def replay_of(
     job: Job, progress: Progress, letters: Sequence[Letter], opener: Decoder
 ) -> tuple[Replay, tuple[str, ...]]:
-    """The request to replay messages, each whole, and why each other one cannot be: it is no row, it still cannot be
-    opened, its table is gone, has changed since or is quarantined, or its topic is not read.
+    """The request to replay messages, each as a whole, and a reason for each message that cannot be replayed.
 
-    Raises: UsageError for a job in mode arrival
+    Possible reasons: it is not a row, or it still cannot be read. Its table is gone, has changed since or is
+    quarantined. The job does not read its topic.
+
+    Raises: UsageError for a job in arrival mode
     """
     if progress.mode == "arrival":
-        raise UsageError(
-            f"{job.file}: the job is in mode arrival, which cannot tell what is the newest change of a key"
-        )
+        raise UsageError(f"{job.file}: the job is in mode arrival, where the newest change of a key is not known")
     known = KnownNames(scan_names(progress))
     found: dict[ReplayedRow, None] = {}
     refused: dict[str, None] = {}
@@ -91,7 +91,7 @@ def _rows_of(letter: Letter, opener: Decoder, progress: Progress, known: KnownNa
         if why := why_not_replayed(name, event.commit_ts, table):
             raise _Refused(why)
         if table is not None and table.is_quarantined:
-            raise _Refused(f"{'.'.join(name)} is quarantined. `resume` applies all that waits for it")
+            raise _Refused(f"{'.'.join(name)} is quarantined. `resume` applies its waiting rows")
         row = ReplayedRow(
             table=name,
             sent=(event.schema, event.table),
@@ -108,4 +108,4 @@ def _rows_of(letter: Letter, opener: Decoder, progress: Progress, known: KnownNa
 def _why_not(event: object) -> str:
     if isinstance(event, Rejected):
         return event.reason
-    return "it has no commitTs" if isinstance(event, Envelope) else "it is no row change"
+    return "it has no commitTs" if isinstance(event, Envelope) else "it is not a row change"

@@ -1,4 +1,4 @@
-"""Ask a job to read tables again, or to let them go on: it takes the request, running or at its next start."""
+"""Requests to read tables again or to resume them. The job takes a request while it runs, or at its next start."""
 
 import difflib
 from collections.abc import Callable, Collection, Iterable
@@ -24,11 +24,11 @@ from ticdc_spark.sinks.states import open_state
 
 
 def rebuild(job: Job, tables: Collection[str], *, from_topic: bool = False) -> None:
-    """Ask for full reads of tables, named ``schema.table``: from what ``[snapshot]`` names, or from the topics.
+    """Request full reads of tables, named ``schema.table``, from the source in ``[snapshot]`` or from the topics.
 
-    Raises: UsageError for a job without progress, and for a table that ``tables`` excludes. From the source: for a job
-    without ``[snapshot]``, and for a table that the source does not have. From the topics: for a job in mode arrival,
-    and for a table that the job does not know, or that was dropped. SourceFault, EnvironmentFault
+    Raises: UsageError for a job without progress, and for a table that ``tables`` excludes. From the source: if
+    ``[snapshot]`` is missing, or the source does not have a table. From the topics: for a job in arrival mode, and for
+    a table that is unknown or was dropped. SourceFault, EnvironmentFault
     """
     if from_topic:
         with closing(open_state(job.sink, job.name, job.spark)) as states:
@@ -36,8 +36,8 @@ def rebuild(job: Job, tables: Collection[str], *, from_topic: bool = False) -> N
         return
     if job.snapshot is None:
         raise UsageError(
-            f"{job.file}: [snapshot]: missing; it names the database, or the dump, to read tables from. Or give "
-            "`--from topic`: that reads a table from its topics, if they still have its CREATE or TRUNCATE"
+            f"{job.file}: [snapshot]: missing; it names the database or the dump to read tables from. Or use "
+            "`--from topic` to read a table from its topics, if they still have its CREATE or TRUNCATE"
         )
     reader = open_reader(job.snapshot)
     try:
@@ -48,11 +48,11 @@ def rebuild(job: Job, tables: Collection[str], *, from_topic: bool = False) -> N
 
 
 def resume(job: Job, tables: Collection[str], *, every: bool) -> list[TableState]:
-    """Ask that tables which are quarantined go on: those named ``schema.table``, or every one.
+    """Request to resume quarantined tables: those named ``schema.table``, or all.
 
-    Returns: them, as the job has them now
+    Returns: their current states
 
-    Raises: UsageError for a table that is not quarantined, or a job that has no progress; EnvironmentFault
+    Raises: UsageError for a table that is not quarantined, and for a job without progress; EnvironmentFault
     """
     with closing(open_state(job.sink, job.name, job.spark)) as states:
         found = quarantined(job, read_state(states).progress, tables, every=every)
@@ -61,10 +61,10 @@ def resume(job: Job, tables: Collection[str], *, every: bool) -> list[TableState
 
 
 def clear(job: Job, tables: Collection[str], *, every: bool) -> list[TableState]:
-    """Tell that a person has looked at tables which had diverged: they no longer count as such. They stay unverified,
-    and what diverges later is marked again.
+    """Declare that a person has checked diverged tables: they no longer count as diverged. They stay unverified, and a
+    later divergence is marked again.
 
-    Returns: them, as the job has them now
+    Returns: their current states
 
     Raises: as ``resume``
     """
@@ -75,42 +75,42 @@ def clear(job: Job, tables: Collection[str], *, every: bool) -> list[TableState]
 
 
 def taken_when(job: Job) -> str:
-    """When the job takes a request that is made now, in words. Raises: EnvironmentFault"""
+    """A text on when the job takes a request that is made now. Raises: EnvironmentFault"""
     if not job_status(load_identity(job.file)).running:
         return "the job is not running: it takes this when it starts"
     pause = open_state(job.sink, job.name, job.spark).pause
     seconds = pause + max(job.poll_interval, job.commit_interval)
-    return f"the job is running: it takes this within {seconds:.0f} s, or once the batch under way is over"
+    return f"the job is running: it takes this within {seconds:.0f} s, or once the current batch is done"
 
 
 def rebuild_from_topic(job: Job, progress: Progress | None, tables: Collection[str]) -> Rebuild:
-    """The request to read tables from the topics, all or none. Whether the topics have what it takes, the job finds out
-    when it takes the request. Raises: UsageError"""
+    """The request to read tables from the topics, all or none. Only when the job takes the request, it finds out
+    whether the topics still have enough. Raises: UsageError"""
     if progress is None:
-        raise UsageError(f"{job.file}: the job has no progress yet: its tables are read when it first runs")
+        raise UsageError(f"{job.file}: the job has no progress yet: it reads its tables at its first run")
     if progress.mode == "arrival":
         raise UsageError(f"{job.file}: the job is in mode arrival: reading a table again needs watermarks")
     if isinstance(job.source, StorageSource):
         raise UsageError(
-            f"{job.file}: --from topic reads topics, and the job reads a storage sink, of which it keeps no list of "
-            "files. Read the table from its database, with [snapshot]"
+            f"{job.file}: --from topic reads topics, but the job reads a storage sink, and keeps no list of its files. "
+            "Read the table from its database, with [snapshot]"
         )
     there = {f"{table.schema}.{table.name}": table for table in progress.tables if not table.is_gone}
     for text in tables:
         if text not in there:
             raise UsageError(
-                f"{text!r} is no table that the job replicates now; `ticdc-spark status` lists them"
+                f"{text!r} is not a table that the job replicates; `ticdc-spark status` lists them"
                 f"{_meant(job, text, [one.full_name for one in there.values()])}"
             )
         if is_merged(there[text].full_name):
             raise UsageError(
-                f"{text!r} is made of several tables by [[route]] origin, and is not read from topics. Read it from "
+                f"{text!r} is made of several tables by [[route]] origin, and cannot be read from topics. Read it from "
                 "the database, with [snapshot]"
             )
     followed = table_filter(job.tables or ["*.*"])
     for text in tables:
         if not followed(there[text].schema, there[text].name):
-            raise UsageError(f"{text!r}: `tables` under [job] in {job.file} leaves it out; let it in first")
+            raise UsageError(f"{text!r}: `tables` under [job] in {job.file} excludes it; include it first")
     names = tuple(there[text].full_name for text in dict.fromkeys(tables))
     return Rebuild(tables=names, from_topic=True)
 
@@ -118,7 +118,7 @@ def rebuild_from_topic(job: Job, progress: Progress | None, tables: Collection[s
 def rebuild_of(job: Job, progress: Progress | None, tables: Collection[str], reader: SnapshotReader) -> Rebuild:
     """The request for full reads of tables, all or none. Raises: UsageError, SourceFault"""
     if progress is None:
-        raise UsageError(f"{job.file}: the job has no progress yet: its tables are read when it first runs")
+        raise UsageError(f"{job.file}: the job has no progress yet: it reads its tables at its first run")
     found, routes = by_source(progress, reader.tables()), compiled(job.routes)
     there = {".".join(one): name for named, name in found.items() for one in (named, name)}
     followed = table_filter(job.tables or ["*.*"])
@@ -127,25 +127,25 @@ def rebuild_of(job: Job, progress: Progress | None, tables: Collection[str], rea
     for text in tables:
         if text not in there:
             meant = _meant(job, text, there.values())
-            raise UsageError(f"{text!r} is no table of the source; write schema.table{meant}")
+            raise UsageError(f"{text!r} is not a table of the source; write schema.table{meant}")
         if there[text] in shards:
             whole = ".".join(shards[there[text]])
-            raise UsageError(f"{text!r} is one of the tables of {whole}, which is read as a whole: name that")
+            raise UsageError(f"{text!r} is one of the tables of {whole}, which is read as a whole: name {whole}")
         if not (is_merged(there[text]) or followed(*there[text])):
             raise UsageError(
-                f"{text!r}: `tables` under [job] in {job.file} leaves it out, so that no change of it would follow its "
-                "full read; let it in first"
+                f"{text!r}: `tables` under [job] in {job.file} excludes it, so no change would follow its full read; "
+                "include it first"
             )
     return Rebuild(tables=tuple(there[text] for text in dict.fromkeys(tables)), at=reader.fixed or 0)
 
 
 def quarantined(job: Job, progress: Progress | None, tables: Collection[str], *, every: bool) -> list[TableState]:
-    """The tables that a ``Resume`` is to name. Raises: UsageError"""
+    """The tables for a ``Resume``. Raises: UsageError"""
     return _chosen(job, progress, tables, every, is_quarantined, "quarantined")
 
 
 def diverged(job: Job, progress: Progress | None, tables: Collection[str], *, every: bool) -> list[TableState]:
-    """The tables that a ``Clear`` is to name. Raises: UsageError"""
+    """The tables for a ``Clear``. Raises: UsageError"""
     return _chosen(job, progress, tables, every, has_diverged, "diverged")
 
 
@@ -168,7 +168,7 @@ def _chosen(
 
 
 def _meant(job: Job, text: str, tables: Iterable[TableName]) -> str:
-    """``; did you mean …?`` with the name at the source that is near, or whose table has that name in the target."""
+    """``; did you mean …?`` with the closest name, at the source or in the target."""
     routes, prefix = compiled(job.routes), prefix_of(job.sink)
     named = {".".join(name): ".".join(name) for name in tables}
     for name in [*tables]:

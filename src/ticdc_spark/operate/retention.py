@@ -1,4 +1,4 @@
-"""How long Kafka still keeps what a job needs. What waits for a table is in the topic alone."""
+"""How long Kafka still keeps what a job needs. Waiting changes exist only in the topic."""
 
 import msgspec
 
@@ -7,23 +7,23 @@ from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.state.progress import Progress
 
 SHARE = 0.25
-"""Of a topic's retention: with less than that left, a person should look."""
+"""If less than this share of a topic's retention is left, a person should look."""
 
 
 class Headroom(msgspec.Struct, frozen=True, kw_only=True):
-    """The topic that loses first what the job needs."""
+    """The topic that first loses messages that the job needs."""
 
     topic: str
     seconds: float
-    """Until the oldest of it may be deleted; below 0: it may be deleted at any time."""
+    """Time until the oldest needed message may be deleted; below 0: it may be deleted at any time."""
     retention: float
     """The topic's ``retention.ms``, in seconds."""
     table: str = ""
-    """The table that it waits for; ``""``: it is not read yet."""
+    """The table that needs the message; ``""``: the message is not read yet."""
 
     @property
     def share(self) -> float:
-        """What is left of the retention, from 0 to 1."""
+        """The remaining share of the retention, from 0 to 1."""
         return max(0.0, self.seconds) / self.retention if self.retention else 0.0
 
     @property
@@ -35,7 +35,7 @@ class Headroom(msgspec.Struct, frozen=True, kw_only=True):
 def headroom_of(progress: Progress, retention: dict[str, float], now: float) -> Headroom | None:
     """How long the oldest message that the job needs is kept; ``None``: no topic has a limit, or nothing is needed.
 
-    ``retention``: seconds by topic. A message is as old as the commit_ts in it, or older than the watermark before it.
+    ``retention``: seconds by topic. A message counts as old as its commit_ts, or as the watermark before it.
     """
     needed = [(rows.topic, rows.min_ts, f"{rows.schema}.{rows.name}") for rows in progress.pending]
     needed += [
@@ -60,7 +60,7 @@ def headroom_of(progress: Progress, retention: dict[str, float], now: float) -> 
 
 
 def too_short(found: Headroom | None) -> str:
-    """One sentence if Kafka may soon delete what the job needs; ``""``: it may not, or that is not known."""
+    """One sentence if Kafka may soon delete what the job needs; ``""``: it may not, or that is unknown."""
     if found is None or not found.is_short:
         return ""
     needs = f"changes of {found.table} that wait" if found.table else "messages that are not read"

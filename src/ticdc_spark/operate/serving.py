@@ -1,6 +1,6 @@
-"""A small HTTP server beside a run: metrics, health and the status page. It only reads.
+"""A small HTTP server beside a run, for metrics, health and the status page. It is read-only.
 
-A path is found by its last part, so that everything works below any prefix: ``/shop/metrics`` is ``/metrics``.
+Only the last part of a path counts, so everything works below any prefix: ``/shop/metrics`` is ``/metrics``.
 """
 
 import base64
@@ -43,11 +43,11 @@ class Asked(msgspec.Struct, frozen=True, kw_only=True):
     accept: str = ""
     """The header ``Accept``."""
     is_known: bool = True
-    """Whether it came with the token, or none is needed. Only a route that is open is asked by others."""
+    """Whether the request has the token, or none is needed. Other requests only reach open routes."""
 
 
 class Answer(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole answer."""
+    """A complete response."""
 
     body: bytes
     kind: str = TEXT
@@ -55,38 +55,38 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stream(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer that goes on until who asked is gone."""
+    """A response that continues until the client is gone."""
 
     parts: Iterator[bytes]
     kind: str
     done: Callable[[], None]
-    """Called once, when it is over."""
+    """Called once, at the end."""
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """What is at a path."""
+    """The handler of a path."""
 
     answer: Callable[[Asked], Answer | Stream]
     is_open: bool = False
-    """Whether it is answered without the token."""
+    """Whether it responds without the token."""
 
 
 Routes: TypeAlias = Mapping[str, Route]
-"""By the last part of a path: ``metrics``; ``""`` is the page itself."""
+"""Routes by the last part of the path: ``metrics``; ``""`` is the page itself."""
 
 
 @contextmanager
 def serving(address: Address, routes: Routes, key: str, token: str | None = None) -> Iterator[tuple[str, int]]:
-    """Serve while this lasts. ``key``: of the setting that names the address. Yields: host and port
+    """Serve within a ``with`` block. ``key``: the setting of the address, for errors. Yields: host and port
 
-    ``token``: what must come with a request, as a bearer token or as the password of a login; ``None``: nothing.
-    Raises: UsageError where the address cannot be listened at
+    ``token``: must come with each request, as a bearer token or as the password of a login; ``None``: no token.
+    Raises: UsageError if the server cannot listen on the address
     """
     try:
         server = _Server((address.host, address.port), _handler(routes, token))
     except OSError as error:
         raise UsageError(
-            f"{key}: {address.host}:{address.port} cannot be listened at: {os_reason(error)}. Name a free port of this "
+            f"{key}: cannot listen on {address.host}:{address.port}: {os_reason(error)}. Name a free port of this "
             'machine, such as "127.0.0.1:9464"'
         ) from error
     thread = threading.Thread(target=server.serve_forever, name="http", daemon=True)
@@ -100,7 +100,7 @@ def serving(address: Address, routes: Routes, key: str, token: str | None = None
 
 
 def is_private(address: Address, token: str | None) -> bool:
-    """Whether only this machine, or who has a token, reaches an address."""
+    """Whether only this machine, or a client with the token, reaches an address."""
     if token is not None or address.host == "localhost":
         return True
     try:
@@ -110,13 +110,13 @@ def is_private(address: Address, token: str | None) -> bool:
 
 
 def url_of(place: tuple[str, int]) -> str:
-    """The address of the page of a server that listens."""
+    """The URL of the page on a listening server."""
     host, port = place
     return f"http://[{host}]:{port}/" if ":" in host else f"http://{host}:{port}/"
 
 
 def comes_with(headers: Message, token: str) -> bool:
-    """Whether a request has the token: ``Authorization: Bearer …``, or as the password of ``Basic``."""
+    """Whether a request has the token: as ``Authorization: Bearer …``, or as the password of ``Basic``."""
     scheme, _, given = (headers.get("Authorization") or "").partition(" ")
     if scheme.lower() == "basic":
         try:
@@ -134,14 +134,14 @@ class _Server(ThreadingHTTPServer):
         super().__init__(address, handler)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say so, unless one who asked has gone."""
+        """Log the error, as a warning unless the client has gone."""
         error = sys.exc_info()[1]
         level = logging.DEBUG if isinstance(error, OSError) else logging.WARNING
         log.log(level, "nothing was sent to %s: %r", client_address, error)
 
 
 def _query(text: str) -> dict[str, str]:
-    """The last value of each name; nothing of a query that is too long to be one of ours."""
+    """The last value of each name; empty if the query has too many fields."""
     try:
         return {name: values[-1] for name, values in parse_qs(text, max_num_fields=_MOST_FIELDS).items()}
     except ValueError:

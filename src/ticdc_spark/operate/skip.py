@@ -1,4 +1,4 @@
-"""Add messages and DDLs to ``skip-messages`` and ``skip-ddl`` of a job file, which a running job takes over."""
+"""Adds messages and DDLs to ``skip-messages`` and ``skip-ddl`` of a job file. A running job takes them over."""
 
 import re
 import stat
@@ -26,15 +26,15 @@ from ticdc_spark.topics.kafka_reader import TopicReader
 
 _KEYS: dict[str, Any] = {"skip-messages": Places, "skip-ddl": Skips}
 _DDL = re.compile(r"[0-9]+:")
-"""How an entry of ``skip-ddl`` begins; a topic with such a name is not skipped by this command."""
+"""The beginning of an entry of ``skip-ddl``. This command cannot skip messages of a topic with such a name."""
 
 
 def skip(path: Path, entries: Sequence[str]) -> list[tuple[str, str]]:
-    """Add entries to a job file, all or none. The file keeps its comments, its order and its mode.
+    """Add entries to a job file, all or none. The file keeps its comments, order and mode.
 
-    Returns: (key, entry) of those that were not there. Raises: UsageError
+    Returns: (key, entry) of each new entry. Raises: UsageError
     """
-    file = path.resolve()  # a link stays one
+    file = path.resolve()  # a symbolic link stays a link
     load_job(path)
     added = [("skip-ddl" if _DDL.match(entry) else "skip-messages", entry) for entry in entries]
     for key, entry in added:
@@ -46,7 +46,7 @@ def skip(path: Path, entries: Sequence[str]) -> list[tuple[str, str]]:
     try:
         text, new = _with_entries(before, added)
     except (TOMLKitError, AttributeError, KeyError, TypeError) as error:
-        raise UsageError(_by_hand(path, added, "its form is not one that this command can change")) from error
+        raise UsageError(_by_hand(path, added, "this command cannot change a file of this form")) from error
     if not new:
         return []
     try:
@@ -57,7 +57,7 @@ def skip(path: Path, entries: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def stop_without_effect(job: Job, entries: Sequence[str]) -> None:
-    """Stop at a message that the job has read and does not need any more, or that its topic does not have yet.
+    """Refuse a message that the job has read and no longer needs, or that its topic does not have yet.
 
     Raises: UsageError, EnvironmentFault
     """
@@ -72,16 +72,16 @@ def stop_without_effect(job: Job, entries: Sequence[str]) -> None:
 
 
 def no_effect(place: MessagePlace, progress: Progress | None, ends: Mapping[TopicPartition, int] | None) -> str:
-    """Why there is no use in skipping a message; ``""``: there is, as far as is known.
+    """Why skipping a message has no effect; ``""``: it has one, if known.
 
-    ``ends``: where the partitions of its topic end now; ``None``: not known
+    ``ends``: the current ends of the topic's partitions; ``None``: unknown
     """
     at = (place.topic, place.partition)
     if ends is not None and at not in ends:
         there = sum(topic == place.topic for topic, _ in ends)
         return f"topic {place.topic!r} has no partition {place.partition}" if there else "there is no such topic"
     if ends is not None and place.offset >= ends[at]:
-        return f"there is no such message yet: the next one has offset {ends[at]:,}"
+        return f"there is no such message yet: the next one will have offset {ends[at]:,}"
     if progress is None or place.offset >= known_offsets(progress).get(at, 0):
         return ""
     waits = any((one.topic, one.partition) == at and one.first <= place.offset < one.end for one in progress.pending)
@@ -92,7 +92,7 @@ def _messages(entries: Sequence[str]) -> tuple[MessagePlace, ...]:
     try:
         return cast("tuple[MessagePlace, ...]", read_value([one for one in entries if not _DDL.match(one)], Places))
     except NotAllowed:
-        return ()  # ``skip`` says what is wrong
+        return ()  # ``skip`` reports the error
 
 
 def _ends(job: Job, topics: Collection[str]) -> dict[TopicPartition, int] | None:
@@ -101,7 +101,7 @@ def _ends(job: Job, topics: Collection[str]) -> dict[TopicPartition, int] | None
         return None
     try:
         options = security(source)
-    except UsageError:  # only Spark can ask
+    except UsageError:  # only Spark can reach the cluster
         return None
     with TopicReader(source.bootstrap_servers, options) as kafka:
         there = kafka.partitions(sorted(set(kafka.topics()) & set(topics)))
@@ -109,7 +109,7 @@ def _ends(job: Job, topics: Collection[str]) -> dict[TopicPartition, int] | None
 
 
 def _with_entries(text: str, entries: Sequence[tuple[str, str]]) -> tuple[str, list[tuple[str, str]]]:
-    """The text of a job file with entries, and those that it did not have. Raises: TOMLKitError, TypeError"""
+    """The text of a job file with entries added, and the new entries. Raises: TOMLKitError, TypeError"""
     document = tomlkit.parse(text)
     section: Any = document["job"]
     wanted = {key: list(section.get(key, ())) for key in _KEYS}

@@ -1,4 +1,4 @@
-"""Which snapshot of each table of a job is of one commitTs, by the state of the job; needs no Spark."""
+"""Which snapshots of a job's tables belong to one commitTs, from the job's state. Needs no Spark."""
 
 from contextlib import closing
 from pathlib import Path
@@ -22,38 +22,38 @@ if TYPE_CHECKING:
 
 
 class TableSnapshots(msgspec.Struct, frozen=True, kw_only=True):
-    """TableSnapshots of tables at one commitTs. Names are the source's: (schema, table)."""
+    """Snapshots of tables at one commitTs. Names are the source's: (schema, table)."""
 
     commit_ts: int
-    """A TSO: every table of ``tables`` equals the source at it, but for what ``unverified`` has."""
+    """A TSO: every table of ``tables`` equals the source at it, except those in ``unverified``."""
     tables: dict[TableName, int | None]
-    """Snapshot ids; ``None``: the table had none yet."""
+    """Snapshot ids; ``None``: the table had no snapshot yet."""
     unverified: dict[TableName, str]
-    """Those of ``tables`` that are not known to equal the source, with the reason."""
+    """Entries of ``tables`` that may differ from the source, with the reason."""
     left_out: dict[TableName, str]
-    """Tables that are not of this commitTs, with the reason: diverged, quarantined, kept, or behind."""
+    """Tables that are not at this commitTs, with the reason: diverged, quarantined, kept, or behind."""
     targets: dict[TableName, TableName] = msgspec.field(default_factory=dict)
-    """The names that those of ``tables`` have in the target: (database, table)."""
+    """The names of ``tables`` in the target: (database, table)."""
 
 
 def table_snapshots(job: Job | Identity | Path | str, commit_ts: int | None = None) -> TableSnapshots:
-    """The snapshots of a job's last commit, also while it runs. ``commit_ts``: those of the last one at this time or
-    before; a job keeps its last 60 commits, and one of each hour of a day.
+    """The snapshots of a job's last commit, even while it runs. ``commit_ts``: use the last commit at this time or
+    before; a job keeps its last 60 commits, and one per hour for a day.
 
-    Raises: UsageError for a wrong job file, a job that has committed nothing (so early), and one in arrival mode, whose
-    tables are of no one commitTs. SinkFault, DecisionNeeded
+    Raises: UsageError for a wrong job file, a job that has committed nothing (at that time), and a job in arrival mode,
+    whose tables have no common commitTs. SinkFault, DecisionNeeded
     """
     identity = _identity(job)
     with closing(open_state(identity.sink, identity.name, identity.spark)) as states:
         stored = states.load() if commit_ts is None else states.as_of(commit_ts)
         progress = job_state(stored, states.where).progress
     if progress is None or not progress.applied:
-        early = "" if commit_ts is None else f" at {commit_ts} or before, of the commits that are kept"
+        early = "" if commit_ts is None else f" at {commit_ts} or before, in the commits that are kept"
         raise UsageError(f"job {identity.name} has applied nothing yet{early}; run it first")
     if progress.mode == "arrival":
         raise UsageError(
-            f"job {identity.name} runs in arrival mode: without watermarks its tables are of no one commitTs. "
-            "open_lake reads them as they are"
+            f"job {identity.name} runs in arrival mode: without watermarks its tables have no common commitTs. "
+            "open_lake reads their current state"
         )
     routes = compiled(progress.routes)
     found = TableSnapshots(commit_ts=progress.applied, tables={}, unverified={}, left_out={})
@@ -75,9 +75,9 @@ def table_snapshots(job: Job | Identity | Path | str, commit_ts: int | None = No
 def consistent_scans(
     job: Job | Identity | Path | str, commit_ts: int | None = None
 ) -> "tuple[TableSnapshots, dict[TableName, DataScan]]":
-    """All tables of a job as of one commit, as scans of PyIceberg: without Spark, and without a JVM.
+    """All tables of a job as of one commit, as PyIceberg scans: without Spark or a JVM.
 
-    Raises: as ``table_snapshots``; SinkFault when a table or its snapshot is not there any more
+    Raises: as ``table_snapshots``; SinkFault if a table or its snapshot no longer exists
     """
     identity, found = _identity(job), table_snapshots(job, commit_ts)
     opened = open_tables(identity.sink, identity.spark, found.targets)
@@ -98,7 +98,7 @@ def _identity(job: Job | Identity | Path | str) -> Identity:
 
 
 def _not_consistent(status: TableStatus, progress: Progress) -> str:
-    """Why a table is not as the source is at the commitTs of the progress; empty: it is."""
+    """Why a table does not equal the source at the commitTs of the progress; empty: it does."""
     if status.condition not in ("clean", "unverified"):
         return f"{status.condition}: {status.detail}" if status.detail else status.condition
     if status.applied_ts < progress.applied:

@@ -1,4 +1,4 @@
-"""What the state of a job in its target shows of it, also while the job does not run. Starts nothing."""
+"""The status of a job, from its state in the target, even while it does not run. Starts nothing."""
 
 import time
 from contextlib import closing
@@ -24,10 +24,10 @@ from ticdc_spark.replicate.state.store import read_state
 from ticdc_spark.sinks.states import open_state
 
 State: TypeAlias = Literal["normal", "warning", "pending", "failed", "stopped", "finished"]
-"""TiCDC's words. warning: it goes on, or has finished, but look. failed: it ended with an error. stopped: as asked."""
+"""TiCDC's words. warning: it runs or has finished, but look. failed: it ended with an error. stopped: on request."""
 
 _SILENT = 120.0
-"""Seconds without a heartbeat after which a living process is suspicious, and an unseen one counts as gone."""
+"""After so many seconds without a heartbeat, a living process is suspicious, and an unseen one counts as gone."""
 
 
 class PartitionStatus(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,37 +52,37 @@ class LastError(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """The status of a job, as ``status --json`` prints it. Lags and ages are seconds, times are UTC.
+    """The status of a job, as ``status --json`` prints it. Lags and ages are in seconds, times in UTC.
 
-    Numbers of 64 bits have a text beside them: JavaScript and jq round what is above 2^53.
+    64-bit numbers also have a text field: JavaScript and jq round numbers above 2^53.
     """
 
     job: str
     state: State
     reason: str
     next: str
-    """What to do, where something is to be done."""
+    """What to do, if anything."""
     running: bool
     pid: int | None = None
     heartbeat_age: float | None = None
     phase: str = ""
     batch: int = 0
     mode: ModeName | Literal[""] = ""
-    """arrival: there are no watermarks, and ``resolved_ts`` is only the highest commitTs that was applied."""
+    """arrival: there are no watermarks, and ``resolved_ts`` is only the highest applied commitTs."""
     resolved_ts: int = 0
     resolved_ts_text: str = "0"
     resolved_time: str = "-"
     lag: float | None = None
     upstream_lag: float | None = None
-    """The part of TiCDC and Kafka in the lag; see ``operate.lag``."""
+    """The part of the lag from TiCDC and Kafka; see ``operate.lag``."""
     own_lag: float | None = None
-    """The part of this job in the lag."""
+    """The part of the lag from this job."""
     messages_to_read: int | None = None
     """After the last batch."""
     messages_per_second: float | None = None
     """Over the last batches."""
     seconds_left: float | None = None
-    """Until what is left is read, at that rate."""
+    """Until all messages are read, at that rate."""
     last_commit_at: float | None = None
     """Seconds since the epoch."""
     last_commit_age: float | None = None
@@ -91,14 +91,14 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
     retention_headroom: float | None = None
     """Seconds until Kafka may delete what the job needs; ``null``: nothing is needed, or there is no limit."""
     changes: int = 0
-    """Row changes that were applied."""
+    """Applied row changes."""
     changes_waiting: int = 0
     changes_waiting_at_most: bool = False
-    """Some of them may be applied: the sink did not count them, or a batch was interrupted."""
+    """Some of them may be applied already: the sink did not count them, or a batch was interrupted."""
     ddls: int = 0
     ddls_waiting: tuple[str, ...] = ()
     requests: tuple[str, ...] = ()
-    """What people have asked for, and the job has not taken yet."""
+    """Requests of people that the job has not taken yet."""
     rejected: int = 0
     replays: int = 0
     late: int = 0
@@ -110,13 +110,13 @@ class JobStatus(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Stored(msgspec.Struct, frozen=True, kw_only=True):
-    """What the target has of a job."""
+    """What the target stores of a job."""
 
     progress: Progress
     beat: Status | None = None
     held: Ownership | None = None
     requests: tuple[str, ...] = ()
-    """In words."""
+    """As text."""
 
 
 def stored(identity: Identity) -> Stored:
@@ -131,14 +131,14 @@ def stored(identity: Identity) -> Stored:
 
 
 def job_status(identity: Identity) -> JobStatus:
-    """Read the state of a job, and say how it is. Raises: SinkFault, DecisionNeeded, UsageError"""
+    """Read the state of a job and derive its status. Raises: SinkFault, DecisionNeeded, UsageError"""
     return status_of(identity, stored(identity), time.time())
 
 
 def status_of(
     identity: Identity, found: Stored, now: float, tables: tuple[TableStatus, ...] | None = None
 ) -> JobStatus:
-    """A job's status, with what people have asked for. ``tables``: those of its progress, where they are known."""
+    """A job's status, with open requests. ``tables``: the status of its tables, if already known."""
     status = describe_job(identity, found.progress, found.beat, found.held, now)
     tables = tables_status(found.progress) if tables is None else tables
     return msgspec.structs.replace(status, requests=found.requests, tables=tables)
@@ -147,7 +147,7 @@ def status_of(
 def describe(
     identity: Identity, progress: Progress, beat: Status | None, held: Ownership | None, now: float
 ) -> JobStatus:
-    """Derive a job's status from what is written about it."""
+    """Derive a job's status from what is stored."""
     status = describe_job(identity, progress, beat, held, now)
     return msgspec.structs.replace(status, tables=tables_status(progress))
 
@@ -155,7 +155,7 @@ def describe(
 def describe_job(
     identity: Identity, progress: Progress, beat: Status | None, held: Ownership | None, now: float
 ) -> JobStatus:
-    """The same without its tables, of which there may be many."""
+    """Derive a job's status without its tables. There may be many."""
     state, reason, todo, running = _state(identity, beat, held, now)
     if state in ("normal", "finished"):
         state, reason, todo = _troubled(identity, progress, state, reason)
@@ -252,7 +252,7 @@ def _state(identity: Identity, beat: Status | None, held: Ownership | None, now:
 
 
 def _doing(beat: Status) -> str:
-    """What a job does now, in words."""
+    """What a job does now, as text."""
     doing = _PHASES.get(beat.phase, beat.phase)
     if not beat.left:
         return doing
@@ -262,12 +262,12 @@ def _doing(beat: Status) -> str:
 
 
 def _troubled(identity: Identity, progress: Progress, state: State, reason: str) -> tuple[State, str, str]:
-    """The state, reason and next step of a job that runs, or has finished, in the light of its tables."""
+    """The state, reason and next step of a job that runs or has finished, considering its tables."""
     still, look = held(progress), needs_a_look(progress)
     todo = _ways_out(identity.file.name, progress) if look else ""
     if state == "finished" and still:
         if still == reading(progress) and not todo:
-            todo = "see that the changefeed runs: the read is over once newer messages are applied. Then: "
+            todo = "see that the changefeed runs: the read is complete once newer messages are applied. Then: "
             todo += f"ticdc-spark replicate {identity.file.name}"
         return "warning", "it finished, but not all is applied", todo
     if look:
@@ -277,11 +277,11 @@ def _troubled(identity: Identity, progress: Progress, state: State, reason: str)
 
 
 def _ways_out(file: str, progress: Progress) -> str:
-    """What to do about tables that stand still or have diverged."""
+    """What to do about tables that are quarantined or have diverged."""
     stand = any(table.is_quarantined and not table.is_gone for table in progress.tables)
     parts = [
-        f"look at what was left out: ticdc-spark dead-letters {file}" if progress.counters.rejected else "",
-        f"once the cause is corrected: ticdc-spark resume {file} …" if stand else "",
+        f"look at rejected messages: ticdc-spark dead-letters {file}" if progress.counters.rejected else "",
+        f"once the cause is fixed: ticdc-spark resume {file} …" if stand else "",
         f"or read tables in full: ticdc-spark rebuild {file} …" if progress.mode != "arrival" else "",
     ]
     return "; ".join(filter(None, parts)).removeprefix("or ") or "look at the tables below"
@@ -296,7 +296,7 @@ def _lives(held: Ownership | None, age: float) -> bool:
 
 
 def check_code(status: JobStatus) -> int:
-    """The exit code of ``status --check``: 0 well, 1 or 2 failed with that code, 3 look at it, 4 failed, and a person
+    """The exit code of ``status --check``: 0 good, 1 or 2 failed with that code, 3 look at it, 4 failed and a person
     must decide."""
     if status.state == "failed":
         code = status.last_error.exit_code if status.last_error else None
@@ -313,7 +313,7 @@ _PHASES = {
     "advance": "planning what to apply",
     "apply": "writing the tables",
     "snapshot": "reading tables in full",
-    "upkeep": "looking after the files of a table",
+    "upkeep": "maintaining the files of a table",
     "waiting": "waiting for new messages",
 }
 _SHORT = "raise retention.ms of the topic, so that the job can read or apply these messages first"

@@ -1,4 +1,4 @@
-"""How each table of a job stands, by what its progress says."""
+"""The status of each table of a job, from its progress."""
 
 from collections.abc import Collection
 
@@ -16,36 +16,36 @@ from ticdc_spark.replicate.state.table import ConditionName, TableState, come_ba
 
 
 class TableStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """One table."""
+    """The status of a table."""
 
     name: str
-    """``schema.table``; as either may have dots, both stand apart too."""
+    """``schema.table``; since either may contain dots, both are also separate fields."""
     schema: str
     table: str
     applied_ts: int
     applied_ts_text: str
     applied_time: str
     condition: ConditionName
-    """As ``condition_of`` says, but that a clean table is unverified while it is behind the others."""
+    """As from ``condition_of``, except that a clean table is unverified while it is behind the others."""
     detail: str = ""
     rebuild: bool = False
-    """Whether a full read, ``ticdc-spark rebuild``, is what makes it clean."""
+    """Whether a full read (``ticdc-spark rebuild``) makes it clean."""
     changes: int = 0
-    """Row changes that were applied to it."""
+    """Row changes that were applied to the table."""
     changes_waiting: int = 0
     snapshot_id: int | None = None
     snapshot_id_text: str | None = None
     target: str = ""
-    """Its name in the target, where that is another."""
+    """Its name in the target, if different."""
 
     @property
     def needs_a_look(self) -> bool:
-        """Whether it does not equal the source and will not by itself."""
+        """Whether it differs from the source and will not recover by itself."""
         return self.condition in ("diverged", "quarantined")
 
 
 def tables_status(progress: Progress) -> tuple[TableStatus, ...]:
-    """The status of every table that a job has, or waits for, by name."""
+    """The status of every table that a job has or waits for, ordered by name."""
     waiting: dict[tuple[str, str], int] = {}
     for one in progress.pending:
         waiting[one.schema, one.name] = waiting.get(one.full_name, 0) + one.waiting
@@ -84,7 +84,7 @@ def tables_status(progress: Progress) -> tuple[TableStatus, ...]:
     every = [_wanted(table) if (table.schema, table.table) in wanted else table for table in (*known, *unknown)]
     refused = {one.full_name: redact(one.why) for one in progress.refused}
     every = [_refused(table, refused.get((table.schema, table.table), "")) for table in every]
-    if progress.mode == "arrival":  # which has no full reads
+    if progress.mode == "arrival":  # there are no full reads
         every = [msgspec.structs.replace(table, rebuild=False) for table in every]
     routes = compiled(progress.routes)
     return tuple(sorted((_routed(table, routes) for table in every), key=lambda table: table.name))
@@ -96,7 +96,7 @@ def _routed(table: TableStatus, routes: Routes) -> TableStatus:
 
 
 def _made_by_waiting_ddls(progress: Progress) -> set[TableName]:
-    """The tables that DDLs which wait make: a CREATE TABLE, or a RENAME."""
+    """The tables that waiting DDLs create, by CREATE TABLE or RENAME."""
     pairs = [tables_before_and_after(ddl.change) for ddl in progress.ddls]
     return {name for before, after in pairs for name in after - before}
 
@@ -106,24 +106,24 @@ _WAITS = "it is behind the others: it shares a DDL with a table that does not ad
 
 
 def _catches_up(one: CatchUp, read: Collection[str]) -> str:
-    """Why a table is behind the others. ``read``: the topics that are read."""
+    """Why a table is behind the others. ``read``: the topics that the job reads."""
     unread = next((topic for topic, _, _ in one.needs if topic not in read), "")
     if unread:
         return f"it is behind the others: topic {unread}, which it came from, is not read"
-    return "it is behind the others, and catches up: its messages came later than those of others"
+    return "it is behind the others, and catches up: its messages arrived later"
 
 
 def _wanted(table: TableStatus) -> TableStatus:
-    """The status of a table that is to be read in full."""
+    """The status of a table that will be read in full."""
     if table.condition != "unverified":
         return table
     return msgspec.structs.replace(
-        table, condition="snapshot", detail="it is to be read in full, and that has not begun", rebuild=False
+        table, condition="snapshot", detail="it will be read in full; the read has not begun", rebuild=False
     )
 
 
 def _refused(table: TableStatus, why: str) -> TableStatus:
-    """The status of a table. ``why``: its last `rebuild --from topic` was refused; ``""``: it was not."""
+    """The status of a table. ``why``: why its last `rebuild --from topic` was refused; ``""``: it was not."""
     if not why:
         return table
     parts = (table.detail, f"it could not be read from its topics: {why}")
@@ -138,7 +138,7 @@ _UNVERIFIED = {
     "snapshot": "rows came late since its full read, or stayed at a TRUNCATE (truncate-table), so that it is no longer "
     "known to equal the source",
 }
-"""What makes a table unverified, by its origin."""
+"""Why a table is unverified, by its origin."""
 _UNCERTAIN = "its columns are those of `[schema] file`, or of a table that may lack a DDL, and may not be the source's"
 
 
@@ -192,8 +192,8 @@ def _unverified(table: TableState, behind: str | None) -> tuple[str, bool]:
 def table_status(
     table: TableState, waiting: int = 0, *, behind: str | None = None, replaced: bool = False
 ) -> TableStatus:
-    """The status of one table. ``waiting``: its rows that were received and are not applied; ``behind``: why it is
-    behind the others; ``None``: it is not. ``replaced``: DDLs of its name wait."""
+    """The status of one table. ``waiting``: its received rows that are not applied; ``behind``: why it is behind the
+    others, ``None`` if it is not; ``replaced``: DDLs of its name wait."""
     condition = condition_of(table)
     detail, rebuild = "", False
     match condition:
@@ -229,7 +229,7 @@ def table_status(
 
 
 def _parked(table: TableState) -> str:
-    """What a parked table was; ``""``: it is none."""
+    """What a parked table was; ``""``: it is not parked."""
     if not table.was or not is_parked(table.full_name):
         return ""
     schema, name = table.was[-1]

@@ -1,4 +1,4 @@
-"""Traces of batches, for a collector of OpenTelemetry: a span for each batch, and one for each phase in it.
+"""Traces of batches for an OpenTelemetry collector: a span for each batch, and one for each phase in it.
 
 Headers, certificates and time-outs are the variables of OpenTelemetry, such as ``OTEL_EXPORTER_OTLP_HEADERS``.
 """
@@ -25,16 +25,16 @@ _WAITS = ("waiting", "upkeep")
 
 
 class BatchTraces:
-    """Watches a run. A span is made once its batch is committed; a batch that fails has one that says so."""
+    """Watches a run. A span is made when its batch is committed, or, with the error, when it fails."""
 
     def __init__(self, tracer: Tracer, clock: Callable[[], int] = time.time_ns) -> None:
         self._tracer, self._clock = tracer, clock
         self._phases: list[tuple[str, int]] = []
-        """Of the batch under way, each with its begin."""
+        """The phases of the current batch, each with its begin."""
 
     @property
     def watcher(self) -> Watcher:
-        """What is told of the run."""
+        """The watcher that receives the events of a run."""
         return Watcher(phase=self._begin, committed=self._commit, trouble=self._trouble)
 
     def _begin(self, phase: str, _batch: int) -> None:
@@ -81,7 +81,8 @@ class BatchTraces:
 
 @contextmanager
 def traced(job: str, collector: str) -> Iterator[Watcher]:
-    """What sends traces of a run to a collector, by a thread of its own. One that does not answer is a warning.
+    """A watcher that sends traces of a run to a collector in a separate thread. A collector that does not respond
+    causes a warning.
 
     Raises: UsageError if OpenTelemetry is not installed
     """

@@ -1,4 +1,4 @@
-"""Upkeep of a job's tables by hand, beside the job or in its place."""
+"""Upkeep of a job's tables by hand, whether the job runs or not."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -14,13 +14,13 @@ from ticdc_spark.sinks.upkeep import FilePlace
 
 
 def look_after(job: Job, rules: Sequence[str], orphans: float | None) -> Iterator[tuple[TableName, list[str]]]:
-    """Look after each table of a job that the rules choose; gives what was done, in words.
+    """Maintain each table of a job that the rules include; yields what was done, as text.
 
-    ``orphans``: files that no commit has are removed where they are older than this time; ``None``: they stay.
-    Raises: SinkFault once all tables were tried, EnvironmentFault when Spark does not start
+    ``orphans``: remove files that belong to no commit and are older than this time; ``None``: keep them.
+    Raises: SinkFault after all tables were tried; EnvironmentFault if Spark does not start
     """
     wanted = table_filter(tuple(rules) or ("*.*",))
-    # Without owning the job: to one that runs, this is another writer, as any tool's upkeep is.
+    # Does not take the job: for a running job this is another writer, like any tool's upkeep.
     fault: SinkFault | None = None
     kind = sink_kind(job)
     kind.capabilities.need("upkeep", f"{job.file}: the files of its tables are to be looked after")

@@ -32,24 +32,24 @@ class Events(msgspec.Struct, frozen=True):
     changes: TypedChanges
     above: int
     unless_there: bool = False
-    """Without those that the history has already."""
+    """Skip the changes that the history already has."""
 
 
 class Marker(msgspec.Struct, frozen=True):
-    """One row that says something of all rows of a table."""
+    """One row that describes all rows of a table."""
 
     op: str
     commit_ts: int
 
 
 class RowsOf(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of a table as they are, each with an op."""
+    """Current rows of a table, each with an op."""
 
     op: str
     commit_ts: int
     source: TableName
     columns: tuple[str, ...]
-    """By their names, which both tables have, with one type."""
+    """Names of columns that both tables have with the same type."""
     where: "Sequence[Sequence[Condition]] | None" = None
     """``None``: all of them."""
 
@@ -59,18 +59,20 @@ Appended: TypeAlias = Events | Marker | RowsOf | None
 
 
 def same_change(one: str, other: str, keys: Sequence[str]) -> str:
-    """SQL of whether two rows are one change. ``one``, ``other``: what stands before their columns' names, with a dot;
-    ``keys``: for SQL."""
+    """SQL of whether two rows are the same change.
+
+    ``one``, ``other``: the prefixes of their column names, with the dot; ``keys``: for SQL.
+    """
     same = [f"{one}{key} = {other}{key}" for key in keys]
     kinds = [f"({one}{H_OP} = '{op}') = ({other}{H_OP} = '{op}')" for op in (DELETE, BEFORE)]
     return " AND ".join([*same, f"{one}{H_TS} = {other}{H_TS}", *kinds])
 
 
 def history_columns(types: TypeMap) -> tuple[LakeColumn, ...]:
-    """The columns that a history table has beside those of its table."""
+    """The columns of a history table that its table does not have."""
     return types.columns(_TABLE, (), LakeOptions())
 
 
 def columns_of(changes: TypedChanges, types: TypeMap) -> tuple[LakeColumn, ...]:
-    """The columns that rows of changes have in a history table. None is a key."""
+    """The columns of a history table that holds these changes. None is a key."""
     return (*history_columns(types), *(replace(column, key=False) for column in changes.columns))

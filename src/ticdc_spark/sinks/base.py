@@ -1,9 +1,10 @@
-"""The contract of a sink: a lake of tables, each with a stamp of what it is and how far it is.
+"""The contract of a sink: a lake of tables, each with a stamp that says what the table is and what it has applied.
 
-Every write and every DDL carries its stamp in the very commit that does it. The contract is split by what a sink can
-do: ``Tables`` (find, create, drop, stamp), ``Columns`` (schema changes), ``Changes`` (rows), ``Loads`` (full reads);
-``Sink`` is all of them.
-A sink receives typed changes (``changes.typed``): it knows nothing of messages, offsets or protocols.
+Every write and every DDL carries its stamp in the same commit. The contract is split by what a sink can do:
+``Tables`` (find, create, drop, stamp), ``Columns`` (schema changes), ``Changes`` (rows), ``Reads`` (rows of a table),
+``Loads`` (full reads), ``Upkeep`` (files). ``Sink`` is all of them.
+
+A sink receives typed changes (``changes.typed``). It knows nothing of messages, offsets or protocols.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,45 +28,47 @@ from ticdc_spark.spark.types import LakeColumn, LakeOptions
 
 
 class Stamp(msgspec.Struct, frozen=True):
-    """What a commit of a job writes into its table: how far the table is, and what it is."""
+    """What a job's commit writes into its table: what the table is, and what it has applied."""
 
     job: str
     mark: Mark
     applied_before: int
-    """The commit_ts up to which everything was applied before the step of ``mark`` began."""
+    """Everything up to this commit_ts was applied before the step of ``mark`` began."""
     about: str = ""
-    """What the table is (``TableState`` as JSON, opaque to the sink). ``""``: as written before."""
+    """What the table is (``TableState`` as JSON, opaque to the sink). ``""``: unchanged since the last stamp."""
     job_applied: int = 0
-    """The commit_ts up to which the job had applied everything to all its tables before this commit."""
+    """Before this commit, the job had applied everything up to this commit_ts to all its tables."""
     seen: int | None = None
-    """The snapshot at which the job read the table (``TableFound.snapshot``). What other writers did after it is kept
-    for the next read, and new keys are not appended without a look-up. ``None``: it was not there. Not written."""
+    """The snapshot at which the job read the table (``TableFound.snapshot``). ``None``: there was no table.
+
+    The next read reports what other writers did after it, and new keys are not appended without a look-up. Not written.
+    """
 
 
 class TableFound(msgspec.Struct, frozen=True, kw_only=True):
-    """A table as the lake has it now."""
+    """The current state of a table in the lake."""
 
     stamp: Stamp | None
-    """The newest one; ``None``: no job has written to the table, or nothing of it is left."""
+    """The newest stamp; ``None``: no job has written to the table, or no stamp of it remains."""
     rolled_back: bool = False
-    """The table was set back to a state before one that a job committed; ``stamp`` has the mark of that state."""
+    """The table was rolled back to a state before a job's commit; ``stamp`` has the mark of the older state."""
     furthest: Mark | None = None
-    """Where ``rolled_back``: the mark that it had before. Its columns, and ``stamp.about``, are still of then."""
+    """If ``rolled_back``: the mark before the rollback. The columns and ``stamp.about`` still belong to that mark."""
     changed_by: str = ""
-    """How other writers changed rows since a job last read the table and wrote to it; ``""``: they did not."""
+    """How other writers changed rows since a job last read and wrote the table; ``""``: they did not."""
     snapshot: int | None = None
     """The current snapshot."""
 
 
 class ColumnChanges(msgspec.Struct, frozen=True, kw_only=True):
-    """Changes of a table's columns that need no rewrite, all in one commit."""
+    """Changes of a table's columns that need no rewrite, in one commit."""
 
     rename: tuple[tuple[str, str], ...] = ()
     add: tuple[LakeColumn, ...] = ()
     drop: tuple[str, ...] = ()
     promote: tuple[LakeColumn, ...] = ()
     order: tuple[str, ...] = ()
-    """All lake names in the order that the table has after the other changes; empty when no column moves."""
+    """All lake names in their order after the other changes; empty when no column moves."""
 
     def __bool__(self) -> bool:
         return bool(self.rename or self.add or self.drop or self.promote or self.order)
@@ -80,7 +83,7 @@ class Fill(msgspec.Struct, frozen=True):
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
-    """What a value of one column must meet. Values are canonical; a bound that is ``None`` is none."""
+    """A condition on the values of one column. Values are canonical; ``None`` is no bound."""
 
     column: LakeColumn
     at_least: Value = None
@@ -88,44 +91,45 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
     any_of: tuple[Value, ...] | None = None
     none_of: tuple[Value, ...] = ()
     remainder: tuple[int, int] | None = None
-    """Of an integer: (divisor, remainder) of its absolute value."""
+    """For an integer: (divisor, remainder) of its absolute value."""
     rtrim: bool = False
-    """Of text: ``any_of`` and ``none_of`` compare without trailing spaces."""
+    """For text: ``any_of`` and ``none_of`` compare without trailing spaces."""
     or_null: bool = False
-    """Whether NULL meets it, too."""
+    """Whether NULL also meets the condition."""
     lake: LakeOptions = LakeOptions()
 
 
 def unconverted(column: LakeColumn, why: str) -> str:
-    """What there is to do about values that do not fit the new type of their column."""
+    """The error text for values that do not fit the new type of their column, with the cure."""
     return (
         f"the values of column `{column.source}` cannot be converted to {column.column.type.name}: {why}. If the table "
-        "was adopted or changed by hand, mend these values; skip-ddl under [job] leaves the DDL out and marks the table"
+        "was adopted or changed by hand, fix these values; skip-ddl under [job] skips the DDL and marks the table"
     )
 
 
 class Tables(Protocol):
-    """The tables of a lake, and their stamps. Every commit is fenced: it is checked first that the job is ours."""
+    """The tables of a lake, and their stamps. Every commit is fenced: first the sink checks that the job is still
+    ours."""
 
     def find(self, table: TableName) -> TableFound | None:
-        """A table as it is now; ``None``: there is none. Raises: FilesGone, which ``drop`` ends; SinkFault"""
+        """The current state of a table; ``None``: there is none. Raises: FilesGone (``drop`` still works); SinkFault"""
 
     def list_tables(self, job: str) -> list[TableName]:
-        """The tables whose newest stamp is of a job. Reads every table: for a job without a state."""
+        """The tables whose newest stamp is from a job. Reads every table, so it is only for a job without a state."""
 
     def snapshot_id(self, table: TableName) -> int | None:
         """The current snapshot."""
 
     def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp, layout: Layout = PLAIN) -> None:
-        """Create a table, with its stamp, in one commit. ``layout``: by the names of ``columns``.
+        """Create a table with its stamp in one commit. ``layout`` uses the names of ``columns``.
 
         Raises: UsageError for a layout that the columns do not allow; NotSupported unless ``layouts``; SinkFault
         """
 
     def drop(self, table: TableName, ended: Stamp | None = None) -> None:
-        """Drop a table and its files; no error when it is not there.
+        """Drop a table and its files; no error if it does not exist.
 
-        ``ended``: of the DDL by which the source dropped it; ``None``: there is none. It is for the table's history.
+        ``ended``: the stamp of the DDL that dropped it at the source, for the table's history; ``None``: no such DDL.
         """
 
     def rename(self, old: TableName, new: TableName) -> None:
@@ -135,26 +139,26 @@ class Tables(Protocol):
         """Remove all rows, in one commit."""
 
     def stamp(self, table: TableName, stamp: Stamp) -> None:
-        """Commit a stamp and nothing else."""
+        """Commit only a stamp."""
 
     def create_database(self, schema: str) -> None:
-        """Create a namespace; no error when it is there."""
+        """Create a namespace; no error if it exists."""
 
     def drop_database(self, schema: str) -> None:
-        """Drop a namespace if nothing is left in it."""
+        """Drop a namespace if it is empty."""
 
 
 class Columns(Protocol):
     """Schema changes."""
 
     def columns(self, table: TableName) -> dict[str, str]:
-        """The names of a table's columns to their types, as ``LakeType.name`` has them."""
+        """The types of a table's columns by their names, in the form of ``LakeType.name``."""
 
     def sql_name(self, table: TableName) -> str:
-        """A table as the SQL of the target names it, for a person."""
+        """The name of a table in the target's SQL, for people."""
 
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
-        """Rename, add, drop and promote columns, with the stamp, in one commit."""
+        """Rename, add, drop and promote columns, in one commit with the stamp."""
 
     def fill_column(self, table: TableName, column: LakeColumn, fill: Fill, stamp: Stamp) -> None:
         """Give every row one value in a column, in one commit with the stamp."""
@@ -169,69 +173,71 @@ class Columns(Protocol):
 
 
 class Changes(Protocol):
-    """Row changes into tables."""
+    """Row changes of tables."""
 
     def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None = None) -> None:
         """Apply the net changes of a table, all or none, in one commit with the stamp.
 
         Ordered changes (``changes.ordered_by``) are applied only where the table has no newer row.
-        ``appended``: the stamp of a commit before it, if the sink appends new keys by a commit of their own.
-        Raises: UnreadableRows when there are some that are not to be left out; nothing is applied then, but for keys
-        that a commit of their own has appended. SinkFault
+        ``appended``: the stamp of a separate commit before it, if the sink appends new keys in one.
+        Raises: UnreadableRows if some rows cannot be read and must not be skipped. Nothing is applied then, except keys
+        that a separate commit has appended. SinkFault
         """
 
     def change_counts(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
         """Add and remove whole rows of a table without a key, all or none, in one commit with the stamp.
 
-        ``changes`` are counted (``changes.is_counted``). Rows are equal if all their values are, and NULL equals NULL;
-        no collation counts. What is to be removed and is not there is left out.
+        ``changes`` are counted (``changes.is_counted``). Rows are equal if all their values are equal. NULL equals
+        NULL, and collations are ignored. A row to remove that is not there is skipped.
         Raises: UnreadableRows as ``upsert``; NotSupported unless ``counts``; SinkFault
         """
 
     def take_rows(
         self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool
     ) -> None:
-        """Bring in all rows of another table, which has these columns too, in one commit with the stamp.
+        """Add all rows of another table, which also has these columns, in one commit with the stamp.
 
-        ``new_keys``: the table has no row with one of their keys. Otherwise such a row is replaced. Raises: SinkFault
+        ``new_keys``: the table has none of their keys. Otherwise rows with these keys are replaced. Raises: SinkFault
         """
 
     def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
-        """Delete the rows that meet every condition of one of ``where``, in one commit with the stamp.
+        """Delete the rows that meet all conditions of at least one group in ``where``, in one commit with the stamp.
 
-        There is one of them at least, and each has one condition at least.
+        There is at least one group, and each group has at least one condition.
 
         Raises: SinkFault
         """
 
     def append(self, table: TableName, what: Appended, stamp: Stamp, beside: TableName) -> None:
-        """Append rows to a history table, which has their columns, in one commit with the stamp. No row is looked for.
+        """Append rows to a history table, which has their columns, in one commit with the stamp. Looks up no row.
 
-        ``beside``: the table whose history it is. What is done to that one later comes with this commit, or after it.
+        ``beside``: the table whose history it is. Later changes of that table are committed with these rows or after
+        them.
         Raises: UnreadableRows as ``upsert``; NotSupported unless ``history``; SinkFault
         """
 
 
 class Reads(Protocol):
-    """What the tables hold."""
+    """The rows of tables."""
 
     def read(self, table: TableName, columns: Sequence[str], as_of: int | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows of a table in some of its columns, by their names in the target, in no order.
+        """The rows of a table in some of its columns, named as in the target, in no order.
 
-        ``as_of``: the snapshot (``Tables.snapshot_id``). Raises: SinkFault, also where that is gone
+        ``as_of``: the snapshot (``Tables.snapshot_id``). Raises: SinkFault, also if that snapshot is gone
         """
 
 
 class Loads(Protocol):
-    """Full reads of tables: rows are gathered beside a table, chunk by chunk, and become the table in one commit.
+    """Full reads of tables: rows are gathered beside a table, chunk by chunk, and replace its rows in one commit.
 
-    What was gathered lies with the table, and no reader of the table sees it before."""
+    The gathered rows are kept with the table. No reader of the table sees them before that commit.
+    """
 
     def load_note(self, table: TableName) -> LoadNote | None:
-        """How far the read of a table is; ``None``: none was begun, or what was gathered is gone. Raises: SinkFault"""
+        """The progress of a table's read; ``None``: no read has begun, or its rows are gone. Raises: SinkFault"""
 
     def begin_load(self, table: TableName, note: LoadNote) -> None:
-        """Begin to gather, with nothing; what an earlier read gathered goes. Raises: SinkFault"""
+        """Begin to gather rows, and delete what an earlier read gathered. Raises: SinkFault"""
 
     def load(
         self,
@@ -243,14 +249,15 @@ class Loads(Protocol):
     ) -> LoadNote:
         """Gather the rows of ``parts`` parts, in one commit, into exactly ``columns``.
 
-        ``note``: called once the rows are read, with their number and how many dates became NULL.
-        Raises: SourceMoved; UnreadableRows where a value does not fit: nothing is gathered then. SinkFault, SourceFault
+        ``note``: called after the rows are read, with their number and how many dates became NULL.
+        Raises: SourceMoved; UnreadableRows if a value does not fit (then nothing is gathered); SinkFault, SourceFault
         """
 
     def load_changes(self, table: TableName, changes: TypedChanges, note: Callable[[int, int], LoadNote]) -> LoadNote:
-        """Gather what the net changes of a table come to that began empty, in one commit: deletes leave nothing.
+        """Gather the rows that the net changes of an initially empty table leave, in one commit. Deletes leave nothing.
 
-        ``note``: as ``load``. Raises: UnreadableRows, SourceChanged: nothing is gathered then. SinkFault, SourceFault
+        ``note``: as in ``load``. Raises: UnreadableRows, SourceChanged (nothing is gathered then); SinkFault,
+        SourceFault
         """
 
     def load_rows(
@@ -261,37 +268,37 @@ class Loads(Protocol):
         where: Sequence[Sequence[Condition]],
         note: LoadNote,
     ) -> None:
-        """Gather the rows of another table that meet every condition of one of ``where``, in one commit with the note.
+        """Gather another table's rows that meet all conditions of one group in ``where``, in one commit with the note.
 
-        The other table has these columns, too. Raises: SinkFault
+        The other table also has these columns. Raises: SinkFault
         """
 
     def finish_load(self, table: TableName, stamp: Stamp) -> None:
-        """Make what was gathered the table, whatever it has held, in one commit with the stamp. Raises: SinkFault"""
+        """Replace the rows of the table by the gathered rows, in one commit with the stamp. Raises: SinkFault"""
 
 
 class Sink(Tables, Columns, Changes, Reads, Loads, Upkeep, Protocol):
-    """A target. One object a job; safe to call from several threads for different tables."""
+    """A target. A job has one object, which several threads may use for different tables."""
 
     @property
     def capabilities(self) -> Capabilities:
-        """What it can do."""
+        """What the sink can do."""
 
     @property
     def types(self) -> TypeMap:
-        """How it holds the source's types."""
+        """How the sink stores the source's types."""
 
     @property
     def names(self) -> NameRule:
-        """How it holds the source's names."""
+        """How the sink stores the source's names."""
 
     def state(self, job: str) -> StateStore:
-        """The state of a job, which may be another one than writes here."""
+        """The state of a job; not necessarily the job that writes here."""
 
     def commit_with(self, states: StateStore) -> None:
-        """Let the next commit of a state bring in the changes of rows, and the stamps, that were written so far.
+        """Let the next commit of a state include the row changes and stamps that were written so far.
 
-        Until then ``find`` shows them and no reader does; a DDL brings in those of its table. What was written when
-        no commit follows is lost with it. A sink whose state is elsewhere brings them in now, in one commit.
-        Raises: NotSupported unless ``atomic_tables``; SinkFault, SinkConflict where another writer was faster
+        Until then ``find`` shows them, but readers do not see them; a DDL commits the changes of its table. Without a
+        later commit they are lost. A sink whose state is elsewhere commits them now, in one commit.
+        Raises: NotSupported unless ``atomic_tables``; SinkFault; SinkConflict if another writer committed first
         """

@@ -1,10 +1,11 @@
-"""History tables: beside a table, one with every change of it, which only grows. See ``docs/how-to/history.md``.
+"""History tables: a second table beside a table, with all its changes. It only grows. See ``docs/how-to/history.md``.
 
-A history has a mark of its own, and it is never behind that of its table: whatever is done to the table is noted here
-first. So a process that dies between the two finds what is done, and leaves it out. A history that is behind its table
-was not written for a while: a row ``R`` says so, and it goes on from there.
+A history has its own mark, which is never behind the mark of its table: each change is first written here, then to
+the table. After a crash between the two, the job finds the change here and skips it. If a history is behind its
+table, it was not written for a while: a row ``R`` says so, and the history continues from there.
 
-No row of it changes. A column that a DDL drops stays, and one that gets another type makes room for a new one.
+No row of a history changes. A column that a DDL drops is kept. A column that gets another type is renamed, and a new
+one is added.
 """
 
 import logging
@@ -29,25 +30,25 @@ from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
 _OURS = "_ticdc_"
-"""How the names of columns begin that a table has for a while, and its source never."""
+"""Prefix of columns that the job adds to a table for a while, and that its source never has."""
 _LONGEST = 36
-"""Of the part of a name that is the column's own: MySQL's names have 64 characters at most."""
+"""Characters of the column's own name in a longer name: MySQL's names have 64 at most."""
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True):
-    """What the stamp of a history table says of it."""
+    """What the stamp of a history table says about it."""
 
     schema: str
-    """The source's name of its table."""
+    """The name of its table at the source."""
     name: str
     history: bool = False
-    """``False``: the table is none, but one of the job's tables."""
+    """``False``: not a history, but one of the job's tables."""
     moved: bool = False
-    """It is empty: a RENAME took the history of this name away."""
+    """The history is empty: a RENAME moved its rows to another name."""
 
 
 class Open(msgspec.Struct, frozen=True):
-    """A history as it is now."""
+    """The current state of a history."""
 
     place: TableName
     mark: Mark
@@ -55,15 +56,15 @@ class Open(msgspec.Struct, frozen=True):
 
 
 class ChangeHistory:
-    """The history tables of a job. Names of tables that are given are the source's."""
+    """The history tables of a job. Its methods take the source's names of tables."""
 
     def __init__(self, sink: Sink, job: Job) -> None:
-        """``sink``: by the target's names."""
+        """``sink`` uses the target's names."""
         self._sink, self._job = sink, job.name
         self._rules, self._held = histories(job.histories), compiled(job.routes).target
 
     def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
-        """Make the history of a table that is to be made, unless there is one from a table that had its name."""
+        """Create the history of a new table, unless an earlier table of that name left one."""
         place = self._rules.of(table)
         if place is None:
             return
@@ -76,7 +77,7 @@ class ChangeHistory:
             self.change_columns(table, ColumnChanges(add=tuple(columns)), stamp)
 
     def note_events(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
-        """Append every change that is not there yet."""
+        """Append every change that the history does not have yet."""
         now = self._open(table)
         if now is None or not (changes.is_late or now.mark < stamp.mark):
             return
@@ -86,26 +87,26 @@ class ChangeHistory:
         self._append(table, now, events, replace(stamp, mark=max(now.mark, stamp.mark)))
 
     def refuse_counts(self, table: TableName) -> None:
-        """Refuse the changes of a table without a key: equal rows cannot be told apart. Raises: DecisionNeeded"""
+        """Refuse the changes of a table without a key: equal rows cannot be distinguished. Raises: DecisionNeeded"""
         if self._rules.of(table) is not None:
             raise DecisionNeeded(
-                f"{shown(table)} has no key, so its changes cannot be kept in a history. Leave the table out of "
+                f"{shown(table)} has no key, so its changes cannot be kept in a history. Exclude the table from "
                 "`tables` under [[history]]"
             )
 
     def note(self, table: TableName, op: str, stamp: Stamp) -> None:
-        """Append a row that says something of all rows."""
+        """Append a row that describes all rows."""
         if (now := self._open(table)) is not None and now.mark < stamp.mark:
             self._append(table, now, Marker(op, stamp.mark[0]), stamp)
 
     def take_rows(self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp) -> None:
-        """Append the rows of another table that come, as inserts."""
+        """Append the rows that arrive from another table, as inserts."""
         if (now := self._open(table)) is not None and now.mark < stamp.mark:
             self._fit(table, now, ColumnChanges(add=tuple(columns)), replace(stamp, mark=now.mark))
             self._append_rows(table, INSERT, stamp, source, None)
 
     def note_moved(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
-        """Append the rows that go with their partition, as they are now."""
+        """Append the current rows of a partition that is removed."""
         if (now := self._open(table)) is not None and now.mark < stamp.mark:
             self._append_rows(table, MOVED_OUT, stamp, table, where)
 
@@ -122,19 +123,19 @@ class ChangeHistory:
         mine, theirs = self._sink.columns(now.place), self._sink.columns(held)
         names = tuple(name for name, kind in theirs.items() if mine.get(name) == kind)
         rows = RowsOf(op=op, commit_ts=stamp.mark[0], source=held, columns=names, where=where)
-        # A history that has just begun has no columns, and none of the rows.
+        # A new history has no columns of the table yet, and none of its rows.
         self._append(table, now, rows if names else None, stamp)
 
     def advance(self, table: TableName, stamp: Stamp) -> None:
-        """Note that a table takes a step that changes nothing here."""
+        """Record a step of the table that changes nothing in its history."""
         place = self._rules.of(table)
         if place is None or self._sink.find(place) is None:
-            return  # a row R begins it where rows come
+            return  # a row R begins it when rows arrive
         if (now := self._open(table)) is not None and now.mark < stamp.mark:
             self._append(table, now, None, stamp)
 
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
-        """Rename and add columns; what is dropped stays."""
+        """Rename and add columns; dropped columns stay."""
         place = self._rules.of(table)
         if place is None or self._sink.find(place) is None:
             return
@@ -143,8 +144,11 @@ class ChangeHistory:
             self.advance(table, stamp)
 
     def rename(self, old: TableName, new: TableName) -> None:
-        """Let the history of a table go along. What is left under the old name is empty, and its mark lets a restart
-        pass over what came before. Where the table that had the new name left a history, that one makes room."""
+        """Rename the history of a table with the table.
+
+        An empty history stays under the old name. Its mark lets a restart skip what came before. If an earlier table
+        with the new name left a history, that history is renamed.
+        """
         place = self._rules.of(old)
         found = None if place is None else self._sink.find(place)
         mark = self._mark_of_table(old)
@@ -152,7 +156,7 @@ class ChangeHistory:
             return
         target = self._rules.of(new)
         if aside_of(new[1])[0] == old[1] or target is None:
-            # It ends: the table makes room for another one of its name, or nobody looks at it any more.
+            # The history ends: the table is renamed away for another table of its name, or no rule covers its new name.
             if found is not None:
                 self.note(old, ENDED, Stamp(self._job, (mark[0], mark[1] + 1), mark[0]))
             return
@@ -172,18 +176,20 @@ class ChangeHistory:
         failpoints.point("history")
 
     def place(self, table: TableName) -> TableName | None:
-        """Where the history of a table is; ``None``: it has none."""
+        """The name of a table's history; ``None``: it has none."""
         place = self._rules.of(table)
         return None if place is None or self._sink.find(place) is None else place
 
     def is_one(self, held: TableName) -> bool:
-        """Whether a table of the target is a history."""
+        """Whether a table in the target is a history."""
         found = self._sink.find(held)
         return found is not None and _about(found).history
 
     def _open(self, table: TableName) -> Open | None:
-        """The history of a table, which begins if there is none, and with what it says of a time in which it was not
-        written. ``None``: the table has none."""
+        """The history of a table; it is created if missing, and gets a row if it was not written for a while.
+
+        ``None``: the rules give the table no history.
+        """
         place = self._rules.of(table)
         if place is None:
             return None
@@ -226,7 +232,7 @@ class ChangeHistory:
         failpoints.point("history")
 
     def _fit(self, table: TableName, now: Open, changes: ColumnChanges, stamp: Stamp) -> None:
-        """Bring the columns of a history to those that rows have from here on."""
+        """Add and rename columns, so that the history can hold the rows that follow."""
         _stop_if_taken(table, changes)
         wanted = _fitting(self._sink, now.place, changes, stamp.mark[0])
         if wanted:
@@ -248,13 +254,13 @@ def _stop_if_taken(table: TableName, changes: ColumnChanges) -> None:
     taken = [source for source, name in brought if name.casefold() in HISTORY]
     if taken:
         raise UsageError(
-            f"{shown(table)} has a column `{taken[0]}`, and so has every history: give it another name with "
-            "`rename-columns` under [[route]], or leave the table out under [[history]]"
+            f"{shown(table)} has a column `{taken[0]}`, a name that every history uses: give the column another name "
+            "with `rename-columns` under [[route]], or exclude the table under [[history]]"
         )
 
 
 def _fitting(sink: Sink, place: TableName, changes: ColumnChanges, ts: int) -> ColumnChanges:
-    """How the columns of a history change with those of its table, or come to be theirs."""
+    """The changes by which a history gets its table's new columns."""
     have = sink.columns(place)
     held = {name.casefold(): name for name in have}
     rename = {

@@ -1,4 +1,4 @@
-"""Connections to a database that threads borrow."""
+"""A pool of database connections for threads."""
 
 import threading
 from collections.abc import Callable, Iterator
@@ -7,17 +7,17 @@ from typing import Any
 
 
 class Connections:
-    """Those that nobody uses stay open for whoever comes next."""
+    """Idle connections stay open for the next thread."""
 
     def __init__(self, opened: Callable[[], Any], answers: Callable[[Any], bool], end: Callable[[Any], None]) -> None:
-        """``answers``: whether a connection that was idle is still one; ``end``: closes one."""
+        """``answers``: whether an idle connection is still usable; ``end``: closes a connection."""
         self._opened, self._answers, self._end = opened, answers, end
         self._free: list[Any] = []
         self._lock = threading.Lock()
 
     @contextmanager
     def borrow(self) -> Iterator[Any]:
-        """A connection. After an error it is closed, and its locks are free."""
+        """Borrow a connection. After an error it is closed, which releases its locks."""
         with self._lock:
             found = self._free.pop() if self._free else None
         if found is not None and not self._answers(found):
@@ -36,7 +36,7 @@ class Connections:
                 self._end(connection)
 
     def close(self) -> None:
-        """Close the connections that nobody uses."""
+        """Close the idle connections."""
         with self._lock:
             free, self._free = self._free, []
         for one in free:

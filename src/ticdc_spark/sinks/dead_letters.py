@@ -1,4 +1,4 @@
-"""The contract of dead letters: what cannot be read, kept for people."""
+"""The contract of dead letters: messages and rows that cannot be read, kept for people."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -7,7 +7,7 @@ import msgspec
 
 
 class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """A message, or a row of it, that cannot be read or is left out."""
+    """A message, or one of its rows, that cannot be read or is skipped."""
 
     topic: str
     partition: int
@@ -17,19 +17,20 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
     key: bytes | None
     value: bytes | None
-    """The message, as it was sent."""
+    """The message as it was sent."""
 
 
 class DeadLetters(Protocol):
     """The dead letters of one job."""
 
     where: str
-    """For messages."""
+    """The place, for messages."""
 
     def keep(self, batch: int, stage: str, letters: Sequence[DeadLetter], at: float) -> None:
-        """Keep letters of one stage of one batch, in place of what a former try kept of the same rows. The others stay:
-        they are of rows of the table before another DDL of the batch.
+        """Keep the letters of one stage of one batch. They replace letters of the same rows from an earlier try.
 
-        ``stage``: ``decode`` for messages, else the table whose rows they are, ``schema.table``. ``at``: seconds since
-        the epoch. Raises: SinkFault
+        Other letters stay: they are from rows of the table before another DDL in the batch.
+
+        ``stage``: ``decode`` for messages, else the table of the rows, as ``schema.table``. ``at``: seconds since the
+        epoch. Raises: SinkFault
         """

@@ -1,4 +1,4 @@
-"""Warehouses that are folders of this machine."""
+"""Warehouses in local folders."""
 
 import tempfile
 from pathlib import Path
@@ -7,14 +7,14 @@ from ticdc_spark.errors import SinkFault
 
 
 def writable(folder: Path) -> str:
-    """Whether a folder can be written to, or made, in words. Raises: SinkFault"""
+    """A text that says whether a folder can be written to or will be created. Raises: SinkFault"""
     there = folder
     while not there.exists() and there != there.parent:
         there = there.parent
     if not there.is_dir():
         raise SinkFault(f"{folder}: {there} is no folder")
     try:
-        # Not by its permissions: root has them on a file system that is mounted read-only, too.
+        # Permissions do not suffice: root has them even on a read-only file system.
         tempfile.TemporaryFile(dir=there).close()
     except OSError as error:
         raise SinkFault(f"{folder}: {there} cannot be written to: {error.strerror}") from error

@@ -1,8 +1,8 @@
 """The history of a table: its stamps, and what other writers did between them.
 
-A stamp stands in two places: in the table's properties, beside the number of the snapshot that it was written with,
-and in the summaries of snapshots. Properties survive compaction and expiry by other tools, and no rollback undoes
-them, which is how a rollback is recognised: the snapshot that they name is not in the table's history any more.
+A stamp is stored in the table's properties, with the number of the snapshot that was current then, and also in the
+summaries of snapshots. Properties survive compaction and expiry by other tools. No rollback undoes them, which
+is how a rollback is detected: their snapshot is no longer in the table's history.
 """
 
 from collections.abc import Callable
@@ -15,7 +15,7 @@ from ticdc_spark.sinks.base import Stamp, TableFound
 UPKEEP = frozenset({"replace"})
 """Operations that change files and no rows."""
 EXPIRED = "snapshots that were expired"
-"""In place of operations that are not known any more."""
+"""Replaces operations that are no longer known."""
 _NOWHERE: tuple[tuple[int, int], int] = ((0, 0), 0)
 
 
@@ -25,34 +25,34 @@ class Commit(msgspec.Struct, frozen=True, kw_only=True):
     id: int
     parent: int | None
     sequence: int
-    """Rises from commit to commit; 0 where the table's format has no such number."""
+    """Increases with every commit; 0 if the table's format has no such number."""
     operation: str
-    """append, overwrite, delete, or replace where no row changed."""
+    """append, overwrite or delete; replace if no row changed."""
     stamp: Stamp | None
-    """As the snapshot's summary has it; ``about`` is empty where the properties were written with it. ``None``: no job
-    made it."""
+    """The stamp in the snapshot's summary; its ``about`` is empty if the same commit wrote the properties. ``None``:
+    not a job's commit."""
 
 
 class Note(msgspec.Struct, frozen=True, kw_only=True):
-    """A stamp as the properties of a table have it."""
+    """A stamp in the properties of a table."""
 
     stamp: Stamp
     snapshot: int | None
-    """The snapshot that was current when it was written."""
+    """The snapshot that was current when the stamp was written."""
     sequence: int
-    """Of ``snapshot``."""
+    """The sequence number of ``snapshot``."""
     changed_by: frozenset[str] = frozenset()
-    """What other writers did between the job's read of the table and this commit, which no read has found yet."""
+    """What other writers did between the job's read of the table and this commit; no read has reported it yet."""
 
 
 Lookup: TypeAlias = Callable[[int], Commit | None]
-"""A commit by its id; ``None``: it was expired, and what it was is not known."""
+"""A commit by its id; ``None``: it was expired, so nothing is known of it."""
 
 
 def judge(note: Note | None, current: int | None, lookup: Lookup) -> TableFound:
-    """Find a table's newest stamp, and what other writers did to it since.
+    """Find a table's newest stamp, and what other writers did since.
 
-    ``current``: its snapshot now; ``None``: it has none.
+    ``current``: the table's current snapshot; ``None``: it has none.
     """
     if note is None:
         return _unnoted(current, lookup)
@@ -65,7 +65,7 @@ def judge(note: Note | None, current: int | None, lookup: Lookup) -> TableFound:
         others = _others(commits) | note.changed_by | ({EXPIRED} if lost else set())
         return TableFound(stamp=stamp, changed_by=_text(others), snapshot=current)
     if ours:
-        # The snapshot of the properties is not among its ancestors: the table was set back, and perhaps written since.
+        # The properties' snapshot is not among its ancestors: the table was rolled back, and perhaps written since.
         at = commits[ours[0]]
         assert at.stamp is not None, "that is why it was chosen"
         stamp = msgspec.structs.replace(at.stamp, about=note.stamp.about)  # no rollback undoes a schema
@@ -87,7 +87,7 @@ def _set_back(stamp: Stamp, note: Note, others: set[str] | frozenset[str], curre
 
 
 def unseen_changes(note: Note | None, current: int | None, seen: int | None, lookup: Lookup) -> frozenset[str]:
-    """What other writers did to a table that the job has not found yet, up to its own last commit, or to all of it.
+    """What other writers did that the job has not seen yet, since its own last commit or since its read.
 
     ``seen``: the snapshot at which the job read the table; ``note``: the properties before the commit.
     """
@@ -109,7 +109,7 @@ def unseen_changes(note: Note | None, current: int | None, seen: int | None, loo
 
 
 def _unnoted(current: int | None, lookup: Lookup) -> TableFound:
-    """Find a stamp in summaries, where the properties have none."""
+    """Find a stamp in the summaries of a table whose properties have none."""
     passed: list[Commit] = []
     at = current
     while at is not None and (commit := lookup(at)) is not None:
@@ -121,8 +121,10 @@ def _unnoted(current: int | None, lookup: Lookup) -> TableFound:
 
 
 def _walk(current: int | None, lookup: Lookup, until: int | None) -> tuple[list[Commit], bool, bool]:
-    """The commits from the current one back to ``until``, without it; whether it was reached, and whether the way there
-    ended at a commit that was expired."""
+    """Walk from the current commit back to ``until``, which is not included.
+
+    Returns the commits, whether ``until`` was reached, and whether an expired commit ended the walk.
+    """
     found: list[Commit] = []
     at = current
     while at is not None:

@@ -1,6 +1,6 @@
 """A sink whose tables have history tables beside them: the rules of ``[[history]]``.
 
-What is done to a table is noted in its history first (``change_history``). Whoever calls it knows of none.
+Each change of a table is first written to its history (``change_history``). Callers do not see the histories.
 """
 
 from collections.abc import Sequence
@@ -21,7 +21,7 @@ from ticdc_spark.spark.types import LakeColumn
 
 
 def of_job(sink: Sink, job: Job) -> Sink:
-    """The sink of a job by the source's names, with its histories. Raises: NotSupported"""
+    """The sink of a job with its histories; callers use the source's names. Raises: NotSupported"""
     if not job.histories:
         return routed(sink, job)
     sink.capabilities.need("history", "tables are to have a history")

@@ -1,4 +1,4 @@
-"""The sinks by the kind that a job file names: the only list of them."""
+"""The only list of sinks, by the kind that a job file names."""
 
 from collections.abc import Callable, Collection
 from typing import Any, Protocol
@@ -20,14 +20,14 @@ from ticdc_spark.spark.session.session import Part
 
 
 class SinkKind(Protocol):
-    """A kind of sink, before it is opened. ``config``: its own section of a job file."""
+    """A kind of sink, before it is opened. ``config`` is its section of a job file."""
 
     capabilities: Capabilities
     types: TypeMap
-    """Those of a server that is not known."""
+    """The types of a server whose version is unknown."""
 
     def parts(self, config: Any) -> list[Part]:
-        """What Spark must have to write to it."""
+        """What Spark needs to write to it."""
 
     def spark_options(self, config: Any) -> dict[str, str]:
         """Spark's options for it."""
@@ -42,25 +42,25 @@ class SinkKind(Protocol):
         """The dead letters of a job, in the order of topics, partitions and offsets. Raises: SinkFault"""
 
     def place(self, job: Job) -> str:
-        """Whether the target can be written to, as far as is known without Spark, in words. Raises: SinkFault"""
+        """A text that says whether the target can be written to, if that is known without Spark. Raises: SinkFault"""
 
     def stop_without_rights(self, config: Any, tables: Collection[TableName]) -> str:
-        """Whether the user may write tables, named as in the target, in words; ``""``: the target does not tell.
+        """A text on whether the user may write tables, named as in the target; ``""``: the target does not say.
 
-        Raises: UsageError with the statement that grants what is missing; SinkFault
+        Raises: UsageError with the GRANT statement for missing rights; SinkFault
         """
 
     def look(self, spark: SparkSession, config: Any) -> str:
-        """Open the catalog without changing it, and say what is there. Raises: SinkFault"""
+        """Open the catalog without changing it, and describe its content. Raises: SinkFault"""
 
     def is_untouched(self, config: Any) -> bool:
-        """Whether no job has written to it, so that opening it would make something. Raises: SinkFault"""
+        """Whether no job has written to it, so that opening it would create something. Raises: SinkFault"""
 
     def open_lake(self, job: Job) -> SparkSession:
         """A session for reading the tables of a job."""
 
     def read_as_of(self, job: Job, session: SparkSession, table: TableName, snapshot_id: int | None) -> DataFrame:
-        """A table as of a snapshot, see ``Tables.snapshot_id``. Raises: SinkFault when that is gone"""
+        """A table as of a snapshot, see ``Tables.snapshot_id``. Raises: SinkFault if that snapshot is gone"""
 
 
 SINKS: dict[str, SinkKind] = {
@@ -77,5 +77,8 @@ def sink_kind(job: Job) -> SinkKind:
 
 
 def open_sink(spark: SparkSession, job: Job, fence: Callable[[], None]) -> Sink:
-    """Open the sink of a job, by the source's names. ``fence`` is called before each commit. Raises: SinkFault"""
+    """Open the sink of a job for callers with the source's names. ``fence`` is called before each commit.
+
+    Raises: SinkFault
+    """
     return of_job(sink_kind(job).open(spark, job, fence), job)

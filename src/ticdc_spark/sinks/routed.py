@@ -1,7 +1,6 @@
 """A sink whose tables have other names and columns in the target than at the source: the rules of ``[[route]]``.
 
-This is the only place where a table's name becomes another one. Whoever calls it knows tables by the source's names.
-``shaped_types`` has the columns.
+Names of tables are translated only here. Callers use the source's names. ``shaped_types`` has the columns.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,7 +29,7 @@ from ticdc_spark.spark.types import LakeColumn
 
 
 def routed(sink: Sink, job: Job) -> Sink:
-    """The sink of a job by the source's names; the same one where there are no rules."""
+    """The sink of a job for callers with the source's names; ``sink`` itself if there are no rules."""
     return RoutedSink(sink, job) if job.routes else sink
 
 
@@ -65,7 +64,7 @@ class RoutedSink:
         return self._sink.find(self._to(table))
 
     def list_tables(self, job: str) -> list[TableName]:
-        """See ``sinks.base.Tables``. A table that no rule brings to where it is has the target's name."""
+        """See ``sinks.base.Tables``. A table that no rule maps to its place keeps the target's name."""
         return [self._source(name) for name in self._sink.list_tables(job)]
 
     def snapshot_id(self, table: TableName) -> int | None:
@@ -136,7 +135,7 @@ class RoutedSink:
         self._sink.delete_where(self._to(table), where, stamp)
 
     def append(self, table: TableName, what: Appended, stamp: Stamp, beside: TableName) -> None:
-        """See ``sinks.base.Changes``. A history table, and what goes into it, have the target's names already."""
+        """See ``sinks.base.Changes``. A history table and its rows already use the target's names."""
         self._sink.append(table, what, stamp, beside)
 
     def read(self, table: TableName, columns: Sequence[str], as_of: int | None = None) -> Iterator[pa.RecordBatch]:
@@ -188,7 +187,7 @@ class RoutedSink:
         return self._sink.remove_orphans(self._to(table), older_than, places)
 
     def _layout(self, table: TableName, columns: Sequence[LakeColumn]) -> Layout:
-        """The layout of a new table, by the names of its columns in the target. Raises: UsageError"""
+        """The layout of a new table, with its columns' names in the target. Raises: UsageError"""
         layout = self._routes.layout(table)
         names = {column.source.casefold(): column.name for column in columns}
 
@@ -214,7 +213,7 @@ class RoutedSink:
 
 
 class _About(msgspec.Struct, frozen=True):
-    """What the text of a stamp has of a table's name at the source."""
+    """The table's name at the source, from the text of a stamp."""
 
     schema: str
     name: str

@@ -1,4 +1,4 @@
-"""Columns that are dropped, masked or renamed by ``[[route]]``, over the types of any sink."""
+"""Columns that ``[[route]]`` drops, masks or renames, for the types of any sink."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ from ticdc_spark.spark.masks import constant_of
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType, Mask, arrow_type
 
 HASHES = ColumnType(name="char", length=64, charset="ascii", collate="ascii_bin")
-"""What holds a hash."""
+"""The source type that can hold a hash."""
 
 
 class ShapedTypes:
@@ -82,7 +82,7 @@ class ShapedTypes:
         return column
 
     def _text(self, name: str, table: Table, options: LakeOptions) -> LakeType:
-        """The type in which the target has hashes."""
+        """The type of hashes in the target."""
         alone = msgspec.structs.replace(table, columns=(Column(name=name, type=HASHES),), indexes=(), partitioning=None)
         return self._types.columns(alone, (), options)[0].type
 
@@ -104,5 +104,5 @@ def _stop_if_no_value(value: str, column: LakeColumn, table: Table) -> None:
         raise UsageError(
             f"`{table.schema}`.`{table.name}`: [[route]] mask-columns: {value!r} is no value of column "
             f'`{column.source}`, which is {column.column.type.name} ({column.type.name} in the target); use "{NULL}". '
-            "Where the column is in the target with this mask already, leave the table out with `tables` under [job]"
+            "If the target already has the column with this mask, exclude the table with `tables` under [job]"
         ) from error

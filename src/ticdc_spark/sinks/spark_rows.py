@@ -1,4 +1,4 @@
-"""Rows and values in Spark SQL, for the sinks whose tables Spark writes."""
+"""Rows and values in Spark SQL, for sinks whose tables Spark writes."""
 
 import re
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ from ticdc_spark.spark.types import LakeColumn, to_arrow
 DATA_ERROR = re.compile(
     r"CAST_INVALID_INPUT|CAST_OVERFLOW|NUMERIC_VALUE_OUT_OF_RANGE|USER_RAISED_EXCEPTION|ARITHMETIC_OVERFLOW"
 )
-"""In Spark's errors for a value that does not fit, as against those of a broken lake."""
+"""Matches Spark's errors for a value that does not fit, but not those for a broken lake."""
 
 _NUMBER = "_ticdc_number"
 
 
 def merge_sql(table: str, view: str, columns: Sequence[LakeColumn], by: LakeColumn | None = None) -> str:
-    """A MERGE of net changes: of each key its last image, with its op.
+    """A MERGE of net changes: the last image of each key, with its op.
 
-    ``table``, ``view``: for SQL. ``by``: ordered ones, where the table has no newer row by this column.
+    ``table``, ``view``: for SQL. ``by``: the column that orders the changes; only rows that are not newer are changed.
     """
     names = [quote(column.name) for column in columns]
     on = " AND ".join(f"t.{quote(column.name)} = s.{quote(column.name)}" for column in columns if column.key)
@@ -37,10 +37,10 @@ def merge_sql(table: str, view: str, columns: Sequence[LakeColumn], by: LakeColu
 
 
 def counts_sql(table: str, view: str, columns: Sequence[LakeColumn], have: Sequence[str]) -> str:
-    """A MERGE of counts: of each whole row, how many copies come or go.
+    """A MERGE of counts: for each distinct row, how many copies are added or removed.
 
-    Spark's MERGE knows no single row of several equal ones. So all that equal one of which copies go are deleted, and
-    those that stay come back, with what other writers gave them.
+    Spark's MERGE cannot pick one of several equal rows. So if copies of a row are removed, all its copies are deleted,
+    and the remaining ones are inserted again. They keep the values of columns that other writers added.
     ``table``, ``view``: for SQL. ``have``: the names of all columns of the table.
     """
     names, every = [quote(column.name) for column in columns], list(map(quote, have))
@@ -67,14 +67,15 @@ def counts_sql(table: str, view: str, columns: Sequence[LakeColumn], have: Seque
 
 
 def _cells(columns: Sequence[LakeColumn]) -> list[str]:
-    """What tells whole rows apart, with a place for their table. To Spark -0.0 is 0.0; as texts they differ."""
+    """Expressions that distinguish whole rows, with a placeholder for the table. Spark equates -0.0 and 0.0, so floats
+    are compared as text, too."""
     names = [f"{{0}}.{quote(column.name).replace('{', '{{').replace('}', '}}')}" for column in columns]
     signed = [column.type.spark in ("float", "double", "array<float>") for column in columns]
     return names + [f"CAST({name} AS STRING)" for name, is_signed in zip(names, signed, strict=True) if is_signed]
 
 
 def where_sql(where: Sequence[Sequence[Condition]]) -> str:
-    """SQL of whether a row meets every condition of one of some. Raises: as ``_condition``"""
+    """SQL of whether a row meets all conditions of one group in ``where``. Raises: as ``_condition``"""
     return " OR ".join(f"({' AND '.join(map(_condition, tests)) or 'true'})" for tests in where) or "false"
 
 
@@ -100,14 +101,14 @@ def _condition(one: Condition) -> str:
 
 
 def _is_newer(time: str) -> str:
-    """SQL of whether an ordered change wins over the row of its key. ``time``: the column, quoted."""
+    """SQL of whether an ordered change replaces the row of its key. ``time``: the column, quoted."""
     return f"s.{time} > coalesce(t.{time}, 0) OR (s.{TIES} AND s.{time} = coalesce(t.{time}, 0)) OR s.{ALWAYS}"
 
 
 def literal(column: LakeColumn, fill: Fill) -> str:
     """SQL of a constant for a column.
 
-    Raises: DecisionNeeded when the column's type cannot hold it.
+    Raises: DecisionNeeded if the column's type cannot hold it.
     """
     array, bad, _ = to_arrow(column, fill.lake)([fill.value])
     if bad:

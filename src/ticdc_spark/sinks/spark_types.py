@@ -1,4 +1,4 @@
-"""The source's types and names in tables of a lake, whose types are Spark's."""
+"""The source's types and names in tables of a lake with Spark's types."""
 
 from collections.abc import Sequence
 
@@ -24,13 +24,13 @@ class LakeNames:
 
 
 class SparkTypes:
-    """See ``sinks.type_map.TypeMap``. The types are named as Spark names them."""
+    """See ``sinks.type_map.TypeMap``. The names of types are Spark's."""
 
     def columns(self, table: Table, key: tuple[str, ...], options: LakeOptions) -> tuple[LakeColumn, ...]:
         return lake_columns(table, key, options)
 
     def promotes(self, old: str, new: str) -> bool:
-        """What a lake changes in metadata alone."""
+        """What a lake changes by metadata alone."""
         if (old, new) in {("int", "bigint"), ("float", "double")}:
             return True
         if old.startswith("decimal(") and new.startswith("decimal("):
@@ -55,7 +55,7 @@ class SparkTypes:
         return f"ADD COLUMNS ({', '.join(f'{quote(column.name)} {column.type.spark}' for column in columns)})"
 
     def cast(self, old: str, new: LakeColumn) -> ColumnConversion:
-        """As MySQL converts; it fails on a value that does not fit, it never makes a NULL of it."""
+        """Convert as MySQL does; a value that does not fit fails and never becomes NULL."""
         return ColumnConversion(expression=_cast(old, new.type.spark))
 
 

@@ -1,5 +1,4 @@
-"""Rows on their way into a table of a database: tasks put them into a table beside it, from which the driver takes
-them. What the sinks that do so have in common."""
+"""Staging of rows for a table of a database: tasks write them to a table beside it, and the driver moves them."""
 
 from pyspark.sql import SparkSession
 
@@ -19,12 +18,12 @@ from ticdc_spark.spark.tasks import (
 )
 
 _TASK_BYTES = 32 << 20
-"""Bytes of messages that are worth a task of their own."""
+"""Bytes of messages that justify another task."""
 _MOST_TASKS = 16
 
 
 def tasks_for(changes: TypedChanges) -> int:
-    """How many tasks stage changes."""
+    """How many tasks stage the changes."""
     if changes.size is None or changes.raw.is_here or not changes.can_spread:
         return 1
     return max(1, min(_MOST_TASKS, changes.size // _TASK_BYTES))
@@ -33,9 +32,9 @@ def tasks_for(changes: TypedChanges) -> int:
 def stage_parts(
     spark: SparkSession | None, read: ReadParts, parts: int, task: ArrowTask, place: str
 ) -> tuple[Staged, int]:
-    """Stage the rows of all parts of a full read; gives also how many dates became NULL.
+    """Stage the rows of all parts of a full read; also returns how many dates became NULL.
 
-    ``spark``: whose tasks do it; ``None``: this process does. ``task``: stages rows at ``place``.
+    ``spark``: runs the tasks; ``None``: this process does. ``task``: stages rows at ``place``.
 
     Raises: SourceMoved, UnreadableRows, SinkFault
     """

@@ -1,7 +1,7 @@
 """Where a target keeps the state of a job: rows that change by compare-and-swap, and a heartbeat beside them.
 
-The rows lie in named parts. A commit replaces some parts whole, and the others stay as they are; either all of it
-happens or nothing. Readers of other engines find the rows too: ``docs/reference/state-table.md`` describes the columns.
+The rows are in named parts. A commit is atomic: it replaces some parts completely and keeps the rest. Other engines
+can read the rows, too: ``docs/reference/state-table.md`` describes the columns.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,28 +14,28 @@ class StateRow(msgspec.Struct, frozen=True, kw_only=True):
     """One thing that a job remembers."""
 
     kind: str
-    """What it is: ``job``, ``table`` …"""
+    """The kind of thing: ``job``, ``table`` …"""
     schema: str | None = None
     table: str | None = None
-    """Of one table: its name at the source."""
+    """If the row is about a table: the table's name at the source."""
     resolved_ts: int | None = None
-    """commit_ts up to which its changes are applied."""
+    """Changes up to this commit_ts are applied."""
     snapshot_id: int | None = None
-    """Of one table: the snapshot of its copy that has them."""
+    """If the row is about a table: the snapshot of its copy that has these changes."""
     condition: str | None = None
     value: str
     """The rest, as JSON."""
 
 
 Parts: TypeAlias = Mapping[str, Sequence[StateRow]]
-"""Rows by the name of their part, in their order."""
+"""The rows of each part, in order, by the part's name."""
 
 
 class StoredState(msgspec.Struct, frozen=True, kw_only=True):
     """What a store holds."""
 
     version: str | None
-    """``None``: nothing was ever committed."""
+    """``None``: nothing was committed yet."""
     parts: Parts = {}
 
 
@@ -53,49 +53,48 @@ def read_parts(names: str, cells: Iterable[tuple[Any, ...]]) -> Parts:
 
 
 def changed_rows(rows: Sequence[StateRow], known: Sequence[StateRow] | None) -> list[tuple[int, StateRow]]:
-    """The rows of a part that a commit must write, by their places. ``known``: those that are there; ``None``: that is
-    not known."""
+    """The rows of a part that a commit must write, with their positions. ``known``: stored rows; ``None``: unknown."""
     old = known or ()
     return [(at, row) for at, row in enumerate(rows) if at >= len(old) or old[at] != row]
 
 
 class StateMoved(Exception):
-    """A commit was refused, since the state is not at the expected version any more. Nothing of it was written."""
+    """The state is no longer at the expected version, so a commit was refused. Nothing was written."""
 
 
 class StateStore(Protocol):
     """The state of one job in its target. Safe to use from several threads.
 
-    Raises: SinkFault where the target does not answer; DecisionNeeded where what it has is no state of this version.
+    Raises: SinkFault if the target does not respond; DecisionNeeded if it holds no state of this version.
     """
 
     where: str
     """The place, for messages."""
     pause: float
-    """Seconds that should lie between two looks at it, or two heartbeats: what a look costs."""
+    """Least seconds between two reads of the version, or two heartbeats; it depends on their cost."""
 
     def version(self) -> str | None:
-        """The version now; costs less than ``load``."""
+        """The current version; cheaper than ``load``."""
 
     def load(self) -> StoredState:
-        """Everything, as it is now."""
+        """The whole current state."""
 
     def as_of(self, resolved_ts: int) -> StoredState:
-        """The newest state whose tables are at ``resolved_ts`` or before, of those that are kept."""
+        """The newest kept state whose tables are at ``resolved_ts`` or before."""
 
     def commit(self, parts: Parts, expected: str | None, resolved_ts: int) -> str:
         """Replace parts if the state is still at the version ``expected``; returns the new version.
 
-        ``resolved_ts``: commit_ts up to which the job has applied everything to its tables, for readers.
+        ``resolved_ts``: the job has applied everything up to this commit_ts to its tables; for readers.
 
-        Raises: StateMoved; SinkFault, after which the commit may have happened, and may happen later.
+        Raises: StateMoved; SinkFault, after which the commit may have happened or may still happen.
         """
 
     def beat(self, heartbeat: bytes) -> None:
-        """Replace the heartbeat, which nothing depends on. Does nothing before the first commit."""
+        """Replace the heartbeat, on which nothing depends. Does nothing before the first commit."""
 
     def heartbeat(self) -> bytes | None:
         """The last heartbeat; ``None``: there is none."""
 
     def close(self) -> None:
-        """Give connections back."""
+        """Close the connections."""

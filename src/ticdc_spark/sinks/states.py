@@ -1,4 +1,4 @@
-"""The state of a job, by the kind of its sink: opened without Spark, so that ``status`` needs no JVM."""
+"""The state of a job, by the kind of its sink. It is opened without Spark, so that ``status`` needs no JVM."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -13,11 +13,11 @@ if TYPE_CHECKING:
     from pyiceberg.table import Table
 
 _LIGHT = "pyiceberg.io.fsspec.FsspecFileIO"
-"""Opens files of a disk, and is imported in a tenth of the time of PyIceberg's usual way."""
+"""Opens files on a disk; importing it takes a tenth of the time of PyIceberg's default."""
 
 
 def open_state(sink: SinkConfig, job: str, spark: Mapping[str, str]) -> StateStore:
-    """The state of a job in the target of its sink; connects with the first use. ``spark``: the section ``[spark]``.
+    """The state of a job in the target of its sink; it connects at first use. ``spark``: the section ``[spark]``.
 
     Raises: UsageError for a catalog that PyIceberg cannot open
     """
@@ -55,7 +55,7 @@ def open_state(sink: SinkConfig, job: str, spark: Mapping[str, str]) -> StateSto
 
 
 class Newest(NamedTuple):
-    """A table of a lake as it is now."""
+    """The current state of a table in a lake."""
 
     snapshot: int | None
     """``None``: it has none."""
@@ -63,9 +63,9 @@ class Newest(NamedTuple):
 
 
 def newest(sink: SinkConfig, spark: Mapping[str, str], table: TableName) -> Newest:
-    """A table of a lake, whoever changed it. Needs no Spark.
+    """The current state of a table in a lake, whoever changed it last. Needs no Spark.
 
-    Raises: SinkFault, also where there is no such table; UsageError for a database
+    Raises: SinkFault, also if there is no such table; UsageError if the sink is a database
     """
     if isinstance(sink, DeltaConfig):
         from ticdc_spark.sinks.delta.names import folder_of
@@ -85,7 +85,7 @@ def newest(sink: SinkConfig, spark: Mapping[str, str], table: TableName) -> Newe
 def open_tables(
     sink: SinkConfig, spark: Mapping[str, str], names: Mapping[TableName, TableName]
 ) -> "dict[TableName, Table]":
-    """Tables by their names at the source, as PyIceberg has them. ``names``: to those in the target.
+    """PyIceberg tables by their names at the source. ``names``: the target's name of each.
 
     Raises: SinkFault, UsageError
     """
@@ -93,8 +93,8 @@ def open_tables(
         raise UsageError("the tables of a database are read by SQL: at every commit all of them are at one commitTs")
     if isinstance(sink, DeltaConfig):
         raise UsageError(
-            "PyIceberg does not read Delta tables: `consistent` gives them, or deltalake by the versions that "
-            "`table_snapshots` gives"
+            "PyIceberg cannot read Delta tables: use `consistent`, or deltalake with the versions that "
+            "`table_snapshots` returns"
         )
     from ticdc_spark.sinks.iceberg.python_catalog import open_catalog, reason
 

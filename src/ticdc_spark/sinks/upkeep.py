@@ -1,4 +1,4 @@
-"""Upkeep of tables: what keeps them quick to read, when it is due, and what it came to."""
+"""Upkeep of tables: what keeps them quick to read, when it is due, and its results."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -9,7 +9,7 @@ from ticdc_spark.model import TableName
 
 
 class UpkeepPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """When a table's files are looked after, and what of its history is kept. Durations are seconds."""
+    """When the upkeep of a table's files is due, and how much of its history is kept. Durations are in seconds."""
 
     small_files: int
     keep_all: float
@@ -17,56 +17,56 @@ class UpkeepPolicy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TableFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """What a table is made of, in its current snapshot."""
+    """The files of a table's current snapshot."""
 
     rows: int = 0
-    """Those in its data files, with those that are deleted."""
+    """Rows in its data files, including deleted ones."""
     bytes: int = 0
-    """Of data files and files of deletes."""
+    """Of data files and delete files."""
     files: int = 0
     """Data files."""
     delete_files: int = 0
     deleted_rows: int = 0
     """Rows of data files that readers skip, by position."""
     snapshots: int = 0
-    """Those that can still be read."""
+    """Snapshots that can still be read."""
 
 
 class UpkeepResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What one look after a table came to."""
+    """The result of one upkeep of a table."""
 
     done: tuple[str, ...] = ()
-    """In words; empty: nothing was to be done."""
+    """Descriptions of what was done; empty: nothing."""
     before: TableFiles | None = None
-    """``None``: not known, for one of a table without a snapshot; so is ``after``."""
+    """``None``: unknown, for example because the table has no snapshot. The same holds for ``after``."""
     after: TableFiles | None = None
 
 
 class FilePlace(msgspec.Struct, frozen=True):
-    """A folder that something has files in."""
+    """A folder with files of a table or another owner."""
 
     owner: str
-    """In words: a table by its name for SQL."""
+    """For people: a table is named as in SQL."""
     location: str
 
 
 class Upkeep(Protocol):
-    """What keeps tables quick to read. It changes no row, no mark, and nothing that a reader may have pinned."""
+    """What keeps tables quick to read. It changes no row and no mark, and keeps everything a reader may have pinned."""
 
     def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> UpkeepResult:
-        """Compact the table's files and expire its snapshots, where ``policy`` wants it.
+        """Compact the table's files and expire its snapshots when ``policy`` requires it.
 
-        Raises: SinkFault, also where another writer was faster
+        Raises: SinkFault, also if another writer committed first
         """
 
     def file_places(self) -> Sequence[FilePlace]:
-        """Where every table of the catalog has files. Reads all of them: once for all tables that are cleaned.
+        """The folders of all tables in the catalog. It reads every table, so call it once per clean-up of all tables.
 
-        Raises: SinkFault, also where it is not known of one of them
+        Raises: SinkFault, also if the folder of one table is unknown
         """
 
     def remove_orphans(self, table: TableName, older_than: float, places: Sequence[FilePlace]) -> int:
-        """Remove files that no commit has and that are older than a time (Unix); how many.
+        """Remove files that belong to no commit and are older than a Unix time; returns their number.
 
-        ``places``: where others may have files. Raises: SinkFault, also where one of them lies in the table's location
+        ``places``: folders of other owners. Raises: SinkFault, also if one of them is inside the table's location
         """

@@ -1,4 +1,4 @@
-"""Errors of Spark and of its tasks as errors of this package."""
+"""Turns errors of Spark and its tasks into errors of this package."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -12,13 +12,13 @@ from ticdc_spark.errors import MessageError, SinkFault, SourceFault, os_reason
 from ticdc_spark.spark.tasks import MOVED, UNREADABLE, SourceMoved, UnreadableRows
 
 _UNREAD = re.compile(rf"^{SourceFault.__module__}\.{SourceFault.__name__}: (.*)$", re.MULTILINE)
-"""The last line of a Python worker's traceback, where reading the source failed."""
+"""Matches the last line of a Python worker's traceback if reading the source failed."""
 _REFUSED = re.compile(rf"^{SinkFault.__module__}\.{SinkFault.__name__}: (.*)$", re.MULTILINE)
-"""The same, where the operating system refused a file of the target."""
+"""The same if the operating system refused a file of the target."""
 _UNREADABLE = re.compile(rf"\b{UNREADABLE}: .*$", re.MULTILINE)
-"""The same, where a row could not be read that was not to be left out."""
+"""The same if a row that must not be skipped could not be read."""
 _MOVED = re.compile(rf"\b{MOVED}: (.*)$", re.MULTILINE)
-"""The same, where the table that a full read reads is another one by now."""
+"""The same if the table of a full read was replaced or altered meanwhile."""
 
 
 def _no_advice(_reason: str) -> str:
@@ -27,11 +27,11 @@ def _no_advice(_reason: str) -> str:
 
 @contextmanager
 def spark_faults(what: str, advise: Callable[[str], str] = _no_advice) -> Iterator[None]:
-    """Turn errors of Spark, of the JVM and of the operating system into errors of this package.
+    """Turn errors of Spark, the JVM and the operating system into errors of this package.
 
-    ``advise``: what there is to do, by the whole text of an error of Spark itself; it may raise a better one.
-    Raises: SinkFault; SourceFault where a task could not read the source; UnreadableRows where it met an unreadable
-    row; SourceMoved where the table that a full read reads is another one by now
+    ``advise``: returns the cure for the whole text of an error of Spark itself; it may raise a better error.
+    Raises: SinkFault; SourceFault if a task could not read the source; UnreadableRows if it met an unreadable row;
+    SourceMoved if the table of a full read was replaced or altered meanwhile
     """
     try:
         yield
@@ -52,7 +52,7 @@ def spark_faults(what: str, advise: Callable[[str], str] = _no_advice) -> Iterat
 
 
 def _reason(error: Any) -> str:
-    """The text of a Java exception, with that of its first cause where it does not contain it."""
+    """The text of a Java exception, and of its root cause if the text does not contain it."""
     text, cause = str(error), error.getCause()
     while cause is not None and cause.getCause() is not None:
         cause = cause.getCause()
@@ -62,7 +62,7 @@ def _reason(error: Any) -> str:
 
 @contextmanager
 def task_faults(what: str) -> Iterator[None]:
-    """The same for what a task raises that the driver runs itself.
+    """The same for errors of a task that the driver runs itself.
 
     Raises: SinkFault, UnreadableRows
     """

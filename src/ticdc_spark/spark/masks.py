@@ -1,4 +1,4 @@
-"""Values that stand in place of the source's in masked columns."""
+"""Values that replace the source's in masked columns."""
 
 import hmac
 from collections.abc import Callable
@@ -13,7 +13,7 @@ import pyarrow as pa
 def hashes(array: pa.Array, salt: bytes) -> list[str | None]:
     """HMAC-SHA256 of each value's text, in hexadecimal; NULL stays NULL.
 
-    Values of the target are hashed, not what messages or servers send: a full read and the feed give one hash.
+    The target's values are hashed, not what messages or servers send: a full read and the feed give the same hash.
     """
     if pa.types.is_timestamp(array.type) and array.type.tz is not None:
         array = array.cast(pa.timestamp(array.type.unit))
@@ -22,16 +22,16 @@ def hashes(array: pa.Array, salt: bytes) -> list[str | None]:
 
 
 def constant_of(text: str, kind: pa.DataType) -> pa.Scalar:
-    """A constant as a value of a type. Raises: ValueError, which pa.ArrowInvalid is, NotImplementedError"""
+    """A constant as a value of a type. Raises: ValueError (including pa.ArrowInvalid), NotImplementedError"""
     if pa.types.is_binary(kind):
         return pa.scalar(text.encode(), kind)
-    if pa.types.is_timestamp(kind):  # UTC, as canonical text is
+    if pa.types.is_timestamp(kind):  # canonical text is in UTC
         return pa.scalar(text, pa.string()).cast(pa.timestamp(kind.unit)).cast(kind)
     return pa.scalar(text, pa.string()).cast(kind)
 
 
 def salt_mark(salt: str | None) -> str:
-    """What of a salt may be kept, to see that it is still the same."""
+    """A value derived from a salt that may be stored, to see whether the salt is still the same."""
     return "" if salt is None else hmac.digest(salt.encode(), b"ticdc-spark mask-salt", "sha256").hex()[:16]
 
 

@@ -7,6 +7,6 @@ def quote(name: str) -> str:
 
 
 def text_literal(text: str) -> str:
-    """A text for Spark SQL."""
+    """A text literal for Spark SQL."""
     escaped = text.replace("\\", "\\\\").replace("'", "\\'")
     return f"'{escaped}'"

@@ -1,7 +1,7 @@
-"""Files of the lake as Python reads and writes them, in tasks and on the driver: a disk, or a store with a URI.
+"""Access to files of the lake from Python, in tasks and on the driver: on a disk, or in a store with a URI.
 
-A ``Storage`` goes to the tasks. A path is spelt as pyarrow's file systems have it: ``/lake/t/data/x.parquet`` on a
-disk, ``bucket/lake/t/data/x.parquet`` in an object store.
+A ``Storage`` is sent to the tasks. Paths are spelt as for pyarrow's file systems: ``/lake/t/data/x.parquet`` on a disk,
+``bucket/lake/t/data/x.parquet`` in an object store.
 """
 
 from collections.abc import Mapping
@@ -25,20 +25,20 @@ SCHEMES = {
     "abfs": "abfs",
     "abfss": "abfs",
 }
-"""Schemes of locations, and which file system opens them."""
+"""Schemes of locations, and the file system for each."""
 WHOLE = 8 << 20
-"""Bytes up to which a file of a store is read in one request."""
+"""A file of a store up to this size is read with one request."""
 
 
 class Storage(msgspec.Struct, frozen=True, kw_only=True):
-    """A file system, and how to reach it. The default is the local disk."""
+    """A file system and its settings. The default is the local disk."""
 
     kind: str = "file"
-    """``file``, or one of ``SCHEMES``' file systems."""
+    """``file``, or a file system of ``SCHEMES``."""
     host: str = ""
     """The account of an ``abfs`` location, the name node of ``hdfs``."""
     options: tuple[tuple[str, str], ...] = ()
-    """Arguments of pyarrow's file system; secrets among them."""
+    """Arguments of pyarrow's file system, including secrets."""
 
     @property
     def is_local(self) -> bool:
@@ -54,14 +54,14 @@ LOCAL = Storage()
 
 
 def local_folder(location: str) -> Path | None:
-    """The local path of a location; ``None`` when it is on another file system."""
+    """The local path of a location; ``None`` if it is on another file system."""
     path = location.removeprefix("file:")
     path = path.removeprefix("//") if path.startswith("///") else path
     return Path(path) if path.startswith("/") and not path.startswith("//") else None
 
 
 def path_in(storage: Storage, location: str) -> str | None:
-    """The path of a location; ``None`` when it lies elsewhere."""
+    """The path of a location in a storage; ``None`` if it is elsewhere."""
     if storage.is_local:
         folder = local_folder(location)
         return None if folder is None else str(folder)
@@ -69,7 +69,7 @@ def path_in(storage: Storage, location: str) -> str | None:
     if not separator or SCHEMES.get(scheme) != storage.kind:
         return None
     if storage.kind in ("s3", "gs"):
-        return rest  # Iceberg takes the rest as the key, whatever is in it
+        return rest  # Iceberg uses the rest as the key, whatever it contains
     split = urlsplit(location)
     if storage.host != host_of(location):
         return None
@@ -93,7 +93,7 @@ def name_of(storage: Storage, path: str) -> str:
 
 @lru_cache(maxsize=16)
 def file_system(storage: Storage) -> Any:
-    """pyarrow's file system, opened once a process. Raises: OSError, ValueError for options that do not fit"""
+    """pyarrow's file system, opened once per process. Raises: OSError; ValueError for invalid options"""
     options: dict[str, Any] = dict(storage.options)
     if storage.kind == "s3":
         return _s3(options)
@@ -109,18 +109,18 @@ def file_system(storage: Storage) -> Any:
 
 
 def _s3(options: dict[str, Any]) -> Any:
-    """``force_virtual_addressing`` is text here."""
+    """Open S3. Here ``force_virtual_addressing`` is a text."""
     make = pyarrow.fs.S3FileSystem
     if "force_virtual_addressing" in options:
         options["force_virtual_addressing"] = options["force_virtual_addressing"] == "true"
     try:
-        return make(**options, allow_delayed_open=True)  # a small file is one request instead of three
-    except TypeError:  # an older pyarrow
+        return make(**options, allow_delayed_open=True)  # one request for a small file instead of three
+    except TypeError:  # an older version of pyarrow
         return make(**options)
 
 
 def open_new(storage: Storage, path: str) -> Any:
-    """A new file to write to: a ``NativeFile``; folders are made. Raises: OSError"""
+    """Open a new file for writing, as a ``NativeFile``; creates folders. Raises: OSError"""
     if storage.is_local:
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         return pa.OSFile(path, "wb")
@@ -142,7 +142,7 @@ def _write(storage: Storage, path: str, table: pa.Table, options: Mapping[str, A
         try:
             pq.write_table(table, sink, metadata_collector=collected, store_schema=False, **options)
         except RuntimeError as error:
-            # With a collector, a writer that failed has no footer to give, and that would hide why it failed.
+            # With a collector, a failed writer has no footer to collect, and that error would hide the original one.
             raise error.__context__ if isinstance(error.__context__, OSError) else error from None
         size: int = sink.tell()
     return size, footer_of(collected[0])
@@ -159,7 +159,7 @@ def write_bytes(storage: Storage, path: str, content: bytes) -> None:
 
 
 def _remove(storage: Storage, path: str) -> None:
-    """Remove what is there of a file as well as it goes: else it stays, and belongs to no commit."""
+    """Remove a partly written file, if possible. If it stays, it belongs to no commit."""
     try:
         file_system(storage).delete_file(path)
     except OSError:
@@ -184,14 +184,14 @@ def read_bytes(storage: Storage, path: str) -> bytes:
 
 
 def read_range(storage: Storage, path: str, offset: int, size: int) -> bytes:
-    """``size`` bytes of a file from ``offset`` on, or those that there are. Raises: OSError"""
+    """Up to ``size`` bytes of a file, from ``offset`` on. Raises: OSError"""
     with pa.OSFile(path) if storage.is_local else file_system(storage).open_input_file(path) as file:
         found: bytes = file.read_at(size, offset)
     return found
 
 
 def open_parquet(storage: Storage, path: str, size: int, **options: Any) -> pq.ParquetFile:
-    """A Parquet file of ``size`` bytes, opened for reading; small ones are fetched whole. Raises: OSError"""
+    """Open a Parquet file of ``size`` bytes for reading; small files are fetched completely. Raises: OSError"""
     if storage.is_local:
         return pq.ParquetFile(path, memory_map=True, **options)
     if size <= WHOLE:
@@ -200,6 +200,6 @@ def open_parquet(storage: Storage, path: str, size: int, **options: Any) -> pq.P
 
 
 def list_files(storage: Storage, folder: str) -> list[str]:
-    """Paths of all files under a folder, which need not be there. Raises: OSError"""
+    """Paths of all files under a folder, which need not exist. Raises: OSError"""
     chosen = pyarrow.fs.FileSelector(folder, allow_not_found=True, recursive=True)
     return [info.path for info in file_system(storage).get_file_info(chosen) if info.type == pyarrow.fs.FileType.File]

@@ -1,4 +1,4 @@
-"""What our functions for ``mapInArrow`` have in common."""
+"""What our functions for ``mapInArrow`` share."""
 
 import gc
 import sys
@@ -19,19 +19,19 @@ Given = TypeVar("Given")
 ArrowTask: TypeAlias = Callable[[Iterable[pa.RecordBatch]], Iterator[pa.RecordBatch]]
 
 SMALL_ROWS = 20_000
-"""Rows that are not worth a task: the driver reads, opens and applies them itself."""
+"""Up to this many rows, the driver reads, decodes and applies them itself, without a task."""
 SMALL_BYTES = 32 << 20
-"""Bytes up to which so many rows are small."""
+"""Up to this many bytes, ``SMALL_ROWS`` rows still count as small."""
 MOVED = "ticdc-source-moved"
-"""How the text of a MessageError begins where a table is not any more what a task was to read."""
+"""Prefix of a MessageError's text if a table is no longer what a task was to read."""
 UNREADABLE = "ticdc-unreadable-row"
-"""How it begins where a task met a row that cannot be read, and that is not to be left out."""
+"""Prefix of its text if a task met an unreadable row that must not be skipped."""
 
 
 def in_worker(task: Callable[[Iterable[Taken]], Iterator[Given]]) -> Callable[[Iterable[Taken]], Iterator[Given]]:
-    """Let a task run as is best in a Python worker: without the collector of cycles, and quick to start.
+    """Prepare a task for a Python worker: without the collector of cycles, and with a fast start.
 
-    Ours make millions of small objects and no cycle, and looking for them took a tenth of the time.
+    Our tasks make millions of small objects but no cycles, and the search for cycles took a tenth of the time.
     """
 
     def run(batches: Iterable[Taken]) -> Iterator[Given]:
@@ -50,18 +50,18 @@ def in_worker(task: Callable[[Iterable[Taken]], Iterator[Given]]) -> Callable[[I
 
 @contextmanager
 def files_at(path: object) -> Iterator[None]:
-    """Turn what the operating system refuses at a path of the lake into a fault that names it. Raises: SinkFault"""
+    """Turn errors of the operating system at a path of the lake into a fault that names the path. Raises: SinkFault"""
     try:
         yield
     except OSError as error:
-        # pyarrow's say neither the path nor, in strerror, the reason alone.
+        # pyarrow's errors do not name the path, and their strerror is not just the reason.
         message = f"{path}: {os_reason(error)}"
         raise SinkFault(message) from error
 
 
 def _keep_zip_directories() -> None:
-    """Spark calls ``importlib.invalidate_caches`` before each task, and its own zip files are read again for every
-    package in them: 0.15 s of a processor a task. They do not change while a worker lives."""
+    """Keep the cached directories of Spark's zip files. Spark calls ``importlib.invalidate_caches`` before each task,
+    and then they are read again for every package: 0.15 s of CPU per task. They do not change while a worker lives."""
     for finder in sys.path_importer_cache.values():
         if isinstance(finder, zipimporter):
             finder.invalidate_caches = _nothing  # type: ignore[method-assign]
@@ -73,30 +73,30 @@ def _nothing() -> None:
 
 @cache
 def _keep_modules() -> None:
-    """Spark collects cycles after each task, and looks at everything that modules hold: 0.02 s of a processor and more.
-    That stays as long as a worker does, so it is not looked at again."""
+    """Exclude modules from garbage collection. Spark collects cycles after each task and then visits everything that
+    modules hold: at least 0.02 s of CPU. Modules stay as long as the worker, so they need not be visited again."""
     if "pyspark.worker" in sys.modules:  # not the driver
         gc.freeze()
 
 
 def is_small(rows: int, size: int = 0) -> bool:
-    """Whether so many rows, of so many bytes, are done by the driver."""
+    """Whether the driver handles this many rows and bytes itself."""
     return rows <= SMALL_ROWS and size <= SMALL_BYTES
 
 
 @dataclass(frozen=True)
 class Parts:
-    """What tasks read by themselves: how many parts there are, and what makes batches of their numbers."""
+    """A reading task, and its number of parts. The task turns part numbers into batches."""
 
     number: int
     read: ArrowTask
 
 
 class Counter(Protocol):
-    """What counts in tasks: Spark's accumulator, for one."""
+    """A counter in tasks, for example Spark's accumulator."""
 
     def add(self, number: Any, /) -> Any:
-        """Count."""
+        """Add to the count."""
 
 
 class Count(Counter, Protocol):
@@ -104,24 +104,24 @@ class Count(Counter, Protocol):
 
     @property
     def value(self) -> int:
-        """What was counted, once the tasks are done."""
+        """The total, once the tasks are done."""
 
 
 ReadParts: TypeAlias = Callable[[Counter], ArrowTask]
-"""Makes a task that reads: batches with one column of part numbers to batches of the lake's columns, in their order.
+"""Makes a reading task: from batches with a column of part numbers to batches of the lake's columns, in their order.
 It counts the zero and impossible dates that became NULL."""
 
 
 class SourceMoved(Exception):
-    """A table is not what it was when its read began: it was altered, or is gone. Not an error of its own."""
+    """A table was altered or dropped since its read began. Only used internally."""
 
 
 class Misplaced(Exception):
-    """Rows of one physical id lie in two partitions; nothing was applied. Not an error of its own."""
+    """Rows of one physical id are in two partitions, so nothing was applied. Only used internally."""
 
 
 class UnreadableRows(Exception):
-    """Rows that cannot be read; nothing was applied. Not an error of its own: ``on-reject`` decides."""
+    """Rows that cannot be read, so nothing was applied. Only used internally: ``on-reject`` decides."""
 
 
 class Sized(Protocol):
@@ -129,14 +129,14 @@ class Sized(Protocol):
 
     @property
     def num_rows(self) -> int:
-        """How many there are."""
+        """The number of rows."""
 
 
 Some = TypeVar("Some", bound=Sized)
 
 
 def counted(rows: Counter) -> Callable[[Iterable[Some]], Iterator[Some]]:
-    """A task that changes nothing and counts rows."""
+    """A task that only counts rows."""
 
     def run(batches: Iterable[Some]) -> Iterator[Some]:
         for batch in batches:
@@ -149,7 +149,7 @@ def counted(rows: Counter) -> Callable[[Iterable[Some]], Iterator[Some]]:
 def chain(
     first: Callable[[Iterable[Taken]], Iterable[Passed]], second: Callable[[Iterable[Passed]], Iterator[Given]]
 ) -> Callable[[Iterable[Taken]], Iterator[Given]]:
-    """One task after the other."""
+    """Run one task after the other."""
 
     def run(batches: Iterable[Taken]) -> Iterator[Given]:
         return second(first(batches))
@@ -158,11 +158,11 @@ def chain(
 
 
 def numbered(numbers: Iterable[int]) -> pa.RecordBatch:
-    """Numbers of parts, as a task that reads gets them."""
+    """A batch of part numbers, as input of a reading task."""
     return pa.record_batch([pa.array(list(numbers), pa.int64())], names=["number"])
 
 
 def first_cells(batches: Iterable[pa.RecordBatch]) -> Iterator[Any]:
-    """What a task gave in its first column."""
+    """The first column of a task's result."""
     for batch in batches:
         yield from batch.column(0).to_pylist()

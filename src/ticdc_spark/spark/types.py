@@ -1,8 +1,7 @@
-"""MySQL types in the lake: one table from a column type to its lake type, for Spark and Arrow.
+"""MySQL types in the lake: maps column types to lake types, for Spark and Arrow.
 
-The lake types are those of the table in ``docs/reference/types.md``. ``to_arrow`` turns a list of canonical values
-(``mysql.values``) into an Arrow array of the lake type and the rows that could not be read: a failed cast is a reject,
-never a NULL.
+``docs/reference/types.md`` lists the lake types. ``to_arrow`` turns a list of canonical values (``mysql.values``) into
+an Arrow array of the lake type, and returns the rows that could not be read. A failed cast is a reject, never a NULL.
 """
 
 from collections.abc import Callable
@@ -23,51 +22,51 @@ from ticdc_spark.spark.masks import constant_of, hashes
 Cells: TypeAlias = list[Value]
 Bad: TypeAlias = dict[int, str]
 Typed: TypeAlias = tuple[pa.Array, Bad, int]
-"""An array, the rows that could not be read with their reason, and how many dates became NULL."""
+"""An array, the rows that could not be read with their reasons, and the number of dates that became NULL."""
 
 NUL = "has the character U+0000, which no text of the target can hold"
 HIDDEN_PREFIX = "_V$_"
-"""TiDB's hidden columns of expression indexes; they carry no data of the table."""
+"""Prefix of TiDB's hidden columns for expression indexes; they hold no data of the table."""
 
 
 class LakeType(msgspec.Struct, frozen=True):
-    """A type of the lake: as Spark's tasks have its values, and as the sink names it."""
+    """A type of the lake: its form in Spark's tasks, and its name in the sink."""
 
     spark: str
-    """Spark SQL."""
+    """The name in Spark SQL."""
     arrow: Literal[
         "int32", "int64", "decimal", "bool", "float", "double", "string", "binary", "date", "local", "instant", "floats"
     ]
     precision: int = 0
     scale: int = 0
     own: str = ""
-    """The sink's own name of the type; ``""``: Spark's."""
+    """The sink's own name of the type; ``""``: the same as Spark's."""
     refuses_nul: bool = False
-    """Whether the sink's text cannot hold the character U+0000."""
+    """Whether the sink's text cannot store the character U+0000."""
 
     @property
     def name(self) -> str:
-        """As ``sinks.base.Columns.columns`` gives it."""
+        """The name in ``sinks.base.Columns.columns``."""
         return self.own or self.spark
 
 
 class LakeOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The few choices that a user has about types."""
+    """A user's choices about types."""
 
     tinyint1_as_boolean: bool = False
     zero_dates: Literal["null", "error"] = "null"
 
 
 class Mask(msgspec.Struct, frozen=True, kw_only=True):
-    """What a column has in place of the source's values."""
+    """What replaces a column's values."""
 
     how: Literal["hash", "null", "constant"]
     type: LakeType
-    """That of the column without the mask."""
+    """The type of the column without the mask."""
     value: str = ""
     """The constant, as text."""
     salt: bytes = b""
-    """Of a hash."""
+    """The salt of a hash."""
 
     def __repr__(self) -> str:
         return f"Mask(how={self.how!r})"
@@ -82,18 +81,18 @@ class LakeColumn(msgspec.Struct, frozen=True, kw_only=True):
     type: LakeType
     key: bool = False
     column: Column
-    """As at the source."""
+    """The column at the source."""
     mask: Mask | None = None
-    """``None``: it has the source's values."""
+    """``None``: the column has the source's values."""
 
     @property
     def plain(self) -> "LakeColumn":
-        """The column with the source's values."""
+        """The column without its mask."""
         return self if self.mask is None else msgspec.structs.replace(self, type=self.mask.type, mask=None)
 
 
 def without_values(column: LakeColumn) -> LakeColumn:
-    """A column that has NULL in every row that is written."""
+    """A column that is NULL in every written row."""
     return msgspec.structs.replace(column, mask=Mask(how="null", type=column.type))
 
 
@@ -105,7 +104,7 @@ _BOOLEAN = LakeType("boolean", "bool")
 
 
 def decimal_type(precision: int, scale: int) -> LakeType:
-    """Return the lake's decimal; beyond 38 digits it is a string, as Spark has no wider one."""
+    """The lake's decimal type. Beyond 38 digits it is a string, because Spark has no wider decimal."""
     if precision > 38:
         return _STRING
     return LakeType(f"decimal({precision},{scale})", "decimal", precision, scale)
@@ -135,9 +134,9 @@ _BYTES = ("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob")
 
 
 def lake_type(column: ColumnType, options: LakeOptions) -> LakeType:
-    """Return the lake type of a MySQL type.
+    """The lake type of a MySQL type.
 
-    Raises: MessageError when the type is not known.
+    Raises: MessageError if the type is unknown.
     """
     name = column.name
     if name in _FIXED:
@@ -157,15 +156,15 @@ def lake_type(column: ColumnType, options: LakeOptions) -> LakeType:
             return _BOOLEAN if bits == 1 else _LONG if bits < 64 else _UNSIGNED_LONG
         case "decimal":
             return decimal_type(10 if column.length is None else column.length, column.decimal or 0)
-    message = f"the type {name!r} has no place in the lake"
+    message = f"the type {name!r} has no counterpart in the lake"
     raise MessageError(message)
 
 
 @lru_cache(256)
 def lake_columns(table: Table, key: tuple[str, ...], options: LakeOptions) -> tuple[LakeColumn, ...]:
-    """Return the lake's columns of a table, hidden ones left out, ``key`` marked.
+    """The lake's columns of a table, without hidden ones, with ``key`` marked.
 
-    Raises: MessageError naming the column whose type is not known.
+    Raises: MessageError naming the column whose type is unknown.
     """
     visible = [column for column in table.columns if not column.name.startswith(HIDDEN_PREFIX)]
     names = escape_all((column.name for column in visible), f"columns of `{table.schema}`.`{table.name}`")
@@ -198,7 +197,7 @@ _ARROW: dict[str, pa.DataType] = {
 
 
 def arrow_type(kind: LakeType) -> pa.DataType:
-    """Return the Arrow type that Spark maps to ``kind.spark``."""
+    """The Arrow type that Spark maps to ``kind.spark``."""
     return pa.decimal128(kind.precision, kind.scale) if kind.arrow == "decimal" else _ARROW[kind.arrow]
 
 
@@ -208,7 +207,7 @@ def to_arrow(column: LakeColumn, options: LakeOptions) -> Callable[[Cells], Type
 
 
 def _masked(column: LakeColumn, mask: Mask, options: LakeOptions) -> Callable[[Cells], Typed]:
-    """The same of a column whose values are not to be seen, also in what is said of those that cannot be read."""
+    """The same for a masked column. Its values must stay hidden, also in the reasons of unreadable ones."""
     kind, plain = arrow_type(column.type), _to_arrow(column.plain, options)
     if mask.how == "hash":
 
@@ -237,7 +236,7 @@ def _to_arrow(column: LakeColumn, options: LakeOptions) -> Callable[[Cells], Typ
             return array
         array = pa.array(cells, pa.string())
         if column.type.arrow == "instant":
-            array = array.cast(pa.timestamp("us"))  # canonical text is UTC and names no zone
+            array = array.cast(pa.timestamp("us"))  # canonical text is in UTC, without a zone
         array = array.cast(kind)
         if column.type.arrow in {"float", "double"} and not pc.all(pc.is_finite(array), min_count=0).as_py():
             message = "MySQL has no such number"
@@ -277,7 +276,7 @@ def _why(cell: Value, column: LakeColumn) -> str:
 
 
 def _preparation(source: ColumnType, lake: LakeType) -> Callable[[str | bytes], object] | None:
-    """What a canonical value needs before Arrow's own cast; ``None`` where the cast does it all."""
+    """What a canonical value needs before Arrow's cast; ``None`` if the cast suffices."""
     match source.name:
         case "enum":
             names = {str(index): name for index, name in enumerate(source.elements, 1)} | {"0": ""}

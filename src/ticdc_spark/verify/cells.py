@@ -13,33 +13,33 @@ import numpy.typing as npt
 import pyarrow as pa
 
 Key: TypeAlias = tuple[Any, ...]
-"""Values of the key's columns, as Arrow gives them."""
+"""Values of the key's columns, as Python objects from Arrow."""
 Places: TypeAlias = npt.NDArray[np.int64]
-"""For each row the place of its part in a selection; -1: it is in none."""
+"""For each row the position of its part in a selection; -1: it is in no part."""
 
 
 class Range(msgspec.Struct, frozen=True):
-    """Keys above one key and up to another, itself included; ``None``: from the first, to the last."""
+    """Keys above ``above``, up to and including ``upto``; ``None``: from the first key, or to the last."""
 
     above: Key | None
     upto: Key | None
 
 
 class Ranges(msgspec.Struct, frozen=True):
-    """Some ranges of a table, in the order of keys. They do not overlap."""
+    """Ranges of a table, in the order of keys. They do not overlap."""
 
     of: tuple[Range, ...]
 
 
 class Buckets(msgspec.Struct, frozen=True):
-    """Some buckets: of each key the hash of its text, modulo ``count``."""
+    """Buckets of keys: the hash of a key's text, modulo ``count``."""
 
     count: int
     of: tuple[int, ...]
 
 
 class Keys(msgspec.Struct, frozen=True):
-    """Single rows: one part."""
+    """Single rows, as one part."""
 
     of: frozenset[Key]
 
@@ -48,13 +48,13 @@ Selection: TypeAlias = Ranges | Buckets | Keys
 
 
 def ranges_of(bounds: Sequence[Key]) -> Ranges:
-    """All ranges of a table, by the upper bounds of all but the last one."""
+    """All ranges of a table. ``bounds``: the upper bounds of all but the last one."""
     ends: list[Key | None] = [None, *bounds, None]
     return Ranges(tuple(Range(above, upto) for above, upto in pairwise(ends)))
 
 
 def size(selection: Selection) -> int:
-    """How many parts there are."""
+    """The number of parts."""
     return 1 if isinstance(selection, Keys) else len(selection.of)
 
 
@@ -69,7 +69,7 @@ def chosen(selection: Selection, places: Sequence[int]) -> Selection:
 
 
 def places(selection: Selection, columns: Sequence[pa.Array], hashes: npt.NDArray[np.uint64] | None) -> Places:
-    """The part of each row. ``columns``: of the key. ``hashes``: of its text, where there are buckets."""
+    """The part of each row. ``columns``: of the key. ``hashes``: of the key's text, needed for buckets."""
     if not size(selection):
         return np.full(len(columns[0]), -1, np.int64)
     match selection:
@@ -91,7 +91,7 @@ def keys_of(columns: Sequence[pa.Array]) -> list[Key]:
 
 
 def plain(column: pa.Array) -> list[Any]:
-    """Values, without a time zone, so that those of two sides compare."""
+    """Values without a time zone, so that both sides can be compared."""
     zoned = pa.types.is_timestamp(column.type) and column.type.tz is not None
     values: list[Any] = (column.cast(pa.timestamp("us")) if zoned else column).to_pylist()
     return values
@@ -105,7 +105,7 @@ def _bucket_places(hashes: npt.NDArray[np.uint64], count: int, numbers: tuple[in
 
 
 def bucket_part(hashes: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """What of a hash says the bucket: its first 32 bits."""
+    """The part of a hash that determines the bucket: its first 32 bits."""
     return hashes >> np.uint64(32)
 
 
@@ -124,7 +124,7 @@ def _integer_places(column: pa.Array, ranges: tuple[Range, ...]) -> Places:
 
 
 def _range_places(keys: Sequence[Key], ranges: tuple[Range, ...]) -> Places:
-    """NULL in a key, which only a row has that is wrong, sorts first."""
+    """The range of each key. NULL, which only a wrong row has in its key, sorts first."""
     upto = [one.upto for one in ranges if one.upto is not None]
 
     def place(key: Key) -> int:

@@ -1,4 +1,4 @@
-"""Which columns of a table are compared, and in which form each has one text on both sides. Pure."""
+"""Which columns of a table are compared, and in which form both sides write them as the same text. Pure."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ticdc_spark.mysql import handle_key, is_bytes, is_integer, is_text
 from ticdc_spark.spark.types import LakeColumn, LakeOptions
 
 Form: TypeAlias = Literal["integer", "bool", "decimal", "text", "bytes", "date", "moment", "time"]
-"""How a value is written for a checksum. A server and ``digests`` write the same text of it."""
+"""How a value is written for a checksum. A server and ``digests`` write the same text for it."""
 _ORDERED: frozenset[Form] = frozenset({"integer", "decimal", "bytes", "moment"})
-"""Forms of keys that every side sorts alike."""
+"""Forms of keys that all sides sort in the same order."""
 NO_KEY = "it has no key, so rows cannot be matched"
-NOT_JUDGED = "[[route]] where names an ENUM or SET, and the source may judge its rows otherwise than the job"
+NOT_JUDGED = "[[route]] where names an ENUM or SET, which the source may evaluate differently than the job"
 _VIRTUAL = "a virtual generated column: no message has its values"
 
 
@@ -25,34 +25,34 @@ class Pair(msgspec.Struct, frozen=True, kw_only=True):
     """A column on both sides."""
 
     name: str
-    """The source's."""
+    """The source's name."""
     source: LakeColumn
-    """As the source has it, name and all, with the mask of the job."""
+    """The column at the source, with its name there and the job's mask."""
     target: LakeColumn
-    """As the target has it: what it holds is no more to be masked."""
+    """The column in the target. Its values are already masked."""
     form: Form | None = None
-    """``None``: a server cannot write it as the other side does. It is compared by values."""
+    """``None``: a server cannot write the same text as the other side. Then the values are compared."""
     masked: bool = False
 
 
 class TablePlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a table is compared, and how."""
+    """What is compared of a table, and how."""
 
     name: TableName
-    """As the job knows it."""
+    """The job's name of it."""
     source: TableName
     target: TableName
-    """Without the prefix of a database sink; as ``name`` without rules."""
+    """Without the prefix of a database sink; the same as ``name`` if there are no rules."""
     pairs: tuple[Pair, ...]
-    """The key comes first."""
+    """The compared columns, the key first."""
     keys: int
-    """How many of them are the key."""
+    """The number of key columns."""
     skipped: dict[str, str]
-    """Columns that are not compared, with the reason."""
+    """Columns that are not compared, with reasons."""
     lake: LakeOptions
     protocol: str = ""
     where: str = ""
-    """The condition of the source's rows that the target has, as its server is asked; ``""``: it has all."""
+    """The condition, in the source's SQL, of the rows that the target has; ``""``: it has all rows."""
 
     @property
     def key(self) -> tuple[Pair, ...]:
@@ -60,28 +60,28 @@ class TablePlan(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def has_ranges(self) -> bool:
-        """Whether both sides sort the key alike. If not, rows are told apart by a hash of the key."""
+        """Whether both sides sort the key in the same order. If not, rows are divided by a hash of the key."""
         return all(pair.form in _ORDERED for pair in self.key)
 
     @property
     def has_text_key(self) -> bool:
-        """Whether a server can write the key as text. If not, it is read whole."""
+        """Whether a server can write the key as text. If not, the table is read completely."""
         return all(pair.form is not None for pair in self.key)
 
     @property
     def pushed(self) -> tuple[int, ...]:
-        """Places of columns whose checksum a server computes."""
+        """Positions of the columns whose checksum a server computes."""
         return tuple(at for at, pair in enumerate(self.pairs) if pair.form is not None) if self.has_text_key else ()
 
     @property
     def rest(self) -> tuple[int, ...]:
-        """Places of the others."""
+        """Positions of the remaining columns."""
         pushed = set(self.pushed)
         return tuple(at for at in range(len(self.pairs)) if at not in pushed)
 
 
 def form_of(column: LakeColumn) -> Form | None:
-    """The form of a column; ``None``: its values are compared themselves."""
+    """The form of a column; ``None``: its values are compared directly."""
     kind = column.column.type
     if column.mask is not None:
         return None
@@ -105,16 +105,16 @@ def plan_of(
     lake: LakeOptions,
     protocol: str = "",
 ) -> TablePlan | str:
-    """What of a table is compared; a text says why nothing is.
+    """What is compared of a table; a text instead says why nothing is.
 
-    ``tables``, ``columns``: as the source has them now, and as the job has them.
+    ``tables``, ``columns``: of the source now, and of the job.
     """
     table, known = tables
     keys = handle_key(known)
     if not keys:
         return NO_KEY
     if {key.casefold() for key in handle_key(table)} != {key.casefold() for key in keys}:
-        return "the source has another key than the target: a DDL is on its way, or was skipped. Try again later"
+        return "the source has another key than the target: a DDL is not applied yet, or was skipped. Try again later"
     here = {column.source.casefold(): column for column in columns[0]}
     virtual = {column.name.casefold() for one in tables for column in one.columns if column.virtual}
     pairs, skipped = dict[str, Pair](), dict[str, str]()
@@ -133,11 +133,11 @@ def plan_of(
         skipped[one.source] = _VIRTUAL if folded in virtual else "the target has no such column"
     seen = {column.source.casefold() for one in columns for column in one}
     skipped |= {
-        column.name: "left out by drop-columns" for column in table.columns if column.name.casefold() not in seen
+        column.name: "excluded by drop-columns" for column in table.columns if column.name.casefold() not in seen
     }
     missing = [key for key in keys if key not in pairs]
     if missing:
-        return f"its key column `{missing[0]}` is not compared: {skipped.get(missing[0], 'it is not there')}"
+        return f"its key column `{missing[0]}` is not compared: {skipped.get(missing[0], 'it does not exist')}"
     ordered = [pairs.pop(key) for key in keys]
     return TablePlan(
         name=known.full_name,
@@ -152,7 +152,7 @@ def plan_of(
 
 
 def without(plan: TablePlan, skipped: Mapping[str, str]) -> TablePlan | str:
-    """The plan without some columns, each with the reason; a text says why nothing is compared."""
+    """The plan without some columns, each with a reason; a text instead says why nothing is compared."""
     for pair in plan.key:
         if pair.name in skipped:
             return f"its key column `{pair.name}` is not compared: {skipped[pair.name]}"
@@ -161,8 +161,7 @@ def without(plan: TablePlan, skipped: Mapping[str, str]) -> TablePlan | str:
 
 
 def columns_gone(plan: TablePlan, there: Sequence[str]) -> tuple[Pair, ...]:
-    """The columns that the target does not have, as the job writes them. ``there``: those that it has; none: it has no
-    such table."""
+    """Columns of the job that the target lacks. ``there``: the target's columns; empty: it has no such table."""
     names = {name.casefold() for name in there}
     return tuple(pair for pair in plan.pairs if names and pair.target.name.casefold() not in names)
 
@@ -182,7 +181,7 @@ def _pair(source: LakeColumn, target: LakeColumn) -> Pair:
 
 
 def _is_same(one: ColumnType, other: ColumnType) -> bool:
-    """Whether a type is written alike on both sides: lengths, collations and display widths do not matter."""
+    """Whether both sides write a type in the same way. Lengths, collations and display widths do not matter."""
     if (one.name, is_bytes(one), one.unsigned) != (other.name, is_bytes(other), other.unsigned):
         return is_text(one) and is_text(other)
     return one.elements == other.elements and (one.decimal or 0) == (other.decimal or 0)

@@ -1,4 +1,4 @@
-"""Finds the rows in which two sides differ: parts whose checksums differ are cut up until they are small, then read."""
+"""Finds the rows in which two sides differ: parts with different checksums are cut until they are small, then read."""
 
 from __future__ import annotations
 
@@ -16,13 +16,14 @@ from ticdc_spark.verify.sides import Side, Source
 from ticdc_spark.verify.values import Equal, equality
 
 LEAF = 2_000
-"""Rows of a part that are read one by one."""
+"""Parts with at most this many rows are read row by row."""
 CUTS = 16
-"""Into about so many a larger part is cut."""
+"""A larger part is cut into about this many."""
 Kind: TypeAlias = Literal["missing", "extra", "changed", "duplicate", "unreadable"]
-"""missing, extra: the target lacks it, or has it alone. duplicate: the target has its key more than once."""
+"""missing: the target lacks the row. extra: only the target has it. duplicate: the target has its key more than once.
+"""
 Rows: TypeAlias = dict[Key, list[tuple[Any, ...]]]
-"""The values of rows by their keys; the last one says why a value cannot be read."""
+"""Rows by their keys. A row's last value says why one of its values cannot be read."""
 
 
 class Difference(msgspec.Struct, frozen=True):
@@ -31,19 +32,19 @@ class Difference(msgspec.Struct, frozen=True):
     key: Key
     kind: Kind
     columns: tuple[int, ...] = ()
-    """Places in ``TablePlan.pairs``, of a row that is changed."""
+    """For a changed row: positions in ``TablePlan.pairs``."""
     source: tuple[Any, ...] | None = None
     target: tuple[Any, ...] | None = None
-    """Its values; ``None``: it is not there."""
+    """The values of the row; ``None``: it does not exist."""
 
 
 def unequal(selection: Selection, one: Sequence[Digest], other: Sequence[Digest]) -> list[int]:
-    """The places of parts that differ."""
+    """The positions of the parts that differ."""
     return [at for at, (left, right) in enumerate(zip(one, other, strict=True)) if left != right]
 
 
 def leaves(source: Source, target: Side, selection: Selection, sizes: Sequence[int]) -> Selection:
-    """Small parts, or such that cannot be cut, of parts that differ. ``sizes``: the rows of each, about."""
+    """Cut differing parts until they are small or cannot be cut. ``sizes``: the approximate rows of each part."""
     if not isinstance(selection, Ranges):
         return selection
     found = list[Range]()
@@ -62,7 +63,7 @@ def leaves(source: Source, target: Side, selection: Selection, sizes: Sequence[i
 
 
 def _cut(source: Source, of: Range, rows: int) -> Iterator[tuple[Range, bool]]:
-    """The parts of a range, each with whether it is the range itself: the rows are more in the target only."""
+    """Cut a range. Each part comes with whether it is the whole range: then only the target has the many rows."""
     bounds = source.bounds(of, max(LEAF, -(-rows // CUTS)))
     ends: list[Key | None] = [of.above, *bounds, of.upto]
     for above, upto in pairwise(ends):
@@ -74,12 +75,12 @@ def _order(of: Range) -> tuple[bool, Key]:
 
 
 def differences(plan: TablePlan, source: Side, target: Side, selection: Selection) -> list[Difference]:
-    """The rows of some parts in which the sides differ."""
+    """The rows of some parts that differ between the sides."""
     return compared(plan, rows_of(plan, source.rows(selection)), rows_of(plan, target.rows(selection)))
 
 
 def looked_up(plan: TablePlan, side: Side, keys: Iterable[Key]) -> Rows:
-    """Single rows."""
+    """Read single rows."""
     return rows_of(plan, side.rows(Keys(frozenset(keys))))
 
 
@@ -94,7 +95,7 @@ def rows_of(plan: TablePlan, batches: Iterable[pa.RecordBatch]) -> Rows:
 
 
 def compared(plan: TablePlan, source: Mapping[Key, Any], target: Mapping[Key, Any]) -> list[Difference]:
-    """The differences of rows."""
+    """The differences between rows of both sides."""
     equal = [equality(pair, plan.protocol) for pair in plan.pairs]
     found = [_compared(equal, key, rows, target.get(key, [])) for key, rows in source.items()]
     found += [Difference(key, "extra", (), None, rows[0]) for key, rows in target.items() if key not in source]

@@ -1,4 +1,4 @@
-"""A table in a database: checksums by its own SQL, and rows by ranges of keys."""
+"""A table in a database: its SQL computes checksums, and rows are read by ranges of keys."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from ticdc_spark.verify.digests import Digest, digests, key_hashes
 
 _KEYS = 200
 _NUMBERS = 500
-"""Keys, and buckets, of one query."""
+"""Keys and buckets per query."""
 _FULL = (1 << 64) - 1
 
 
 class Sessions(Protocol):
-    """Sessions of a server that read as of one moment, or what there is now. Each thread has its own."""
+    """Sessions of a server that read a fixed moment, or the current state. Each thread has its own."""
 
     def fetch(self, sql: str) -> list[tuple[Any, ...]]:
-        """All rows of a small query."""
+        """All rows of a small result."""
 
     def batches(self, sql: str, columns: Sequence[LakeColumn]) -> Iterator[pa.RecordBatch]:
-        """Rows in the types of columns, and behind these why a value cannot be read."""
+        """Rows in the types of columns, followed by a column with the reason why a value cannot be read."""
 
 
 class Place(NamedTuple):
-    """Where a table is."""
+    """Where and how a table is read."""
 
     sessions: Sessions
     dialect: Dialect
     name: str
-    """As SQL."""
+    """For SQL."""
 
 
 class DatabaseTable:
@@ -50,7 +50,7 @@ class DatabaseTable:
         place: Place,
         pool: Executor | None = None,
     ) -> None:
-        """``columns``: of this side, as ``plan.pairs`` has them. ``pool``: reads several ranges side by side."""
+        """``columns``: of this side, in the order of ``plan.pairs``. ``pool``: reads several ranges concurrently."""
         self._plan, self._columns, self._map = plan, columns, map if pool is None else pool.map
         self._sessions, self._dialect, self._place = place
         self._names = [self._dialect.quoted(column.name) for column in columns[: plan.keys]]
@@ -71,7 +71,7 @@ class DatabaseTable:
         for where in self._conditions(selection):
             for batch in self._read(where):
                 key = [batch.column(at) for at in range(plan.keys)]
-                # A collation takes more keys for equal than are, and a table without a key in SQL is read whole.
+                # A collation equates different keys, and a table whose key has no SQL text is read completely.
                 yield batch.filter(pa.array(places(selection, key, key_hashes(plan, batch)) >= 0))
 
     def bounds(self, of: Range, rows: int) -> Sequence[Key]:
@@ -114,7 +114,7 @@ class DatabaseTable:
 
     def _of_buckets(self, selection: Buckets) -> list[Digest]:
         bucket, text = self._dialect.bucket(self._key_text(), selection.count), self._text(self._plan.pushed)
-        # By its place: a name could be that of a column.
+        # Grouped by position, since a column could have the same name.
         sql = f"SELECT {bucket}, {self._dialect.digest(text)} FROM {self._place} GROUP BY 1"
         by_number = {
             int(number): Digest(int(rows), int(sum_) & _FULL) for number, rows, sum_ in self._sessions.fetch(sql)
@@ -133,7 +133,7 @@ class DatabaseTable:
         return self._dialect.joined([self._dialect.text(column, form) for column, form in forms if form is not None])
 
     def _read(self, where: str, *, rest: bool = False) -> Iterator[pa.RecordBatch]:
-        """Rows. ``rest``: of the key and the columns that no checksum of the server has; the others are NULL."""
+        """Rows. ``rest``: only the key and the columns without a server checksum; other columns are NULL."""
         wanted = [*range(self._plan.keys), *self._plan.rest] if rest else range(len(self._columns))
         chosen = ", ".join(self._dialect.select(self._columns[at]) for at in wanted)
         columns = [self._columns[at] for at in wanted]
@@ -149,7 +149,7 @@ def _widened(batch: pa.RecordBatch, wanted: Sequence[int], count: int) -> pa.Rec
 
 
 def _both(pushed: Digest, rest: Digest) -> Digest:
-    """Of all columns. If the table has changed between the two queries, the digest is equal to none."""
+    """The digest of all columns. If the table changed between the two queries, it equals no other digest."""
     return Digest(pushed.rows, pushed.pushed, rest.rest if pushed.rows == rest.rows else -1)
 
 
@@ -162,7 +162,7 @@ def to_batch(
     columns: Sequence[LakeColumn],
     convert: Callable[[LakeColumn, list[Any]], tuple[pa.Array, dict[int, str]]],
 ) -> pa.RecordBatch:
-    """Rows in the types of their columns, and behind these why a value cannot be read."""
+    """Rows in the types of their columns, followed by a column with the reason why a value cannot be read."""
     reasons = np.full(len(rows), None, object)
     arrays = []
     for column, cells in zip(columns, zip(*rows, strict=True), strict=True):

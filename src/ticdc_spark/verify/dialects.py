@@ -1,4 +1,4 @@
-"""How MySQL's kind of servers and PostgreSQL write checksums, keys and values. Pure."""
+"""How MySQL-compatible servers and PostgreSQL write checksums, keys and values. Pure."""
 
 from __future__ import annotations
 
@@ -19,22 +19,22 @@ class Dialect(Protocol):
     """The SQL of a kind of server."""
 
     def quoted(self, name: str) -> str:
-        """A name."""
+        """A quoted name."""
 
     def literal(self, value: Any) -> str:
-        """A value of a key, as Arrow has it."""
+        """A key's value from Arrow, as a literal."""
 
     def select(self, column: LakeColumn) -> str:
-        """The value of a column, exactly, as text or bytes."""
+        """The exact value of a column, as text or bytes."""
 
     def text(self, column: LakeColumn, form: Form) -> str:
-        """The text of a column in a row's text, see ``digests.written``."""
+        """The text of a column for a row's text, see ``digests.written``."""
 
     def joined(self, texts: Sequence[str]) -> str:
-        """One text of several."""
+        """The concatenation of texts."""
 
     def digest(self, text: str) -> str:
-        """What gives the number of rows and their checksum. ``text``: of a row."""
+        """An expression for the number of rows and their checksum. ``text``: of a row."""
 
     def bucket(self, text: str, count: int) -> str:
         """The bucket of a text."""
@@ -55,7 +55,7 @@ class Mysql:
     }
 
     def __init__(self, tidb: bool = False) -> None:
-        """``tidb``: it has all text in UTF-8, and sends it as it is."""
+        """``tidb``: TiDB stores all text in UTF-8 and sends it unchanged."""
         self._select = mysql.selected if tidb else selected_raw
 
     def quoted(self, name: str) -> str:
@@ -77,7 +77,7 @@ class Mysql:
         return f"CONCAT({', '.join(texts)})"
 
     def digest(self, text: str) -> str:
-        # A text beyond max_allowed_packet is NULL, and so is its hash: its range must not look equal.
+        # A text longer than max_allowed_packet is NULL, and so is its hash: then its range must not look equal.
         hashed = f"CAST(CONV(LEFT(MD5({text}), 16), 16, 10) AS UNSIGNED)"
         return f"COUNT(*), BIT_XOR(COALESCE({hashed}, CAST(RAND() * 9e18 AS UNSIGNED)))"
 
@@ -104,7 +104,7 @@ class Postgres:
         "local": "to_char({0}, 'YYYY-MM-DD HH24:MI:SS.US')",
         "instant": "to_char({0}, 'YYYY-MM-DD HH24:MI:SS.US')",
     }
-    """By the kind in Arrow; all others are cast to text."""
+    """By the kind in Arrow; other kinds are cast to text."""
 
     def quoted(self, name: str) -> str:
         return postgres.quoted(name)
@@ -131,7 +131,7 @@ class Postgres:
 
 
 def _plain(value: Any) -> str:
-    """What both write alike; ``""``: they do not."""
+    """A literal that all dialects write in the same way; ``""``: there is none."""
     match value:
         case bool():
             return str(int(value))
@@ -147,14 +147,15 @@ def _plain(value: Any) -> str:
 
 
 def in_range(names: Sequence[str], of: Range, literal: Callable[[Any], str]) -> str:
-    """The condition of a range of keys, by quoted names."""
+    """The condition of a range of keys, with quoted names."""
     above = [] if of.above is None else [_compared(names, of.above, literal, ">", ">")]
     upto = [] if of.upto is None else [_compared(names, of.upto, literal, "<", "<=")]
     return " AND ".join([*above, *upto]) or "TRUE"
 
 
 def _compared(names: Sequence[str], key: Key, literal: Callable[[Any], str], sign: str, last: str) -> str:
-    """Row values written out, and the first column alone before them: servers find an index by that."""
+    """A comparison of row values, written out. The first column alone is compared before: servers find an index by
+    it."""
     values = [literal(value) for value in key]
     found = f"{names[-1]} {last} {values[-1]}"
     for name, value in zip(names[-2::-1], values[-2::-1], strict=True):

@@ -1,7 +1,7 @@
-"""Counts and checksums of rows that do not depend on their order, as servers compute them, too. Pure.
+"""Counts and checksums of rows, in the same way as servers compute them, independent of the order. Pure.
 
-The checksum of a row is the first half of the MD5 of its values' texts; that of many rows is the exclusive or
-of theirs. Rows of a table differ in their keys, so with the same count no two of them cancel each other out.
+The checksum of a row is the first half of the MD5 of its values' texts. The checksum of many rows is the exclusive or
+of their checksums. Rows of a table differ in their keys, so if the counts are equal, no two rows cancel each other out.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from ticdc_spark.verify.columns import Form, TablePlan
 
 Hashes = npt.NDArray[np.uint64]
 NULL = "N,"
-"""Stands for NULL. No text of a value is so: behind each is a comma, and it begins with a digit, - or x."""
+"""Means NULL. No value has this text: a value begins with a digit, - or x, and a comma follows it."""
 _MOST_DIGITS = 6
-"""Of a decimal behind its point, up to which Arrow writes it without an exponent."""
+"""Up to this many decimals, Arrow writes a decimal without an exponent."""
 PLAIN = "^[-0-9:.]+$"
-"""What a number or a time of day is that a target has as text."""
+"""Matches a number or a time of day that a target stores as text."""
 
 
 class Digest(msgspec.Struct, frozen=True, array_like=True):
-    """Of some rows. Two that are equal are of equal rows."""
+    """The digest of some rows. If two digests are equal, so are the rows."""
 
     rows: int = 0
     pushed: int = 0
-    """Of the columns that servers can write."""
+    """The checksum of the columns that servers can write as text."""
     rest: int = 0
-    """Of the others, each with its key."""
+    """The checksum of the other columns, each row with its key."""
 
     def __add__(self, other: Digest) -> Digest:
         return Digest(self.rows + other.rows, self.pushed ^ other.pushed, self.rest ^ other.rest)
@@ -43,7 +43,7 @@ class Digest(msgspec.Struct, frozen=True, array_like=True):
 def digests(
     plan: TablePlan, selection: Selection, batches: Iterable[pa.RecordBatch], *, pushed: bool = True
 ) -> list[Digest]:
-    """Of each part of a selection. ``pushed``: also of the columns that a server may have written itself.
+    """The digest of each part of a selection. ``pushed``: include the columns that a server could also write.
 
     Batches have the columns of ``plan.pairs``, in their order, and may have more.
     """
@@ -59,7 +59,7 @@ def digests(
 
 
 def key_hashes(plan: TablePlan, batch: pa.RecordBatch) -> Hashes | None:
-    """Of the keys, where these have buckets."""
+    """Hashes of keys, if the plan uses buckets."""
     return None if plan.has_ranges else row_hashes(plan, batch, range(plan.keys))
 
 
@@ -75,7 +75,7 @@ def row_hashes(plan: TablePlan, batch: pa.RecordBatch, of: Sequence[int]) -> Has
 
 
 def written(column: pa.Array, form: Form | None) -> pa.Array:
-    """The text of each value in a row's text."""
+    """The text of each value for a row's text."""
     text = _text(column, form)
     if text.type != pa.string():
         text = text.cast(pa.string())
@@ -98,7 +98,7 @@ def _text(column: pa.Array, form: Form | None) -> pa.Array:
             return pc.if_else(plain, column, pc.binary_join_element_wise("!", column, ""))
         return pc.binary_join_element_wise(pc.binary_length(column).cast(pa.string()), ":", column, "")
     if pa.types.is_floating(kind):
-        return pc.add(column, pa.scalar(0.0, kind)).cast(pa.string())  # there is one zero
+        return pc.add(column, pa.scalar(0.0, kind)).cast(pa.string())  # turns -0.0 into 0.0
     if pa.types.is_list(kind):
         return pa.array([None if one is None else repr(one) for one in column.to_pylist()], pa.string())
     return column.cast(pa.string())

@@ -1,4 +1,4 @@
-"""A table in a lake, as of one snapshot: Spark's tasks compute checksums and pick rows, in one pass."""
+"""A table in a lake as of one snapshot: Spark's tasks compute checksums and select rows, in one pass."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ticdc_spark.verify.columns import TablePlan
 from ticdc_spark.verify.digests import Digest, digests, key_hashes
 
 _PRUNED = 200
-"""Ranges, or keys, that Spark is told of, to leave out files."""
+"""Ranges or keys that are passed to Spark, so that it can skip files."""
 
 
 class LakeTable:
@@ -60,7 +60,7 @@ class LakeTable:
 
 
 def _within(first: Column, of: Range) -> Column:
-    """The condition of a range on the first column of the key alone."""
+    """A condition on the first key column that all keys of a range meet."""
     above = lit(True) if of.above is None else first >= of.above[0]
     return above if of.upto is None else above & (first <= of.upto[0])
 
@@ -92,7 +92,7 @@ def _picking(plan: TablePlan, selection: Selection) -> ArrowTask:
 
 
 def _typed(plan: TablePlan, batch: pa.RecordBatch) -> pa.RecordBatch:
-    """Spark's columns in the types of the plan, and one behind them: all values can be read."""
+    """Spark's columns in the types of the plan, followed by an empty column of reasons: all values can be read."""
     arrays = [
         _cast(column, arrow_type(pair.target.type)) for column, pair in zip(batch.columns, plan.pairs, strict=True)
     ]

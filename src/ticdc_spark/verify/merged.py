@@ -1,4 +1,4 @@
-"""A merged table at the source: its shards as one, in SQL. Pure."""
+"""A merged table at the source: SQL for all its shards together. Pure."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ticdc_spark.model import Column, Table, TableName
 from ticdc_spark.mysql import is_integer
 
 Shards = Sequence[tuple[TableName, Table]]
-"""The shards of a merged table: the name of each at the source, and the table under the job's name for it."""
+"""The shards of a merged table: the name of each at the source, and its table with the job's name."""
 
 
 def union(shards: Shards, origin: Sequence[str], columns: Sequence[str], where: str) -> str:
-    """The rows of all shards, as a table that has ``origin`` and ``columns``.
+    """SQL for the rows of all shards, as a table with ``origin`` and ``columns``.
 
-    ``where``: the condition of the rows that the target has; ``""``: it has all.
+    ``where``: the condition of the rows that the target has; ``""``: it has all rows.
     """
     found = []
     for source, table in shards:
@@ -28,7 +28,7 @@ def union(shards: Shards, origin: Sequence[str], columns: Sequence[str], where: 
 
 
 def uneven(shards: Shards) -> dict[str, str]:
-    """Columns that are not compared, since the shards differ in them, each with the reason."""
+    """Columns that are not compared because the shards differ in them, with reasons."""
     first: dict[str, Column] = {}
     reasons: dict[str, str] = {}
     for _, table in shards:
@@ -37,7 +37,7 @@ def uneven(shards: Shards) -> dict[str, str]:
             if column.type.name in ("enum", "set", "bit"):
                 reasons[column.name] = "ENUM, SET and BIT of a merged table are not compared"
             elif other.type != column.type and not (is_integer(other.type) and is_integer(column.type)):
-                reasons[column.name] = f"`{table.schema}`.`{table.name}` has another type of it than others"
+                reasons[column.name] = f"its type in `{table.schema}`.`{table.name}` differs from other tables"
     for _, table in shards:
         there = {column.name for column in table.columns}
         for name in first.keys() - there:

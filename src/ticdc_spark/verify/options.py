@@ -1,4 +1,4 @@
-"""What a person asks for, and who watches."""
+"""A person's options, and the watcher of a comparison."""
 
 from __future__ import annotations
 
@@ -8,40 +8,40 @@ from ticdc_spark.verify.report import TableReport
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
-    """What a person asks for."""
+    """A person's options."""
 
     tables: tuple[str, ...] = ()
-    """Rules; none: all."""
+    """Rules; empty: all tables."""
     sample: float | None = None
-    """Percent of the parts of each table."""
+    """Percentage of the parts of each table."""
     limit: int = 100
-    """Differences of a table with which its comparison ends."""
+    """After this many differences, the comparison of a table ends."""
     wait: float = 120.0
-    """Seconds for each look at rows that may be on their way."""
+    """Seconds to wait at each look at rows that may not be applied yet."""
     still: bool = False
-    """Nobody writes to the source: no row is on its way."""
+    """No one writes to the source, so no row is on its way."""
     chunk_rows: int = 50_000
-    """Of a range."""
+    """Rows per range."""
     parallel: int = 4
     """Connections to the source."""
 
     @property
     def named(self) -> str:
-        """With what a report must have been begun to go on with it."""
+        """The options that must be the same to continue a report."""
         return f"tables={','.join(self.tables)} sample={self.sample} still={self.still} chunk={self.chunk_rows}"
 
 
 class Watcher:
-    """Who watches a comparison; this one does nothing."""
+    """Receives the events of a comparison. This one does nothing."""
 
     def starting(self) -> None:
-        """Spark is started, which takes a while."""
+        """Spark starts, which takes a while."""
 
     def parts(self, table: str, done: int, total: int) -> None:
-        """So many parts of a table are done."""
+        """The parts of a table that are done."""
 
     def looks(self, table: str, rows: int) -> None:
-        """So many rows of a table differ, may be on their way, and are looked at again."""
+        """A number of rows of a table differ, may not be applied yet, and are looked at again."""
 
     def table(self, report: TableReport) -> None:
         """A table is done."""

@@ -1,4 +1,4 @@
-"""What a comparison has found, and how far it is: one file, replaced after each step."""
+"""The results of a comparison, and its progress: one file, replaced after each step."""
 
 from __future__ import annotations
 
@@ -22,17 +22,17 @@ from ticdc_spark.verify.compare import Difference, Kind
 from ticdc_spark.verify.digests import Digest
 
 Result: TypeAlias = Literal["equal", "different", "undecided", "not compared"]
-"""undecided: rows differ that may be on their way, and the job did not get past them in time; or the table could not be
-read. not compared: that is as it should be, or `status` says more."""
+"""undecided: rows differ that may not be applied yet, and the job did not pass them in time; or the table could not be
+read. not compared: by design, or `status` says more."""
 _SHOWN = 100
-"""Characters of a value."""
+"""Characters of a value that are shown."""
 _MASKED = "(masked)"
 _PRIVATE = 0o600
 Cell: TypeAlias = tuple[str, str]
 
 
 class Value(msgspec.Struct, frozen=True):
-    """A value on both sides, as text; ``None``: NULL."""
+    """A value on both sides as text; ``None``: NULL."""
 
     source: str | None
     target: str | None
@@ -44,12 +44,12 @@ class Found(msgspec.Struct, frozen=True, kw_only=True):
     kind: Kind
     key: dict[str, str | None]
     columns: dict[str, Value] = {}
-    """Those that differ."""
+    """The columns that differ."""
     why: str = ""
 
 
 class TableReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What was found of one table."""
+    """The result for one table."""
 
     table: str
     target: str
@@ -57,19 +57,19 @@ class TableReport(msgspec.Struct, frozen=True, kw_only=True):
     condition: str
     why: str = ""
     commit_ts: int = 0
-    """Of the target's rows, when they were first read."""
+    """The commit_ts of the target's rows when they were first read."""
     rows_source: int = 0
     rows_target: int = 0
-    """Of the parts that were compared."""
+    """Rows in the compared parts."""
     parts: int = 0
     parts_compared: int = 0
     parts_differing: int = 0
-    """By their checksums, also by changes that were on their way."""
+    """Parts whose checksums differ, including differences from changes that were not applied yet."""
     target_read_again: bool = True
-    """``False``: its checksums were kept from an earlier run, as its snapshot is the same."""
+    """``False``: its checksums are from an earlier run, because its snapshot is the same."""
     differences: int = 0
     at_least: bool = False
-    """The search was given up with so many."""
+    """The search ended at this number."""
     undecided: int = 0
     found: tuple[Found, ...] = ()
     """The first differences."""
@@ -78,23 +78,23 @@ class TableReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What a later run goes on with, of one table."""
+    """What a later run continues with, for one table."""
 
     plan: str
-    """Of which columns: see ``fingerprint``."""
+    """Identifies the compared columns, see ``fingerprint``."""
     bounds: tuple[tuple[Cell, ...], ...] = ()
     buckets: int = 0
     snapshot: int | None = None
     digests: tuple[Digest, ...] = ()
-    """Of the target's parts at ``snapshot``; none: it tells no snapshots."""
+    """Checksums of the target's parts at ``snapshot``; empty: the target has no snapshots."""
     chosen: tuple[int, ...] = ()
-    """The parts to compare, by their places."""
+    """The positions of the parts to compare."""
     done: int = 0
-    """So many of them are compared."""
+    """The number of parts that are done."""
     suspects: tuple[tuple[Cell, ...], ...] = ()
-    """Keys of rows that differed in these, and may have been on their way."""
+    """Keys of rows in these parts that differed and may not be applied yet."""
     report: TableReport | None = None
-    """Of what is done."""
+    """The report of the parts that are done."""
 
     @property
     def selection(self) -> Selection:
@@ -105,14 +105,14 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it."""
+    """The whole report."""
 
     job: str
     started: str
     finished: str = ""
-    """UTC; ``""``: it is not."""
+    """In UTC; ``""``: the comparison is not finished."""
     options: str = ""
-    """With which it was begun: it is gone on with by the same ones only."""
+    """The options at its start; only a run with the same options continues it."""
     tables: tuple[TableReport, ...] = ()
     kept: dict[str, Kept] = {}
 
@@ -127,23 +127,23 @@ def load(path: Path) -> Report | None:
         return msgspec.json.decode(data, type=Report)
     except msgspec.DecodeError as error:
         raise UsageError(
-            f"{path} is no report of this version: {error}. Remove it, or name another --report"
+            f"{path} is no report of this version: {error}. Remove it, or name another file with --report"
         ) from error
 
 
 def save(path: Path, report: Report) -> None:
-    """Replace the file, which only its owner may read. Raises: OSError"""
+    """Replace the file. Only its owner may read it. Raises: OSError"""
     replace_file(path, msgspec.json.format(msgspec.json.encode(report), indent=1), _PRIVATE)
 
 
 def fingerprint(plan: TablePlan) -> str:
-    """Tells plans apart whose checksums are of other columns."""
+    """Distinguishes plans whose checksums cover other columns."""
     parts = [(one.name, one.form, one.source.type.name, one.target.name, one.target.type.name) for one in plan.pairs]
     return sha256(repr((plan.source, plan.target, plan.keys, parts)).encode()).hexdigest()[:16]
 
 
 def shown(plan: TablePlan, one: Difference) -> Found:
-    """A difference as the report has it: no value of a masked column, and no secret."""
+    """A difference for the report, without values of masked columns and without secrets."""
 
     def text(at: int, row: tuple[Any, ...] | None) -> str | None:
         if row is None or row[at] is None:
@@ -171,12 +171,12 @@ def name_text(name: TableName) -> str:
 
 
 def write_keys(keys: Sequence[Key]) -> tuple[tuple[Cell, ...], ...]:
-    """Keys for a file."""
+    """Keys for the file."""
     return tuple(tuple(map(_cell, key)) for key in keys)
 
 
 def read_key(cells: Sequence[Cell]) -> Key:
-    """A key of a file."""
+    """A key from the file."""
     return tuple(_READ[kind](text) for kind, text in cells)
 
 
@@ -202,7 +202,7 @@ def _cell(value: Any) -> Cell:
 
 
 def selection_of(selection: Selection) -> tuple[tuple[tuple[Cell, ...], ...], int]:
-    """A selection of all parts of a table for a file: its bounds, or how many buckets it has."""
+    """A selection of all parts of a table, for the file: its bounds, or its number of buckets."""
     if isinstance(selection, Buckets):
         return (), selection.count
     assert isinstance(selection, Ranges)

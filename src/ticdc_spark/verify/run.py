@@ -1,4 +1,4 @@
-"""Compares the tables of a job with its source, one after the other, and keeps what it has found."""
+"""Compares the tables of a job with its source, one after the other, and saves the results."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ from ticdc_spark.verify.table import Both, Comparison
 from ticdc_spark.verify.target import Target, View
 
 _NOT_COMPARED = ("quarantined", "snapshot", "skipped", "kept")
-_DDL = "a DDL changed it while it was compared, or somebody dropped it: run `verify` again"
+_DDL = "a DDL changed it during the comparison, or it was dropped: run `verify` again"
 
 
 def verify(job: Job, options: Options, path: Path, watcher: Watcher) -> Report:
-    """Compare a job's tables with its source. ``path``: of the report, with which an interrupted run goes on.
+    """Compare a job's tables with its source. ``path``: of the report; an interrupted run is continued.
 
-    Raises: UsageError for a job without an upstream, or in arrival mode, or rules that take no table; SourceFault,
+    Raises: UsageError for a job without an upstream or in arrival mode, and if no table matches the rules; SourceFault,
     SinkFault, EnvironmentFault, DecisionNeeded, OSError
     """
     upstream = (job.snapshot.upstream if job.snapshot is not None else None) or job.source.upstream
@@ -73,7 +73,7 @@ def verify(job: Job, options: Options, path: Path, watcher: Watcher) -> Report:
 
 
 class _Ends(msgspec.Struct, frozen=True, kw_only=True):
-    """Both ends of a job."""
+    """Both sides of a job's comparison."""
 
     job: Job
     upstream: str
@@ -100,7 +100,7 @@ class _Run:
             absent = [name for name in self._absent(first.progress, named) if every(*name)]
             names = [name for name in names if every(*name)]
             if not names and not absent:
-                raise UsageError("no table of the job is named so; `ticdc-spark status` lists them")
+                raise UsageError("no table of the job matches these rules; `ticdc-spark status` lists them")
             done = {one.table for one in self._report.tables}
             for name in names:
                 if name_text(name) not in done:
@@ -117,7 +117,8 @@ class _Run:
 
     @contextmanager
     def _view(self, first: View) -> Iterator[View]:
-        """A lake is read as of one commit. A database has a transaction for each table, so that none is open long."""
+        """A lake is read as of one commit. A database has a transaction for each table, so that none stays open
+        long."""
         if self._ends.target.is_lake:
             yield first
             return
@@ -158,7 +159,7 @@ class _Run:
         at = state.applied if self._ends.reader.exact else None
         table = None if source is None else self._tables.schema(source, at)
         if table is None or state.table is None:
-            return "the source has no such table: a DDL is on its way, or [snapshot] upstream is another server"
+            return "the source has no such table: a DDL is not applied yet, or [snapshot] upstream is another server"
         types, lake = self._ends.target.types(progress), self._ends.target.lake
         named = msgspec.structs.replace(table, schema=state.schema, name=state.name)
         here, there = (types.columns(one, handle_key(one), lake) for one in (named, state.table))
@@ -201,7 +202,7 @@ class _Run:
             return comparison.run(self._report.kept.get(name), self._watcher)
 
     def _lacking(self, plan: TablePlan, gone: Sequence[Pair], state: TableState, view: View) -> TableReport:
-        """A table whose columns the job and the source have, and the target does not."""
+        """The report for a table that lacks columns which the job and the source have."""
         ends, target = self._ends, compiled(view.progress.routes).target(plan.name)
         now = MergedTables(ends.reader, ends.job, view.progress).schema(plan.source, None)
         there = set() if now is None else {column.name.casefold() for column in now.columns}
@@ -210,7 +211,7 @@ class _Run:
         names = ", ".join(f"`{pair.target.name}`" for pair in gone)
         add = ends.target.types(view.progress).add_columns([pair.target for pair in gone])
         why = (
-            f"the target has no column {names}: somebody dropped or renamed it. Add it there ({add}), then "
+            f"the target has no column {names}: it was dropped or renamed there. Add it ({add}), then "
             f"{rebuild_line(ends.job, plan.name)} and start the job"
         )
         found = msgspec.structs.replace(_undecided(plan.name, target, why), result="different")
@@ -225,7 +226,7 @@ class _Run:
         return DatabaseTable(plan, [pair.source for pair in plan.pairs], place, self._ends.pool)
 
     def _rows_of(self, plan: TablePlan) -> str:
-        """What the source is asked for in place of a table."""
+        """The SQL that replaces the table's name in queries of the source."""
         if is_merged(plan.source):
             origin = compiled(self._ends.job.routes).origin(plan.source)
             columns = [pair.source.name for pair in plan.pairs if pair.source.name not in origin]
@@ -245,7 +246,7 @@ class _Run:
             closes.append(found.close)
             now = found.table(plan.name)
             if now is None or now.table != state.table:
-                raise Altered("its columns are others now")
+                raise Altered("its columns have changed")
             return found.opened(plan, now).side
 
         try:
@@ -255,7 +256,7 @@ class _Run:
                 closes.pop()()
 
     def _later(self, state: TableState, moment: int) -> View | str:
-        """The target once the job has committed everything of a table up to a moment; or why it has not."""
+        """The target once the job has committed everything of a table up to a moment; a text says why it has not."""
         deadline, name = time.monotonic() + self._options.wait, state.full_name
         while True:
             view = self._ends.target.view()
@@ -264,13 +265,13 @@ class _Run:
                 return view
             view.close()
             if not job_status(load_identity(self._ends.job.file)).running:
-                return "the job does not run, so nothing tells which changes are still on their way: start it"
+                return "the job does not run, so it is not known which changes are not applied yet: start it"
             if time.monotonic() > deadline:
-                return f"the job did not come so far within {self._options.wait:.0f} s: look at `ticdc-spark status`"
+                return f"the job did not get that far within {self._options.wait:.0f} s: look at `ticdc-spark status`"
             time.sleep(self._ends.target.pause)
 
     def _absent(self, progress: Progress, there: Collection[TableName]) -> list[TableName]:
-        """Tables of the source that the job does not have, in databases that it knows."""
+        """Tables of the source that the job lacks, in databases that it knows."""
         known = {one.full_name for one in progress.tables if not one.is_gone}
         schemas, follows = {schema for schema, _ in known}, table_filter([*self._ends.job.tables] or ["*.*"])
         routes = compiled(self._ends.job.routes)
@@ -290,7 +291,7 @@ class _Run:
 
 
 def _begun(job: str, options: Options, path: Path) -> Report:
-    """The report to go on with: an interrupted one of the same options. Of another one only what spares work."""
+    """The report to continue: an interrupted one with the same options. From another one, only checksums are reused."""
     before, now = load(path), datetime.now(UTC).isoformat(timespec="seconds")
     if before is None or before.job != job:
         return Report(job=job, started=now, options=options.named)
@@ -301,7 +302,8 @@ def _begun(job: str, options: Options, path: Path) -> Report:
 
 
 def _where(progress: Progress, table: Table) -> str | None:
-    """The condition of a table's rows, ``""`` for all; ``None``: the source may judge otherwise than the job."""
+    """The condition of a table's rows, ``""`` for all; ``None``: the source may evaluate it differently than the
+    job."""
     rule = compiled(progress.routes).rule(table.full_name)
     return source_condition(rule.where, table) if rule is not None and rule.where else ""
 

@@ -1,4 +1,4 @@
-"""Sessions of databases that are compared: what they see, and how their cells become Arrow's values."""
+"""Sessions of compared databases: the moment that they see, and the conversion of their values to Arrow."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from ticdc_spark.verify.database import to_batch
 
 _BATCH = 20_000
 _GONE = frozenset({"3F000", "42P01", "42703"})
-"""PostgreSQL's codes: there is no such schema, table or column."""
+"""PostgreSQL's codes for a missing schema, table or column."""
 
 
 class Altered(Exception):
-    """A table is not as it was when its comparison began. Not an error of its own."""
+    """A table has changed since its comparison began. Only used internally."""
 
 
 def too_old(text: str) -> EnvironmentFault:
-    """The error where TiDB has removed what is to be compared. ``text``: what it says."""
+    """The error if TiDB has removed the rows to compare. ``text``: TiDB's error."""
     return EnvironmentFault(
-        f"the source does not have the rows of the job's timestamp any more: {text}. Wait until the job has caught up, "
+        f"the source no longer has the rows of the job's timestamp: {text}. Wait until the job has caught up, "
         "or raise tidb_gc_life_time"
     )
 
@@ -47,7 +47,7 @@ class MysqlSessions:
         *,
         tidb: bool = False,
     ) -> None:
-        """``begin``: what makes a session see one moment."""
+        """``begin``: statements that make a session see one moment."""
         self._options, self._lake, self._begin = mysql.connection_options(uri), lake, begin
         self._fault, self._tidb = fault, tidb
         self._own, self._opened, self._decoders = threading.local(), list[Any](), dict[str, Decode]()
@@ -79,7 +79,7 @@ class MysqlSessions:
                 cursor.close()
 
     def close(self) -> None:
-        """Give up the connections of all threads."""
+        """Close the connections of all threads."""
         for connection in self._opened:
             connection._force_close()
 
@@ -141,7 +141,7 @@ class PostgresSession:
                 yield to_batch(rows, columns, from_text)
 
     def close(self) -> None:
-        """Give up the connection."""
+        """Close the connection."""
         with suppress(postgres.driver().Error):
             self._connection.close()
 
@@ -157,7 +157,7 @@ class PostgresSession:
 
 
 def from_text(column: LakeColumn, cells: list[Any]) -> tuple[pa.Array, dict[int, str]]:
-    """What ``dialects.Postgres`` selects of a column, in its type, and which cells cannot be read."""
+    """The values that ``dialects.Postgres`` selects of a column, in its type, and the cells that cannot be read."""
     try:
         return _from_text(column, cells), {}
     except (ValueError, pa.ArrowException):

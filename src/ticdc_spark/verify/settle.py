@@ -1,8 +1,8 @@
-"""Looks again at rows that differ, until they are equal, or proven to differ, or the time is over.
+"""Looks again at rows that differ, until they are equal, proven to differ, or the time is over.
 
-A row may differ only because its change is on its way. So each look waits until the job has committed everything that
-the source had at the look before. A row that has the same values on both sides in three looks, and differs, has not
-changed at the source between them, and the target had the time to follow.
+A row may differ only because its change is not applied yet. So each look waits until the job has committed everything
+that the source had at the look before. A row that differs and has the same values on both sides in three looks did not
+change at the source between them, and the target had time to follow.
 """
 
 from __future__ import annotations
@@ -19,18 +19,18 @@ from ticdc_spark.verify.compare import Difference, compared, looked_up
 from ticdc_spark.verify.sides import Side
 
 STEADY = 3
-"""Looks in a row that must show the same."""
+"""Looks in a row that must show the same values."""
 MOST = 10
-"""Looks at one row, which changes all the time."""
+"""Largest number of looks at a row that keeps changing."""
 
 
 class Settled(msgspec.Struct, frozen=True):
-    """What became of rows that differed."""
+    """The result for rows that differed."""
 
     differences: tuple[Difference, ...] = ()
     undecided: frozenset[Key] = frozenset()
     why: str = ""
-    """Of ``undecided``."""
+    """Why rows are undecided."""
 
 
 class _Look(msgspec.Struct, frozen=True):
@@ -45,8 +45,11 @@ def settle(
     moment: Callable[[], int],
     target: Callable[[int], Side | str],
 ) -> Settled:
-    """Look at rows again. ``moment``: a commit_ts that all which can be read now is at or below. ``target``: the table
-    once the job has committed that, or why it has not. Raises: SourceFault, SinkFault; Altered"""
+    """Look at rows again.
+
+    ``moment``: returns a commit_ts at or above everything that can be read now. ``target``: returns the table once the
+    job has committed that, or a text that says why it has not. Raises: SourceFault, SinkFault; Altered
+    """
     waiting, proven, looks = set(keys), list[Difference](), dict[Key, _Look]()
     for _ in range(MOST):
         if not waiting:

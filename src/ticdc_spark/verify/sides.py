@@ -1,4 +1,4 @@
-"""What both sides of a comparison can do, whatever they are."""
+"""The interface of both sides of a comparison."""
 
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -10,18 +10,18 @@ from ticdc_spark.verify.digests import Digest
 
 
 class Side(Protocol):
-    """One table of one side, as of one moment, or as it is now."""
+    """A table of one side, as of one moment or in its current state."""
 
     def digests(self, selection: Selection) -> list[Digest]:
-        """Of each part. Raises: SourceFault, SinkFault"""
+        """The digest of each part. Raises: SourceFault, SinkFault"""
 
     def rows(self, selection: Selection) -> Iterator[pa.RecordBatch]:
-        """The rows of some parts: the columns of ``TablePlan.pairs`` in their order, and one behind them: why a value
-        of the row cannot be read; NULL: all can be. Raises: SourceFault, SinkFault"""
+        """The rows of some parts: the columns of ``TablePlan.pairs`` in their order, then a column that says why a
+        value of the row cannot be read (NULL: all can be read). Raises: SourceFault, SinkFault"""
 
 
 class Source(Side, Protocol):
-    """The side that says where ranges end."""
+    """The side that determines the bounds of ranges."""
 
     def bounds(self, of: Range, rows: int) -> Sequence[Key]:
-        """Keys that cut a range into some of about ``rows`` rows each. Raises: SourceFault"""
+        """Keys that cut a range into parts of about ``rows`` rows each. Raises: SourceFault"""

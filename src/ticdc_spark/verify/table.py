@@ -1,4 +1,4 @@
-"""The comparison of one table: checksums wave by wave, the rows that differ, and further looks at these."""
+"""The comparison of one table: checksums wave by wave, the differing rows, and further looks at these."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _WAVE = 64
 """Parts between two saves."""
 _MOST_BUCKETS = 1 << 16
 _MOST_SUSPECTS = 100_000
-"""Rows to look at again that are kept. With more, the search waits for them."""
+"""Largest number of kept rows to look at again. With more, the search pauses to look at them."""
 
 
 class Both(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,28 +39,28 @@ class Both(msgspec.Struct, frozen=True, kw_only=True):
     source: Source
     target: Side
     commit_ts: int
-    """Of the target."""
+    """The commit_ts of the target."""
     snapshot: int | None
-    """Of the target; ``None``: it tells none."""
+    """The snapshot of the target; ``None``: it has none."""
     rows: int
-    """About how many there are."""
+    """The approximate number of rows."""
     settle: Callable[[Collection[Key]], Settled] | None
-    """``None``: a difference is one at once."""
+    """``None``: a difference counts at once."""
     beside: Executor
     """Reads the source while the target is read."""
 
 
 class Comparison:
-    """One table, as far as it is compared."""
+    """The comparison of one table and its progress."""
 
     def __init__(self, plan: TablePlan, both: Both, options: Options, keep: Callable[[Kept], None]) -> None:
-        """``keep``: saves how far it is."""
+        """``keep``: saves the progress."""
         self._plan, self._both, self._options, self._save = plan, both, options, keep
         self._name = name_text(plan.name)
         self._spared = False
 
     def run(self, kept: Kept | None, watcher: Watcher) -> TableReport:
-        """Compare it. ``kept``: of an earlier run. Raises: Altered, SourceFault, SinkFault"""
+        """Compare the table. ``kept``: from an earlier run. Raises: Altered, SourceFault, SinkFault"""
         kept = self._keep(self._begun(kept))
         parts = chosen(kept.selection, kept.chosen)
         report = kept.report or self._blank(kept)
@@ -86,7 +86,7 @@ class Comparison:
         return msgspec.structs.replace(report, result=result)
 
     def _begun(self, kept: Kept | None) -> Kept:
-        """The parts to compare, and the target's checksums of them where these can be kept."""
+        """The parts to compare, and the target's checksums of them, if these can be kept."""
         snapshot, print_ = self._both.snapshot, fingerprint(self._plan)
         if kept is None or kept.plan != print_:
             parts = self._parts()
@@ -127,7 +127,7 @@ class Comparison:
     def _wave(
         self, parts: Selection, known: Sequence[Digest], report: TableReport
     ) -> tuple[TableReport, list[Difference]]:
-        """Compare some parts. ``known``: the target's checksums; none: they are asked for."""
+        """Compare some parts. ``known``: the target's checksums; empty: they are computed."""
         source, target = self._both.source, self._both.target
         coming = self._both.beside.submit(source.digests, parts)
         there = known or target.digests(parts)
@@ -148,7 +148,7 @@ class Comparison:
         return report, found
 
     def _settled(self, report: TableReport, suspects: Collection[Key], watcher: Watcher) -> TableReport:
-        """The report with what became of rows that may have been on their way."""
+        """The report with the result for rows that may not have been applied yet."""
         if not suspects:
             return report
         assert self._both.settle is not None, "there are some"
@@ -171,7 +171,7 @@ class Comparison:
 
 
 def sampled(count: int, percent: float | None) -> tuple[int, ...]:
-    """The places of the parts to compare: all, or some of them by chance, one at least."""
+    """The positions of the parts to compare: all, or a random sample of at least one."""
     if percent is None:
         return tuple(range(count))
     return tuple(sorted(Random().sample(range(count), max(1, min(count, round(count * percent / 100))))))

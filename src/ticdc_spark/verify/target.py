@@ -1,4 +1,4 @@
-"""The target of a job as of one commit of it."""
+"""The target of a job as of one of its commits."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from ticdc_spark.verify.sessions import MysqlSessions, PostgresSession
 from ticdc_spark.verify.sides import Side
 
 _TRIES = 20
-"""Of opening a transaction that sees the state which was read."""
+"""Attempts to open a transaction that sees the state that was read."""
 _MOMENT = ("SET SESSION TRANSACTION ISOLATION LEVEL REPEATABLE READ", "START TRANSACTION WITH CONSISTENT SNAPSHOT")
 
 
@@ -44,22 +44,23 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
 
     side: Side
     snapshot: int | None = None
-    """Of a lake: the newest one."""
+    """The newest snapshot of a lake's table."""
     columns: tuple[str, ...]
-    """That it has now, by name."""
+    """The names of its current columns."""
     is_commit: bool
-    """It is as the job's last commit left it. ``False``: a batch, or another writer, may have changed it since."""
+    """Whether it is as the job's last commit left it. ``False``: a batch or another writer may have changed it
+    since."""
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
-    """The target as of one commit of the job. Of a lake: what other writers did since is seen, too."""
+    """The target as of one commit of the job. In a lake, later changes of other writers are visible, too."""
 
     progress: Progress
     opened: Callable[[TablePlan, TableState], Opened]
     close: Callable[[], None] = lambda: None
 
     def table(self, name: TableName) -> TableState | None:
-        """What the job knows of a table; ``None``: it has none of this name."""
+        """The job's state of a table; ``None``: it has no table with this name."""
         return next((one for one in self.progress.tables if one.full_name == name), None)
 
 
@@ -67,7 +68,7 @@ class Target:
     """The target of a job."""
 
     def __init__(self, job: Job, starting: Callable[[], None]) -> None:
-        """``starting``: told when Spark is started, which only a lake needs."""
+        """``starting``: called when Spark starts, which only a lake needs."""
         self._job, self._kind, self._starting = job, sink_kind(job), starting
         self.lake = LakeOptions(tinyint1_as_boolean=job.tinyint1 == "boolean", zero_dates=job.zero_dates)
         self.is_lake = not isinstance(job.sink, MysqlConfig | PostgresConfig)
@@ -77,11 +78,11 @@ class Target:
         """Seconds between two looks at what the job has committed."""
 
     def close(self) -> None:
-        """Give up connections."""
+        """Close the connections."""
         self._states.close()
 
     def types(self, progress: Progress) -> TypeMap:
-        """The columns that tables have in the target."""
+        """The types of columns in the target."""
         routes = compiled(progress.routes)
         names: NameRule = LakeNames() if self.is_lake else MysqlNames()  # a database has the source's names
         return ShapedTypes(self._kind.types, names, routes, self._job.mask_salt) if routes else self._kind.types
@@ -106,16 +107,16 @@ class Target:
                 return View(progress=self._progress(stored), opened=opened, close=sessions.close)
             sessions.close()
             time.sleep(0.05)
-        raise SinkFault(f"the state {self._states.where} changes all the time: try again")
+        raise SinkFault(f"the state {self._states.where} keeps changing: try again")
 
     def _transaction(self) -> tuple[Any, str, Callable[[TablePlan, TableState], Opened]]:
-        """A session that sees one moment, what asks it for the version of the state, and what opens a table."""
+        """A session that sees one moment, the query for the version of the state, and a function that opens a table."""
         sink, job = self._job.sink, "'{}'".format(self._job.name.replace("'", "''"))
         if isinstance(sink, MysqlConfig):
             sessions = MysqlSessions(sink.uri, self.lake, _MOMENT, SinkFault)
             sessions.open()
             version = f"SELECT `version` FROM `{MYSQL_OURS}`.`states` WHERE `job` = {job}"
-            # A table with a DDL, or a full read, is ahead until its batch ends.
+            # A table with a DDL or a full read is ahead until its batch ends.
             place = _Place(sessions, Mysql(), sink.database_prefix)
             return sessions, version, lambda plan, _: place.opened(plan, is_commit=False)
         assert isinstance(sink, PostgresConfig)
@@ -145,8 +146,8 @@ class Target:
             raise UsageError(f"job {self._job.name} has applied nothing yet; run it first")
         if found.mode == "arrival":
             raise UsageError(
-                f"job {self._job.name} runs in arrival mode. Without watermarks nothing tells which changes are still "
-                "on their way, so a difference could not be told from these"
+                f"job {self._job.name} runs in arrival mode. Without watermarks it is not known which changes are not "
+                "applied yet, so they cannot be distinguished from differences"
             )
         return found
 
@@ -157,10 +158,10 @@ class _Place(NamedTuple):
     sessions: Sessions
     dialect: Mysql | Postgres
     prefix: str
-    """Of its databases or schemas."""
+    """The prefix of its databases or schemas."""
 
     def opened(self, plan: TablePlan, *, is_commit: bool) -> Opened:
-        """One of them. Raises: SinkFault"""
+        """Open a table. Raises: SinkFault"""
         schema, table = self.prefix + plan.target[0], plan.target[1]
         columns = [pair.target for pair in plan.pairs]
         place = Place(self.sessions, self.dialect, f"{self.dialect.quoted(schema)}.{self.dialect.quoted(table)}")

@@ -1,7 +1,7 @@
-"""Two topics compared: whether they have the same changes, in whichever protocol, order and partition each has them.
+"""Compares two topics: whether they have the same changes, in any protocol, order and partitioning.
 
-A *change* is what one key of a table is after one commitTs: a row, or nothing. What is sent again is there once. A
-topic is read twice at most: once for a digest of each change, and again for the changes that only one of them has.
+A *change* is what a commitTs leaves of one key of a table: a row, or nothing. A change that is sent again counts once.
+A topic is read at most twice: once for a digest of each change, and again for changes that only one topic has.
 """
 
 from __future__ import annotations
@@ -21,45 +21,45 @@ from ticdc_spark.mysql import handle_key
 from ticdc_spark.streams.reader import Found
 
 Read: TypeAlias = Callable[[], Iterable[Found]]
-"""Reads a topic from its beginning, each time that it is called."""
+"""Reads a topic from its beginning at each call."""
 Kind: TypeAlias = Literal["missing", "extra", "changed"]
-"""In the second topic: it lacks the change, only it has it, or it has another row."""
+"""The second topic lacks the change, is the only one that has it, or has another row."""
 DDL = "(DDL)"
 """The table of a DDL."""
 _DIGEST_BYTES = 8
 
 
 class Difference(msgspec.Struct, frozen=True, kw_only=True):
-    """A change that the two topics do not have alike. Values are canonical."""
+    """A change that differs between the two topics. Values are canonical."""
 
     table: str
     commit_ts: int
     key: dict[str, Value]
     kind: Kind
     first: Row | None = None
-    """What the key is after it, in the first topic; ``None``: gone, or not there."""
+    """The row after the change in the first topic; ``None``: it is deleted, or the topic lacks the change."""
     second: Row | None = None
 
 
 class TableCounts(msgspec.Struct, frozen=True, kw_only=True):
-    """The changes of one table."""
+    """The number of changes of one table."""
 
     first: int = 0
     second: int = 0
     different: int = 0
-    """Changes that the two do not have alike."""
+    """Changes that differ between the topics."""
 
 
 class TopicsReport(msgspec.Struct, frozen=True, kw_only=True):
-    """What a comparison found."""
+    """The result of a comparison."""
 
     tables: dict[str, TableCounts]
     found: tuple[Difference, ...]
-    """The first ones, by commitTs."""
+    """The first differences, by commitTs."""
     unread: tuple[int, int]
-    """Events of each topic that could not be read."""
+    """The number of events of each topic that could not be read."""
     reasons: tuple[str, ...] = ()
-    """Why the first ones could not."""
+    """Why the first of these could not be read."""
 
     @property
     def is_equal(self) -> bool:
@@ -67,7 +67,7 @@ class TopicsReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Change(NamedTuple):
-    """What one key is after one commitTs."""
+    """What one commitTs leaves of one key."""
 
     table: str
     commit_ts: int
@@ -76,26 +76,26 @@ class Change(NamedTuple):
 
     @property
     def place(self) -> bytes:
-        """A digest of all but the row."""
+        """A digest of the change without its row."""
         return _digest(self.table, self.commit_ts, _plain(dict(self.key)))
 
     @property
     def whole(self) -> bytes:
-        """A digest of all of it."""
+        """A digest of the whole change."""
         after = None if self.after is None else _plain(self.after)
         return _digest(self.table, self.commit_ts, _plain(dict(self.key)), after)
 
 
 @dataclass(slots=True)
 class _Digests:
-    """The changes of one table in one topic: 64 bits each."""
+    """The changes of one table in one topic, 64 bits each."""
 
     rows: array[int] = field(default_factory=lambda: array("Q"))
-    """Of those that leave a row."""
+    """Digests of changes that leave a row."""
     places: array[int] = field(default_factory=lambda: array("Q"))
-    """Of the same, without their rows."""
+    """Digests of the same changes, without their rows."""
     gone: array[int] = field(default_factory=lambda: array("Q"))
-    """Of those that leave none."""
+    """Digests of changes that leave no row."""
 
     def add(self, change: Change) -> None:
         place = int.from_bytes(change.place, "little")
@@ -106,15 +106,15 @@ class _Digests:
             self.rows.append(int.from_bytes(change.whole, "little"))
 
     def unique(self) -> np.ndarray[Any, np.dtype[np.uint64]]:
-        """Each change once. A key that is deleted and inserted at one commitTs is there after it."""
+        """Each change once. A key that is deleted and inserted at one commitTs has a row after it."""
         gone = np.setdiff1d(_numbers(self.gone), _numbers(self.places))
         return np.union1d(_numbers(self.rows), gone)
 
 
 def compare_topics(first: Read, second: Read, *, has_ddl: bool, limit: int) -> TopicsReport:
-    """Compare two topics. ``has_ddl``: both have every DDL, so these are compared, too; ``limit``: differences to show.
+    """Compare two topics. ``has_ddl``: both have every DDL, so DDLs are compared, too; ``limit``: differences to show.
 
-    Raises: what ``first`` and ``second`` raise
+    Raises: the errors of ``first`` and ``second``
     """
     sides = [_digests(read, has_ddl=has_ddl) for read in (first, second)]
     counts: dict[str, tuple[int, int]] = {}
@@ -156,7 +156,7 @@ def _digests(read: Read, *, has_ddl: bool) -> _Side:
 
 
 def _unread(event: object) -> str:
-    """Why it is not known what an event leaves; ``""``: it is."""
+    """Why it is not known what an event leaves; ``""``: it is known."""
     match event:
         case Rejected(reason):
             return reason
@@ -167,7 +167,7 @@ def _unread(event: object) -> str:
 
 
 def changes_of(event: object, *, has_ddl: bool = True) -> Iterator[Change]:
-    """The changes that an event is."""
+    """The changes in an event."""
     match event:
         case SchemaChange() if has_ddl:
             yield Change(DDL, event.commit_ts, (("query", event.query),), {})
@@ -183,7 +183,7 @@ def changes_of(event: object, *, has_ddl: bool = True) -> Iterator[Change]:
 
 
 def _key(table: Table, image: Row | None) -> tuple[tuple[str, Value], ...] | None:
-    """By the handle key; without one, a row is its own key."""
+    """The handle key; without one, the whole row is the key."""
     if image is None:
         return None
     names = handle_key(table) or sorted(image)
@@ -223,7 +223,7 @@ def _chosen(read: Read, odd: Collection[int], *, has_ddl: bool) -> Mapping[_Plac
 
 
 def _plain(row: Row) -> dict[str, Any]:
-    """A row in which equal values are equal, whether a protocol has them as text or as bytes."""
+    """A row in a form where equal values are equal, whether a protocol sends them as text or as bytes."""
     return {name: value.encode() if isinstance(value, str) else value for name, value in sorted(row.items())}
 
 

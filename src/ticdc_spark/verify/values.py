@@ -1,4 +1,4 @@
-"""When two values are equal: what a protocol cannot carry is no difference. Pure.
+"""When two values count as equal: what a protocol cannot carry makes no difference. Pure.
 
 ``docs/reference/protocol-limits.md`` says what each protocol loses.
 """
@@ -18,13 +18,13 @@ from ticdc_spark.spark.types import LakeOptions, to_arrow
 from ticdc_spark.verify.columns import Pair
 
 _EPOCHS = (date(1970, 1, 1), datetime(1970, 1, 1))  # noqa: DTZ001  values have no time zone
-"""What such a protocol sends of a zero date, where the column is NOT NULL."""
+"""What such a protocol sends for a zero date in a NOT NULL column."""
 Equal = Callable[[Any, Any], bool]
-"""Whether a value of the source, and one of the target, are equal."""
+"""Whether a value of the source and a value of the target are equal."""
 
 
 def equality(pair: Pair, protocol: str) -> Equal:
-    """How values of a column are compared. Values are those of Arrow, without a time zone."""
+    """How values of a column are compared. Values are from Arrow, without a time zone."""
     plain = _by_type(pair)
     is_approximate = protocol in PROTOCOLS and PROTOCOLS[protocol].traits.approximate_values
     return _approximately(pair, plain) if is_approximate else plain
@@ -59,7 +59,7 @@ def _clock(text: Any) -> Any:
 
 
 def _loosely(one: Any, other: Any) -> bool:
-    """Of two types, as a protocol without DDL has shown another one than the source has."""
+    """Compare values of two types: a protocol without DDL may have shown another type than the source's."""
     if one is None or other is None:
         return one is other
     if isinstance(one, bytes) or isinstance(other, bytes):

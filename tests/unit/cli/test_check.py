@@ -225,7 +225,7 @@ def test_tables_to_read_in_full_need_a_key_and_those_without_are_named(tmp_path:
     code, text = check(file)
     assert code == 4
     assert text["snapshot"].startswith("FAILED `shop`.`log`, `shop`.`log2`: there is no primary key")
-    assert "Leave such tables out with `tables` under [snapshot] or [job]" in text["snapshot"]
+    assert "Exclude such tables with `tables` under [snapshot] or [job]" in text["snapshot"]
     file.write_text(of_job.replace("[source]", 'no-key = "skip"\n[source]') + snapshot)
     left_out = "without a key, and not read: `shop`.`log`, `shop`.`log2`"
     assert check(file)[1]["snapshot"] == f"ok 1 tables to read; {left_out}"

@@ -18,7 +18,7 @@ def test_a_second_start_of_a_job_names_its_owner_and_not_the_port_that_it_listen
     with socket.create_server(("127.0.0.1", 0)) as taken:
         file.write_text(f'{file.read_text()}[metrics]\nlisten = "127.0.0.1:{taken.getsockname()[1]}"\n')
         job = load_job(file)
-        with pytest.raises(UsageError, match="cannot be listened at"), watching(job):
+        with pytest.raises(UsageError, match="cannot listen on"), watching(job):
             pass
         with owned(file), pytest.raises(LeaseHeld, match="is held by job 'shop'"), watching(job):
             pass

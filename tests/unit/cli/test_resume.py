@@ -103,7 +103,7 @@ def test_a_running_job_is_asked_beside_its_owner_and_status_shows_what_waits(job
         done = run.invoke(main, ["resume", str(job_file), "--all"])
         cleared = run.invoke(main, ["resume", str(job_file), "s.b", "--clear-diverged"])
         shown = run.invoke(main, ["status", str(job_file)])
-    when = "the job is running: it takes this within 11 s, or once the batch under way is over"
+    when = "the job is running: it takes this within 11 s, or once the current batch is done"
     assert (done.exit_code, done.output.splitlines()[-1]) == (0, when)
     assert cleared.output.splitlines() == [
         "requested: s.b no longer counts as diverged since 6; it had diverged: the reason was not kept",
@@ -119,8 +119,8 @@ def test_a_running_job_is_asked_beside_its_owner_and_status_shows_what_waits(job
 @pytest.mark.parametrize(
     ("tables", "message"),
     [
-        (["s.a", "s.x"], r"'s\.x' is no table of the source; write schema\.table"),
-        (["s.b"], r"'s\.b': `tables` under \[job\] in \S*job\.toml leaves it out"),
+        (["s.a", "s.x"], r"'s\.x' is not a table of the source; write schema\.table"),
+        (["s.b"], r"'s\.b': `tables` under \[job\] in \S*job\.toml excludes it"),
         ([], "name the tables"),
     ],
 )
@@ -181,8 +181,8 @@ def test_tables_are_asked_to_be_read_again_from_their_topics(job_file: Path) -> 
 @pytest.mark.parametrize(
     ("table", "more", "message"),
     [
-        ("s.x", "", "'s.x' is no table that the job replicates now"),
-        ("s.d", "", "'s.d' is no table that the job replicates now"),
+        ("s.x", "", "'s.x' is not a table that the job replicates"),
+        ("s.d", "", "'s.d' is not a table that the job replicates"),
         ("s.b", 'tables = ["*.*", "!s.b"]', "'s.b': `tables` under [job] in"),
     ],
 )

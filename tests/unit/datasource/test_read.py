@@ -124,7 +124,7 @@ def test_offsets_bound_a_batch_and_schemas_come_from_before_it(tmp_path: Path) -
     assert kinds(read({**part, "table": "shop.t"})) == ["update_preimage", "update_postimage"]
     with pytest.raises(RejectedMessage, match=r"no schema of `shop`\.`t`, version 99, in what was read"):
         read({**part, "schemas-from": "starting-offsets"})
-    with pytest.raises(SourceFault, match="reading begins at offset 4 and ends at 3, which is before it"):
+    with pytest.raises(SourceFault, match="reading begins at offset 4, which is after its end at 3"):
         read({**part, "startingOffsets": '{"orders": {"0": 4}}'})
     with pytest.raises(SourceFault, match="offsets up to 9 are to be read, but it ends at 5"):
         read({**options, "endingOffsets": '{"orders": {"0": 9}}'})

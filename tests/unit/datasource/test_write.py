@@ -153,7 +153,7 @@ def test_a_row_that_is_no_change_is_named_with_what_is_allowed(row: dict[str, An
 def test_a_change_that_the_protocol_cannot_carry_stops_the_write(tmp_path: Path) -> None:
     rows = frame(tmp_path)
     small = {**KAFKA, "protocol": "canal-json", "max-message-bytes": "10", "time-zone": "UTC"}
-    with pytest.raises(UnsendableChange, match=r"cannot be written: .*leave it out of the frame, or write another"):
+    with pytest.raises(UnsendableChange, match=r"cannot be written: .*remove it from the frame, or write another"):
         list(messages_of(write_plan(small, rows.column_names), rows.to_pylist()))
 
 
@@ -188,7 +188,7 @@ def test_only_batches_are_appended_to_recorded_topics(tmp_path: Path) -> None:
         writer(options, NEEDED, overwrite=True)
     schema = StructType([StructField(name, StringType()) for name in NEEDED if name != "_commit_version"])
     schema.add("_commit_version", LongType())
-    with pytest.raises(UsageError, match="option path: a recorded topic is written by batches"):
+    with pytest.raises(UsageError, match="option path: a stream cannot write a recorded topic"):
         TicdcDataSource(options).streamWriter(schema, overwrite=False)
 
 

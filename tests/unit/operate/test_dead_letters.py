@@ -41,7 +41,7 @@ def test_bytes_that_are_no_message_are_shown_with_what_is_wrong_with_them(protoc
 
 def test_a_message_that_is_no_dead_letter_is_refused() -> None:
     assert at_place([letter(), letter(6)], "cdc", 0, 6) == [letter(6)]
-    with pytest.raises(UsageError, match="cdc/1/6 is no dead letter"):
+    with pytest.raises(UsageError, match="cdc/1/6 is not a dead letter"):
         at_place([letter(6)], "cdc", 1, 6)
 
 

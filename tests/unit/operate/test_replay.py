@@ -168,7 +168,7 @@ def test_a_quarantined_table_is_resumed_and_not_replayed() -> None:
     shop.insert("t", id="1", d="0000-00-00")
     shop.watermark()
     shop.run()
-    with pytest.raises(UsageError, match=r"shop\.t is quarantined\. `resume` applies all that waits for it"):
+    with pytest.raises(UsageError, match=r"shop\.t is quarantined\. `resume` applies its waiting rows"):
         replay(shop)
 
 

@@ -118,7 +118,7 @@ def test_what_others_reach_needs_a_token(host: str) -> None:
 def test_an_address_that_is_taken_is_named_with_its_key() -> None:
     with (
         serving(HERE, ROUTES, "first") as (host, port),
-        pytest.raises(UsageError, match=rf"job.toml: \[metrics\] listen: 127.0.0.1:{port} cannot be listened at"),
+        pytest.raises(UsageError, match=rf"job.toml: \[metrics\] listen: cannot listen on 127.0.0.1:{port}"),
         serving(Address(host, port), ROUTES, "job.toml: [metrics] listen"),
     ):
         pass

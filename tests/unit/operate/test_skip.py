@@ -117,7 +117,7 @@ ENDS = {("shop", 0): 2000, ("shop", 1): 5}
         ("shop/1/4", ""),  # of a partition that the job has not read yet
         ("shop/0/999", "was read before"),
         ("shop/0/30", "was read before"),
-        ("shop/0/2000", "the next one has offset 2,000"),
+        ("shop/0/2000", "the next one will have offset 2,000"),
         ("shop/2/0", "topic 'shop' has no partition 2"),
         ("shp/0/0", "there is no such topic"),
     ],

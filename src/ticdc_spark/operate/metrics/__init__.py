@@ -1,1 +1,1 @@
-"""Metrics of a running job for Prometheus, and whether it is well."""
+"""Metrics of a running job for Prometheus, and its health."""

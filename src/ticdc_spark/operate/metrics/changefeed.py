@@ -14,7 +14,7 @@ PREFIX = "ticdc_spark_changefeed_"
 
 
 class ChangefeedMetrics:
-    """What a run has reported last. Threads may collect it at any time; call it with each report."""
+    """The last report of a run. Call it with each report. Threads may collect metrics at any time."""
 
     def __init__(self, name: str, clock: Callable[[], float] = time.time) -> None:
         self._name, self._clock = name, clock
@@ -26,12 +26,12 @@ class ChangefeedMetrics:
             self._report = report
 
     def not_ready(self) -> str:
-        """Why nothing is sent; ``""``: what comes is sent."""
+        """Why nothing is sent; ``""``: changes are sent."""
         with self._lock:
             return "nothing is reported yet: starting" if self._report is None else self._report.outage
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics as they are now, for a registry of ``prometheus_client``."""
+        """The current metrics, for a registry of ``prometheus_client``."""
         with self._lock:
             report = self._report
         about = {"version": version("ticdc-spark"), "changefeed": self._name}

@@ -1,7 +1,7 @@
 """The metrics of ``replicate``. Names and labels are in ``docs/reference/metrics.md``.
 
-Most are the progress of the job as it was committed last, so they go on where they were after a restart. Lags are
-computed when they are asked for, and so they grow while a job is stuck.
+Most describe the last committed progress of the job, so they continue after a restart. Lags are computed on each
+request, so they grow while a job is stuck.
 """
 
 import threading
@@ -33,7 +33,7 @@ CONDITIONS: tuple[ConditionName, ...] = get_args(ConditionName)
 HOLDS = ("partition", "schema", "ddl", "reject")
 PHASES = ("scan", "advance", "apply", "commit", "snapshot")
 OTHERS = ("", "")
-"""The labels of the tables that have no series of their own."""
+"""The labels of all tables without a series of their own."""
 
 _Family: TypeAlias = type[CounterMetricFamily] | type[GaugeMetricFamily]
 _FILES: tuple[tuple[str, str, Callable[[TableFiles], int]], ...] = (
@@ -44,7 +44,7 @@ _FILES: tuple[tuple[str, str, Callable[[TableFiles], int]], ...] = (
 
 
 class ReplicateMetrics:
-    """What a run has told so far. Threads may collect it at any time."""
+    """What a run has reported so far. Threads may collect metrics at any time."""
 
     def __init__(self, job: Job, clock: Callable[[], float] = time.time) -> None:
         self._job, self._clock = job, clock
@@ -61,11 +61,11 @@ class ReplicateMetrics:
 
     @property
     def watcher(self) -> Watcher:
-        """What is told of the run."""
+        """The watcher that receives the events of a run."""
         return Watcher(phase=self._begin, committed=self._commit, trouble=self._trouble, maintained=self._maintain)
 
     def not_ready(self) -> str:
-        """Why the job does not do its work; ``""``: it does."""
+        """Why the job does no work; ``""``: it works."""
         with self._lock:
             if self._fault:
                 return self._fault
@@ -98,7 +98,7 @@ class ReplicateMetrics:
             self._seconds["maintenance"] += upkeep.seconds
 
     def collect(self) -> Iterator[Metric]:
-        """The metrics as they are now, for a registry of ``prometheus_client``."""
+        """The current metrics, for a registry of ``prometheus_client``."""
         with self._lock:
             report, of_run, files = self._report, [*self._of_run()], dict(self._files)
         yield from of_run
@@ -167,7 +167,7 @@ class ReplicateMetrics:
 def _by_table(
     family: _Family, name: str, what: str, named: Collection[TableName], values: Mapping[TableName, int]
 ) -> Metric:
-    """A value for each of the tables that are ``named``, and the sum of all others."""
+    """One value for each of the ``named`` tables, and the sum of all others."""
     shared: Counter[TableName] = Counter()
     for table in sorted(values):
         shared[table if table in named else OTHERS] += values[table]

@@ -1,4 +1,4 @@
-"""What is served of metrics and health: ``/metrics``, ``/healthz`` and ``/readyz``."""
+"""The routes for metrics and health: ``/metrics``, ``/healthz`` and ``/readyz``."""
 
 from http import HTTPStatus
 from typing import Protocol
@@ -11,16 +11,16 @@ from ticdc_spark.operate.serving import Answer, Asked, Route, Routes
 
 
 class Collected(Protocol):
-    """What metrics and health are asked of."""
+    """The source of metrics and health."""
 
     def not_ready(self) -> str:
-        """Why no work is done; ``""``: it is."""
+        """Why no work is done; ``""``: work is done."""
 
 
 def metrics_routes(metrics: Collected) -> Routes:
-    """Metrics and health. Health needs no token, and says why only to one who has it."""
+    """Metrics and health. Health needs no token, but only shows the reason with the token."""
     registry = CollectorRegistry()
-    registry.register(metrics)  # type: ignore[arg-type]  # a Collector by its form
+    registry.register(metrics)  # type: ignore[arg-type]  # has the methods of a Collector
 
     def collected(asked: Asked) -> Answer:
         encode, kind = choose_encoder(asked.accept)

@@ -1,1 +1,1 @@
-"""Notices: a webhook or a program hears of a new state of a job, or of its tables."""
+"""Notices: a webhook or a program is notified of a new state of a job or its tables."""

@@ -9,52 +9,52 @@ from ticdc_spark.operate.status import JobStatus, State
 from ticdc_spark.replicate.state.table import ConditionName
 
 SHOWN = 20
-"""Tables that a notice names; of others it has the number."""
+"""Tables that a notice lists; it counts the rest."""
 _NAMED = 3
-"""Tables of a condition that its text names."""
+"""Tables of each condition that the text names."""
 
 
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
-    """A job at one moment, as far as notices go."""
+    """The state of a job at one moment, for notices."""
 
     state: State
     reason: str = ""
     next: str = ""
     conditions: Mapping[str, ConditionName] = {}
-    """By the names of the tables that a notice is about."""
+    """Conditions by the names of tables."""
     details: Mapping[str, str] = {}
 
 
 class ChangedTable(msgspec.Struct, frozen=True, kw_only=True):
-    """One table."""
+    """A table whose condition changed."""
 
     name: str
     condition: ConditionName
     was: ConditionName | None
-    """``null``: it is new."""
+    """The condition before; ``null``: the table is new."""
     detail: str = ""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
-    """A notice, as it is sent: one JSON object."""
+    """A notice in the form that is sent: one JSON object."""
 
     text: str
-    """All of it in one sentence or two, for people."""
+    """The whole notice in one or two sentences, for people."""
     job: str
     state: State
     was: State
-    """As the last notice had it; the same where only tables changed."""
+    """The state in the last notice; the same as ``state`` if only tables changed."""
     reason: str
     next: str
     at: float
     """Seconds since the epoch."""
     tables_changed: int
     tables: tuple[ChangedTable, ...]
-    """The first of them."""
+    """The first changed tables."""
 
 
 def standing_of(status: JobStatus, is_wanted: Callable[[str, str], bool]) -> Standing:
-    """What a status says. ``is_wanted``: whether a table's condition counts, by schema and name."""
+    """The standing from a status. ``is_wanted``: whether notices cover a table, by schema and name."""
     tables = [table for table in status.tables if is_wanted(table.schema, table.table)]
     return Standing(
         state=status.state,
@@ -66,9 +66,9 @@ def standing_of(status: JobStatus, is_wanted: Callable[[str, str], bool]) -> Sta
 
 
 def message(job: str, before: Standing, now: Standing, at: float) -> Message | None:
-    """The notice about a change; ``None``: nothing has changed that anybody is to hear of.
+    """The notice about a change; ``None``: nothing relevant has changed.
 
-    A table that is new, or gone from the job, is told of where it needs a look only: a job begins with many.
+    A new table, or one that left the job, is only reported if it needs a look: a job begins with many tables.
     """
     changed = [
         ChangedTable(name=name, condition=condition, was=before.conditions.get(name), detail=now.details.get(name, ""))

@@ -1,4 +1,4 @@
-"""How a notice reaches who is to hear of it: by a webhook, or by a program."""
+"""Delivers notices to a webhook or a program."""
 
 import os
 import signal
@@ -18,15 +18,15 @@ from ticdc_spark.config.secrets import redact
 from ticdc_spark.operate.notices.change import Message
 
 SECONDS = 10.0
-"""That a webhook or a program has."""
+"""Time limit for a webhook or a program."""
 _LONGEST_TEXT = 8192
-"""Characters in the environment of a program: a longer variable is refused, and the SQL of a DDL may be long."""
+"""Limit for an environment variable in characters. Systems refuse longer ones, and the SQL of a DDL may be long."""
 _LAST_LINE = 4096
-"""Bytes at the end of what a program says in which its last line is looked for."""
+"""The last line of a program's output is searched in this many bytes at its end."""
 
 
 class NotDelivered(Exception):
-    """A notice that did not arrive; the text says why, without secrets."""
+    """A notice was not delivered; the text has the reason, without secrets."""
 
 
 def deliver(notice: Notice, message: Message) -> None:
@@ -40,27 +40,27 @@ def deliver(notice: Notice, message: Message) -> None:
 
 
 def _in_time(send: Callable[[], None]) -> None:
-    """Send, and wait no longer than ``SECONDS`` for it all. A timeout of a socket is one of each read, and none of the
-    search for an address: a server that sends a byte now and then would hold the end of a job for ever."""
+    """Send, and wait at most ``SECONDS`` in total. A socket's timeout covers each read separately, and not the lookup
+    of the address. A server that sends a byte now and then could delay the end of a job forever."""
     failed: list[Exception] = []
 
     def run() -> None:
         try:
             send()
-        except Exception as error:  # noqa: BLE001  raised again by who waits
+        except Exception as error:  # noqa: BLE001  raised again by the caller's thread
             failed.append(error)
 
     thread = threading.Thread(target=run, name="webhook", daemon=True)
     thread.start()
     thread.join(SECONDS)
     if thread.is_alive():
-        raise NotDelivered(f"the webhook does not answer: it had {SECONDS:.0f} s")
+        raise NotDelivered(f"the webhook does not respond within {SECONDS:.0f} s")
     if failed:
         raise failed[0]
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
-    """A notice goes where the job file says, and nowhere else."""
+    """Redirects are not followed: a notice is only sent to the address in the job file."""
 
     def redirect_request(self, *_: Any) -> None:
         return None
@@ -80,13 +80,13 @@ def _post(url: str, authorization: str | None, body: bytes) -> None:
             raise NotDelivered(f"the webhook answers {error.code} {redact(str(error.reason))}") from error
     except (OSError, HTTPException, ValueError) as error:
         reason = getattr(error, "reason", error)
-        raise NotDelivered(f"the webhook does not answer: {redact(str(reason))}") from error
+        raise NotDelivered(f"the webhook does not respond: {redact(str(reason))}") from error
 
 
 def _run(command: tuple[str, ...], message: Message, body: bytes) -> None:
     text = message.text[:_LONGEST_TEXT]
     about = {"TICDC_SPARK_JOB": message.job, "TICDC_SPARK_STATE": message.state, "TICDC_SPARK_TEXT": text}
-    # Not a pipe: what the program leaves running may hold one open, and would be waited for.
+    # Not a pipe: a process that the program leaves running may hold it open, and the job would wait for it.
     with tempfile.TemporaryFile() as said:
         try:
             with subprocess.Popen(
@@ -95,12 +95,12 @@ def _run(command: tuple[str, ...], message: Message, body: bytes) -> None:
                 stdout=subprocess.DEVNULL,
                 stderr=said,
                 env={**os.environ, **about},
-                start_new_session=True,  # Ctrl-C is for the job
+                start_new_session=True,  # Ctrl-C must only reach the job
             ) as program:
                 try:
                     program.communicate(body, timeout=SECONDS)
                 except subprocess.TimeoutExpired:
-                    os.killpg(program.pid, signal.SIGKILL)  # with what it has started
+                    os.killpg(program.pid, signal.SIGKILL)  # also ends the processes that it started
                     raise
         except subprocess.TimeoutExpired as error:
             raise NotDelivered(f"{command[0]} ran for {SECONDS:.0f} s and was ended") from error

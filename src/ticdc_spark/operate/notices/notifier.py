@@ -1,7 +1,7 @@
-"""Sends notices beside a run, in a thread of its own. A run neither waits for it nor fails by it.
+"""Sends notices in a separate thread. The run neither waits for it nor fails because of it.
 
-There is no queue. A notice is about what has changed since the last one that arrived, so one that did not arrive is
-made again from what is so then, and a state that went and came back is none.
+There is no queue. A notice describes what has changed since the last delivered one. An undelivered notice is replaced
+by one about the then current state, so a state that came and went in between is not reported.
 """
 
 import logging
@@ -24,13 +24,13 @@ log = logging.getLogger(__name__)
 EVERY = 2.0
 """Seconds between two looks at the job."""
 LONGEST = 300.0
-"""Seconds between two tries at most."""
+"""Longest pause in seconds between two tries."""
 LAST_TRIES = (0.0, 1.0, 3.0)
-"""Seconds before each try when the job has ended."""
+"""Pauses in seconds before the tries after the job has ended."""
 
 
 class Recipient:
-    """One ``[[notice]]``: what it has heard last, and when it may hear more."""
+    """One ``[[notice]]``: what was last delivered, and when the next one may be sent."""
 
     def __init__(self, job: str, number: int, notice: Notice) -> None:
         self._job, self._number, self._notice = job, number, notice
@@ -42,11 +42,11 @@ class Recipient:
         """Why the last try failed, in one sentence."""
 
     def hear(self, status: JobStatus, now: float, *, is_end: bool = False) -> bool:
-        """Send what has changed, if it is time; whether nothing is left to be sent.
+        """Send what has changed, if it is time. Returns: whether nothing remains to be sent.
 
-        A job that starts is no news. What it was before is what the first look says.
+        A start of the job is not reported. The first look sets the state that later ones are compared with.
         """
-        # A webhook may hold a thread for long: what ends the job does not wait for that.
+        # A webhook may block its thread for long; the end of the job does not wait for that.
         if not self._lock.acquire(timeout=SECONDS):
             return False
         try:
@@ -74,7 +74,7 @@ class Recipient:
             self._next = now + pause
             self.undelivered = f"[[notice]] {self._number} was not delivered: {redact(str(why))}"
             if self._failures == 1 and not is_end:
-                log.warning("%s; tries again in %.0f s", self.undelivered, pause)
+                log.warning("%s; retrying in %.0f s", self.undelivered, pause)
             return False
         self._heard, self._next, self._failures = standing, now + self._notice.pause, 0
         return True
@@ -89,7 +89,7 @@ def notifying(
 ) -> Iterator[None]:
     """Send notices while a job runs, and when it has ended.
 
-    ``stored``: the job by its state, before the run and after it; ``now``: by its run.
+    ``stored``: gives the job's status from its state, before the run and after it; ``now``: from its run.
     """
     over = threading.Event()
     _tell(recipients, stored())
@@ -112,7 +112,7 @@ def notifying(
 
 
 def _ended(status: JobStatus, failure: BaseException | None) -> JobStatus:
-    """How a job has ended, also where its state could not be written."""
+    """The status of an ended job, even if its state could not be written."""
     if failure is None or status.state == "failed":
         return status
     reason = redact(str(failure) or type(failure).__name__).splitlines()[0]
@@ -120,7 +120,8 @@ def _ended(status: JobStatus, failure: BaseException | None) -> JobStatus:
 
 
 def _tell(recipients: Sequence[Recipient], status: JobStatus, *, is_end: bool = False) -> list[Recipient]:
-    """Those to whom something is still to be sent. All hear at once: none waits for a webhook of another one."""
+    """Send to all recipients in parallel, so that none waits for another. Returns: those with something left to
+    send."""
     if not recipients:
         return []
     with ThreadPoolExecutor(len(recipients), "notice") as pool:

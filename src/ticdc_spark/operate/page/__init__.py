@@ -1,1 +1,1 @@
-"""The status page of a job and of a changefeed: one description of what it shows, and one renderer."""
+"""The status page of a job or a changefeed: a description of its content, and its renderer."""

@@ -1,14 +1,15 @@
-"""Who waits for news of a run: browsers, by server-sent events. The run never waits for them."""
+"""Tells browsers about news of a run, by server-sent events. The run never waits for them."""
 
 import threading
 from collections.abc import Iterator
 
 MOST = 16
-"""Browsers that are told at the same time; others ask by themselves."""
+"""Browsers that get events at the same time; further ones poll."""
 PAUSE = 1.0
 """Seconds between two events: a browser asks for the page after each."""
 TICK = 5.0
-"""Seconds after which an event is sent without news: ages and lags grow. It also finds out who is gone."""
+"""Without news, an event is sent after so many seconds, because ages and lags grow. It also detects closed
+connections."""
 
 
 class Changes:
@@ -22,7 +23,7 @@ class Changes:
         self._over = threading.Event()
 
     def tell(self) -> None:
-        """Something has changed."""
+        """Report that something has changed."""
         with self._news:
             self._number += 1
             self._news.notify_all()
@@ -33,15 +34,15 @@ class Changes:
         self.tell()
 
     def enter(self) -> bool:
-        """Take a place; whether there is one."""
+        """Take a place; returns whether one was free."""
         return self._free.acquire(blocking=False)
 
     def leave(self) -> None:
-        """Give it back."""
+        """Release the place."""
         self._free.release()
 
     def events(self) -> Iterator[bytes]:
-        """An event now, and one after each change, until it is closed."""
+        """One event now, and one after each change, until ``close``."""
         seen = -1
         while not self._over.is_set():
             with self._news:

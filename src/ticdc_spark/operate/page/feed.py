@@ -1,4 +1,4 @@
-"""The page of a changefeed: by its state folder, and by the reports of a run in this process."""
+"""The page of a changefeed: from its state folder, and from the reports of a run in this process."""
 
 import os
 import threading
@@ -32,13 +32,13 @@ from ticdc_spark.operate.page.view import (
 )
 
 LOOK_EVERY = 5.0
-"""Seconds between two looks at a folder, however many look at the page."""
+"""Least seconds between two looks at a folder, for any number of browsers."""
 _POSITION = 1000
 """Characters of a position that are shown."""
 
 
 class FeedSeen(msgspec.Struct, frozen=True, kw_only=True):
-    """A changefeed at one moment."""
+    """The state of a changefeed at one moment."""
 
     now: float
     name: str
@@ -48,13 +48,13 @@ class FeedSeen(msgspec.Struct, frozen=True, kw_only=True):
     fault: str = ""
     """Why the state folder cannot be read."""
     report: Report | None = None
-    """Of the run in this process."""
+    """The last report of a run in this process."""
     samples: tuple[Sample, ...] = ()
     since: float | None = None
 
 
 class FeedHistory:
-    """Watches a run; call it with each report. Threads may ask at any time."""
+    """Watches a run. Call it with each report. Threads may read it at any time."""
 
     def __init__(
         self,
@@ -80,7 +80,7 @@ class FeedHistory:
         self._told()
 
     def seen(self) -> FeedSeen:
-        """The changefeed now."""
+        """The current state of the changefeed."""
         with self._lock:
             report, samples, since = self._report, self._samples.all(), self._since
         found = _stored(self._name, self._folder, self._clock())
@@ -88,7 +88,7 @@ class FeedHistory:
 
 
 class FeedFolder:
-    """A changefeed that another process runs, or none: by its state folder, looked at once in ``LOOK_EVERY``."""
+    """A changefeed that another process runs, or none. Reads its state folder at most every ``LOOK_EVERY`` seconds."""
 
     def __init__(self, name: str, folder: Path, clock: Callable[[], float] = time.time) -> None:
         self._name, self._folder, self._clock = name, folder, clock
@@ -97,21 +97,21 @@ class FeedFolder:
         self._last: FeedSeen | None = None
 
     def seen(self) -> FeedSeen:
-        """The changefeed now."""
+        """The current state of the changefeed."""
         now = self._clock()
         with self._lock:
             if self._last is None or now - self._last.now >= LOOK_EVERY:
                 found = _stored(self._name, self._folder, now)
                 if found.stored is not None:
                     self._samples.add(now, tso_time.lag(found.stored.commit_ts, now), found.stored.rows)
-                # A look at the lock takes it for a moment, so there are few.
+                # Checking the lock takes it for a moment, so it is done rarely.
                 is_running = is_owned(self._folder)
                 self._last = msgspec.structs.replace(found, is_running=is_running, samples=self._samples.all())
             return self._last
 
 
 def _stored(name: str, folder: Path, now: float) -> FeedSeen:
-    """A changefeed by what is stored of it."""
+    """The stored state of a changefeed."""
     try:
         return FeedSeen(now=now, name=name, stored=read_stored(folder), owner=read_owner(folder))
     except EnvironmentFault as fault:
@@ -119,7 +119,7 @@ def _stored(name: str, folder: Path, now: float) -> FeedSeen:
 
 
 def feed_view(seen: FeedSeen, query: Query, more: tuple[Section, ...] = ()) -> View:
-    """The page of a changefeed at one moment. ``more``: sections at the end."""
+    """The page of a changefeed at one moment. ``more``: further sections at the end."""
     return View(
         kind="changefeed",
         name=seen.name,
@@ -139,7 +139,7 @@ def _headline(seen: FeedSeen) -> Headline:
     if seen.fault:
         return Headline(state="warning", tone="warn", reason=seen.fault)
     if report is not None and report.outage:
-        steps = steps_of("make Kafka reachable; the changefeed goes on by itself")
+        steps = steps_of("make Kafka reachable; the changefeed continues by itself")
         reason = f"it waits for Kafka: {redact(report.outage)}"
         return Headline(state="warning", tone="warn", reason=reason, since=since, steps=steps)
     if seen.is_running:
@@ -187,7 +187,7 @@ def _process(seen: FeedSeen) -> str:
 
 
 def _topics(seen: FeedSeen, query: Query) -> Listing:
-    """Every partition of a topic has the same watermark: what is stored as sent."""
+    """Every partition has the same watermark: the stored commit_ts up to which everything was sent."""
     stored = seen.stored
     text = query.search.casefold().strip()
     every = sorted(stored.partitions.items()) if stored is not None else []

@@ -1,4 +1,4 @@
-"""What a run of a job has told the page: the last batch, what it does now, and the newest of what it did."""
+"""What a run of a job has reported for the page: the last batch, what it does now, and its latest actions."""
 
 import os
 import threading
@@ -20,47 +20,47 @@ from ticdc_spark.replicate.state.progress import QueuedDdl, Status
 from ticdc_spark.sinks.upkeep import TableFiles
 
 _MOST = 50
-"""DDLs, dead letters and looks at files that are kept."""
+"""Number of kept DDLs, dead letters and upkeeps, each."""
 
 
 class AppliedDdl(msgspec.Struct, frozen=True):
-    """A DDL of a batch that was committed."""
+    """A DDL of a committed batch."""
 
     at: float
-    """When, seconds since the epoch."""
+    """Time in seconds since the epoch."""
     ddl: QueuedDdl
 
 
 class MaintainedAt(msgspec.Struct, frozen=True):
-    """A look at the files of a table, and when it ended."""
+    """An upkeep of a table's files, and when it ended."""
 
     at: float
     upkeep: Maintained
 
 
 class Told(msgspec.Struct, frozen=True, kw_only=True):
-    """All of it at one moment. Times are seconds since the epoch."""
+    """Everything that a run has reported, at one moment. Times are in seconds since the epoch."""
 
     report: BatchReport | None = None
-    """Of the last batch; ``None``: none is done yet."""
+    """The report of the last batch; ``None``: no batch is complete yet."""
     beat: Status | None = None
-    """As a heartbeat has it; ``None``: of a job that another process runs."""
+    """The run's status, as in a heartbeat; ``None``: another process runs the job."""
     samples: tuple[Sample, ...] = ()
     ddls: tuple[AppliedDdl, ...] = ()
-    """The newest first; so are the others."""
+    """Newest first, as are the following ones."""
     letters: tuple[KeptLetter, ...] = ()
     maintained: tuple[MaintainedAt, ...] = ()
     changed: Mapping[TableName, float] = {}
-    """When changes of a table were last applied."""
+    """Times when changes of a table were last applied."""
     files: Mapping[TableName, TableFiles] = {}
-    """What a table was made of when its files were last looked at."""
+    """The files of a table at its last upkeep."""
 
 
 class JobHistory:
-    """Watches a run. Threads may ask at any time."""
+    """Watches a run. Threads may read it at any time."""
 
     def __init__(self, told: Callable[[], None] = lambda: None, clock: Callable[[], float] = time.time) -> None:
-        """``told``: called after each thing that the run tells; it must return at once."""
+        """``told``: called after each event of the run; it must return at once."""
         now = clock()
         self._told, self._clock = told, clock
         self._lock = threading.Lock()
@@ -75,7 +75,7 @@ class JobHistory:
 
     @property
     def watcher(self) -> Watcher:
-        """What is told of the run."""
+        """The watcher that receives the events of a run."""
         return Watcher(
             phase=self._begin,
             committed=self._commit,
@@ -85,7 +85,7 @@ class JobHistory:
         )
 
     def told(self) -> Told:
-        """What the run has told so far."""
+        """What the run has reported so far."""
         with self._lock:
             return Told(
                 report=self._report,
@@ -117,7 +117,7 @@ class JobHistory:
                 self._samples.add(now, tso_time.lag(before.applied, now), before.counters.rows)
             self._samples.add(now, tso_time.lag(progress.applied, now), progress.counters.rows)
             self._ddls.extend(AppliedDdl(now, ddl) for ddl in report.ddls)
-            # After an outage a report begins anew; until then it repeats the newest.
+            # After an outage the letters of a report start from scratch; until then it repeats the newest ones.
             self._letters.extend([letter for letter in report.letters if letter not in self._letters])
             self._report = report
             if len(self._files) > len(progress.tables):

@@ -1,4 +1,4 @@
-"""The page of a job with its settings, and its routes."""
+"""The page of a job, with its settings and its routes."""
 
 from typing import Any
 
@@ -22,7 +22,7 @@ def job_page(seen: Seen, identity: Identity, query: Query, *, is_running: bool) 
 
 
 def job_routes(source: JobSource, identity: Identity, changes: Changes, *, is_running: bool) -> Routes:
-    """The page of a job, and its routes."""
+    """The routes of a job's page."""
 
     def view(query: Query) -> View:
         return job_page(source.seen(), identity, query, is_running=is_running)

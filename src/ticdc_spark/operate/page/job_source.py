@@ -1,4 +1,4 @@
-"""Where the page of a job has its knowledge from: the run in this process, or the state in the target."""
+"""The data for the page of a job: from the run in this process, or from the state in the target."""
 
 import threading
 import time
@@ -21,31 +21,32 @@ from ticdc_spark.replicate.state.owner import Ownership, this_process
 from ticdc_spark.replicate.state.progress import Progress
 
 READ_EVERY = 2.0
-"""Seconds between two reads of a state, however many look at the page."""
+"""Least seconds between two reads of a state, for any number of browsers."""
 
 
 class Seen(msgspec.Struct, frozen=True, kw_only=True):
-    """A job at one moment."""
+    """The state of a job at one moment."""
 
     now: float
     status: JobStatus
     progress: Progress
     told: Told = Told()
     since: float | None = None
-    """Since when its state has the word that it has, seconds since the epoch; ``None``: not known."""
+    """Since when the job has its ``state``, in seconds since the epoch; ``None``: unknown."""
     ddl_times: Mapping[TableName, int] = {}
-    """The commit_ts of the last DDL of each table that had one."""
+    """The commit_ts of each table's last DDL."""
 
 
 class JobSource(Protocol):
-    """What is asked for a job, by several threads."""
+    """The source of a job's data, used by several threads."""
 
     def seen(self) -> Seen:
-        """The job now."""
+        """The current state of the job."""
 
 
 class _Tables:
-    """The status of the tables of a progress. With 10,000 tables it takes a while, and only a batch changes it."""
+    """The status of the tables of a progress, cached: with 10,000 tables it takes a while, and only a batch changes
+    it."""
 
     def __init__(self) -> None:
         self._last: tuple[Progress, tuple[TableStatus, ...]] | None = None
@@ -58,7 +59,7 @@ class _Tables:
 
 
 class StateReader:
-    """A job that another process runs, or none: by its state, read once in ``READ_EVERY``."""
+    """A job that another process runs, or none. Reads its state at most every ``READ_EVERY`` seconds."""
 
     def __init__(
         self,
@@ -83,7 +84,7 @@ class StateReader:
         return _seen(status, found.progress, Told(samples=self._samples.all()), _since(status, now), now)
 
     def found(self, now: float) -> tuple[Stored | None, str]:
-        """The state as it was read last, and why it cannot be read."""
+        """The last state that was read, and why it cannot be read now."""
         with self._lock:
             if now - self._at >= READ_EVERY:
                 self._at = now
@@ -98,7 +99,7 @@ class StateReader:
 
 
 class RunningJob:
-    """The job that this process runs. Before its first batch, what its state has."""
+    """The job that this process runs. Before its first batch, the stored state is used."""
 
     def __init__(self, identity: Identity, history: JobHistory, clock: Callable[[], float] = time.time) -> None:
         self._identity, self._history, self._clock = identity, history, clock
@@ -112,7 +113,7 @@ class RunningJob:
     def seen(self) -> Seen:
         now, told = self._clock(), self._history.told()
         with self._lock:
-            # Several browsers ask for the same.
+            # Several browsers get the same result.
             if self._last is None or now - self._last[1].now >= 1.0 or not _is_same(told, self._last[0]):
                 self._last = told, self._look(told, now)
             return self._last[1]
@@ -131,7 +132,7 @@ class RunningJob:
 
 
 def _is_same(one: Told, other: Told) -> bool:
-    """Whether a run has told nothing between two moments."""
+    """Whether a run has reported nothing between two moments."""
     beats = [(beat.state, beat.phase, beat.batch, beat.error) for beat in (one.beat, other.beat) if beat is not None]
     return one.report is other.report and beats[:1] == beats[1:] and one.maintained == other.maintained
 
@@ -142,7 +143,7 @@ def _seen(status: JobStatus, progress: Progress, told: Told, since: float | None
 
 
 def _since(status: JobStatus, now: float) -> float | None:
-    """Since when a job has ended; ``None``: it has not, or that is not known."""
+    """Since when a job has ended; ``None``: it has not, or that is unknown."""
     if status.last_error is not None and status.state == "failed":
         return status.last_error.at
     if status.heartbeat_age is not None and not status.running:
@@ -155,7 +156,7 @@ def _unreadable(identity: Identity, fault: str, now: float) -> Seen:
         job=identity.name,
         state="warning",
         reason=f"the state of the job cannot be read: {fault}",
-        next="make the target reachable; the page tries again by itself",
+        next="make the target reachable; the page retries by itself",
         running=False,
         held_back_by=HeldBack(kind="none", what=""),
     )

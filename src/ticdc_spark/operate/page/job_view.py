@@ -43,7 +43,7 @@ _SQL = 300
 
 
 def job_view(seen: Seen, file: str, query: Query, more: tuple[Section, ...] = ()) -> View:
-    """The page of a job at one moment. ``file``: the job file, as commands name it; ``more``: sections at the end."""
+    """The page of a job at one moment. ``file``: the job file as commands name it; ``more``: further sections."""
     status = seen.status
     return View(
         kind="job",
@@ -155,7 +155,7 @@ def _partitions(status: JobStatus) -> Grid:
     slowest = sorted(status.partitions, key=lambda one: (one.idle, one.watermark_ts, one.topic, one.partition))
     rows = tuple(
         (
-            Cell(f"{one.topic}/{one.partition}", more="read to its end, and not waited for" if one.idle else ""),
+            Cell(f"{one.topic}/{one.partition}", more="read to its end, and no longer waited for" if one.idle else ""),
             one.watermark_time,
             f"{one.offset:,}",
         )
@@ -177,7 +177,7 @@ def _held(seen: Seen) -> tuple[Part, ...]:
         facts = [Fact("held back by", "nothing", "good")]
     else:
         since = f"for {duration(held.seconds)}" if held.seconds is not None else ""
-        # A partition is always the slowest one.
+        # Some partition is always the slowest one, so that is no warning.
         tone: Tone = "" if held.kind == "partition" and status.state == "normal" else "warn"
         facts = [Fact("held back by", f"{held.kind}: {what}", tone, since)]
     facts += [Fact("asked for", request, more="and not taken yet") for request in status.requests]
@@ -185,7 +185,7 @@ def _held(seen: Seen) -> tuple[Part, ...]:
 
 
 def _ddls(seen: Seen) -> tuple[Part, ...]:
-    """Those that wait, then those that this process applied, then the last one of each other table."""
+    """Waiting DDLs first, then DDLs that this process applied, then the last DDL of each other table."""
     rows: list[tuple[Cell | str, ...]] = [
         (tso_time.utc(one.change.commit_ts), Cell("waits", "warn"), _sql(one.change.query))
         for one in seen.progress.ddls[:_DDLS]
@@ -230,7 +230,7 @@ def _letters(seen: Seen, file: str) -> tuple[Part, ...]:
     grid = Grid(
         heads=(Head("Topic/partition/offset"), Head("Stage or table"), Head("Why")),
         rows=rows,
-        empty="This process has kept none; the command lists all.",
+        empty="This process has kept none; the command below lists all.",
     )
     facts = Facts((Fact("dead letters", f"{number:,}", "warn", "messages and rows that could not be read"),), "lines")
     show = "TOPIC/PARTITION/OFFSET"
@@ -251,7 +251,7 @@ def _maintenance(seen: Seen, file: str) -> tuple[Part, ...]:
             Cell(".".join(one.upkeep.table), more=f"at {moment(one.at)}"),
             Cell("failed", "warn", redact(one.upkeep.fault))
             if one.upkeep.fault
-            else Cell("; ".join(one.upkeep.result.done) or "nothing was to be done", more=helped(one.upkeep.result)),
+            else Cell("; ".join(one.upkeep.result.done) or "nothing to do", more=helped(one.upkeep.result)),
             duration(one.upkeep.seconds),
         )
         for one in seen.told.maintained
@@ -259,6 +259,6 @@ def _maintenance(seen: Seen, file: str) -> tuple[Part, ...]:
     grid = Grid(
         heads=(Head("Table"), Head("What was done"), Head("Took", "number")),
         rows=rows,
-        empty="This process has looked after no table yet.",
+        empty="This process has maintained no table yet.",
     )
     return (grid, Code(text="By hand", command=f"ticdc-spark upkeep {file}"))

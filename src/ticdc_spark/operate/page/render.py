@@ -1,4 +1,4 @@
-"""A page as HTML. Every text is escaped here: names, errors and SQL come from others."""
+"""Renders a page as HTML. Every text is escaped here: names, errors and SQL come from elsewhere."""
 
 from html import escape
 from urllib.parse import urlencode
@@ -23,13 +23,13 @@ from ticdc_spark.operate.page.view import (
 )
 
 _MARKS = {"good": "●", "warn": "▲", "bad": "■", "quiet": "○", "": ""}
-"""Beside a colour, for whoever does not see colours."""
+"""Shown beside a colour, for people who cannot see colours."""
 _POLICY = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-"""Of a page in a file."""
+"""The policy of a page in a file."""
 
 
 def whole(view: View, style: str = "") -> str:
-    """The page. ``style``: its style sheet, for a file that has no server; ``""``: the server has it and the script."""
+    """The whole page. ``style``: the style sheet of a page in a file; ``""``: a server provides style and script."""
     links = (
         f"<style>{style}</style>"
         if style
@@ -53,7 +53,7 @@ def whole(view: View, style: str = "") -> str:
 
 
 def parts(view: View) -> dict[str, str]:
-    """The parts of a page that change, by their names; what the script puts into the page."""
+    """The changing parts of a page, by name; the script puts them into the page."""
     found = {"at": escape(view.at), "headline": headline(view.headline)}
     for section in view.sections:
         found[section.name] = "".join(_part(part) for part in section.parts)
@@ -67,7 +67,7 @@ def title(view: View) -> str:
 
 
 def headline(head: Headline) -> str:
-    """The state, why, and what to do."""
+    """The state, its reason, and the next steps."""
     since = f'<span class="since">{escape(head.since)}</span>' if head.since else ""
     steps = "".join(f"<li>{_step(step)}</li>" for step in head.steps)
     return (
@@ -130,7 +130,7 @@ def _grid(grid: Grid) -> str:
     heads = "".join(f'<th scope="col" class="{head.form}">{escape(head.title)}</th>' for head in grid.heads)
     rows = "".join(f"<tr>{_cells(grid, row)}</tr>" for row in grid.rows)
     note = f'<p class="empty">{escape(grid.note)}</p>' if grid.note else ""
-    # A wide grid scrolls by itself: with the keyboard, too.
+    # A wide grid scrolls by itself, also with the keyboard.
     return (
         f'<div class="grid" tabindex="0" role="region" aria-label="{escape(grid.heads[0].title)}">'
         f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table></div>{note}"

@@ -1,4 +1,4 @@
-"""A lag and a count over the last hour or two, in a memory that does not grow."""
+"""A lag and a count over the last two hours, in memory of fixed size."""
 
 import itertools
 from collections import deque
@@ -7,30 +7,30 @@ from collections.abc import Sequence
 import msgspec
 
 EVERY = 10.0
-"""Seconds of one sample."""
+"""Length of a sample in seconds."""
 MOST = 720
-"""Samples that are kept: two hours."""
+"""Number of kept samples: two hours."""
 
 
 class Sample(msgspec.Struct, frozen=True):
-    """One stretch of ``EVERY`` seconds."""
+    """A stretch of ``EVERY`` seconds."""
 
     at: float
-    """When it was last measured, seconds since the epoch."""
+    """The last measurement, in seconds since the epoch."""
     lag: float | None
-    """The highest in it: a lag falls with each commit, and grows until the next."""
+    """The highest lag: it falls with each commit, and grows until the next one."""
     total: int
-    """Changes since the beginning, at its end."""
+    """All changes so far, at the end of the sample."""
 
 
 class Samples:
-    """The newest samples. To be used by one thread at a time."""
+    """The newest samples. Not safe for use from several threads."""
 
     def __init__(self) -> None:
         self._kept: deque[Sample] = deque(maxlen=MOST)
 
     def add(self, at: float, lag: float | None, total: int) -> None:
-        """Measure."""
+        """Add a measurement."""
         last = self._kept[-1] if self._kept else None
         if last is not None and at // EVERY == last.at // EVERY:
             self._kept.pop()
@@ -39,12 +39,12 @@ class Samples:
         self._kept.append(Sample(at, lag, total))
 
     def all(self) -> tuple[Sample, ...]:
-        """Them, the oldest first."""
+        """All samples, oldest first."""
         return tuple(self._kept)
 
 
 def lags(samples: Sequence[Sample], now: float, lag: float | None) -> tuple[tuple[float, float], ...]:
-    """The points of a line of lags, up to now: while nothing is committed, it grows."""
+    """The points of a line of lags, up to now: the lag grows while nothing is committed."""
     points = [(one.at, one.lag) for one in samples if one.lag is not None]
     if lag is not None and (not points or now > points[-1][0]):
         points.append((now, lag))
@@ -52,8 +52,8 @@ def lags(samples: Sequence[Sample], now: float, lag: float | None) -> tuple[tupl
 
 
 def rates(samples: Sequence[Sample]) -> tuple[tuple[float, float], ...]:
-    """The points of a line of changes a second, each over the time since the sample before. A total that falls, as
-    that of a process that was started again, counts from nothing."""
+    """The points of a line of changes per second, each over the time since the previous sample. If a total falls, for
+    example after a restart of the process, it counts from zero."""
     points = []
     for before, after in itertools.pairwise(samples):
         more = after.total - before.total if after.total >= before.total else after.total

@@ -1,4 +1,4 @@
-"""A job file or a changefeed file as it is written, with every secret hidden, and what runs it."""
+"""The content of a job file or a changefeed file with every secret hidden, and the versions of what runs it."""
 
 import os
 import platform
@@ -15,17 +15,17 @@ from ticdc_spark.errors import UsageError
 from ticdc_spark.operate.page.view import Fact, Facts, Section
 
 _SECRET_NAMES = re.compile(r"(?i)salt$|user[-._]?info$|webhook$|authorization$")
-"""Names of secrets, besides those by which ``redact`` knows one."""
+"""Names of secrets, which ``redact`` does not recognise."""
 _COMMAND = ".command"
-"""The arguments of a program may be anything: a header of curl with a token, or the address of a webhook."""
+"""All arguments of a program are hidden: they may contain a token or the address of a webhook."""
 _PARAMETER = re.compile(r"(?<=[?&])([^=&?#]+)=([^&#]*)")
 _LOGIN = re.compile(r"(?<![^,\s])([^/@\s:,]+):[^/@\s,]+(?=@)")
-"""A login before a host, without the ``://`` by which ``redact`` knows one: nobody needs it in a list of brokers."""
+"""A login before a host, without the ``://`` by which ``redact`` recognises it. A list of brokers needs none."""
 _PACKAGES = ("ticdc-spark", "pyspark", "pyiceberg", "pyarrow", "confluent-kafka")
 
 
 def settings(path: Path | None) -> Section:
-    """The section of a file's keys. References to secrets are shown as they are written, and not what they give."""
+    """The section with the keys of a file. References to secrets are shown as written, without their values."""
     rows: list[Fact] = []
     if path is not None:
         try:
@@ -38,7 +38,7 @@ def settings(path: Path | None) -> Section:
 
 
 def versions(*, is_running: bool) -> Section:
-    """What this process is. ``is_running``: it is also what does the work."""
+    """The versions, and this process. ``is_running``: this process also runs the job."""
     names = {name: found for name in _PACKAGES if (found := _version(name))}
     names["Python"] = platform.python_version()
     who = "the run" if is_running else "this page alone"
@@ -76,7 +76,7 @@ def _value(name: str, value: Any) -> str:
         return str(value)
     if value and _is_secret(name):
         return SECRET
-    # The parameters of a URI have names of their own.
+    # Parameters of a URI have their own names.
     shown = _PARAMETER.sub(lambda found: f"{found[1]}={SECRET if _is_secret(found[1]) else found[2]}", value)
     return redact(shown if "://" in value else _LOGIN.sub(rf"\1:{SECRET}", value))
 

@@ -1,4 +1,4 @@
-"""The routes of a status page: the page, its style and script, and the same as JSON."""
+"""The routes of a status page: the page, its style and script, and its content as JSON."""
 
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -18,7 +18,7 @@ _FILES = {"page.css": "text/css; charset=utf-8", "page.js": "text/javascript; ch
 
 
 def page_routes(view: Callable[[Query], View], changes: Changes) -> dict[str, Route]:
-    """A page that any description of it fills. ``changes``: when it is to be asked for again."""
+    """The routes of a page. ``view``: describes it; ``changes``: tells browsers when to ask again."""
 
     def page(asked: Asked) -> Answer:
         return Answer(body=whole(view(query_of(asked.query))).encode(), kind=_HTML)
@@ -42,7 +42,7 @@ def page_routes(view: Callable[[Query], View], changes: Changes) -> dict[str, Ro
 
 
 def saved(view: View) -> str:
-    """A page for a file: with its style, and without what needs a server."""
+    """A page for a file: with its style, and without parts that need a server."""
     return whole(view, _read("page.css"))
 
 
@@ -56,5 +56,5 @@ def _file(name: str, kind: str) -> Callable[[Asked], Answer]:
 
 
 def json_answer(found: Mapping[str, Any]) -> Answer:
-    """Something as JSON."""
+    """A JSON response."""
     return Answer(body=msgspec.json.encode(found), kind=_JSON)

@@ -1,4 +1,4 @@
-"""A value over time as a small SVG. Its numbers are beside it as text, for whoever does not see the line."""
+"""A value over time as a small SVG. Its numbers are beside it as text, for people who cannot see the line."""
 
 from html import escape
 
@@ -9,7 +9,7 @@ _WIDTH, _HEIGHT = 600, 64
 
 
 def drawn(chart: Chart) -> str:
-    """A chart as HTML; a sentence where there is no line yet."""
+    """A chart as HTML; a sentence if there is no line yet."""
     title = escape(chart.title)
     if len(chart.points) < 2 or chart.points[-1][0] <= chart.points[0][0]:
         return f'<p class="empty">{title}: the line begins with the second batch that this process sees</p>'

@@ -1,4 +1,4 @@
-"""The files of a table in words."""
+"""Texts about the files of a table."""
 
 from ticdc_spark.sinks.upkeep import TableFiles, UpkeepResult
 
@@ -6,7 +6,7 @@ _UNITS = ("kB", "MB", "GB", "TB", "PB")
 
 
 def size(count: int) -> str:
-    """Bytes in words, by powers of 1,000."""
+    """A number of bytes as text, by powers of 1,000."""
     if count < 1000:
         return f"{count} B"
     power = 1
@@ -16,7 +16,7 @@ def size(count: int) -> str:
 
 
 def made_of(files: TableFiles) -> str:
-    """How many files and snapshots, and which share of the rows readers skip."""
+    """Numbers of files and snapshots, and the share of deleted rows."""
     parts = [_number(files.files, "data file"), _number(files.snapshots, "snapshot")]
     if files.delete_files:
         parts.insert(1, _number(files.delete_files, "file of deletes", "files of deletes"))
@@ -26,7 +26,7 @@ def made_of(files: TableFiles) -> str:
 
 
 def helped(result: UpkeepResult) -> str:
-    """What maintenance made of a table; ``""``: nothing, or it is not known."""
+    """The files of a table before and after maintenance; ``""``: nothing was done, or it is unknown."""
     if result.before is None or result.after is None or not result.done:
         return ""
     return f"{_short(result.before)} → {_short(result.after)}"

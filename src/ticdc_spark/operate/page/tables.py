@@ -1,4 +1,4 @@
-"""The tables of a job: those that a query asks for, and how they are shown."""
+"""The tables of a job that match a query, and their presentation."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -25,18 +25,19 @@ TONES: dict[ConditionName, Tone] = {
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """The tables that a query asks for."""
+    """The tables that match a query."""
 
     tables: tuple[TableStatus, ...]
-    """Those of the page."""
+    """The tables of the page."""
     number: int
-    """All that the query fits."""
+    """The number of all matching tables."""
     states: Mapping[str, int]
-    """Of all tables of the job, how many there are by condition."""
+    """The number of all tables of the job, by condition."""
 
 
 def find(tables: Sequence[TableStatus], query: Query) -> Found:
-    """Tables whose name in the source or the target has the text, in either case; those that need a look first."""
+    """Tables whose name in the source or target contains the text, ignoring case. Tables that need a look come
+    first."""
     text = query.search.casefold().strip()
     fitting = [
         table
@@ -44,14 +45,14 @@ def find(tables: Sequence[TableStatus], query: Query) -> Found:
         if (not query.state or table.condition == query.state)
         and (not text or text in table.name.casefold() or text in table.target.casefold())
     ]
-    fitting.sort(key=lambda table: not table.needs_a_look)  # by name within, as they come
+    fitting.sort(key=lambda table: not table.needs_a_look)  # the sort is stable: they stay in the order of names
     states = Counter(table.condition for table in tables)
     page = tuple(fitting[query.offset : query.offset + query.limit])
     return Found(tables=page, number=len(fitting), states=dict(sorted(states.items())))
 
 
 def listing(tables: Sequence[TableStatus], query: Query, told: Told, now: float) -> Listing:
-    """Tables as a page shows them. ``told``: when each was changed and what it is made of, as far as that is known."""
+    """Tables for the page. ``told``: times of changes, and files, if known."""
     found = find(tables, query)
     rows = tuple(_row(table, told, now) for table in found.tables)
     heads = (

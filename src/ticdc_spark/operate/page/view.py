@@ -1,4 +1,4 @@
-"""What a status page shows, whatever it is of: a headline and sections of facts, grids, charts and one listing.
+"""The content of a status page: a headline, and sections of facts, grids, charts and one listing.
 
 Nothing here is HTML, and nothing is escaped: ``render`` does both.
 """
@@ -11,19 +11,19 @@ import msgspec
 
 Tone: TypeAlias = Literal["", "good", "warn", "bad", "quiet"]
 MOST = 500
-"""Rows of a listing that are shown at once, at most."""
+"""Largest number of rows that a listing shows at once."""
 
 
 class Step(msgspec.Struct, frozen=True):
-    """What to do next."""
+    """A next step."""
 
     text: str
     command: str = ""
-    """To be copied."""
+    """A command to copy."""
 
 
 class Headline(msgspec.Struct, frozen=True, kw_only=True):
-    """What a page says first."""
+    """The headline of a page."""
 
     state: str
     tone: Tone
@@ -33,21 +33,21 @@ class Headline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Fact(msgspec.Struct, frozen=True):
-    """A name and what is known by it."""
+    """A name and its value."""
 
     name: str
     text: str
     tone: Tone = ""
     more: str = ""
-    """What explains the text."""
+    """An explanation of the text."""
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """Facts beside each other; those without a text are left out."""
+    """Facts side by side. Facts without a text are omitted."""
 
     rows: tuple[Fact, ...]
     form: Literal["columns", "lines", "tiles"] = "columns"
-    """lines: one below the other, for long texts; tiles: large, for the few that matter most."""
+    """lines: one below the other, for long texts; tiles: large, for the most important ones."""
 
 
 class Cell(msgspec.Struct, frozen=True):
@@ -71,9 +71,9 @@ class Grid(msgspec.Struct, frozen=True, kw_only=True):
     heads: tuple[Head, ...]
     rows: tuple[tuple[Cell | str, ...], ...]
     empty: str
-    """In the place of a grid without rows."""
+    """Shown instead of a grid without rows."""
     note: str = ""
-    """Below it: what it leaves out."""
+    """Shown below the grid: what it omits."""
 
 
 class Chart(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,12 +81,12 @@ class Chart(msgspec.Struct, frozen=True, kw_only=True):
 
     title: str
     points: tuple[tuple[float, float], ...]
-    """Seconds since the epoch, and the value; in the order of time."""
+    """(seconds since the epoch, value), ordered by time."""
     unit: Literal["seconds", "a second"]
 
 
 class Query(msgspec.Struct, frozen=True, kw_only=True):
-    """Which rows of a listing are asked for."""
+    """The requested rows of a listing."""
 
     search: str = ""
     state: str = ""
@@ -99,17 +99,17 @@ class Listing(msgspec.Struct, frozen=True, kw_only=True):
 
     query: Query
     choices: tuple[str, ...] = ()
-    """States by which it can be narrowed; none: it has no states."""
+    """States to filter by; empty: rows have no state."""
     grid: Grid
-    """Of the rows that are shown."""
+    """The rows that are shown."""
     found: int
-    """Rows that the query fits."""
+    """The number of matching rows."""
     counts: str = ""
-    """How many rows have which state, in words."""
+    """The number of rows by state, as text."""
 
 
 class Code(msgspec.Struct, frozen=True, kw_only=True):
-    """A command to copy, and what it does."""
+    """A command to copy, and its purpose."""
 
     text: str
     command: str
@@ -122,11 +122,11 @@ class Section(msgspec.Struct, frozen=True, kw_only=True):
     """A part of the page with a title."""
 
     name: str
-    """In the address: letters and ``-``."""
+    """The anchor in the address: letters and ``-``."""
     title: str
     parts: tuple[Part, ...]
     is_folded: bool = False
-    """Whether it is closed at first."""
+    """Whether it is closed initially."""
 
 
 class View(msgspec.Struct, frozen=True, kw_only=True):
@@ -137,16 +137,16 @@ class View(msgspec.Struct, frozen=True, kw_only=True):
     headline: Headline
     sections: tuple[Section, ...]
     at: str
-    """When this was so, in words."""
+    """The time of this content, as text."""
 
 
 def moment(at: float) -> str:
-    """A time in words, UTC."""
+    """A time as text, in UTC."""
     return f"{datetime.fromtimestamp(at, UTC):%Y-%m-%d %H:%M:%SZ}"
 
 
 def query_of(given: Mapping[str, str]) -> Query:
-    """The query that an address has; what cannot be read counts as not given."""
+    """The query in an address. Invalid parameters are ignored."""
 
     def number(name: str, default: int, most: int) -> int:
         text = given.get(name, "")
@@ -161,7 +161,7 @@ def query_of(given: Mapping[str, str]) -> Query:
 
 
 def steps_of(todo: str) -> tuple[Step, ...]:
-    """What to do next, as ``status`` has it in one line, with its commands apart."""
+    """The next steps from the text that ``status`` shows on one line, with commands separated."""
     steps = []
     for part in filter(None, (one.strip() for one in todo.split("; "))):
         starts = [at for name in _COMMANDS if (at := part.find(name)) >= 0]

@@ -1,8 +1,8 @@
 """MODIFY COLUMN as data: how the values of a column follow a change of its type. Pure.
 
-TiCDC's upstream is TiDB, so where TiDB and MySQL convert differently, TiDB's way is taken. Values that strict mode
-refuses cannot occur; they fail, and never become NULL. What cannot be converted exactly has a reason, with which
-the applier marks the table.
+TiCDC's upstream is TiDB: where TiDB and MySQL convert differently, TiDB's result is taken. Values that strict mode
+refuses cannot occur; they fail, and never become NULL. A conversion that is not exact has a reason, and the applier
+marks the table with it.
 """
 
 import msgspec
@@ -39,18 +39,18 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def keeps_lake(self) -> bool:
-        """Whether the lake's values stay as they are, so that nothing is rewritten."""
+        """Whether the values in the lake do not change, so that nothing is rewritten."""
         return self.exact and self.old.spark == self.new.spark and all(step.sql == "{x}" for step in self.steps)
 
     @property
     def hides_zero_dates(self) -> bool:
-        """Whether a NULL of the lake may be a zero date, of which the source makes text or a number."""
+        """Whether a NULL in the lake may be a zero date, which the source converts to text or a number."""
         return family(self.before) in _CALENDAR and family(self.after) not in _CALENDAR
 
     def sql(self, old: str) -> str:
         """Spark SQL (session time zone UTC) of the new value; ``old`` is the old column's name, quoted.
 
-        A value without a new one raises, or is NULL when the conversion is inexact.
+        A value that has no result raises an error, or becomes NULL if the conversion is inexact.
         """
         found = render(self.steps, old)
         if not self.steps and self.old.spark != self.new.spark:
@@ -68,7 +68,7 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
         return self.sql(_OLD).replace("{", "{{").replace("}", "}}").replace(_OLD, "{old}")
 
     def python(self, value: Value) -> Value:
-        """The same of a canonical value.
+        """The same for a canonical value.
 
         Raises: MessageError for a value that the source would have refused, if the conversion is exact.
         """
@@ -90,7 +90,7 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
 def conversion(old: LakeColumn, new: LakeColumn, zone: str | None, ambiguous: Ambiguous = "earlier") -> Conversion:
     """How values of ``old`` become values of ``new``.
 
-    ``zone`` is the time zone of the session in which the DDL ran, for TIMESTAMP; without it these are inexact.
+    ``zone``: the session time zone of the DDL, for TIMESTAMP; without it these conversions are inexact.
     """
     before: Side = (old.column.type, old.type)
     after: Side = (new.column.type, new.type)

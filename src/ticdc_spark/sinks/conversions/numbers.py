@@ -1,4 +1,4 @@
-"""Conversions of numbers. Numbers meet in their text: every number has one, and Spark's casts of text round as needed.
+"""Conversions of numbers. They go through text: every number has one, and Spark's casts of text round correctly.
 
 Half rounds away from zero, except a FLOAT or DOUBLE that becomes an integer, where it rounds to the even neighbour.
 """
@@ -46,7 +46,7 @@ def decimal_text(lake: LakeType) -> Step:
 
 
 def user_number() -> Step:
-    """Text that a user wrote, if it is a number; spaces around it do not count."""
+    """User-written text that is a number; spaces around it are ignored."""
     return Step(f"CASE WHEN {matches(f' *{_NUMBER} *')} THEN trim({{x}}) END", _trimmed)
 
 
@@ -58,7 +58,7 @@ def _trimmed(cell: Cell) -> Cell:
 
 
 def widen_float() -> Step:
-    """A FLOAT as the double that it is: 0.1 becomes 0.10000000149011612."""
+    """A FLOAT as the double of the same value: 0.1 becomes 0.10000000149011612."""
     return cast("double", lambda cell: canonical_float(repr(_single(float(cell))), 64))
 
 
@@ -68,8 +68,8 @@ def _single(number: float) -> float:
 
 
 def float_text(bits: int) -> Step:
-    """The shortest text of a float that reads back to it, without exponent, as TiDB writes it (MySQL has exponents)."""
-    # so many digits are one number each, so that a shorter text is among them, but for the smallest numbers
+    """The shortest text that reads back to a float, without an exponent, as TiDB writes it (MySQL uses exponents)."""
+    # With that many digits, each text is a distinct number, so a shorter one is among them; not for the smallest ones.
     kind, least, most, normal = ("float", 6, 9, "1.1754944E-38D") if bits == 32 else ("double", 15, 17, "2.3E-308D")
     wide = "CAST({x} AS double)"
 
@@ -123,7 +123,7 @@ def float_to_integer(after: ColumnType, lake: LakeType) -> Step:
     """From a FLOAT or DOUBLE; half rounds to the even neighbour."""
     top = "9.223372036854775808E18D"
     rounded = "rint(CAST({x} AS double))"
-    # through bigint, since a double's text has fewer digits than the integer that it is
+    # through bigint, since a double's text has fewer digits than its integer value
     whole = (
         f"CASE WHEN {rounded} >= -{top} AND {rounded} < {top} "
         f"THEN CAST(CAST({rounded} AS bigint) AS {_WHOLE}) "
@@ -157,7 +157,7 @@ def _ranged(after: ColumnType, number: int) -> str:
 
 
 def to_year() -> Step:
-    """From an integer's text: 1 … 69 is 2001 … 2069, 70 … 99 is 1970 … 1999, 0 stays."""
+    """From an integer's text: 1 … 69 becomes 2001 … 2069, 70 … 99 becomes 1970 … 1999, 0 stays 0."""
     number = f"try_cast({{x}} AS {_WHOLE})"
     body = (
         "CASE WHEN n = 0 OR n BETWEEN 1901 AND 2155 THEN CAST(n AS int) WHEN n BETWEEN 1 AND 69 THEN CAST(n AS int) "
@@ -176,7 +176,7 @@ def _year(cell: Cell) -> Cell:
 
 
 def text_to_year() -> Step:
-    """From text of 1 … 4 digits; as text, 0 is 2000 unless all four digits are written."""
+    """From text of 1 … 4 digits; text 0 becomes 2000 unless it has all four digits."""
     return Step(
         f"CASE WHEN NOT {matches('[0-9]{1,4}')} THEN NULL "
         "WHEN length({x}) < 4 AND try_cast({x} AS int) = 0 THEN '2000' ELSE {x} END",
@@ -215,7 +215,7 @@ def to_decimal(after: ColumnType, lake: LakeType, digits: int | None) -> Step:
 
 
 def to_float(after: ColumnType) -> Step:
-    """From a number's text: the nearest double, and of that the nearest float for FLOAT."""
+    """From a number's text: the nearest double; for FLOAT, the float nearest to that."""
     single = after.name == "float"
     most = _LARGEST_32 if single else 1.7976931348623157e308
     least = "0D" if after.unsigned else f"-{most!r}D"

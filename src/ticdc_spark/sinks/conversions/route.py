@@ -1,4 +1,4 @@
-"""Which steps lead from one column type to another."""
+"""The steps from one column type to another."""
 
 from typing import Literal, TypeAlias
 
@@ -50,16 +50,16 @@ _FAMILIES: dict[str, Family] = {
 
 
 def family(kind: ColumnType) -> Family:
-    """The family of a type; its members convert alike."""
+    """The family of a type. Its members convert in the same way."""
     if is_bytes(kind):
         return "bytes"
     return "text" if is_text(kind) else _FAMILIES.get(kind.name, "other")
 
 
 def route(old: Side, new: Side, zone: str | None, ambiguous: Ambiguous) -> tuple[Step, ...]:
-    """The steps from ``old`` to ``new``, in their order; none when nothing changes.
+    """The steps from ``old`` to ``new``, in order; none if nothing changes.
 
-    ``zone``: the session's of the DDL.
+    ``zone``: the session time zone of the DDL.
     """
     source, target = family(old[0]), family(new[0])
     if source == "other" or target == "other":
@@ -219,7 +219,7 @@ def _plain_text(old: Side) -> tuple[Step, ...] | None:
 
 
 def _longest(kind: ColumnType) -> int | None:
-    """How many characters the longest text of a type has that is text in the lake already."""
+    """The length of a type's longest text, in characters, for types that the lake already stores as text."""
     match kind.name:
         case "time":
             return len("-838:59:59.") + fsp(kind)

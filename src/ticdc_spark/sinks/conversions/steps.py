@@ -14,18 +14,18 @@ NOTHING_FOLLOWS = "(?![^0])(?!0)"
 
 
 class Step(msgspec.Struct, frozen=True):
-    """A part of a conversion. What has no result is NULL in SQL and a ``MessageError`` in Python."""
+    """A part of a conversion. A value without a result is NULL in SQL and a ``MessageError`` in Python."""
 
     sql: str
     """Spark SQL over ``{x}``."""
     python: Callable[[Cell], Cell]
-    """The same of a canonical value that is not NULL."""
+    """The same for a canonical value that is not NULL."""
     reason: str = ""
-    """Why the result may not be what the source has; ``""`` when it is exact."""
+    """Why the result may differ from the source's; ``""`` when it is exact."""
 
 
 def same(cell: Cell) -> Cell:
-    """The value as it is."""
+    """The value unchanged."""
     return cell
 
 
@@ -33,7 +33,7 @@ KEEP = Step("{x}", same)
 
 
 def cast(kind: str, python: Callable[[Cell], Cell] = same) -> Step:
-    """A cast of Spark that fails as NULL."""
+    """A Spark cast that returns NULL if it fails."""
     return Step(f"try_cast({{x}} AS {kind})", python)
 
 
@@ -64,7 +64,7 @@ def render(steps: tuple[Step, ...], old: str) -> str:
 
 
 def literal(text: str) -> str:
-    """A SQL string; one with quotes, backslashes or control characters is written as bytes."""
+    """A SQL string; text with quotes, backslashes or control characters is written as bytes."""
     if text.isprintable() and "'" not in text and "\\" not in text:
         return f"'{text}'"
     return f"decode(X'{text.encode().hex()}', 'UTF-8')"
@@ -86,5 +86,5 @@ def text_of(cell: Cell) -> str:
 
 
 def refused(cell: Cell, to: ColumnType) -> MessageError:
-    """The error for a value that strict mode does not let become ``to``."""
+    """The error for a value that strict mode does not convert to ``to``."""
     return MessageError(f"{cell!r:.80} does not fit {to.name}")

@@ -1,4 +1,4 @@
-"""Conversions of text, bytes, ENUM and SET. The lake has the names of ENUM and SET, canonical values their numbers."""
+"""Conversions of text, bytes, ENUM and SET. The lake stores names for ENUM and SET; canonical values are numbers."""
 
 from collections.abc import Callable
 from functools import partial
@@ -23,7 +23,7 @@ _BLANKS = " \t\n\r"
 
 
 def fit_text(after: ColumnType) -> tuple[Step, ...]:
-    """CHAR(n) and VARCHAR(n): longer text loses blanks at its end, and no more; CHAR has no spaces at its end."""
+    """CHAR(n) and VARCHAR(n): longer text may lose only blanks at its end; CHAR has no trailing spaces."""
     if after.name not in ("char", "varchar"):
         return ()
     steps = []
@@ -45,9 +45,9 @@ def _cut(after: ColumnType, most: int, cell: Cell) -> Cell:
 
 
 def fit_bytes(after: ColumnType, before: ColumnType | None = None) -> tuple[Step, ...]:
-    """What is longer than n bytes is refused, and BINARY(n) is padded with zero bytes.
+    """Refuse values longer than n bytes, and pad BINARY(n) with zero bytes.
 
-    ``before``: the type of values that are bytes already; only padding changes these.
+    ``before``: the type of values that already are bytes; only padding changes these.
     """
     size = after.length
     if size is None or (before is not None and before.name == after.name and before.length == size):
@@ -89,7 +89,7 @@ def _decoded(cell: Cell) -> Cell:
 
 
 def names_of(before: ColumnType) -> Step:
-    """The names of an ENUM or SET, which the lake has already."""
+    """The names of an ENUM or SET, which the lake already has."""
     read = enum_name if before.name == "enum" else set_names
     return Step("{x}", lambda cell: read(before, text_of(cell)))
 
@@ -165,7 +165,7 @@ def _folds(after: ColumnType) -> bool:
 
 
 def _member(after: ColumnType, name: str) -> str | None:
-    """The member that a name stands for: itself, or where the collation ignores case, the one spelt like it."""
+    """The member with a name: the same text or, if the collation ignores case, one that differs by case."""
     trimmed = name.rstrip(" ")
     if trimmed in after.elements:
         return trimmed
@@ -186,7 +186,7 @@ def _member_sql(after: ColumnType, name: str) -> str:
 
 
 def text_to_enum(after: ColumnType) -> Step:
-    """From text: the member of that name, else the member of that number."""
+    """From text: the member with that name, else the member with that number."""
 
     def convert(cell: Cell) -> Cell:
         text = text_of(cell)
@@ -203,7 +203,7 @@ def text_to_enum(after: ColumnType) -> Step:
 
 
 def text_to_set(after: ColumnType) -> Step:
-    """From names with commas; they come out in the order of the type."""
+    """From comma-separated names; the result has the order of the type."""
 
     def convert(cell: Cell) -> Cell:
         text = text_of(cell)
@@ -226,7 +226,7 @@ def keeps_names(before: ColumnType, after: ColumnType) -> bool:
 
 
 def names_as_names(before: ColumnType, after: ColumnType) -> tuple[Step, ...]:
-    """ENUM or SET to ENUM or SET, by their names; ENUM's invalid value 0 stays."""
+    """ENUM or SET to ENUM or SET by names; ENUM's invalid value 0 stays."""
     write = (text_to_enum if after.name == "enum" else text_to_set)(after)
     if after.name == "enum" and before.name == "enum":
         sql = KEEP.sql if keeps_names(before, after) else f"CASE WHEN {{x}} = '' THEN '' ELSE {write.sql} END"

@@ -1,6 +1,6 @@
 """Conversions of DATE, DATETIME, TIMESTAMP and TIME. Spark's session time zone is UTC.
 
-Fractions round half up, to the later time, also where a TIME is negative (TiDB; MySQL rounds away from zero there).
+Fractions round half up, to the later time, also for a negative TIME (as in TiDB; MySQL rounds away from zero there).
 """
 
 import re
@@ -68,7 +68,7 @@ def round_datetime(digits: int, *, instant: bool) -> Step:
 
 
 def widen(digits: int) -> Step:
-    """A time with more digits: the same in the lake."""
+    """A time with more digits: unchanged in the lake."""
     return Step("{x}", lambda cell: canonical_datetime(text_of(cell), digits))
 
 
@@ -108,12 +108,12 @@ def date_to_datetime(digits: int) -> Step:
 
 
 def datetime_to_date() -> Step:
-    """The day of a DATETIME; TiDB does not round it up (MySQL does, from half a second before midnight on)."""
+    """The day of a DATETIME. TiDB does not round up; MySQL does, from half a second before midnight on."""
     return cast("date", lambda cell: text_of(cell)[:10])
 
 
 def parsed_to_date() -> Step:
-    """The day of a time that was text; servers differ on whether the last half second of a day is rounded up."""
+    """The day of a time that was text. Servers differ on whether to round up the last half second of a day."""
 
     def convert(cell: Cell) -> Cell:
         if text_of(cell)[11:] >= "23:59:59.5":
@@ -125,13 +125,13 @@ def parsed_to_date() -> Step:
 
 
 def datetime_to_time(digits: int) -> Step:
-    """The time of the day, as TIME text with ``digits``."""
+    """The time of day as TIME text with ``digits``."""
     fraction = f".{'S' * digits}" if digits else ""
     return Step(f"date_format({{x}}, 'HH:mm:ss{fraction}')", lambda cell: text_of(cell)[11:])
 
 
 def date_to_time(digits: int) -> Step:
-    """Midnight."""
+    """Midnight, for every date."""
     zero = canonical_datetime("00:00:00", digits)
     return Step(f"CASE WHEN {{x}} IS NOT NULL THEN '{zero}' END", lambda _: zero)
 
@@ -142,7 +142,7 @@ def year_of() -> Step:
 
 
 def round_time(digits: int) -> Step:
-    """A TIME's text with ``digits``, fewer or more than it has; 838:59:59 is the longest."""
+    """A TIME's text with ``digits``, which may be fewer or more than it has; 838:59:59 is the longest."""
     unit = 10 ** (6 - digits)
     parts = "split(replace({x}, '-', ''), ':')"
     size = (
@@ -180,7 +180,7 @@ def _rounded_time(digits: int, cell: Cell) -> Cell:
 
 
 def text_to_datetime() -> Step:
-    """From text, to 6 digits; only the forms of which the meaning is beyond doubt, others are refused."""
+    """From text, to 6 digits. Only unambiguous forms are accepted."""
 
     def convert(cell: Cell) -> Cell:
         text = text_of(cell).strip(" ")
@@ -267,7 +267,7 @@ _NUMBERS = (
     (700101000000, 991231235959, 19000000000000, 1),
     (10000101000000, 99991231235959, 0, 1),
 )
-"""Ranges of integers that are times, what completes their year, and the factor that appends midnight."""
+"""Ranges of integers that are times, the number that completes their year, and the factor that appends midnight."""
 
 
 def number_to_datetime() -> Step:
@@ -296,7 +296,8 @@ def to_local(zone: str) -> Step:
 
 
 def to_instant(zone: str, digits: int, ambiguous: Ambiguous) -> Step:
-    """A DATETIME of ``zone`` as a TIMESTAMP; a time that ``zone`` skips is refused, one that it has twice is chosen."""
+    """A DATETIME of ``zone`` as a TIMESTAMP. A time that ``zone`` skips is refused; for a repeated one, ``ambiguous``
+    decides."""
     name = literal(zone)
 
     def convert(cell: Cell) -> Cell:
@@ -328,7 +329,7 @@ def to_instant(zone: str, digits: int, ambiguous: Ambiguous) -> Step:
 
 @lru_cache(maxsize=64)
 def _repeats(zone: str) -> tuple[int, ...]:
-    """By how many seconds the clocks of a zone went back, ever since there are TIMESTAMPs."""
+    """By how many seconds a zone's clocks went back, for each change since TIMESTAMPs exist (1970 to 2038)."""
     there = time_zone(zone)
     first = datetime(1970, 1, 1, tzinfo=UTC)
     days = (date(2038, 2, 1) - first.date()).days

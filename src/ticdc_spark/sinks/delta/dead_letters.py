@@ -1,4 +1,4 @@
-"""Dead letters in a Delta table for people, which needs no JVM."""
+"""Dead letters in a Delta table for people. Needs no JVM."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
@@ -29,12 +29,12 @@ _SCHEMA = pa.schema(
 
 
 class DeltaDeadLetters:
-    """See ``sinks.dead_letters.DeadLetters``. The table is made by the first letter."""
+    """See ``sinks.dead_letters.DeadLetters``. The first letter creates the table."""
 
     def __init__(
         self, warehouse: str, job: str, options: Mapping[str, str], fence: Callable[[], None] = lambda: None
     ) -> None:
-        """``options``: how the store is reached. ``fence``: called before each commit."""
+        """``options``: settings of the store. ``fence``: called before each commit."""
         self.where = f"{warehouse.rstrip('/')}/{OURS}/dead_letters_{folder_of(job)}"
         self._options, self._fence = dict(options), fence
 
@@ -63,14 +63,14 @@ class DeltaDeadLetters:
                 write_deltalake(table, rows, mode="overwrite", predicate=group, storage_options=options)
 
     def read(self) -> list[dict[str, Any]]:
-        """All of them, in the order of topics, partitions and offsets. Raises: SinkFault"""
+        """All letters, ordered by topic, partition and offset. Raises: SinkFault"""
         with python_faults(f"the dead letters {self.where} cannot be read"):
             table = open_table(self.where, self._options)
             rows: list[dict[str, Any]] = [] if table is None else table.to_pyarrow_table().to_pylist()
         return sorted(rows, key=lambda row: (*(row[name] for name in _ROW), row["batch"]))
 
     def _of(self, rows: pa.Table, batch: int, stage: str) -> list[dict[str, Any]]:
-        """Those of one stage of one batch."""
+        """The letters of one stage of one batch."""
         mine = pc.and_(pc.equal(rows.column("batch"), batch), pc.equal(rows.column("stage"), stage))
         found: list[dict[str, Any]] = rows.filter(mine).to_pylist()
         return found

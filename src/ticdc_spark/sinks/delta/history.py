@@ -1,7 +1,7 @@
-"""What the log of a Delta table says of its commits: whose they are, and what they did.
+"""What the log of a Delta table says about its commits: who made them, and what they did.
 
-A stamp stands in the text that a commit has from its writer (``userMetadata``), and, for when Delta has cleaned that
-commit up, in a property of the table. A RESTORE undoes properties, but no commit. ``sinks.history`` judges.
+A stamp is in the text that a writer gives its commit (``userMetadata``). It is also in a property of the table, for
+when Delta has cleaned that commit up. A RESTORE undoes properties, but no commit. ``sinks.history`` interprets both.
 """
 
 from typing import Any
@@ -17,34 +17,34 @@ _RESTORE = "RESTORE"
 
 
 class Text(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a commit of a job says of itself."""
+    """What a job's commit says about itself."""
 
     job: str = ""
     mark: tuple[int, int] = (0, 0)
     before: int = 0
     applied: int = 0
     about: str = ""
-    """``""``: as before."""
+    """``""``: unchanged."""
     whole: bool = False
-    """Whether it has everything, ``changed_by`` among it. Commits by Spark SQL are followed by one that does."""
+    """Whether the text is complete and includes ``changed_by``. A commit of Spark SQL is followed by a complete one."""
     changed_by: tuple[str, ...] = ()
     load: str = ""
-    """The full read that it has brought in."""
+    """The full read whose rows the commit added."""
     note: str = ""
-    """Of what a full read gathers: how far that is."""
+    """In a table that gathers rows of a full read: the progress of the read."""
     copy_of: str = ""
-    """Of a table that is being renamed: its former folder, which has it until that is gone."""
+    """In a table that is being renamed: its former folder. The table keeps its old name until that folder is gone."""
     copy_id: str = ""
-    """Delta's id of the table there."""
+    """Delta's id of the table in that folder."""
 
     @property
     def stamp(self) -> Stamp:
-        """The stamp."""
+        """The stamp of the commit."""
         return Stamp(self.job, self.mark, self.before, self.about, self.applied)
 
     @property
     def json(self) -> str:
-        """For ``userMetadata``: Spark would put a variable in place of ``${…}``."""
+        """For ``userMetadata``, where Spark would replace ``${…}`` by a variable."""
         return msgspec.json.encode({"ticdc": self}).decode().replace("$", "\\u0024")
 
 
@@ -60,7 +60,7 @@ class _Held(msgspec.Struct, frozen=True):
 
 
 def read_text(held: Any) -> Text | None:
-    """The text of a commit, or of a property; ``None``: it is no job's."""
+    """The text of a commit or of a property; ``None``: it is not from a job."""
     try:
         return msgspec.json.decode(str(held).encode(), type=_Held).ticdc
     except msgspec.MsgspecError:
@@ -68,7 +68,7 @@ def read_text(held: Any) -> Text | None:
 
 
 class Entry(msgspec.Struct, frozen=True, kw_only=True):
-    """A commit, as its file has it."""
+    """A commit, from its file."""
 
     version: int
     text: Text | None
@@ -77,8 +77,8 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     """Milliseconds since the epoch."""
     changes_rows: bool = False
     restored: int | None = None
-    """The version that a RESTORE went back to. One that names a time does not say it: it counts as a change by somebody
-    else."""
+    """The version that a RESTORE went back to. A RESTORE to a time does not name it and counts as another writer's
+    change."""
 
 
 def read_entry(version: int, whole: str) -> Entry:
@@ -93,7 +93,7 @@ def read_entry(version: int, whole: str) -> Entry:
             changes = bool(action.get("dataChange", True))
     given = info.get("operationParameters") or {}
     operation = str(info.get("operation", "WRITE"))
-    # A session keeps the text that it was given: whoever restores by the same one leaves ours there.
+    # A session keeps its text: after a RESTORE in the same session, the commit still has ours.
     text = None if operation == _RESTORE else read_text(info.get("userMetadata", ""))
     return Entry(
         version=version,
@@ -114,7 +114,7 @@ class History:
         self._read: dict[int, Entry | None] = {}
 
     def entry(self, version: int) -> Entry | None:
-        """``None``: it was cleaned up."""
+        """A commit's entry; ``None``: it was cleaned up."""
         if version not in self._read:
             text = self._lake.commit_text(self._path, version)
             self._read[version] = None if text is None else read_entry(version, text)
@@ -137,7 +137,7 @@ class History:
         )
 
     def note(self, upto: int | None = None) -> Note | None:
-        """The newest whole stamp up to a version, whatever was restored since."""
+        """The newest complete stamp up to a version, also if a RESTORE came after it."""
         for version in range(self.version if upto is None else upto, -1, -1):
             entry = self.entry(version)
             if entry is None:
@@ -153,9 +153,9 @@ class History:
         found = judge(note, self.version, lambda version: self.commit(version) or _cleaned_up(version, note))
         if not found.rolled_back or found.stamp is None:
             return found
-        # A RESTORE has brought the columns back, too.
-        older = self.note(self._stamped())
-        about = found.stamp.about if older is None else older.stamp.about
+        # A RESTORE has also restored the columns.
+        note = self.note(self._stamped())
+        about = found.stamp.about if note is None else note.stamp.about
         return msgspec.structs.replace(found, furthest=None, stamp=msgspec.structs.replace(found.stamp, about=about))
 
     def unseen(self, note: Note | None, seen: int | None) -> frozenset[str]:
@@ -163,7 +163,7 @@ class History:
         return unseen_changes(note, self.version, seen, self.commit)
 
     def loaded(self) -> str:
-        """The full read that was brought in last, as far as it can be told."""
+        """The full read whose rows were added last, if that is known."""
         for version in range(self.version, -1, -1):
             entry = self.entry(version)
             if entry is None:
@@ -174,12 +174,12 @@ class History:
         return "" if text is None else text.load
 
     def _property(self) -> tuple[Text | None, int]:
-        """The last whole text as the table's properties have it, and its version."""
+        """The last complete text in the table's properties, and its version."""
         properties = self._lake.metadata(self._snapshot).get("configuration", {})
         return read_text(properties.get(PROPERTY, "")), int(properties.get(VERSION, "0"))
 
     def _stamped(self) -> int | None:
-        """The version whose rows the table has."""
+        """The version with the last stamp among the ancestors of the current rows."""
         at: int | None = self.version
         while at is not None and (commit := self.commit(at)) is not None:
             if commit.stamp is not None:

@@ -51,7 +51,7 @@ class DeltaKind:
         return f"{warehouse}, which Spark opens" if folder is None else writable(folder)
 
     def stop_without_rights(self, config: DeltaConfig, tables: Collection[TableName]) -> str:
-        return ""  # what a store or a catalog allows shows when it is done
+        return ""  # the rights in a store or catalog are only known when they are used
 
     def look(self, spark: SparkSession, config: DeltaConfig) -> str:
         lake = DeltaLake(spark, config.warehouse, config.table_properties)
@@ -60,7 +60,7 @@ class DeltaKind:
         return f"{config.warehouse}: {count:,} databases"
 
     def is_untouched(self, config: DeltaConfig) -> bool:
-        return False  # opening it makes nothing
+        return False  # opening it creates nothing
 
     def open_lake(self, job: Job) -> SparkSession:
         options = self.spark_options(delta_of(job)) | job.spark

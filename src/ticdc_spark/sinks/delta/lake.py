@@ -1,7 +1,7 @@
-"""Delta tables by their folders, through Delta's own Java API: its log, its transactions, and the files of the store.
+"""Delta tables by their folders, with Delta's own Java API: logs, transactions, and the files of the store.
 
-A table is ``<warehouse>/<database>/<table>``. A folder with the file ``GONE`` in it is no table any more, whatever is
-left of it.
+A table is ``<warehouse>/<database>/<table>``. A folder with the file ``GONE`` is no longer a table, even if some of
+its files remain.
 """
 
 import re
@@ -26,21 +26,21 @@ CATALOG = {"spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalo
 PROPERTIES = {
     "delta.columnMapping.mode": "name",
     "delta.enableDeletionVectors": "true",
-    # What was committed meanwhile must not be passed over, were it only new rows.
+    # A transaction must conflict with every commit made meanwhile, even one that only adds rows.
     "delta.isolationLevel": "Serializable",
     "delta.checkpointInterval": "30",
 }
 USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
 _SESSION = {
-    # By default Delta reads each log with fifty tasks, and the whole of it after each commit, for a checksum.
+    # By default Delta reads each log with fifty tasks, and reads it completely after each commit, for a checksum.
     "spark.databricks.delta.snapshotPartitions": "2",
     "spark.databricks.delta.writeChecksumFile.enabled": "false",
-    # Net changes are kept already while they are merged.
+    # Net changes are already cached while they are merged.
     "spark.databricks.delta.merge.materializeSource": "none",
-    # From 4.1 on, Delta refuses a source that is kept and that it has not kept itself.
+    # From 4.1 on, Delta refuses a cached source that it has not cached itself.
     "spark.databricks.delta.merge.failSourceCachedAfterMaterialization": "false",
     "spark.sql.caseSensitive": "false",
-    # ``${…}`` in a name or in a default is what it is.
+    # ``${…}`` in a name or a default is not replaced.
     "spark.sql.variable.substitute": "false",
     "spark.sql.ansi.enabled": "true",
 }
@@ -48,7 +48,7 @@ _CONFLICT = re.compile(r"Concurrent|(Metadata|Protocol)ChangedException|FileAlre
 
 
 def is_conflict(error: Py4JJavaError) -> bool:
-    """Whether Delta refused a commit because somebody else has written to the table meanwhile."""
+    """Whether Delta refused a commit because another writer changed the table meanwhile."""
     cause = error.java_exception
     while cause is not None:
         if _CONFLICT.search(str(cause.getClass().getSimpleName())):
@@ -67,8 +67,8 @@ class DeltaLake:
         properties: Mapping[str, str],
         fence: Callable[[], None] = lambda: None,
     ) -> None:
-        """``properties``: of each new table. ``fence``: called before each commit; raises where the job must not write
-        any more."""
+        """``properties``: of each new table. ``fence``: called before each commit; raises if the job must not write any
+        more."""
         self.spark, self.warehouse, self.fence = spark, warehouse.rstrip("/"), fence
         self.properties = PROPERTIES | dict(properties)
         self.jvm: Any = spark._jvm
@@ -81,26 +81,26 @@ class DeltaLake:
         self._sessions: SimpleQueue[SparkSession] = SimpleQueue()
 
     def _module(self, name: str) -> Any:
-        """An object of Scala."""
+        """A Scala object."""
         try:
             loader = self.jvm.java.lang.Thread.currentThread().getContextClassLoader()
             return self.jvm.java.lang.Class.forName(f"{name}$", True, loader).getField("MODULE$").get(None)
         except Py4JJavaError as error:
             raise SinkFault(
-                f"this Spark does not have Delta's jars ({name} is missing): put io.delta:delta-spark, of the version "
-                "for this Spark, on its class path"
+                f"this Spark does not have Delta's jars ({name} is missing): add io.delta:delta-spark, in the version "
+                "for this Spark, to its class path"
             ) from error
 
     @contextmanager
     def session(self) -> Iterator[SparkSession]:
-        """A session that writes, for one thread at a time; it is the active one meanwhile."""
+        """A session that writes, for one thread at a time; meanwhile it is the active session."""
         try:
             session = self._sessions.get_nowait()
         except Empty:
             session = self.spark.newSession()
             for key, value in (CATALOG | _SESSION).items():
                 session.conf.set(key, value)
-        # What the text of a commit is comes from the thread's active session.
+        # Delta takes the text of a commit from the thread's active session.
         java = SparkSession._get_j_spark_session_class(self.jvm)
         java.setActiveSession(session._jsparkSession)
         try:
@@ -112,30 +112,30 @@ class DeltaLake:
     # ---- folders
 
     def path(self, table: TableName) -> str:
-        """The folder of a table. Raises: DecisionNeeded for a database of the source that has our own folder's name"""
+        """The folder of a table. Raises: DecisionNeeded if a database of the source has the name of our own folder"""
         if table[0] == OURS:
             raise DecisionNeeded(
-                f"the folder `{OURS}` of the warehouse is not for copies: leave the database out with `tables` under "
-                "[job], or give it another name with `target-schema` under [[route]]"
+                f"the folder `{OURS}` of the warehouse is reserved: exclude the database with `tables` under [job], "
+                "or give it another name with `target-schema` under [[route]]"
             )
         return f"{self.warehouse}/{folder_of(table[0])}/{folder_of(table[1])}"
 
     def name_of(self, database: str, table: str) -> TableName:
-        """The name of a table by its folders."""
+        """The name of a table whose folders are known."""
         return unescape(database), unescape(table)
 
     def file(self, path: str) -> tuple[Any, Any]:
-        """A path as Hadoop has it, with its file system."""
+        """A Hadoop path and its file system."""
         held = self.jvm.org.apache.hadoop.fs.Path(path)
         return held.getFileSystem(self._conf), held
 
     def there(self, path: str) -> bool:
-        """Whether a file or folder is there."""
+        """Whether a file or folder exists."""
         store, held = self.file(path)
         return bool(store.exists(held))
 
     def folders(self, path: str) -> list[str]:
-        """The names of the folders in a folder, those of the job left out."""
+        """The names of the folders in a folder, without the job's own."""
         store, held = self.file(path)
         if not store.exists(held):
             return []
@@ -143,23 +143,23 @@ class DeltaLake:
         return sorted(name for name in names if name != OURS)
 
     def is_table(self, path: str) -> bool:
-        """Whether a folder is a table: a death before its first commit leaves a log without any."""
+        """Whether a folder is a table. A crash before the first commit leaves an empty log."""
         store, log = self.file(f"{path}/_delta_log")
         return bool(store.exists(log) and len(store.listStatus(log))) and not self.there(f"{path}/{GONE}")
 
     def is_ours(self, path: str) -> bool:
-        """Whether a folder is a table, or what is left of one."""
+        """Whether a folder is a table or the remains of one."""
         return self.there(f"{path}/_delta_log") or self.there(f"{path}/{GONE}")
 
     def make(self, path: str) -> None:
-        """Make a folder; no error where it is there."""
+        """Create a folder; no error if it exists."""
         store, held = self.file(path)
         store.mkdirs(held)
 
     def clear(self, path: str) -> None:
-        """Remove a table and its files. A death on the way leaves no table, and the next call goes on.
+        """Remove a table and its files. After a crash on the way, there is no table, and the next call continues.
 
-        Raises: DecisionNeeded where the folder has other files than those of a table
+        Raises: DecisionNeeded if the folder has files that do not belong to a table
         """
         store, held = self.file(path)
         if not store.exists(held):
@@ -171,11 +171,11 @@ class DeltaLake:
         if not store.exists(gone):
             if len(store.listStatus(held)):
                 raise DecisionNeeded(
-                    f"the folder {path} is to be a Delta table, and has files that are none: move them away, or give "
+                    f"the folder {path} is needed for a Delta table, but has other files: move them away, or give "
                     "the table another name with `target-table` under [[route]]"
                 )
         else:
-            # Without its log no reader finds half a table; what says that it is gone goes last.
+            # Without its log no reader finds half a table. The file ``GONE`` is removed last.
             store.delete(log, True)
             for one in store.listStatus(held):
                 if str(one.getPath().getName()) != GONE:
@@ -184,14 +184,14 @@ class DeltaLake:
         self.forget(path)
 
     def forget(self, path: str) -> None:
-        """Forget what is known of the log of a folder."""
+        """Drop Delta's cache of a folder's log."""
         log = self._module("org.apache.spark.sql.delta.DeltaLog")
         log.invalidateCache(self.spark._jsparkSession, self.jvm.org.apache.hadoop.fs.Path(path))
 
     # ---- logs
 
     def log(self, path: str) -> Any:
-        """The log of a table. A folder that is none, or none any more, has one at version -1."""
+        """The log of a table. If the folder is not a table, or no longer one, the log is at version -1."""
         return self.jvm.org.apache.spark.sql.delta.DeltaLog.forTable(self.spark._jsparkSession, path)
 
     def snapshot(self, path: str) -> Any:
@@ -199,12 +199,12 @@ class DeltaLake:
         return self.log(path).update(False, self.none, self.none)
 
     def metadata(self, holder: Any) -> dict[str, Any]:
-        """The metadata of a snapshot, or of a transaction, as Delta's protocol has it."""
+        """The metadata of a snapshot or a transaction, in the form of Delta's protocol."""
         found: dict[str, Any] = msgspec.json.decode(str(holder.metadata().json()))["metaData"]
         return found
 
     def commit_text(self, path: str, version: int) -> str | None:
-        """The file of one commit; ``None``: it was cleaned up."""
+        """The file of a commit; ``None``: it was cleaned up."""
         store, held = self.file(f"{path}/_delta_log/{version:020d}.json")
         if not store.exists(held):
             return None
@@ -215,7 +215,7 @@ class DeltaLake:
             stream.close()
 
     def rows_of(self, transaction: Any, log: Any, rows: DataFrame, *, overwrite: bool) -> Any:
-        """Write rows for a transaction: the actions that bring them in."""
+        """Write rows for a transaction; returns the actions that add them."""
         mode = getattr(self.jvm.org.apache.spark.sql.SaveMode, "Overwrite" if overwrite else "Append")
         delta, session = self.jvm.org.apache.spark.sql.delta, rows.sparkSession._jsparkSession
         options = delta.DeltaOptions(self._empty_map, session.sessionState().conf())
@@ -225,11 +225,11 @@ class DeltaLake:
         return write.write(transaction, session, self.none, False)
 
     def commit(self, session: SparkSession, transaction: Any, actions: Any, text: str) -> int:
-        """Commit actions with a text. Raises: Py4JJavaError, ``is_conflict`` where another writer was faster"""
+        """Commit actions with a text. Raises: Py4JJavaError; ``is_conflict`` if another writer committed first"""
         session.conf.set(USER_METADATA, text)
         return int(transaction.commit(actions, self._operation))
 
 
 def sql_name(path: str) -> str:
-    """A table by its folder, for SQL."""
+    """The name of a table for SQL, from its folder."""
     return f"delta.{quote(path)}"

@@ -1,7 +1,7 @@
-"""Full reads into Delta tables: rows are gathered in a table of the job's own, and become the table in one commit.
+"""Full reads into Delta tables: rows are gathered in a separate table and replace the table's rows in one commit.
 
-Each commit of what is gathered has the note of how far the read is in its text. The commit that brings the rows in
-names the read, so that it is known after a death that it is over.
+The text of each commit of gathered rows has a note of the read's progress. The commit that replaces the rows names
+the read, so that it is known after a crash that the read is complete.
 """
 
 from collections.abc import Callable, Sequence
@@ -35,7 +35,7 @@ class DeltaLoads:
         self._tables, self._lake = tables, tables.lake
 
     def load_note(self, table: TableName) -> LoadNote | None:
-        with spark_faults(f"what a full read of {shown(table)} has gathered cannot be read"):
+        with spark_faults(f"the progress of a full read of {shown(table)} cannot be read"):
             path = self._tables.gathered(table)
             note = self._note(path)
             if note is None or not self._lake.is_table(self._lake.path(table)):
@@ -87,11 +87,11 @@ class DeltaLoads:
             self._gather(session, table, rows.select(*(quote(column.name) for column in columns)), note)
 
     def finish_load(self, table: TableName, stamp: Stamp) -> None:
-        with spark_faults(f"a full read of {shown(table)} cannot be brought in"), self._lake.session() as session:
+        with spark_faults(f"a full read of {shown(table)} cannot be finished"), self._lake.session() as session:
             path = self._tables.gathered(table)
             note = self._note(path)
             if note is None:
-                raise SinkFault(f"what a full read of {shown(table)} has gathered is gone from {path}")
+                raise SinkFault(f"the rows that a full read of {shown(table)} gathered are gone from {path}")
 
             def gathered(log: Any, transaction: Any) -> Any:
                 rows = session.read.format("delta").load(path)

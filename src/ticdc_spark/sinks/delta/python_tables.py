@@ -1,4 +1,4 @@
-"""Small Delta tables of a job as Python keeps them, without a JVM: its state, its dead letters."""
+"""Small Delta tables that a job reads and writes in Python, without a JVM: its state, its dead letters."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,12 +18,12 @@ _S3A = {
     "session.token": "AWS_SESSION_TOKEN",
     "endpoint.region": "AWS_REGION",
 }
-"""Keys of ``spark.hadoop.fs.s3a.``, and deltalake's names."""
+"""Keys after ``spark.hadoop.fs.s3a.``, and deltalake's names."""
 
 
 def storage_options(location: str, spark: Mapping[str, str]) -> dict[str, str]:
-    """How deltalake reaches the store of a location, by Spark's options for it. What has no counterpart is usual in the
-    environment."""
+    """deltalake's options for the store of a location, from Spark's. Options without a counterpart are taken from the
+    environment as usual."""
     if not location.startswith(("s3:", "s3a:")):
         return {}
     bucket = location.partition("://")[2].partition("/")[0]
@@ -44,13 +44,13 @@ def storage_options(location: str, spark: Mapping[str, str]) -> dict[str, str]:
 
 
 def plain(location: str) -> str:
-    """A location as deltalake takes it."""
+    """A location in the form that deltalake accepts."""
     folder = local_folder(location)
     return location if folder is None else str(folder)
 
 
 def open_table(location: str, options: Mapping[str, str]) -> "DeltaTable | None":
-    """A table; ``None``: there is none. Raises: what deltalake raises"""
+    """A table; ``None``: there is none. Raises: deltalake's errors"""
     from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
 
@@ -61,7 +61,7 @@ def open_table(location: str, options: Mapping[str, str]) -> "DeltaTable | None"
 
 
 def make_folder(location: str) -> None:
-    """On a disk, make the folder of a table."""
+    """Create the folder of a table, if it is on a disk."""
     folder = local_folder(location)
     if folder is not None:
         Path(folder).mkdir(parents=True, exist_ok=True)
@@ -69,14 +69,14 @@ def make_folder(location: str) -> None:
 
 @contextmanager
 def python_faults(what: str) -> Iterator[None]:
-    """Raises: SinkFault for whatever deltalake, pyarrow and their stores raise"""
+    """Raises: SinkFault for every error of deltalake, pyarrow and their stores"""
     try:
         yield
     except (StateMoved, TicdcSparkError):
         raise
     except OSError as error:
         raise SinkFault(f"{what}: {os_reason(error)}") from error
-    except Exception as error:  # deltalake's errors have no base of their own
+    except Exception as error:  # deltalake's errors have no common base class
         raise SinkFault(f"{what}: {_first_line(error)}") from error
 
 

@@ -1,8 +1,8 @@
-"""Rows of Delta tables, as Spark writes them.
+"""Spark's writes to rows of Delta tables.
 
-An append is one transaction with its stamp. A MERGE, UPDATE or DELETE is a commit by Spark SQL, which carries the
-stamp in its text; the whole stamp, with what other writers did, follows in a second commit. A death between the two
-loses nothing: the first one is recognised by its text.
+An append is one transaction with its stamp. A MERGE, UPDATE or DELETE is a commit of Spark SQL whose text has the
+stamp. A second commit has the complete stamp, including the changes of other writers. A crash between the two loses
+nothing, because the text of the first one identifies it.
 """
 
 from collections.abc import Sequence
@@ -31,13 +31,13 @@ from ticdc_spark.spark.types import LakeColumn
 
 
 class DeltaRows:
-    """What Spark writes to tables."""
+    """Writes to tables with Spark."""
 
     def __init__(self, tables: DeltaTables) -> None:
         self._tables, self._lake = tables, tables.lake
 
     def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
-        """See ``sinks.base.Changes``. Keys that are all new are appended without a look at the table."""
+        """See ``sinks.base.Changes``. If all keys are new, they are appended without a look-up."""
         columns = changes.columns
         may_append = changes.new_keys and not changes.others and changes.ordered_by is None
         with self._lake.session() as session, changes.dataframe(session) as net:
@@ -48,11 +48,11 @@ class DeltaRows:
     def change_counts(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
         """See ``sinks.base.Changes``."""
         columns, view = changes.columns, f"counts_{uuid4().hex}"
-        have = list(self._tables.columns(table))  # by a session of its own
+        have = list(self._tables.columns(table))  # uses its own session
         with (
             self._lake.session() as session,
             changes.dataframe(session) as counts,
-            spark_faults(f"rows cannot be counted into {shown(table)}"),
+            spark_faults(f"copies of rows cannot be added to or removed from {shown(table)}"),
         ):
             counts.createOrReplaceTempView(view)
             try:
@@ -66,7 +66,7 @@ class DeltaRows:
     ) -> None:
         """See ``sinks.base.Changes``."""
         with (
-            spark_faults(f"rows of {shown(source)} cannot be brought into {shown(table)}"),
+            spark_faults(f"rows of {shown(source)} cannot be added to {shown(table)}"),
             self._lake.session() as session,
         ):
             rows = session.read.format("delta").load(self._tables.living(source))
@@ -104,7 +104,7 @@ class DeltaRows:
             self._run(session, table, f"UPDATE {name} SET {quote(column.name)} = {expression}", stamp)
 
     def _append(self, table: TableName, rows: DataFrame, stamp: Stamp) -> bool:
-        """Append rows. ``False``: another writer changed the table since ``stamp.seen``, and nothing was done."""
+        """Append rows. ``False``: another writer changed the table since ``stamp.seen``, so nothing was done."""
 
         def add(log: Any, transaction: Any) -> Any:
             return self._lake.rows_of(transaction, log, rows, overwrite=False)
@@ -138,7 +138,7 @@ class DeltaRows:
                 session.catalog.dropTempView(view)
 
     def _run(self, session: SparkSession, table: TableName, statement: str, stamp: Stamp) -> None:
-        """Let Spark change rows, and put the whole stamp behind it."""
+        """Change rows with Spark, then commit the complete stamp."""
         self._lake.fence()
         session.conf.set(USER_METADATA, text_of(stamp).json)
         session.sql(statement)

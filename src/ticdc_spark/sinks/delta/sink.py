@@ -1,4 +1,4 @@
-"""The sink ``kind = "delta"``: the contract over the objects that do its parts."""
+"""The sink ``kind = "delta"``: implements the contract with an object for each part."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -36,7 +36,7 @@ class DeltaSink:
     names = LakeNames()
 
     def __init__(self, spark: SparkSession, config: DeltaConfig, fence: Callable[[], None] = lambda: None) -> None:
-        """``fence``: called before each commit; raises where the job must not write any more."""
+        """``fence``: called before each commit; raises if the job must not write any more."""
         self.types: TypeMap = DeltaTypes(widens=config.type_widening)
         self.lake = DeltaLake(spark, config.warehouse, config.table_properties, fence)
         self.tables = DeltaTables(self.lake)

@@ -1,7 +1,7 @@
 """The state of a job as a Delta table beside its tables: each version of the state is one version of the table.
 
-A commit writes all rows anew and names the version that it follows. The store takes one file of that version only, so
-one of two processes is refused.
+A commit rewrites all rows and names the version that it follows. The store accepts only one file for that version, so
+only one of two processes succeeds.
 """
 
 import threading
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
 
 KEPT = 60
-"""Newest versions that are kept, and at most twice as many."""
+"""Number of newest versions that are kept; at most twice as many exist."""
 _UNDER_WAY_S = 600
-"""A file so young may be of a commit that another process is about to make."""
+"""A file that is younger may belong to a commit that another process is preparing."""
 RESOLVED_TS, NAMES = "ticdc.resolved-ts", "ticdc.parts"
 _HEARTBEAT = "_heartbeat.json"
 _FIELDS = ("kind", "schema", "table", "resolved_ts", "snapshot_id", "condition", "value")
@@ -38,7 +38,7 @@ _SCHEMA = pa.schema(
 )
 _PROPERTIES = {
     "delta.checkpointInterval": str(KEPT),
-    # The log is tidied here, by versions: a job that commits rarely would lose those that are to be kept.
+    # The log is cleaned here, by version: by age, a job that commits rarely would lose versions that must be kept.
     "delta.enableExpiredLogCleanup": "false",
     "delta.deletedFileRetentionDuration": "interval 1 hours",
 }
@@ -48,7 +48,7 @@ class DeltaState:
     """See ``StateStore``: the table ``_ticdc_spark/state_<job>``."""
 
     def __init__(self, warehouse: str, job: str, options: Mapping[str, str]) -> None:
-        """``options``: how the store is reached, see ``storage_options``."""
+        """``options``: settings of the store, see ``storage_options``."""
         self.location = f"{warehouse.rstrip('/')}/{OURS}/state_{folder_of(job)}"
         self.where = self.location
         self.pause = 1.0 if local_folder(warehouse) is not None else 5.0
@@ -111,7 +111,7 @@ class DeltaState:
         if self.version() is None:
             return
         with self._faults("given a heartbeat"):
-            # Below what pyarrow puts around it: deltalake takes bytes, and is given pyarrow's buffers there.
+            # Bypasses pyarrow's wrapper, which would hand pyarrow buffers to deltalake; it accepts only bytes.
             file = self._handler()._handler.open_output_stream(_HEARTBEAT, None)
             file.write(heartbeat)
             file.close()
@@ -127,7 +127,7 @@ class DeltaState:
                 return None
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
     def _open(self) -> "DeltaTable | None":
         return open_table(self.location, self._options)
@@ -139,8 +139,8 @@ class DeltaState:
         said = table.history(1)[0]
         if NAMES not in said:
             raise DecisionNeeded(
-                f"the newest version of the table {self.where} is not by a job: another tool has rewritten it. Restore "
-                f"the last version whose history has {NAMES!r}, and leave the table out of that tool"
+                f"the newest version of the table {self.where} is not from a job: another tool has rewritten it. "
+                f"Restore the last version whose history has {NAMES!r}, and exclude the table from that tool"
             )
         rows = sorted(table.to_pyarrow_table().to_pylist(), key=lambda row: (row["part"], row["seq"]))
         cells = ((row["part"], *(row[name] for name in _FIELDS)) for row in rows)
@@ -153,7 +153,7 @@ class DeltaState:
         return DeltaStorageHandler(plain(self.location), self._options or None)
 
     def _tidy(self) -> None:
-        """Remove the rows and the log of old versions. What stays is in nobody's way."""
+        """Remove the rows and logs of old versions. Files that stay do no harm."""
         from deltalake import DeltaTable
 
         table = self._open()
@@ -186,7 +186,7 @@ def _changed(file: pyarrow.fs.FileInfo) -> float:
 
 
 def _version(file: pyarrow.fs.FileInfo) -> int:
-    """The version that a file of the log is of; -1: of none."""
+    """The version of a log file; -1: the file is not a version's."""
     digits = str(file.base_name).partition(".")[0]
     return int(digits) if digits.isdigit() else -1
 

@@ -1,7 +1,7 @@
-"""Delta tables: everything that is one transaction of Delta's Java API, with its stamp in the same commit.
+"""Delta tables: everything that one transaction of Delta's Java API does, with its stamp in the same commit.
 
-A transaction holds rows, columns and properties together. It reads the whole table, so that another writer's commit
-is never passed over: the transaction is made anew then.
+A transaction contains rows, columns and properties. It reads the whole table, so every commit of another writer is a
+conflict; then a new transaction is made.
 """
 
 import time
@@ -29,10 +29,10 @@ from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeColumn
 
 _TRIES = 4
-"""Of a commit that lost a race against another writer."""
+"""Attempts of a commit that lost a race against another writer."""
 _PAUSE_S = 0.1
 Rows: TypeAlias = Callable[[Any, Any], Any]
-"""Writes rows for a transaction, by its log and itself; gives the actions that bring them in."""
+"""Writes rows for a transaction, given its log and itself; returns the actions that add them."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,11 +44,11 @@ class Commit:
     """Changes the metadata of the table."""
     rows: Rows | None = None
     replaces_all: bool = False
-    """No row is left that another writer changed."""
+    """No row that another writer changed remains."""
     only_alone: bool = False
-    """Nothing is done where another writer changed the table since ``stamp.seen``."""
+    """Do nothing if another writer changed the table since ``stamp.seen``."""
     load: str = ""
-    """The full read that it brings in."""
+    """The full read whose rows the commit adds."""
 
 
 class DeltaTables:
@@ -88,7 +88,7 @@ class DeltaTables:
             return int(self.lake.snapshot(self.living(table)).version())
 
     def living(self, table: TableName) -> str:
-        """The folder of a table. Raises: SinkFault where there is none"""
+        """The folder of a table. Raises: SinkFault if there is no table"""
         path = self.lake.path(table)
         if not self.lake.is_table(path):
             raise SinkFault(f"there is no table {shown(table)} in {path}")
@@ -112,12 +112,12 @@ class DeltaTables:
         with spark_faults(f"table {shown(table)} cannot be created"), self.lake.session() as session:
             path = self.lake.path(table)
             if self.lake.is_table(path) and self.find(table) is not None:
-                raise SinkFault(f"{shown(table)} is there already, in {path}")
+                raise SinkFault(f"{shown(table)} already exists in {path}")
             metadata = _metadata({"type": "struct", "fields": self._fields(columns)}, self.lake.properties)
             self.begin(session, path, metadata, msgspec.structs.replace(text_of(stamp), whole=True))
 
     def begin(self, session: SparkSession, path: str, metadata: dict[str, Any], text: Text) -> None:
-        """Make a table without rows, in one commit. What was left of a former one goes."""
+        """Create a table without rows, in one commit. Remains of a former table are removed."""
         self.lake.fence()
         self.lake.clear(path)
         transaction = self.lake.log(path).startTransaction()
@@ -133,11 +133,11 @@ class DeltaTables:
                 self.lake.clear(folder)
 
     def rename(self, old: TableName, new: TableName) -> None:
-        """Copy a table to its new folder, in one commit. It is a table once the old one is gone, and not before."""
+        """Copy a table to its new folder, in one commit. The copy counts as a table only after the old one is gone."""
         with spark_faults(f"table {shown(old)} cannot be renamed to {shown(new)}"), self.lake.session() as session:
             source, path = self.living(old), self.lake.path(new)
             if self.find(new) is not None:
-                raise SinkFault(f"{shown(new)} is there already, and is to be what {shown(old)} becomes")
+                raise SinkFault(f"{shown(old)} cannot be renamed to {shown(new)}, which already exists")
             self.lake.fence()
             self.lake.clear(path)
             snapshot = self.lake.snapshot(source)
@@ -159,7 +159,7 @@ class DeltaTables:
             self.lake.clear(source)
 
     def _is_pending(self, text: Text) -> bool:
-        """Whether a table is a copy of one that has its former name still."""
+        """Whether a table is the copy of one that still has its former name."""
         if not text.copy_of or not self.lake.is_table(text.copy_of):
             return False
         return bool(self.lake.metadata(self.lake.snapshot(text.copy_of))["id"] == text.copy_id)
@@ -195,7 +195,7 @@ class DeltaTables:
             self.stamp_in(session, table, stamp)
 
     def stamp_in(self, session: SparkSession, table: TableName, stamp: Stamp) -> None:
-        """The same by a session that is open. Raises: Py4JJavaError"""
+        """Commit a stamp with an open session. Raises: Py4JJavaError"""
         self.change(session, table, Commit(stamp=stamp))
 
     def truncate(self, table: TableName, stamp: Stamp) -> None:
@@ -213,16 +213,16 @@ class DeltaTables:
             schema["fields"] = self._changed(table, schema["fields"], changes)
             metadata["schemaString"] = msgspec.json.encode(schema).decode()
             if any(column.type.spark == "timestamp_ntz" for column in changes.add):
-                metadata["configuration"]["delta.feature.timestampNtz"] = "supported"  # a new table has it by itself
+                metadata["configuration"]["delta.feature.timestampNtz"] = "supported"  # new tables have it anyway
             if changes.promote:
-                # Readers that do not know it are kept out of tables that need it, and of no other.
+                # Readers without this feature cannot read the table, so only tables that need it get it.
                 metadata["configuration"]["delta.enableTypeWidening"] = "true"
 
         with spark_faults(f"the columns of {shown(table)} cannot be changed"), self.lake.session() as session:
             self.change(session, table, Commit(stamp=stamp, alter=alter))
 
     def change(self, session: SparkSession, table: TableName, commit: "Commit") -> None:
-        """Change a table in one commit, which has the stamp; again where another writer was faster.
+        """Change a table in one commit, which has the stamp; retry if another writer committed first.
 
         Raises: Py4JJavaError
         """
@@ -237,7 +237,7 @@ class DeltaTables:
                 return
 
     def try_change(self, session: SparkSession, table: TableName, commit: "Commit") -> bool:
-        """The same, once. ``False``: nothing was done."""
+        """Change a table, without retries. ``False``: nothing was done."""
         path, stamp = self.living(table), commit.stamp
         log = self.lake.log(path)
         transaction = log.startTransaction()
@@ -283,7 +283,7 @@ class DeltaTables:
         ]
 
     def _type(self, column: LakeColumn) -> Any:
-        """A type as Delta's schemas have it."""
+        """A type in the form of Delta's schemas."""
         parsed = self.lake.jvm.org.apache.spark.sql.types.DataType.fromDDL(column.type.spark)
         return msgspec.json.decode(str(parsed.json()).encode())
 
@@ -305,12 +305,12 @@ def _put_property(metadata: dict[str, Any], text: Text, version: int) -> None:
 
 
 def _whole(stamp: Stamp, note: Note | None, changed_by: frozenset[str]) -> Text:
-    """The text of a commit that has everything. ``note``: of the table before it."""
+    """The complete text of a commit. ``note``: of the table before the commit."""
     about = stamp.about or ("" if note is None else note.stamp.about)
     return msgspec.structs.replace(text_of(stamp), about=about, whole=True, changed_by=tuple(sorted(changed_by)))
 
 
 def _widened(field: dict[str, Any], kind: Any) -> dict[str, Any]:
-    """A column with a wider type, and what Delta's protocol wants to be known of its former one."""
+    """A column with a wider type, and the record of its former type that Delta's protocol requires."""
     changes = [*field["metadata"].get("delta.typeChanges", ()), {"fromType": field["type"], "toType": kind}]
     return {**field, "type": kind, "metadata": {**field["metadata"], "delta.typeChanges": changes}}

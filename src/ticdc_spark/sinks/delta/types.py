@@ -7,7 +7,7 @@ class DeltaTypes(SparkTypes):
     """See ``sinks.type_map.TypeMap``."""
 
     def __init__(self, *, widens: bool) -> None:
-        """``widens``: Delta changes a column to a wider type without a rewrite, which not every reader knows."""
+        """``widens``: Delta widens the type of a column without a rewrite. Not every reader supports that."""
         self._widens = widens
 
     def promotes(self, old: str, new: str) -> bool:

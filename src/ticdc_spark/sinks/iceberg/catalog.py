@@ -1,4 +1,4 @@
-"""An Iceberg catalog: its Spark sessions, the names of tables in it, and tables as Iceberg's own Java API has them."""
+"""An Iceberg catalog: its Spark sessions, the names of its tables, and tables as objects of Iceberg's Java API."""
 
 import json
 import logging
@@ -26,7 +26,7 @@ from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
 NAMESPACE = "_ticdc_spark"
-"""Of change logs and dead letters."""
+"""The namespace of change logs and dead letters."""
 PROPERTIES: dict[str, str] = {
     "format-version": "2",
     "write.delete.mode": "merge-on-read",
@@ -40,16 +40,16 @@ PROPERTIES: dict[str, str] = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "20",
 }
-"""Properties of the tables that a job creates, unless ``[sink] table-properties`` sets others."""
+"""Properties of tables that a job creates, unless ``[sink] table-properties`` overrides them."""
 
 _NO_TABLE = ("NoSuchTableException", "NoSuchIcebergTableException")
-"""The latter: of a catalog that has other tables, too."""
+"""The second one comes from a catalog that also has other kinds of tables."""
 _PLAIN = {"spark.sql.variable.substitute": "false"}
-"""Settings of sessions: ``${…}`` in a name or in a default is what it is."""
+"""Settings of sessions: ``${…}`` in a name or a default is not replaced."""
 
 
 def catalog_options(catalog: str, warehouse: str, options: Mapping[str, str]) -> dict[str, str]:
-    """Spark options of the catalog: a JDBC catalog on SQLite in the warehouse unless ``options`` name another.
+    """Spark options of the catalog: a JDBC catalog on SQLite in the warehouse, unless ``options`` name another.
 
     Raises: SinkFault for a hadoop catalog, which cannot rename tables.
     """
@@ -82,8 +82,8 @@ class IcebergCatalog:
         options: Mapping[str, str],
         fence: Callable[[], None] = lambda: None,
     ) -> None:
-        """``options``: those of the catalog; each session that writes gets them. ``fence``: called before each commit;
-        raises where the job must not write any more."""
+        """``options``: of the catalog; each session that writes gets them. ``fence``: called before each commit;
+        raises if the job must not write any more."""
         self.options = dict(options)
         self.fence = fence
         self.spark = self._configured(spark)
@@ -99,14 +99,14 @@ class IcebergCatalog:
         self.storages = Storages(spark)
         self._noted: set[tuple[TableName, str]] = set()
         with faults(f"catalog {catalog!r} cannot be opened"):
-            # Catalogs are looked up in the thread's active session, which may be another one in a thread of its own.
+            # Catalogs are looked up in the thread's active session, which may differ from ours in another thread.
             SparkSession._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)
             self.java_catalog = self.iceberg.spark.Spark3Util.loadIcebergCatalog(spark._jsparkSession, catalog)
 
     @contextmanager
     def session(self) -> Iterator[SparkSession]:
         """A session that writes, for one thread at a time."""
-        # Kept and lent again: each session opens the catalog, with connections of its own, and never closes it.
+        # Sessions are reused: each one opens the catalog with its own connections, and never closes it.
         try:
             session = self._sessions.get_nowait()
         except Empty:
@@ -122,7 +122,7 @@ class IcebergCatalog:
         return session
 
     def note_way(self, table: TableName, reason: str) -> None:
-        """Log, once for each reason, why Spark writes a table's changes."""
+        """Log, once for each reason, why Spark writes a table's changes and Python does not."""
         if (table, reason) not in self._noted:
             self._noted.add((table, reason))
             log.info("%s.%s: Spark writes its changes: %s", *table, reason)
@@ -137,7 +137,7 @@ class IcebergCatalog:
             return bool(self.java_catalog.tableExists(self.identifier(table)))
 
     def find_table(self, table: TableName) -> Any:
-        """The table, as Iceberg's Java API has it now; ``None``: the catalog does not have it."""
+        """The current table in Iceberg's Java API; ``None``: the catalog does not have it."""
         try:
             return self.load_table(table)
         except Py4JJavaError as error:
@@ -146,7 +146,7 @@ class IcebergCatalog:
             raise
 
     def load_table(self, table: TableName) -> Any:
-        """The table, as Iceberg's Java API has it now."""
+        """The current table in Iceberg's Java API."""
         return self.java_catalog.loadTable(self.identifier(table))
 
     def format_version(self, loaded: Any) -> int:
@@ -170,16 +170,16 @@ class IcebergCatalog:
         return found
 
     def create_database(self, schema: str) -> None:
-        """Create a namespace; no error when it is there."""
+        """Create a namespace; no error if it exists."""
         with faults(f"namespace {schema!r} cannot be created"):
             namespace = self.namespace(schema)
-            with self._creating:  # tables of one new schema are created side by side
+            with self._creating:  # tables of a new schema are created concurrently
                 if not self.java_catalog.namespaceExists(namespace):
                     self.fence()
                     self.java_catalog.createNamespace(namespace)
 
     def drop_database(self, schema: str) -> None:
-        """Drop a namespace if nothing is left in it."""
+        """Drop a namespace if it is empty."""
         with faults(f"namespace {schema!r} cannot be dropped"):
             namespace = self.namespace(schema)
             if self.java_catalog.namespaceExists(namespace) and not self.java_catalog.listTables(namespace):
@@ -187,7 +187,7 @@ class IcebergCatalog:
                 self.java_catalog.dropNamespace(namespace)
 
     def columns_of(self, loaded: Any) -> dict[str, str]:
-        """Lake column names of a loaded table to their types, as Spark SQL names them."""
+        """The types of a loaded table's columns in Spark SQL, by their names in the lake."""
         struct = self.iceberg.spark.SparkSchemaUtil.convert(loaded.schema())
         return {field.name: field.dataType.simpleString() for field in StructType.fromJson(json.loads(struct.json()))}
 

@@ -1,4 +1,4 @@
-"""Dead letters: what a job could not read or left out, in a table for people."""
+"""Dead letters: what a job could not read or skipped, in a table for people."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,7 +17,7 @@ DEAD_LETTER_DDL = (
     "batch bigint, stage string, topic string, partition int, offset bigint, seq int, "
     "reason string, key binary, value binary, at timestamp"
 )
-"""``stage``: ``decode`` (the message), else the table whose row it was, ``schema.table``. ``key`` and ``value``: the
+"""``stage``: ``decode`` for messages, else the table of the row, as ``schema.table``. ``key`` and ``value``: the
 message."""
 _LETTERS = "topic string, partition int, offset bigint, seq int, reason string, key binary, value binary"
 _ROW = ["topic", "partition", "offset", "seq"]
@@ -27,7 +27,7 @@ _PROPERTIES = {
     "write.spark.fanout.enabled": "true",
     "write.parquet.compression-codec": "zstd",
     "write.metadata.metrics.default": "none",
-    # Without them Iceberg cannot prove that a file is of one stage, and refuses to replace it.
+    # Without them Iceberg cannot prove that a file has only one stage, and refuses to replace it.
     "write.metadata.metrics.column.stage": "full",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "5",
@@ -41,7 +41,7 @@ def dead_letters_of(catalog: str, job: str) -> str:
 
 
 def read_dead_letters(session: SparkSession, job: Job) -> list[dict[str, Any]]:
-    """What a job keeps of messages and rows that it could not read or left out; the columns are ``DEAD_LETTER_DDL``.
+    """The messages and rows that a job could not read or skipped; the columns are ``DEAD_LETTER_DDL``.
 
     In the order of topics, partitions and offsets. Raises: SinkFault
     """
@@ -55,10 +55,10 @@ def read_dead_letters(session: SparkSession, job: Job) -> list[dict[str, Any]]:
 
 
 class IcebergDeadLetters:
-    """See ``sinks.dead_letters.DeadLetters``. The table is made by the first letter."""
+    """See ``sinks.dead_letters.DeadLetters``. The first letter creates the table."""
 
     def __init__(self, spark: SparkSession, catalog: str, job: str, fence: Callable[[], None] = lambda: None) -> None:
-        """``fence``: called before each commit; raises where the job must not write any more."""
+        """``fence``: called before each commit; raises if the job must not write any more."""
         self._spark, self._catalog, self._fence = spark, catalog, fence
         self.where = dead_letters_of(catalog, job)
 

@@ -1,4 +1,4 @@
-"""Errors of Iceberg as errors of this package, beside those of Spark."""
+"""Turns errors of Iceberg and Spark into errors of this package."""
 
 import re
 from collections.abc import Iterator
@@ -11,9 +11,9 @@ from ticdc_spark.sinks.iceberg.python_catalog import moved_away
 from ticdc_spark.spark.faults import spark_faults
 
 _GONE = re.compile(r"NotFoundException: [^:\n]+: (\S+\.metadata\.json)")
-"""Iceberg's error for a metadata file that the catalog names and the store does not have."""
+"""Iceberg's error for a metadata file that the catalog lists but the store does not have."""
 _NO_CLIENT = re.compile(r"NoClassDefFoundError: (software/amazon/awssdk|com/google/cloud|com/azure)")
-"""Iceberg's FileIO of an object store without the client that it needs, which is no part of Iceberg's runtime."""
+"""An error for a missing client of an object store, which Iceberg's FileIO needs and its runtime does not include."""
 _BUNDLES = {"software": "iceberg-aws-bundle", "com/google": "iceberg-gcp-bundle", "com/azure": "iceberg-azure-bundle"}
 
 
@@ -21,7 +21,7 @@ _BUNDLES = {"software": "iceberg-aws-bundle", "com/google": "iceberg-gcp-bundle"
 def faults(what: str) -> Iterator[None]:
     """Turn errors of Spark, of the JVM, of Iceberg and of the operating system into errors of this package.
 
-    Raises: as ``spark_faults``; FilesGone where the catalog names files that are gone
+    Raises: as ``spark_faults``; FilesGone if the catalog lists files that are gone
     """
     with spark_faults(what, _advise):
         yield
@@ -34,7 +34,7 @@ def _advise(reason: str) -> str:
 
 
 def is_conflict(error: Py4JJavaError) -> bool:
-    """Whether Iceberg refused a commit because somebody else has written to the table meanwhile."""
+    """Whether Iceberg refused a commit because another writer changed the table meanwhile."""
     cause = error.java_exception
     while cause is not None:
         if str(cause.getClass().getName()).endswith(".ValidationException"):
@@ -44,7 +44,7 @@ def is_conflict(error: Py4JJavaError) -> bool:
 
 
 def _missing_bundle(reason: str) -> str:
-    """Which package is missing under ``[spark]``, where that is what is wrong."""
+    """A hint at the package that is missing under ``[spark]``; ``""`` if the error has another cause."""
     found = _NO_CLIENT.search(reason)
     if found is None:
         return ""

@@ -1,6 +1,6 @@
-"""Iceberg's Java API with few calls: each of them goes through a socket, and another one gives its result back.
+"""Iceberg's Java API with few calls: each call goes through a socket, and releasing its result is another one.
 
-So what a table is made of is fetched as one JSON text, and the classes that are used are looked up once.
+So a table's metadata is fetched as one JSON text, and each class is looked up once.
 """
 
 from collections.abc import Mapping
@@ -11,9 +11,9 @@ from py4j.java_gateway import JavaClass, JavaPackage
 
 
 class JavaNames:
-    """A package or class of the JVM of which each member is looked up once.
+    """A package or class of the JVM whose members are looked up only once.
 
-    py4j looks up every part of a dotted name anew, by two or three calls a part.
+    py4j looks up every part of a dotted name each time, with two or three calls per part.
     """
 
     def __init__(self, names: Any) -> None:
@@ -32,7 +32,7 @@ class JavaNames:
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """A snapshot, as Iceberg's metadata has it."""
+    """A snapshot in Iceberg's metadata."""
 
     snapshot_id: int
     summary: Mapping[str, str] = {}
@@ -42,7 +42,7 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
     sequence_number: int = 0
     """0 in a table of version 1."""
     manifest_list: str = ""
-    """Its path; ``""`` where a table of version 1 lists its manifests."""
+    """Its path; ``""`` if a table of version 1 lists its manifests instead."""
 
     @property
     def place(self) -> tuple[int, int]:
@@ -51,37 +51,37 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
 
 
 def to_snapshot(iceberg: Any, snapshot: Any) -> Snapshot | None:
-    """A snapshot of Iceberg's Java API, which may be null."""
+    """A snapshot from Iceberg's Java API, where it may be null."""
     if snapshot is None:
         return None
     return msgspec.json.decode(str(iceberg.SnapshotParser.toJson(snapshot)), type=Snapshot)
 
 
 def to_dict(iceberg: Any, texts: Any) -> dict[str, str]:
-    """A map of texts to texts."""
+    """A Python dictionary from a Java map of strings."""
     mapper = iceberg.util.JsonUtil.mapper()
     return msgspec.json.decode(str(mapper.writeValueAsString(texts)), type=dict[str, str])
 
 
 class NestedField(msgspec.Struct, frozen=True):
-    """A column, as the JSON of a schema has it."""
+    """A column in the JSON of a schema."""
 
     id: int
     name: str
     type: Any
-    """A name, or an object."""
+    """A name or an object."""
     required: bool = False
-    """Whether it holds no NULL."""
+    """Whether NULL is not allowed."""
 
 
 class TableSchema(msgspec.Struct, frozen=True, rename="kebab"):
-    """A schema of Iceberg's Java API."""
+    """A schema from Iceberg's Java API."""
 
     fields: tuple[NestedField, ...]
     identifier_field_ids: frozenset[int] = frozenset()
-    """Ids of the columns that make up the table's key; each of them is required."""
+    """Ids of the columns of the table's key; each of them is required."""
 
 
 def to_schema(iceberg: Any, schema: Any) -> TableSchema:
-    """A schema of Iceberg's Java API."""
+    """Convert a schema of Iceberg's Java API."""
     return msgspec.json.decode(str(iceberg.SchemaParser.toJson(schema)), type=TableSchema)

@@ -69,24 +69,24 @@ class IcebergKind:
         if folder is None:
             jars = job.spark.get("spark.jars.packages", "") + job.spark.get("spark.jars", "")
             lacks = job.sink.warehouse.startswith("s3") and "aws" not in jars
-            hint = "; Spark must have iceberg-aws-bundle, which [spark] does not name" if lacks else ""
+            hint = "; Spark needs iceberg-aws-bundle, which [spark] does not name" if lacks else ""
             return f"{job.sink.warehouse}, which Spark opens (catalog {job.sink.catalog}){hint}"
         return f"{writable(folder)} (catalog {job.sink.catalog})"
 
     def stop_without_rights(self, config: IcebergConfig, tables: Collection[TableName]) -> str:
-        return ""  # what a store or a catalog allows shows when it is done
+        return ""  # the rights in a store or catalog are only known when they are used
 
     def look(self, spark: SparkSession, config: IcebergConfig) -> str:
         options = catalog_options(config.catalog, config.warehouse, config.catalog_options)
         if self.is_untouched(config):
-            return f"{_database(config)} will be created"  # by whoever opens it
+            return f"{_database(config)} will be created"  # when the sink is opened
         catalog = IcebergCatalog(spark, config.catalog, config.warehouse, config.table_properties, options)
-        with faults(f"catalog {config.catalog!r} does not answer"):
+        with faults(f"catalog {config.catalog!r} does not respond"):
             count = len(catalog.java_catalog.listNamespaces())
         if "io-impl" in config.catalog_options:
             with faults(f"warehouse {config.warehouse} cannot be written to"):
                 _write_and_remove(catalog, config)
-        found = f"{config.catalog} answers; it has {count:,} namespaces"
+        found = f"{config.catalog} responds; it has {count:,} namespaces"
         if config.commit == "table":
             return found
         check_commit(catalog)
@@ -104,7 +104,7 @@ class IcebergKind:
 
 
 def _write_and_remove(catalog: IcebergCatalog, config: IcebergConfig) -> None:
-    """Try the warehouse by Iceberg's own client of the store."""
+    """Test the warehouse with Iceberg's own client of the store."""
     options = catalog.java.util.HashMap()
     for name, value in config.catalog_options.items():
         options.put(name, value)
@@ -118,7 +118,7 @@ def _write_and_remove(catalog: IcebergCatalog, config: IcebergConfig) -> None:
 
 
 def _database(config: IcebergConfig) -> Path | None:
-    """The file of a catalog on SQLite; ``None``: it is another catalog."""
+    """The file of a catalog on SQLite; ``None``: another kind of catalog."""
     options = catalog_options(config.catalog, config.warehouse, config.catalog_options)
     uri = options.get(f"spark.sql.catalog.{config.catalog}.uri", "")
     path = uri.removeprefix("jdbc:sqlite:").partition("?")[0]

@@ -1,4 +1,4 @@
-"""Reads the lake of a job: a Spark session with the job's catalog, tables as they are now or as of a commit."""
+"""Reads a job's lake: a Spark session with the job's catalog, and tables, current or as of a commit."""
 
 from pathlib import Path
 from typing import Any
@@ -19,16 +19,16 @@ from ticdc_spark.spark.sql import quote
 
 
 def iceberg_of(job: Job) -> IcebergConfig:
-    """The sink of a job. Raises: UsageError for one of another kind"""
+    """The sink of a job. Raises: UsageError if it is of another kind"""
     if not isinstance(job.sink, IcebergConfig):
         raise UsageError(f"{job.file}: [sink] kind: the tables are read by Spark only where it is `iceberg`")
     return job.sink
 
 
 def open_lake(job: Job | Path | str) -> SparkSession:
-    """A Spark session that sees the tables of a job (or of a job file) as ``<catalog>.<schema>.<table>``.
+    """A Spark session that has the tables of a job (or of a job file) as ``<catalog>.<schema>.<table>``.
 
-    Raises: UsageError for a wrong job file; EnvironmentFault when Spark does not start.
+    Raises: UsageError for a wrong job file; EnvironmentFault if Spark does not start.
     """
     if not isinstance(job, Job):
         job = load_job(Path(job))
@@ -38,16 +38,16 @@ def open_lake(job: Job | Path | str) -> SparkSession:
     if "jdbc:sqlite:" in catalog.get(f"spark.sql.catalog.{sink.catalog}.uri", ""):
         parts.append("sqlite")
     session = open_session(f"ticdc-spark {job.name}", catalog | job.spark, coordinates(*parts)).newSession()
-    # Under an application that is open already, a new session has only its own settings.
+    # If an application is already open, a new session has only its own settings.
     for key, value in catalog.items():
         session.conf.set(key, value)
     return session
 
 
 def read_table(session: SparkSession, table: TableName, catalog: str = "lake") -> pa.Table:
-    """Every row of a table, by the names of the source.
+    """Every row of a table, which is named as at the source.
 
-    Raises: SinkFault when it cannot be read, for one because it is not there.
+    Raises: SinkFault if it cannot be read, for example because it does not exist.
     """
     name = _quoted(table, catalog)
     with faults(f"{name} cannot be read"):
@@ -55,11 +55,11 @@ def read_table(session: SparkSession, table: TableName, catalog: str = "lake") -
 
 
 def read_as_of(job: Job, session: SparkSession, table: TableName, snapshot_id: int | None) -> DataFrame:
-    """A table as it was at a snapshot; ``None``: before it had one.
+    """A table as of a snapshot; ``None``: before its first snapshot.
 
-    The current snapshot is read instead where that one was expired and only upkeep (compaction) came after it.
+    If that snapshot was expired and only upkeep (compaction) came after it, the current snapshot is read instead.
 
-    Raises: SinkFault when the table is not in the lake, or that state of it is gone.
+    Raises: SinkFault if the lake does not have the table or that state of it any more.
     """
     name = _quoted(table, iceberg_of(job).catalog)
     with faults(f"{name} cannot be read; a running job may have dropped or renamed it: try again"):
@@ -70,13 +70,13 @@ def read_as_of(job: Job, session: SparkSession, table: TableName, snapshot_id: i
         if _newest_change(loaded) == snapshot_id:
             return session.table(name)
     raise SinkFault(
-        f"{name}: snapshot {snapshot_id} of the job's last commit was expired, and what came after it is not known to "
-        "have left the rows as they were"
+        f"{name}: snapshot {snapshot_id} of the job's last commit was expired, and later commits may have changed "
+        "the rows"
     )
 
 
 def _newest_change(loaded: Any) -> int | None:
-    """The snapshot whose rows a table has now, expired or not: the newest that was made by no upkeep."""
+    """The snapshot that has the table's current rows, expired or not: the newest one that is not from upkeep."""
     snapshot = loaded.currentSnapshot()
     while snapshot is not None and str(snapshot.operation()) in UPKEEP:
         parent = snapshot.parentId()
@@ -91,7 +91,7 @@ def _quoted(table: TableName, catalog: str) -> str:
 
 
 def list_tables(session: SparkSession, catalog: str = "lake") -> set[tuple[str, str]]:
-    """(namespace, table) of every table, by its name in the lake; the job's own are left out."""
+    """(namespace, table) of every table, as named in the lake, without the job's own."""
     found = set()
     with faults(f"catalog {catalog} cannot be listed"):
         for row in session.sql(f"SHOW NAMESPACES IN {quote(catalog)}").collect():

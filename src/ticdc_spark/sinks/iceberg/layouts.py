@@ -1,4 +1,4 @@
-"""The layout of a new table in Iceberg's own terms: a partition spec and a sort order."""
+"""The layout of a new table in Iceberg's terms: a partition spec and a sort order."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,8 +1,8 @@
-"""Full reads into Iceberg tables: rows are gathered on a branch of the table, which then becomes the table.
+"""Full reads into Iceberg tables: rows are gathered on a branch of the table, which then replaces the table's rows.
 
-The newest commit of the branch carries the note of how far the read is. Where Python can open the
-warehouse, a task writes its part as one data file, and one commit of the driver adds a wave of them. Elsewhere Spark
-writes rows that it has read and kept, since the note must be known before the commit.
+The newest commit of the branch carries a note of the read's progress. If Python can open the warehouse, each task
+writes its part to data files, and the driver adds the files of a wave in one commit. Otherwise Spark writes the rows;
+it reads and caches them first, since the note must be known before the commit.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -44,7 +44,7 @@ _FILE_DDL = "written binary"
 
 
 class IcebergLoads:
-    """Full reads: rows are gathered on a branch and become the table in one commit."""
+    """Full reads: rows are gathered on a branch and replace the table's rows in one commit."""
 
     def __init__(self, tables: IcebergTables, writer: WriterName) -> None:
         """``writer``: what writes files."""
@@ -132,7 +132,7 @@ class IcebergLoads:
             self._append(session, loaded, table, rows.select(*(quote(one.name) for one in columns)), columns, note)
 
     def _opened(self, table: TableName, columns: Sequence[LakeColumn]) -> tuple[Any, DataFiles | Closed]:
-        """A table whose columns may be NULL, and how its files are written."""
+        """The loaded table, after its columns were made optional, and how its files are written."""
         loaded = self._catalog.load_table(table)
         properties = to_dict(self._catalog.iceberg, loaded.properties())
         fields = self._tables.allow_null(table, loaded, columns)
@@ -141,7 +141,7 @@ class IcebergLoads:
         return loaded, layout(self._catalog, loaded, properties, fields)
 
     def _with_files(self, loaded: Any, files: DataFiles, parts: Iterable[bytes]) -> tuple[Any, int]:
-        """An append of files, as tasks of ``_write`` gave them; and how many rows they have."""
+        """An append of the files that tasks of ``_write`` wrote, and the number of their rows."""
         written = [msgspec.msgpack.decode(part, type=WrittenFile) for part in parts]
         append = self._after(loaded)
         for file in written:
@@ -154,7 +154,7 @@ class IcebergLoads:
         return note
 
     def _after(self, loaded: Any) -> Any:
-        """An append to the branch, refused where another owner has written to it since the table was loaded."""
+        """An append to the branch, refused if another owner has written to it since the table was loaded."""
         append = loaded.newOverwrite().validateNoConflictingData().toBranch(BRANCH)
         return append.validateFromSnapshot(loaded.snapshot(BRANCH).snapshotId())
 
@@ -167,9 +167,9 @@ class IcebergLoads:
         columns: Sequence[LakeColumn],
         note: LoadNote,
     ) -> LoadNote:
-        """Let Spark append rows to the branch, with their note."""
+        """Append rows and their note to the branch with Spark."""
         mine = {column.name for column in columns}
-        # A column that somebody else added is NULL; Spark does not leave it out by itself.
+        # Columns that other writers added become NULL; Spark does not accept rows without them.
         others = {name: kind for name, kind in self._catalog.columns_of(loaded).items() if name not in mine}
         nulls = (sf.lit(None).cast(kind).alias(name) for name, kind in others.items())
         head = int(loaded.snapshot(BRANCH).snapshotId())
@@ -190,7 +190,7 @@ class IcebergLoads:
             transaction.manageSnapshots().replaceBranch("main", BRANCH).removeBranch(BRANCH).commit()
             append_stamp(transaction, stamp)
 
-        with faults(f"a full read of {shown(table)} cannot be brought in"):
+        with faults(f"the rows of a full read cannot be added to {shown(table)}"):
             self._tables.change(table, stamp, put, replaces_all=True)
 
 
@@ -204,7 +204,7 @@ def _noted(update: Any, note: LoadNote) -> Any:
 
 
 def _write(columns: Sequence[LakeColumn], files: DataFiles) -> ArrowTask:
-    """Return a function over the rows of one part: they go into one file a partition; a part without rows has none."""
+    """Return a function over the rows of one part. It writes one file per partition, and none without rows."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = [batch for batch in batches if len(batch)]

@@ -1,6 +1,7 @@
-"""Where the tables of a catalog keep their files, and which of them do so inside a location.
+"""Where the tables of a catalog keep their files, and which folders are inside a location.
 
-Locations are compared as folders, however they are spelt. In doubt two spellings are one: then a file too many stays.
+Locations are compared as folders, however they are spelt. If in doubt, two spellings are treated as the same folder:
+then at worst a file is kept too long.
 """
 
 import os
@@ -33,14 +34,14 @@ _ALIKE = {
     "hdfs": "file",
     "viewfs": "file",
 }
-"""Schemes of the same store. One cluster has several names, and a path without a scheme may be of it, or of a disk."""
+"""Schemes of the same store. A cluster may have several names; a path without a scheme may be on it or on a disk."""
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?://([^/]*))?(.*)", re.DOTALL)
 _AT_ONCE = 8
-"""Tables that are loaded side by side: in an object store each takes a request."""
+"""Tables that are loaded concurrently: with an object store, each needs a request."""
 
 
 def places_in(location: str, places: Iterable[FilePlace]) -> list[FilePlace]:
-    """Those of ``places`` that are ``location``, or lie below it."""
+    """The places that are ``location`` or are inside it."""
     store, folder = _folder_of(location)
     found = []
     for place in places:
@@ -50,9 +51,9 @@ def places_in(location: str, places: Iterable[FilePlace]) -> list[FilePlace]:
     return found
 
 
-@cache  # asked again for each table that is cleaned
+@cache  # called again for each table that is cleaned
 def _folder_of(location: str) -> tuple[str, str]:
-    """A location as (store, absolute path), alike for all its spellings."""
+    """A location as (store, absolute path), the same for all its spellings."""
     split = _SCHEME.fullmatch(location)
     scheme, authority, path = ("file", "", location) if split is None else (split[1], split[2] or "", split[3])
     store = _ALIKE.get(scheme.lower(), scheme.lower())
@@ -65,7 +66,7 @@ def _folder_of(location: str) -> tuple[str, str]:
 def table_places(
     owner: str, location: str, properties: Mapping[str, str], metadata_file: str | None = None
 ) -> list[FilePlace]:
-    """Every folder that a table has files in, by its metadata. ``metadata_file``: the current one."""
+    """Every folder with files of a table, by its metadata. ``metadata_file``: the current one."""
     root = location.rstrip("/")
     folders = [location, f"{root}/data", f"{root}/metadata"]
     folders += [properties[name] for name in _OWN_FOLDERS if properties.get(name)]
@@ -75,9 +76,9 @@ def table_places(
 
 
 def catalog_places(catalog: IcebergCatalog) -> list[FilePlace]:
-    """Where all tables and views of a catalog have files, in all its namespaces, and the catalog's warehouse.
+    """The folders of all tables and views in all namespaces of a catalog, and the catalog's warehouse.
 
-    Raises: SinkFault, also where one of them cannot be read
+    Raises: SinkFault, also if one of them cannot be read
     """
     java = catalog.java_catalog
     gateway = catalog.spark.sparkContext._gateway
@@ -85,7 +86,7 @@ def catalog_places(catalog: IcebergCatalog) -> list[FilePlace]:
 
     def table(identifier: Any) -> list[FilePlace]:
         name = _sql_name(catalog, identifier)
-        with faults(f"{name} cannot be read, so where it has files is not known"):
+        with faults(f"{name} cannot be read, so the folders of its files are not known"):
             loaded = _if_there(java.loadTable, identifier)
             if loaded is None:
                 return []
@@ -95,7 +96,7 @@ def catalog_places(catalog: IcebergCatalog) -> list[FilePlace]:
 
     def view(identifier: Any) -> list[FilePlace]:
         name = _sql_name(catalog, identifier)
-        with faults(f"{name} cannot be read, so where it has files is not known"):
+        with faults(f"{name} cannot be read, so the folders of its files are not known"):
             loaded = _if_there(java.loadView, identifier)
             return [] if loaded is None else table_places(name, str(loaded.location()), {})
 
@@ -110,14 +111,14 @@ def catalog_places(catalog: IcebergCatalog) -> list[FilePlace]:
 
 
 def _namespaces(java_catalog: Any, of: Iterable[Any]) -> Iterator[Any]:
-    """Namespaces with all that are in them."""
+    """Namespaces, each followed by the namespaces inside it."""
     for namespace in of:
         yield namespace
         yield from _namespaces(java_catalog, java_catalog.listNamespaces(namespace))
 
 
 def _if_there(load: Any, identifier: Any) -> Any:
-    """``None``: it was dropped meanwhile, or is no table of Iceberg's."""
+    """The loaded object; ``None``: it was dropped meanwhile, or is not an Iceberg table."""
     try:
         return load(identifier)
     except Py4JJavaError as error:

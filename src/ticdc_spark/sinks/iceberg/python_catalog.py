@@ -1,4 +1,4 @@
-"""The catalog of a lake as PyIceberg opens it, without a JVM: by the options that Iceberg's Java client is given."""
+"""Opens the catalog of a lake with PyIceberg, without a JVM, from the options of Iceberg's Java client."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import quote, quote_plus, urlencode
 
 from ticdc_spark.errors import SinkFault, UsageError, os_reason
 
-if TYPE_CHECKING:  # tasks import this module, and need no PyIceberg
+if TYPE_CHECKING:  # tasks import this module and do not need PyIceberg
     from pyiceberg.catalog import Catalog
 
 _BUSY_SECONDS = "60"
@@ -23,22 +23,22 @@ _CLASSES = {
     "org.apache.iceberg.aws.glue.GlueCatalog": "glue",
     "org.apache.iceberg.hive.HiveCatalog": "hive",
 }
-"""``catalog-impl`` of Java, and the ``type`` that means the same."""
+"""Java's ``catalog-impl``, and the ``type`` with the same meaning."""
 _PYTHON = {
     "jdbc": ("pyiceberg.catalog.sql", "SqlCatalog", ""),
     "rest": ("pyiceberg.catalog.rest", "RestCatalog", ""),
     "glue": ("pyiceberg.catalog.glue", "GlueCatalog", "pyiceberg[glue]"),
     "hive": ("pyiceberg.catalog.hive", "HiveCatalog", "pyiceberg[hive]"),
 }
-"""Types of catalogs: PyIceberg's module and class, and what must be installed for it beside PyIceberg."""
+"""Types of catalogs: PyIceberg's module and class, and what must be installed in addition to PyIceberg."""
 _DRIVERS = {
     "postgresql": ("postgresql+psycopg2", "pyiceberg[sql-postgres]"),
     "mysql": ("mysql+pymysql", "pymysql"),
     "mariadb": ("mysql+pymysql", "pymysql"),
 }
-"""Databases of a JDBC catalog: SQLAlchemy's name, and what must be installed for it."""
+"""Databases of a JDBC catalog: SQLAlchemy's name, and what must be installed."""
 _CATALOG_TABLES = ("iceberg_tables", "iceberg_namespace_properties")
-"""Of a JDBC catalog itself."""
+"""Tables of the JDBC catalog itself."""
 _JAVA_ONLY = ("type", "catalog-impl", "io-impl", "cache-enabled", "uri", "warehouse")
 _HADOOP_S3 = {
     "access.key": "s3.access-key-id",
@@ -47,7 +47,7 @@ _HADOOP_S3 = {
     "endpoint.region": "s3.region",
     "endpoint": "s3.endpoint",
 }
-"""Keys of ``spark.hadoop.fs.s3a.``, and PyIceberg's name."""
+"""Keys after ``spark.hadoop.fs.s3a.``, and PyIceberg's names."""
 
 
 def open_catalog(
@@ -58,12 +58,12 @@ def open_catalog(
     *,
     create: bool = True,
 ) -> Catalog | None:
-    """Open a catalog. ``options``: the keys ``catalog.…`` of the job file without the prefix; ``spark``: its section
-    ``[spark]``.
+    """Open a catalog.
 
-    ``None``: without ``create``, where there is no catalog yet.
+    ``options``: the keys ``catalog.…`` of the job file, without the prefix. ``spark``: its section ``[spark]``.
 
-    Raises: UsageError for a catalog that PyIceberg cannot open; SinkFault where it does not answer
+    Returns: ``None`` if there is no catalog yet and ``create`` is false.
+    Raises: UsageError for a catalog that PyIceberg cannot open; SinkFault if it does not respond
     """
     kind = _kind(options)
     module, class_name, package = _PYTHON[kind]
@@ -73,7 +73,7 @@ def open_catalog(
         if file is not None and not create and not file.exists():
             return None
         if file is not None and create:
-            with suppress(OSError):  # opening it says what is wrong
+            with suppress(OSError):  # opening the catalog reports the error
                 file.parent.mkdir(parents=True, exist_ok=True)
         uri, package = _sql_uri(warehouse, options)
         found |= {"uri": uri, "init_catalog_tables": "true" if create else "false"}
@@ -89,13 +89,13 @@ def open_catalog(
             message = f"the catalog {name!r} of type {kind} needs a package that is missing: {install}"
             raise UsageError(message) from error
         except Exception as error:
-            if not left:  # another process may have made the catalog's own tables at the same time
+            if not left:  # another process may have created the catalog's own tables at the same time
                 raise SinkFault(f"the catalog {name!r} cannot be opened: {reason(error)}") from error
     raise AssertionError
 
 
 def _has_tables(catalog: Any) -> bool:
-    """Whether a JDBC catalog was ever written to. Another process may just be making its tables, one by one."""
+    """Whether a JDBC catalog is complete. Another process may be creating its tables, one by one."""
     from sqlalchemy import inspect
 
     found = inspect(catalog.engine)
@@ -109,8 +109,7 @@ def check_catalog(options: Mapping[str, str]) -> None:
 
 
 def properties(warehouse: str, options: Mapping[str, str], spark: Mapping[str, str]) -> dict[str, str]:
-    """PyIceberg's properties: those of Java's client that it knows by the same name, and what Spark's Hadoop has for
-    S3."""
+    """PyIceberg's properties: options of Java's client with the same name, and the S3 settings of Spark's Hadoop."""
     of_hadoop = {key.removeprefix("spark.hadoop.fs.s3a."): text for key, text in spark.items()}
     found = {name: of_hadoop[key] for key, name in _HADOOP_S3.items() if of_hadoop.get(key)}
     found |= {key: text for key, text in options.items() if key not in _JAVA_ONLY and not key.startswith("jdbc.")}
@@ -122,22 +121,22 @@ def properties(warehouse: str, options: Mapping[str, str], spark: Mapping[str, s
 
 
 def sqlite_file(warehouse: str, options: Mapping[str, str]) -> Path | None:
-    """The file of a catalog on SQLite; ``None`` for another catalog."""
+    """The file of a catalog on SQLite; ``None``: another kind of catalog."""
     uri = _jdbc_uri(warehouse, options)
     path = uri.removeprefix("jdbc:sqlite:").partition("?")[0]
     return None if path == uri or path == ":memory:" else Path(path.removeprefix("file:"))
 
 
 def moved_away(file: str) -> str:
-    """What there is to do about a metadata file that the catalog names and that is gone."""
+    """The error text for a metadata file that the catalog lists and that is gone, with the cure."""
     return (
-        f"the catalog names {file}, which is not there: the warehouse was moved, which Iceberg's absolute paths do not "
-        "allow, or the file was removed; move the warehouse back to that path, or restore the lake from a backup"
+        f"the catalog refers to {file}, which does not exist: the file was removed, or the warehouse was moved, which "
+        "Iceberg's absolute paths do not allow; move the warehouse back to that path, or restore the lake from a backup"
     )
 
 
 def reason(error: Exception) -> str:
-    """What an error of PyIceberg or of a library below it says, on one line."""
+    """The message of an error from PyIceberg or a library below it, on one line."""
     if isinstance(error, OSError) and error.strerror:
         return os_reason(error)
     text = str(error).strip().partition("\n")[0]

@@ -1,4 +1,4 @@
-"""The sink ``kind = "iceberg"``: the contract over the objects that do its parts."""
+"""The sink ``kind = "iceberg"``: implements the contract with an object for each part."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -38,10 +38,10 @@ class IcebergSink:
     names = LakeNames()
 
     def __init__(self, catalog: IcebergCatalog, writer: WriterName = "python", *, commit: CommitName = "table") -> None:
-        """``writer``: what writes and reads files. ``python`` has an effect where Python can open the warehouse;
-        elsewhere it is always Spark. ``commit``: what one commit has; ``batch``: rows wait for ``commit_with``.
+        """``writer``: what writes and reads files. ``python`` only has an effect if Python can open the warehouse;
+        otherwise Spark is used. ``commit``: the scope of a commit; with ``batch``, rows wait for ``commit_with``.
 
-        Raises: UsageError where the catalog cannot commit several tables at once
+        Raises: UsageError if the catalog cannot commit several tables at once
         """
         self.catalog, self.writer = catalog, writer
         self.tables = IcebergTables(self.catalog, together=commit == "batch")

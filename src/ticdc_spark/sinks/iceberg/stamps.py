@@ -1,7 +1,8 @@
-"""Stamps in Iceberg: properties of the table, written in the transaction that changes it, and the snapshot's summary.
+"""Stamps in Iceberg: in the table's properties, written by the transaction that changes it, and in the snapshot's
+summary.
 
-Spark's own commits carry the stamp in their summary only; the properties follow at once, in a commit of their own.
-``sinks.history`` interprets them together.
+Spark's own commits carry the stamp only in their summary; a separate commit writes the properties right after it.
+``sinks.history`` interprets both.
 """
 
 from collections.abc import Iterator, Mapping
@@ -15,7 +16,7 @@ from ticdc_spark.sinks.iceberg.java import Snapshot, to_dict, to_snapshot
 
 MARK = "ticdc.applied"
 APPLIED_BEFORE = "ticdc.floor"
-"""``Stamp.applied_before``; tables that exist have this name."""
+"""``Stamp.applied_before``, by the name that existing tables use."""
 JOB = "ticdc.job"
 JOB_APPLIED = "ticdc.job-applied"
 ABOUT = "ticdc.table"
@@ -27,7 +28,7 @@ CHANGED = "ticdc.changed-by"
 
 
 def summary(stamp: Stamp, about: str = "") -> dict[str, str]:
-    """A mark as properties of a snapshot; ``about``: what the table is, where its properties do not follow at once."""
+    """A stamp as properties of a snapshot; ``about``: what the table is, if its properties are written later."""
     ts, step = stamp.mark
     marked = {
         MARK: f"{ts}:{step}",
@@ -39,7 +40,7 @@ def summary(stamp: Stamp, about: str = "") -> dict[str, str]:
 
 
 def read_note(iceberg: Any, loaded: Any) -> Note | None:
-    """The note in the properties of a table; ``None``: no job has written one. ``iceberg``: the package, in the JVM."""
+    """The note in the properties of a table; ``None``: no job has written one. ``iceberg``: the package in the JVM."""
     return note_of(to_dict(iceberg, loaded.properties()))
 
 
@@ -65,7 +66,7 @@ def place_of(loaded: Any) -> tuple[int, int] | None:
 
 
 def set_properties(transaction: Any, place: tuple[int, int] | None, stamp: Stamp, changed_by: frozenset[str]) -> None:
-    """Write a stamp into the properties of a transaction's table, beside its newest snapshot, which is at ``place``."""
+    """Write a stamp to the properties of a transaction's table, with the ``place`` of its newest snapshot."""
     update = transaction.updateProperties()
     for key, value in summary(stamp, stamp.about).items():
         update.set(key, value)
@@ -80,7 +81,7 @@ def set_properties(transaction: Any, place: tuple[int, int] | None, stamp: Stamp
 
 
 def append_stamp(transaction: Any, stamp: Stamp) -> None:
-    """Add an empty append to a transaction, which gives its snapshot the stamp and the schema."""
+    """Add an empty append to a transaction; its snapshot gets the stamp and the schema."""
     append = transaction.newFastAppend()
     for key, value in summary(stamp).items():
         append.set(key, value)
@@ -88,7 +89,7 @@ def append_stamp(transaction: Any, stamp: Stamp) -> None:
 
 
 def find_stamp(iceberg: Any, loaded: Any) -> TableFound:
-    """Find a table's newest stamp, and what other writers did to it since. ``iceberg``: the package, in the JVM."""
+    """Find a table's newest stamp, and what other writers did since. ``iceberg``: the package in the JVM."""
     note, place = read_note(iceberg, loaded), place_of(loaded)
     history = History(iceberg, loaded, old=note is not None)
     return judge(note, None if place is None else place[0], history.commit)
@@ -97,13 +98,13 @@ def find_stamp(iceberg: Any, loaded: Any) -> TableFound:
 def unseen(
     iceberg: Any, loaded: Any, current: tuple[int, int] | None, note: Note | None, seen: int | None
 ) -> frozenset[str]:
-    """See ``history.unseen_changes``. ``current``: as ``place_of`` a table."""
+    """See ``history.unseen_changes``. ``current``: as from ``place_of``."""
     history = History(iceberg, loaded, old=True)
     return unseen_changes(note, None if current is None else current[0], seen, history.commit)
 
 
 class History:
-    """The snapshots of a table, also those that were expired as far as older metadata files still have them."""
+    """The snapshots of a table, including expired ones if older metadata files still list them."""
 
     def __init__(self, iceberg: Any, loaded: Any, *, old: bool) -> None:
         self._iceberg = iceberg
@@ -122,7 +123,7 @@ class History:
         return None if snapshot is None else _commit(snapshot)
 
     def _metadata(self) -> Iterator[Any]:
-        """The files before the current one, newest first; another tool may have removed some."""
+        """Earlier metadata files, newest first; another tool may have removed some."""
         files = [entry.file() for entry in self._loaded.operations().current().previousFiles()]
         for file in reversed(files):
             try:

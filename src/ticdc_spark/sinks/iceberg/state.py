@@ -1,9 +1,9 @@
 """The state of a job as an Iceberg table beside its tables: each version of the state is one snapshot.
 
-A part of the state is one data file with its manifest. A commit writes the parts that changed and keeps the
-unchanged ones. The same request asserts which snapshot was the newest, so the catalog refuses it after another process
-has committed. The request also expires old snapshots. PyIceberg's own writers are not used: they commit again on top of
-the other process's commit.
+A part of the state is one data file with its manifest. A commit writes the changed parts and keeps the unchanged ones.
+The same request asserts which snapshot was the newest, so the catalog refuses it if another process has committed
+meanwhile. The request also expires old snapshots. PyIceberg's own writers are not used: after a conflict they would
+commit again on top of the other process's commit.
 """
 
 import logging
@@ -51,12 +51,12 @@ from ticdc_spark.spark.storage import local_folder
 log = logging.getLogger(__name__)
 NAMESPACE = "_ticdc_spark"
 KEPT = 60
-"""Newest snapshots that are kept whatever they are."""
+"""Number of newest snapshots that are always kept."""
 KEPT_HOURS = 24
-"""Of older snapshots, the last of each hour is kept for so many hours."""
+"""For this many hours, the last snapshot of each hour is also kept."""
 _HOUR_MS = 3_600_000
 _TRIES = 5
-"""Of a commit that another change of the table got in the way of, when that was no commit of a state."""
+"""Attempts of a commit that conflicts with a change of the table that is not a commit of the state."""
 _METADATA = re.compile(r"\S*\.metadata\.json|$")
 """A metadata file in an error of a file system."""
 _POINTER = (
@@ -75,11 +75,11 @@ class IcebergState:
     """See ``StateStore``: a table ``_ticdc_spark.state_<job>``."""
 
     def __init__(self, opened: Callable[[bool], Catalog | None], catalog: str, warehouse: str, job: str) -> None:
-        """``opened``: opens the catalog; its argument says whether to make one where there is none, else it gives
-        ``None`` then. ``catalog``, ``warehouse``: as the job file names them."""
+        """``opened``: opens the catalog. Its argument says whether to create a missing one; if not, it returns
+        ``None``. ``catalog``, ``warehouse``: as named in the job file."""
         self._opened = opened
         self._catalog: Catalog | None = None
-        # Some catalogs fold names: then two jobs whose names differ by case alone must still differ.
+        # Some catalogs fold names, but two jobs whose names differ only by case must still differ.
         own = "" if job == job.lower() else f"_{crc32(job.encode()):08x}"
         self.name = (NAMESPACE, f"state_{job.lower()}{own}")
         self.where = f"{'.'.join(self.name)} in catalog {catalog} (warehouse {warehouse})"
@@ -158,7 +158,7 @@ class IcebergState:
         return f"{table.location().rstrip('/')}/heartbeat.json"
 
     def _is_newest(self) -> bool:
-        """Whether the table is surely as it was last loaded; asks only catalogs where that is cheap."""
+        """Whether the loaded table is surely current. Asks only catalogs where that is cheap."""
         if self._table is None or not hasattr(self._catalog, "engine"):
             return False
         from sqlalchemy import text
@@ -183,30 +183,30 @@ class IcebergState:
     def _create(self) -> Table:
         if self._catalog is None:
             self._catalog = self._opened(True)
-        assert self._catalog is not None, "it was to be made"
+        assert self._catalog is not None, "it was asked to create one"
         try:
             self._catalog.create_namespace(NAMESPACE)
         except Exception:
-            # It is there, or another process has made it at the same time, for which catalogs have many errors.
+            # It exists, or another process created it at the same time. Catalogs raise many different errors for that.
             if not self._catalog.namespace_exists(NAMESPACE):
                 raise
         with suppress(TableAlreadyExistsError):
             self._catalog.create_table(self.name, SCHEMA, properties=_PROPERTIES)
         table = self._load()
         if table is None:
-            raise SinkFault(f"the state {self.where} cannot be made: the catalog does not list what was made there")
+            raise SinkFault(f"the state {self.where} cannot be created: the catalog does not list the new table")
         return table
 
     def _stored(self, table: Table, of: Snapshot | None = None) -> StoredState:
-        """``of``: a snapshot; ``None``: the newest."""
+        """The state of a snapshot; ``None``: of the newest one."""
         snapshot = table.current_snapshot() if of is None else of
         if snapshot is None:
             return NOTHING
         files = files_of(snapshot)
         if not files:
             raise DecisionNeeded(
-                f"the newest snapshot of the table {self.where} is not by a job: another tool has rewritten it. Roll "
-                f"the table back to the last snapshot whose summary has {RESOLVED_TS!r}, and leave the table out of "
+                f"the newest snapshot of the table {self.where} is not from a job: another tool has rewritten it. Roll "
+                f"the table back to the last snapshot whose summary has {RESOLVED_TS!r}, and exclude the table from "
                 "that tool"
             )
         read = {
@@ -216,9 +216,9 @@ class IcebergState:
         return StoredState(version=str(snapshot.snapshot_id), parts={part: read[path] for part, path in files.items()})
 
     def _commit(self, table: Table, draft: "Draft", *, last: bool) -> Table | None:
-        """Send a commit once; the table with it, or ``None``: it was not taken, and may be sent again.
+        """Send a commit once. Returns: the table with it; ``None``: it was refused and may be sent again.
 
-        Raises: StateMoved; where it is not known whether it was taken, what PyIceberg raises
+        Raises: StateMoved; PyIceberg's error if it is not known whether it was accepted
         """
         parent = table.current_snapshot()
         made = draft.snapshot(table)
@@ -242,16 +242,16 @@ class IcebergState:
         except Exception as error:
             now = self._load()
             if now is not None and now.snapshot_by_id(made.snapshot_id) is not None:
-                return now  # the answer was lost, or the client has sent it twice
+                return now  # the response was lost, or the client has sent the request twice
             refused = isinstance(error, CommitFailedException)
             if refused and (now is None or now.metadata.current_snapshot_id != head):
                 raise StateMoved from error
             if refused and not last:
-                return None  # another change of the table, which is no state, came first
+                return None  # another change of the table came first, not a state
             raise
 
     def _tidy(self, before: Table, now: Table) -> None:
-        """Remove the files that only expired snapshots and old metadata had. What stays is in nobody's way."""
+        """Remove the files that only expired snapshots and old metadata used. Files that stay do no harm."""
         kept = {snapshot.snapshot_id for snapshot in now.snapshots()}
         live = {path for snapshot in now.snapshots() for path in files_of(snapshot).values()}
         gone: list[str] = []
@@ -266,7 +266,7 @@ class IcebergState:
 
     @contextmanager
     def _faults(self, what: str) -> Iterator[None]:
-        """Raises: SinkFault for whatever PyIceberg, its catalogs and its stores raise"""
+        """Raises: SinkFault for every error of PyIceberg, its catalogs and its stores"""
         try:
             yield
         except (StateMoved, TicdcSparkError):
@@ -286,7 +286,7 @@ def _expired(table: Table) -> list[int]:
     if len(found) <= KEPT:
         return []
     newest = found[-1].timestamp_ms
-    named = {ref.snapshot_id for ref in table.metadata.refs.values()}  # tags of people, too
+    named = {ref.snapshot_id for ref in table.metadata.refs.values()}  # also tags that people made
     hours = {one.timestamp_ms // _HOUR_MS: one.snapshot_id for one in found}
     kept = {last for hour, last in hours.items() if (hour + KEPT_HOURS) * _HOUR_MS >= newest}
     return [one.snapshot_id for one in found[:-KEPT] if one.snapshot_id not in kept | named]

@@ -32,7 +32,7 @@ from ticdc_spark.spark.storage import local_folder
 
 log = logging.getLogger(__name__)
 RESOLVED_TS = "ticdc.resolved-ts"
-"""In the summary of a snapshot: the commit_ts that its tables are at."""
+"""Key in the summary of a snapshot: the commit_ts of its tables."""
 _COMPRESSION: AvroCompressionCodec = "deflate"
 SCHEMA = Schema(
     NestedField(1, "kind", StringType(), required=True, doc="job, plan, request, progress, partition, table or schema"),
@@ -56,7 +56,7 @@ _ARROW = pa.schema(
 )
 
 _PART = "ticdc.part."
-"""In the summary of a snapshot, before the name of each part: its data file, below the table's location."""
+"""Prefix in the summary of a snapshot, before the name of each part: its data file, below the table's location."""
 
 
 class Draft:
@@ -95,7 +95,7 @@ class Draft:
             self._new[part] = writer.to_manifest_file()
 
     def snapshot(self, table: Table) -> Snapshot:
-        """The snapshot on top of the newest one of a table."""
+        """A snapshot whose parent is the newest one of a table."""
         parent = table.current_snapshot()
         before = {} if parent is None else files_of(parent)
         paths = before | self._paths
@@ -129,14 +129,14 @@ class Draft:
         )
 
     def remove(self) -> None:
-        """Remove what was written, where it was surely not committed."""
+        """Remove the written files, if they were surely not committed."""
         location = self._table.location()
         paths = [f"{location}/{name}" for path in self._paths.values() for name in (path, manifest_of(path))]
         remove(self._table.io, [*paths, *self._lists])
 
 
 def files_of(snapshot: Snapshot) -> dict[str, str]:
-    """The data files of a snapshot by part; none where another tool made it."""
+    """The data files of a snapshot by part; empty if another tool made the snapshot."""
     found = {} if snapshot.summary is None else snapshot.summary.additional_properties
     return {key.removeprefix(_PART): path for key, path in found.items() if key.startswith(_PART)}
 
@@ -167,14 +167,14 @@ def _parquet(rows: Sequence[StateRow]) -> bytes:
 def read_rows(io: FileIO, location: str) -> tuple[StateRow, ...]:
     """The rows of a part. Raises: OSError"""
     with io.new_input(location).open() as file:
-        # Not read_table, whose imports take longer than status may.
+        # Not read_table: its imports take longer than status may take.
         found = pq.ParquetFile(pa.BufferReader(file.read())).read(columns=["kind", "value"])
     kinds, values = found.column("kind").to_pylist(), found.column("value").to_pylist()
     return tuple(StateRow(kind=kind, value=value) for kind, value in zip(kinds, values, strict=True))
 
 
 def write_whole(io: FileIO, location: str, content: bytes) -> int:
-    """Write a file, or replace it, whole: a reader finds the old one or the new one."""
+    """Write or replace a file atomically: a reader finds either the old or the new content."""
     path = local_folder(location)
     if path is None:
         with io.new_output(location).create(overwrite=True) as file:
@@ -187,17 +187,17 @@ def write_whole(io: FileIO, location: str, content: bytes) -> int:
         draft.replace(path)
     except OSError as error:
         draft.unlink(missing_ok=True)
-        error.filename = str(path)  # a write that fails does not name its file
+        error.filename = str(path)  # the error of a failed write does not name the file
         raise
     return len(content)
 
 
 def remove(io: FileIO, locations: Iterable[str]) -> None:
-    """Remove files that no snapshot has, as well as it goes."""
+    """Remove files that belong to no snapshot, if possible."""
     for location in locations:
         try:
             io.delete(location)
         except FileNotFoundError:
             continue
-        except Exception as error:  # noqa: BLE001  a file that no snapshot has is in nobody's way
+        except Exception as error:  # noqa: BLE001  a file that belongs to no snapshot does no harm
             log.debug("%s was not removed: %s", location, reason(error))

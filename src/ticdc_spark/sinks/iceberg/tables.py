@@ -1,7 +1,7 @@
-"""Iceberg tables, through Iceberg's own Java API: everything that is only metadata.
+"""Iceberg tables through Iceberg's own Java API: all work on metadata.
 
-The Java API does in one commit what SQL does in several: a table appears together with its mark, and so does a
-change of columns. Tables are merge-on-read; each has a location of its own, since a renamed table keeps its files.
+The Java API does in one commit what takes several in SQL: a table appears together with its mark, and so does a
+change of columns. Tables are merge-on-read. Each has its own location, since a renamed table keeps its files.
 """
 
 import logging
@@ -41,9 +41,9 @@ from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
 _TRIES = 4
-"""Of a commit that lost a race against another writer."""
+"""Attempts of a commit that lost a race against another writer."""
 _PAUSE_S = 0.1
-"""Between two of them, and longer each time."""
+"""Seconds between two attempts; they get longer each time."""
 
 
 class NewRows(NamedTuple):
@@ -52,16 +52,16 @@ class NewRows(NamedTuple):
     table: TableName
     stamp: Stamp
     files: tuple[str, ...] = ()
-    """Locations of the files that were written for it."""
+    """Locations of the files that were written for the change."""
     beside: TableName | None = None
     """See ``together.Open``."""
 
 
 class IcebergTables:
-    """The tables of a catalog: what is looked up, created, changed and stamped there."""
+    """The tables of a catalog: looks up, creates, changes and stamps them."""
 
     def __init__(self, catalog: IcebergCatalog, *, together: bool = False) -> None:
-        """``together``: rows that ``bring_in`` is given wait for those of other tables."""
+        """``together``: row changes given to ``bring_in`` wait for changes of other tables."""
         self.catalog = catalog
         self.together = Together(catalog, gathers=together)
 
@@ -188,7 +188,7 @@ class IcebergTables:
         update.commit()
 
     def _refuse_partition_columns(self, table: TableName, loaded: Any, names: Collection[str]) -> None:
-        """Iceberg drops no column that a table is partitioned by. Raises: DecisionNeeded"""
+        """Iceberg cannot drop a column that partitions the table. Raises: DecisionNeeded"""
         if not names or loaded.spec().isUnpartitioned():
             return
         columns = {field.id: field.name for field in to_schema(self.catalog.iceberg, loaded.schema()).fields}
@@ -201,19 +201,20 @@ class IcebergTables:
                 options = "options => map('rewrite-all', 'true', 'remove-dangling-deletes', 'true')"
                 message = (
                     f"column {quote(column)} of {name} cannot be dropped or converted: the table is partitioned by it. "
-                    f"End that, let no file be of the old partitions, and start the job again:\n"
+                    f"Drop the partition field, rewrite the files of old partitions, and start the job again:\n"
                     f"  ALTER TABLE {name} DROP PARTITION FIELD {quote(field)};\n  {called}, {options});\n"
-                    f"or leave the statement out with skip-ddl under [job]"
+                    f"or skip the statement with skip-ddl under [job]"
                 )
                 raise DecisionNeeded(message)
 
     def allow_null(self, table: TableName, loaded: Any, columns: Sequence[LakeColumn]) -> tuple[NestedField, ...]:
-        """Let every column but those of the key hold NULL; ``loaded`` changes with the table. Returns: its columns
+        """Let all columns outside the key hold NULL; ``loaded`` changes with the table. Returns: its columns
 
-        For a table that the job did not make. Iceberg reads NULL in a required column as 0, and files that tasks write
-        are not checked. A column that is NOT NULL at the source has NULL, too, for one in place of a zero date.
+        Needed for tables that the job did not create. Iceberg reads NULL in a required column as 0, and files that
+        tasks write are not checked. A column that is NOT NULL at the source also gets NULL, for example for a zero
+        date.
 
-        Raises: DecisionNeeded where Iceberg wants a value there, Py4JJavaError
+        Raises: DecisionNeeded if Iceberg requires a value there; Py4JJavaError
         """
         schema = to_schema(self.catalog.iceberg, loaded.schema())
         keys = {column.name for column in columns if column.key}
@@ -223,8 +224,8 @@ class IcebergTables:
         name = self.catalog.sql_name(table)
         if fixed := [quote(field.name) for field in required if field.id in schema.identifier_field_ids]:
             message = (
-                f"column {fixed[0]} of {name} is an identifier field, which holds no NULL, and it is not in the key of "
-                f"the source's table. End that, and start the job again:\n"
+                f"column {fixed[0]} of {name} is an identifier field, which cannot hold NULL, but not in the key of "
+                f"the source's table. Remove it from the identifier fields, and start the job again:\n"
                 f"  ALTER TABLE {name} DROP IDENTIFIER FIELDS {', '.join(fixed)};"
             )
             raise DecisionNeeded(message)
@@ -239,11 +240,11 @@ class IcebergTables:
     def change(
         self, table: TableName, stamp: Stamp, put: Callable[[Any, Any], None], *, replaces_all: bool = False
     ) -> None:
-        """Change a table in one commit, which has the stamp in the table's properties.
+        """Change a table in one commit, which also writes the stamp to the table's properties.
 
-        ``put``: puts the changes into a transaction, its second argument, of the loaded table, its first one. It is
-        called again where another writer was faster. ``replaces_all``: no row is left that another writer changed.
-        Raises: Py4JJavaError; CommitFailedException where other writers were faster each time
+        ``put``: adds the changes to a transaction. Its arguments are the loaded table and the transaction. It is called
+        again if another writer committed first. ``replaces_all``: no row that another writer changed remains.
+        Raises: Py4JJavaError; CommitFailedException if other writers committed first each time
         """
         self.together.make_way(table)
         for left in reversed(range(_TRIES)):
@@ -259,7 +260,7 @@ class IcebergTables:
                 return
 
     def bring_in(self, change: NewRows, put: Callable[[Any, Any], None]) -> None:
-        """Change the rows of a table as ``change`` does, or let them wait for those of other tables."""
+        """Change the rows of a table as ``change`` does, or keep them for a commit with other tables."""
         if not self.together.gathers:
             self.change(change.table, change.stamp, put)
             return
@@ -270,11 +271,11 @@ class IcebergTables:
     def _begun(
         self, table: TableName, stamp: Stamp, put: Callable[[Any, Any], None], *, replaces_all: bool = False
     ) -> Any:
-        """A transaction with a change and its stamp, which is not committed yet. See ``change``."""
+        """An uncommitted transaction with a change and its stamp. See ``change``."""
         loaded = self.catalog.load_table(table)
         transaction = loaded.newTransaction()
-        # Iceberg puts a commit on top of another writer's, and the properties would name a wrong place. It does not
-        # do so with a change of a schema, though it changes nothing.
+        # Iceberg rebases a commit onto another writer's, and then the properties would name a wrong place. With a
+        # change of the schema it does not rebase, even if that changes nothing.
         transaction.updateSchema().commit()
         put(loaded, transaction)
         self._put_properties(transaction, stamp, read_note(self.catalog.iceberg, loaded), replaces_all=replaces_all)
@@ -289,6 +290,6 @@ class IcebergTables:
 
 
 def _path(table: TableName) -> str:
-    """A location that no other table has, readable where the names are plain."""
+    """A location that no other table has; it is readable if the names are plain."""
     plain = ["".join(letter if letter.isascii() and letter.isalnum() else "_" for letter in part) for part in table]
     return f"{plain[0]}/{plain[1]}-{uuid4().hex[:12]}"

@@ -1,7 +1,7 @@
-"""Changes of several tables that a REST catalog takes in one commit: their transactions stay open until then.
+"""Changes of several tables that a REST catalog accepts in one commit: their transactions stay open until then.
 
-Each begins at its table as it was loaded, and the catalog refuses all of them if one of the tables has moved since.
-Nothing is built again then: the batch is done again, and the marks of the tables say what of it is there already.
+Each transaction starts from its loaded table. The catalog refuses all of them if one of the tables has moved since.
+They are not rebuilt then: the batch is applied again, and the marks of the tables say what is already there.
 """
 
 import logging
@@ -32,11 +32,11 @@ class Open:
 
     table: TableName
     transaction: Any
-    """Of Iceberg's Java API. Its table is as it will be."""
+    """A transaction of Iceberg's Java API. Its table already includes the change."""
     files: tuple[str, ...] = ()
-    """Locations of the files with its rows."""
+    """Locations of the files with the change's rows."""
     beside: TableName | None = None
-    """The table of whose history it is: no later commit of that one may come before it."""
+    """If the table is a history: its table. No later commit of that table may come before this one."""
 
     @property
     def snapshot_id(self) -> int:
@@ -45,10 +45,10 @@ class Open:
 
 
 class Together:
-    """What is open, one change for each table. Safe to use from several threads for different tables."""
+    """The open changes, one for each table. Safe to use from several threads for different tables."""
 
     def __init__(self, catalog: IcebergCatalog, *, gathers: bool) -> None:
-        """``gathers``: rows of tables wait for one another; else nothing is ever open."""
+        """``gathers``: rows of tables wait for one another; otherwise nothing is ever open."""
         self._catalog, self.gathers = catalog, gathers
         self._open: dict[TableName, Open] = {}
         self._lock = threading.Lock()
@@ -57,38 +57,41 @@ class Together:
             check_commit(catalog)
 
     def of(self, table: TableName) -> Open | None:
-        """What is open of a table; ``None``: nothing."""
+        """The open change of a table; ``None``: there is none."""
         with self._lock:
             return self._open.get(table)
 
     def add(self, change: Open) -> None:
-        """Let a change wait. Its table has none that does."""
+        """Keep a change open. The table must not have an open one."""
         with self._lock:
             assert change.table not in self._open, "it was committed before"
             self._open[change.table] = change
 
     def end(self, table: TableName) -> None:
-        """Commit what is open of a table, and of its history, before the table is read. Raises: as ``commit``"""
+        """Commit the open changes of a table and of its history, before the table is read. Raises: as ``commit``"""
         if self.of(table) is not None:
             self.make_way(table)
 
     def make_way(self, table: TableName) -> None:
-        """Commit what is open of a table or of its history, before a commit of it alone. Raises: as ``commit``"""
+        """Commit the open changes of a table or of its history, before a separate commit of the table.
+
+        Raises: as ``commit``
+        """
         with self._lock:
             named = [one for one in self._open.values() if table in (one.table, one.beside)]
         self._commit(named)
 
     def commit(self) -> None:
-        """Commit everything that is open. Raises: SinkFault; SinkConflict where nothing was committed"""
+        """Commit everything that is open. Raises: SinkFault; SinkConflict if nothing was committed"""
         with self._lock:
             named = list(self._open.values())
         self._commit(named)
 
     def note_alone(self, table: TableName) -> None:
-        """Log, once for each table, that its rows are a commit of their own."""
+        """Log, once for each table, that its rows have their own commit."""
         if self.gathers and table not in self._alone:
             self._alone.add(table)
-            log.info("%s.%s: its changes are a commit of their own, as Spark writes them", *table)
+            log.info("%s.%s: its changes have their own commit, because Spark writes them", *table)
 
     def _commit(self, changes: Sequence[Open]) -> None:
         if not changes:
@@ -103,7 +106,7 @@ class Together:
                 )
                 commits.add(made)
             failpoints.point("begun")
-            # The tables were loaded before: whatever was committed to one of them since is a conflict.
+            # The tables were loaded before the fence: a later commit to one of them is a conflict.
             self._catalog.fence()
             try:
                 self._catalog.java_catalog.commitTransaction(commits)
@@ -115,29 +118,29 @@ class Together:
                 self._open.pop(one.table, None)
 
     def _stop_unless_there(self, changes: Sequence[Open], error: Py4JJavaError) -> None:
-        """Look whether the catalog has taken a commit that it did not say it has.
+        """Check whether the catalog accepted a commit that it did not confirm.
 
-        Raises: SinkConflict where it has refused it, and never will take it; ``error`` where that is not known
+        Raises: SinkConflict if it refused the commit and will never accept it; ``error`` if that is not known
         """
         now = {one.table: self._catalog.find_table(one.table) for one in changes}
         there = [now[one.table] is not None and now[one.table].snapshot(one.snapshot_id) is not None for one in changes]
         if all(there):
-            log.warning("the catalog has taken a commit of %d tables without saying so", len(changes))
+            log.warning("the catalog has committed %d tables but did not confirm it", len(changes))
             return
         moved = [one.table for one in changes if not _is_at_start(one, now[one.table])]
         refused = str(error.java_exception.getClass().getSimpleName()) == "CommitFailedException"
-        # Where no table has moved, an earlier try of the same request may still be under way.
+        # If no table has moved, an earlier attempt of the same request may still be running.
         if any(there) or not moved or not refused:
             raise error
         for one in changes:
             remove(one.transaction.table().io(), one.files)
         why = f"another writer changed {', '.join(map(shown, moved))} while a batch was applied"
-        raise SinkConflict(f"{why}: nothing of it is committed, and it is done again") from error
+        raise SinkConflict(f"{why}: nothing of it is committed, and the batch is applied again") from error
 
 
 def check_commit(catalog: IcebergCatalog) -> None:
-    """Raises: UsageError where a catalog takes one table at a time"""
-    # It is not sent: Iceberg wants one table at least, once it knows that the server offers the endpoint.
+    """Raises: UsageError if a catalog can only commit one table at a time"""
+    # Nothing is sent: Iceberg first checks that the server offers the endpoint, then refuses an empty list of tables.
     nothing = catalog.java.util.ArrayList()
     try:
         catalog.java_catalog.commitTransaction(nothing)
@@ -146,11 +149,11 @@ def check_commit(catalog: IcebergCatalog) -> None:
     except PySparkException as error:
         raise UsageError(_cannot(str(error))) from error
     except Py4JError as error:
-        raise UsageError(_cannot("it is no REST catalog, or its option cache-enabled is true")) from error
+        raise UsageError(_cannot("it is not a REST catalog, or its option cache-enabled is true")) from error
 
 
 def _is_at_start(change: Open, loaded: Any) -> bool:
-    """Whether a table is where a change of it begins. ``loaded``: as it is now."""
+    """Whether a table is still in the state from which a change of it starts. ``loaded``: its current state."""
     start = change.transaction.startMetadata().currentSnapshot()
     place = None if loaded is None else place_of(loaded)
     return (None if place is None else place[0]) == (None if start is None else int(start.snapshotId()))

@@ -3,7 +3,7 @@
 from ticdc_spark.spark.types import LakeType
 
 _SPELT = {"bigint": "long", "timestamp_ntz": "timestamp", "timestamp": "timestamptz"}
-"""Iceberg's names of types that Spark names otherwise."""
+"""Iceberg's names of types that have another name in Spark."""
 
 
 def iceberg_type(kind: LakeType) -> str:

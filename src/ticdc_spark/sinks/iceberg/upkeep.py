@@ -1,7 +1,7 @@
-"""Upkeep of Iceberg tables: compaction by Iceberg's own procedures, and expiry that thins the history out.
+"""Upkeep of Iceberg tables: compaction by Iceberg's own procedures, and expiry that thins out the history.
 
-Nothing here rewrites a table for each batch: data files are rewritten while they are small or mostly deleted, and small
-files of position deletes are put together.
+Tables are not rewritten for each batch: only data files that are small or mostly deleted are rewritten, and small
+files of position deletes are combined.
 """
 
 import time
@@ -24,11 +24,11 @@ from ticdc_spark.sinks.upkeep import FilePlace, TableFiles, UpkeepPolicy, Upkeep
 from ticdc_spark.spark.sql import text_literal
 
 TARGET_BYTES = 512 << 20
-"""Of data files, as Iceberg's procedure has it."""
+"""Size of data files, as in Iceberg's procedure."""
 SMALL_BYTES = 32 << 20
-"""Data files that are smaller are put together; larger ones are left alone, so that no row is rewritten for ever."""
+"""Smaller data files are combined. Larger ones are left alone, so that no row is rewritten again and again."""
 MOSTLY_DELETED = 0.3
-"""Share of a data file's rows from which on it is rewritten for its deletes."""
+"""Share of deleted rows from which a data file is rewritten."""
 _HOUR_MS = 3_600_000
 _DATA = {
     "target-file-size-bytes": str(TARGET_BYTES),
@@ -47,10 +47,10 @@ class _Ref(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
 
 
 class Metadata(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """What upkeep needs of a table's metadata file."""
+    """The parts of a table's metadata file that upkeep needs."""
 
     current_snapshot_id: int | None = None
-    """-1 or ``None`` without a snapshot."""
+    """-1 or ``None`` if there is no snapshot."""
     snapshots: Sequence[Snapshot] = ()
     refs: Mapping[str, _Ref] = {}
     properties: Mapping[str, str] = {}
@@ -119,7 +119,7 @@ class IcebergUpkeep:
             return len(self._call(session, "remove_orphan_files", table, f", older_than => TIMESTAMP '{at}'"))
 
     def _call(self, session: SparkSession, procedure: str, table: TableName, more: str = "") -> list[Row]:
-        """Call a procedure of Iceberg for a table; ``more``: further arguments."""
+        """Call an Iceberg procedure for a table; ``more``: further arguments."""
         name = text_literal(self._catalog.sql_name(table).split(".", 1)[1])
         self._catalog.fence()
         return session.sql(f"CALL {self._catalog.name}.system.{procedure}(table => {name}{more})").collect()
@@ -129,13 +129,13 @@ class IcebergUpkeep:
         return msgspec.json.decode(text, type=Metadata)
 
     def _expire(self, loaded: Any, metadata: Metadata, policy: UpkeepPolicy, now: float) -> int:
-        """Expire what ``policy`` does not keep; returns how many snapshots went."""
+        """Expire what ``policy`` does not keep; returns the number of expired snapshots."""
         if metadata.properties.get("gc.enabled") == "false":
-            return 0  # whoever set that shares its files with another table
+            return 0  # the table may share its files with another one
         gone = expendable(metadata, policy, now)
         if not gone:
             return 0
-        # The age alone would not keep what the table's own last stamp refers to.
+        # By age alone, the snapshot of the table's own last stamp would not be kept.
         update = loaded.expireSnapshots().expireOlderThan(0)
         for snapshot in sorted(gone):
             update = update.expireSnapshotId(snapshot)
@@ -145,13 +145,13 @@ class IcebergUpkeep:
 
 
 def _options(options: Mapping[str, str]) -> str:
-    """As an argument of a procedure."""
+    """The options as an argument of a procedure."""
     pairs = ", ".join(f"'{key}', '{value}'" for key, value in options.items())
     return f", options => map({pairs})"
 
 
 def table_files(metadata: Metadata) -> TableFiles | None:
-    """What a table is made of, by the summary of its current snapshot; ``None``: it has none."""
+    """The files of a table, by the summary of its current snapshot; ``None``: it has none."""
     if metadata.current is None:
         return None
     summary = metadata.current.summary
@@ -170,23 +170,23 @@ def table_files(metadata: Metadata) -> TableFiles | None:
 
 
 def small_files(summary: Mapping[str, str]) -> int:
-    """How many data files a table has beyond those that its bytes need."""
+    """How many data files a table has beyond what its size needs."""
     files, size = int(summary.get("total-data-files", "0")), int(summary.get("total-files-size", "0"))
     return max(0, files - 1 - size // SMALL_BYTES)
 
 
 def is_mostly_deleted(summary: Mapping[str, str]) -> bool:
-    """Whether so many rows are deleted that readers feel it."""
+    """Whether so many rows are deleted that readers notice it."""
     rows, deletes = int(summary.get("total-records", "0")), int(summary.get("total-position-deletes", "0"))
     return rows >= 10_000 and deletes > MOSTLY_DELETED * rows
 
 
 def expendable(metadata: Metadata, policy: UpkeepPolicy, now: float) -> set[int]:
-    """The snapshots that may go: of those older than ``keep_all`` all but the newest of each hour, and of those older
-    than ``keep_hourly`` all.
+    """The snapshots that may be expired: older than ``keep_all`` and not the newest of their hour, or older than
+    ``keep_hourly``.
 
-    Never: what a branch or a tag is at, anything in a table with branches besides ``main``, and the way from the
-    current snapshot back to that of the last stamp, by which the stamp is recognised.
+    Always kept: snapshots of branches and tags, and all snapshots of a table with branches besides ``main``. Also kept
+    are the snapshots from the current one back to the one of the last stamp, which identify the stamp.
     """
     branches = {name for name, ref in metadata.refs.items() if ref.type == "branch"}
     if branches - {"main"}:
@@ -194,11 +194,11 @@ def expendable(metadata: Metadata, policy: UpkeepPolicy, now: float) -> set[int]
     note = note_of(metadata.properties)
     kept = {ref.snapshot_id for ref in metadata.refs.values()} | _since_stamp(metadata, note)
     if note is not None and note.snapshot is not None:
-        kept.add(note.snapshot)  # after a rollback it is on no way, and where a person may want to go back to
+        kept.add(note.snapshot)  # after a rollback it is no ancestor, but a person may return to it
     newest: dict[int, tuple[bool, int, int]] = {}
     for one in metadata.snapshots:
         hour, before = one.timestamp_ms // _HOUR_MS, (False, 0, 0)
-        # One with a stamp, where there is one: a table that is set back to it is known.
+        # Prefer a snapshot with a stamp: a table that is rolled back to it is recognised.
         newest[hour] = max(newest.get(hour, before), (MARK in one.summary, one.timestamp_ms, one.snapshot_id))
     gone = set()
     for one in metadata.snapshots:
@@ -210,7 +210,7 @@ def expendable(metadata: Metadata, policy: UpkeepPolicy, now: float) -> set[int]
 
 
 def _since_stamp(metadata: Metadata, note: Note | None) -> set[int]:
-    """The current snapshot and those before it, back to the one that the last stamp was written with."""
+    """The current snapshot and its ancestors, back to the one that the last stamp was written with."""
     parents = {one.snapshot_id: one.parent_snapshot_id for one in metadata.snapshots}
     way: set[int] = set()
     at = metadata.current_snapshot_id

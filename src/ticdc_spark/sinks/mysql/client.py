@@ -1,4 +1,4 @@
-"""Connections to the server of a MySQL sink, and its errors as errors of this package."""
+"""Connections to the server of a MySQL sink. Turns its errors into errors of this package."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -10,12 +10,12 @@ from ticdc_spark.sinks.connections import Connections
 from ticdc_spark.sinks.mysql.rights import DENIED, cure_of, grants_of, missing_rights
 
 OURS = "_ticdc_spark"
-"""The database with what the jobs remember."""
+"""The database for what the jobs remember."""
 NOT_THERE = (1049, 1146)
-"""A database or a table is not there."""
+"""Error codes for a missing database or table."""
 _SESSION = (
     "SET SESSION time_zone = '+00:00', SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO', "
-    # A DDL waits for transactions that read its table: it must not do so for a day, as servers have it.
+    # A DDL waits for transactions that read its table, but not for a day, the default of servers.
     "SESSION lock_wait_timeout = 60"
 )
 _TABLES = (
@@ -48,10 +48,10 @@ _TABLES = (
 
 
 class Client:
-    """A server, by connections that threads borrow. Raises: SinkFault; DecisionNeeded where a value does not fit"""
+    """A server whose connections threads borrow. Raises: SinkFault; DecisionNeeded if a value does not fit"""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        """``options``: as ``clients.mysql.connection_options`` gives them."""
+        """``options``: from ``clients.mysql.connection_options``."""
         self.options = dict(options)
         self.where = f"{options['host']}:{options['port']}"
         self._connections = Connections(lambda: connect(self.options), answers, lambda one: one._force_close())
@@ -59,26 +59,26 @@ class Client:
 
     @contextmanager
     def connection(self) -> Iterator[Any]:
-        """A connection that commits each statement. After an error it is closed, and its locks are free."""
+        """A connection that commits each statement. After an error it is closed, which releases its locks."""
         with faults(self.where), self._connections.borrow() as connection:
             yield connection
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
-        """A cursor in a transaction, which is committed unless there is an error."""
+        """A cursor in a transaction, which is committed unless an error occurs."""
         with self.connection() as connection, connection.cursor() as cursor:
             connection.begin()
             yield cursor
             connection.commit()
 
     def run(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """One statement by itself, and its rows."""
+        """Run one statement by itself; returns its rows."""
         with self.connection() as connection, connection.cursor() as cursor:
             cursor.execute(sql, values or None)
             return [*cursor.fetchall()]
 
     def ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Rows of our own tables; none where these are not there yet."""
+        """Rows of our own tables; none if these do not exist yet."""
         try:
             return self.run(sql, *values)
         except SinkFault as fault:
@@ -87,14 +87,14 @@ class Client:
             raise
 
     def prepare(self) -> None:
-        """Make our own tables, if they are not there."""
+        """Create our own tables, if they do not exist."""
         if not self._prepared:
             for statement in _TABLES:
                 self.run(statement)
             self._prepared = True
 
     def stop_without_rights(self, databases: Collection[str]) -> None:
-        """Look whether the user may write databases, which need not be there yet. Raises: UsageError"""
+        """Check whether the user may write databases, which need not exist yet. Raises: UsageError"""
         missing = missing_rights([str(line) for (line,) in self.run("SHOW GRANTS")], databases)
         if missing:
             ((account,),) = self.run("SELECT CURRENT_USER()")
@@ -103,12 +103,12 @@ class Client:
             raise UsageError(f"{self.where}: {user} lacks rights. Cure: {grants_of(missing, user)}")
 
     def close(self) -> None:
-        """Close the connections that nobody uses."""
+        """Close the idle connections."""
         self._connections.close()
 
 
 def answers(connection: Any) -> bool:
-    """Whether a connection that was idle is still one: it may have waited too long for the server."""
+    """Whether an idle connection is still usable; the server may have closed it after a timeout."""
     try:
         connection.ping(reconnect=False)
     except driver().Error:
@@ -117,7 +117,7 @@ def answers(connection: Any) -> bool:
 
 
 def connect(options: Mapping[str, Any]) -> Any:
-    """A connection whose values are checked by the server, and whose times are UTC. Raises: PyMySQL's errors"""
+    """A connection whose values the server validates, and whose times are UTC. Raises: PyMySQL's errors"""
     made = opened(**options, charset="utf8mb4", autocommit=True, init_command=_SESSION, connect_timeout=10)
     made.query("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
     return made
@@ -125,8 +125,9 @@ def connect(options: Mapping[str, Any]) -> Any:
 
 @contextmanager
 def faults(what: str) -> Iterator[None]:
-    """Turn errors of PyMySQL into ours. Raises: DecisionNeeded where a value does not fit; UsageError where the
-    user lacks a right; else SinkFault
+    """Turn errors of PyMySQL into ours.
+
+    Raises: DecisionNeeded if a value does not fit; UsageError if the user lacks a right; otherwise SinkFault
     """
     mysql = driver()
     try:
@@ -140,7 +141,7 @@ def faults(what: str) -> Iterator[None]:
 
 
 def code_of(error: BaseException) -> int:
-    """The server's number of an error that ``faults`` has raised; 0: it has none."""
+    """The server's number of an error that ``faults`` raised; 0: it has none."""
     arguments = getattr(error.__cause__, "args", ())
     return arguments[0] if arguments and isinstance(arguments[0], int) else 0
 

@@ -1,7 +1,7 @@
-"""The statements by which copies of whole rows come and go.
+"""Statements that add and remove copies of whole rows.
 
-MySQL has no number that tells equal rows apart. So a row of which copies go is deleted with all its equals, and the
-copies that stay are inserted again.
+MySQL has no row number that distinguishes equal rows. So if copies of a row are removed, all its copies are deleted,
+and the remaining ones are inserted again.
 """
 
 from collections.abc import Sequence
@@ -18,11 +18,11 @@ COUNTED = (
     f"`{_DIGEST}` binary(16) NULL",
     f"KEY (`{_DIGEST}`)",
 )
-"""What a staging table of counts has besides: a digest, by which rows are looked up."""
+"""Further columns of a staging table of counts. Rows are looked up by the digest."""
 
 
 def any_goes(staged: Staged) -> str:
-    """A query that gives a row if copies of any row go."""
+    """A query that returns a row if copies of any row are removed."""
     return f"SELECT 1 FROM {staged.place} s WHERE s.{staged.counts} AND s.`{COUNT}` < 0 LIMIT 1"
 
 
@@ -36,11 +36,11 @@ def adding(target: str, staged: Staged, columns: Sequence[LakeColumn]) -> str:
 def removing(target: str, staged: Staged, aside: str, columns: Sequence[LakeColumn], have: Sequence[str]) -> list[str]:
     """The statements that remove copies, for one transaction.
 
-    ``target``, ``aside``: for SQL, the second one an empty table like the first, for the rows that stay. ``have``: the
+    ``target``, ``aside``: for SQL. ``aside`` is an empty table like ``target``, for the rows that stay. ``have``: the
     names of all columns of the table.
     """
     counts, goes, every = f"s.{staged.counts}", f"s.`{COUNT}` < 0", ", ".join(map(quoted, have))
-    # The table is read once, and each of its rows looked up by the index.
+    # Reads the table once, and looks up each of its rows by the index.
     joined = f"{target} t STRAIGHT_JOIN {staged.place} s ON s.`{_DIGEST}` = {_digest('t', columns)}"
     joined = " AND ".join([joined, *map(_same, columns)])
     numbered = f"ROW_NUMBER() OVER (PARTITION BY s.`{_NUMBER}` ORDER BY s.`{_NUMBER}`) AS `{_PLACE}`"
@@ -60,7 +60,7 @@ def _digest(side: str, columns: Sequence[LakeColumn]) -> str:
 
 
 def _same(column: LakeColumn) -> str:
-    """Whether two values are equal, whatever the collation says of them."""
+    """Whether two values are equal, regardless of the collation."""
     one, other = (f"{side}.{quoted(column.name)}" for side in "ts")
     if column.type.arrow in {"string", "floats", "binary"}:
         return f"CAST({one} AS BINARY) <=> CAST({other} AS BINARY)"

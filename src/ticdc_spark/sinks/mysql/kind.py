@@ -42,7 +42,7 @@ class MysqlLetters:
             self._fence()
 
     def read(self) -> list[dict[str, Any]]:
-        """All of them, in the order of topics, partitions and offsets."""
+        """All letters, ordered by topic, partition and offset."""
         listed = ", ".join(f"`{name}`" for name in _COLUMNS)
         order = "ORDER BY `topic`, `partition`, `offset`, `seq`, `batch`"
         rows = self._client.ask(f"SELECT {listed} FROM `{OURS}`.`dead_letters` WHERE `job` = %s {order}", self._job)
@@ -108,7 +108,7 @@ class MysqlKind:
 
 
 def client_of(config: MysqlConfig) -> Client:
-    """The server of a sink; nothing is opened yet."""
+    """The server of a sink. Opens no connection yet."""
     return Client(connection_options(config.uri))
 
 

@@ -1,4 +1,4 @@
-"""What the user of a MySQL sink may do, by the server's own words. Pure."""
+"""The rights of a MySQL sink's user, from the server's texts. Pure."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -8,9 +8,9 @@ from typing import NamedTuple
 from ticdc_spark.clients.mysql import quoted
 
 RIGHTS = ("SELECT", "INSERT", "UPDATE", "DELETE", "CREATE", "DROP", "ALTER", "INDEX")
-"""What the job needs in each database that it writes."""
+"""The rights that the job needs in each database that it writes."""
 DENIED = (1044, 1142, 1143, 1227)
-"""The user may not use a database, a table, a column, or lacks a right on the server."""
+"""Error codes: the user may not use a database, table or column, or lacks a right on the server."""
 _ON_DATABASE = re.compile(r"GRANT (.+?) ON (\*|`(?:[^`]|``)+`|[^`\s.]+)\.\* TO ", re.IGNORECASE)
 _ROLE = re.compile(r"GRANT (?:(?! ON ).)+ TO ", re.IGNORECASE)
 _USER = re.compile(r"user ('[^']*'@'[^']*')")
@@ -20,12 +20,14 @@ _DATABASE = re.compile(r"to database '([^']+)'|for table `([^`]+)`\.")
 class _Grant(NamedTuple):
     rights: frozenset[str]
     database: str
-    """A pattern of the shell; ``*``: every database."""
+    """A shell pattern; ``*``: every database."""
 
 
 def missing_rights(grants: Iterable[str], databases: Collection[str]) -> list[str]:
-    """The databases in which a user lacks a right. ``grants``: as ``SHOW GRANTS`` has them. None is named where a role
-    may give what is missing."""
+    """The databases in which a user lacks a right. ``grants``: lines of ``SHOW GRANTS``.
+
+    Empty if a role may give the missing rights.
+    """
     lines = [*grants]
     if any(_ROLE.match(line) and " ON " not in line for line in lines):
         return []
@@ -43,7 +45,7 @@ def _rights(text: str) -> frozenset[str]:
 
 
 def _pattern(name: str) -> str:
-    """The name of a grant, in which ``%`` and ``_`` stand for any letters unless a backslash is before them."""
+    """The name in a grant, where ``%`` and ``_`` match any letters unless a backslash precedes them."""
     if name == "*":
         return "*"
     plain = name[1:-1].replace("``", "`") if name.startswith("`") else name
@@ -58,12 +60,12 @@ def _letter(escaped: str | None, plain: str | None) -> str:
 
 
 def grants_of(databases: Collection[str], user: str) -> str:
-    """The statements that give a user what is missing. ``user``: as SQL."""
+    """The statements that grant a user the missing rights. ``user``: as SQL."""
     return "; ".join(f"GRANT {', '.join(RIGHTS)} ON {quoted(name)}.* TO {user}" for name in databases)
 
 
 def cure_of(text: str) -> str:
-    """The statement that cures what the server denied. ``text``: what it said."""
+    """The statement that grants what the server denied. ``text``: the server's error."""
     user, database = _USER.search(text), _DATABASE.search(text)
     if user is None or database is None:
         return f"the user needs {', '.join(RIGHTS)} on the copied databases and on `_ticdc_spark`"

@@ -1,4 +1,4 @@
-"""Rows into the tables of a MySQL sink: staged by tasks, brought in by a transaction of the driver."""
+"""Writes rows to tables of a MySQL sink: tasks stage them, and a transaction of the driver takes them."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -37,13 +37,13 @@ class MysqlRows:
     """Net changes, conversions and full reads."""
 
     def __init__(self, tables: MysqlTables, spark: SparkSession | None, job: str) -> None:
-        """``spark``: whose tasks read whole tables; ``None``: this process does. ``job``: whose rows they are."""
+        """``spark``: runs the tasks of full reads; ``None``: this process reads. ``job``: the job that writes."""
         self._tables, self._client, self._spark = tables, tables.client, spark
         self._job = job
         self._stages = f"stage_{digest('', job)[:16]}_"
 
     def remove_stages(self) -> None:
-        """Remove what processes of this job that died have staged."""
+        """Remove the staging tables that crashed processes of this job left."""
         self._tables.fence()
         listed = "SELECT `table_name` FROM `information_schema`.`tables` WHERE `table_schema` = %s"
         for (name,) in self._client.run(f"{listed} AND `table_name` LIKE %s", OURS, f"{self._stages}%"):
@@ -53,7 +53,7 @@ class MysqlRows:
         return f"`{OURS}`.`{self._stages}{uuid4().hex[:16]}`"
 
     def _new_stage(self, columns: Sequence[LakeColumn], more: Sequence[str] = ()) -> str:
-        """A new table for rows on their way, for SQL. ``more``: definitions of what it has besides."""
+        """Create a staging table; returns its name for SQL. ``more``: definitions of further columns."""
         self._client.prepare()
         place = self._new_place()
         parts = [definition(column, self._tables.types, key=False) for column in columns]
@@ -83,7 +83,7 @@ class MysqlRows:
         self._tables.do(change)
 
     def _find_columns(self, table: TableName, columns: Sequence[LakeColumn]) -> list[str]:
-        """The names of all columns of a table. Raises: SinkFault where one of ``columns`` is not there"""
+        """The names of all columns of a table. Raises: SinkFault if one of ``columns`` is missing"""
         names = list(self._tables.columns(table))
         have = {name.casefold() for name in names}
         for column in columns:
@@ -112,7 +112,7 @@ class MysqlRows:
         self._tables.do(msgspec.structs.replace(change, statements=tuple((sql, ()) for sql in statements)))
 
     def _merge(self, table: TableName, staged: Staged, changes: TypedChanges, *, is_only: bool) -> list[str]:
-        """``is_only``: the key of the changes is the only one that rows must not share."""
+        """``is_only``: the key of the changes is the table's only unique key."""
         target, place, found = sql_name(table), staged.place, []
         keys = [column.name for column in changes.columns if column.key]
         names = [quoted(column.name) for column in changes.columns]
@@ -121,7 +121,8 @@ class MysqlRows:
             new, old = (f"{side}.{quoted(changes.ordered_by.name)}" for side in "st")
             wins = f"{new} > COALESCE({old}, 0) OR (s.{TIES} AND {new} = COALESCE({old}, 0)) OR COALESCE(s.{ALWAYS}, 0)"
             found.append(f"DELETE s FROM {place} s JOIN {target} t ON {on} WHERE NOT ({wins})")
-        # Where another key is unique, an update of the row that has it would overwrite that one: it must be refused.
+        # If the table has another unique key, an upsert would overwrite the row that has it; it must be refused
+        # instead.
         gone = f"s.{staged.counts}" + (f" AND s.{OP} = 'd'" if is_only else "")
         found.append(f"DELETE t FROM {target} t JOIN {place} s ON {on} WHERE {gone}")
         listed = ", ".join(names)
@@ -174,7 +175,7 @@ class MysqlRows:
         self._tables.do(change)
 
     def take_rows(self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp) -> None:
-        """See ``sinks.base.Changes``. It happens now: the other table is not the same any more later on."""
+        """See ``sinks.base.Changes``. Applied at once, because the other table may change later."""
         self._tables.flush(source)
         listed = ", ".join(quoted(column.name) for column in columns)
         insert = f"INSERT INTO {sql_name(table)} ({listed}) SELECT {listed} FROM {sql_name(source)}"
@@ -209,13 +210,13 @@ class MysqlRows:
             self._tables.do(Change(table, tuple(statements), stamp), now=True)
         except (DecisionNeeded, MessageError) as error:
             if isinstance(error, DecisionNeeded) and error.__cause__ is None:
-                raise  # of the fence
+                raise  # an error of the fence
             raise DecisionNeeded(unconverted(column, str(error))) from error
 
     # ---- full reads
 
     def empty_beside(self, table: TableName) -> tuple[str, str]:
-        """Make an empty table like one; its place and its token."""
+        """Create an empty table like another one; returns its name and its token."""
         place, token = sql_name(gathered(table)), new_token()
         self._client.prepare()
         with self._tables.locked(table) as cursor:
@@ -286,7 +287,7 @@ class MysqlRows:
         cursor.execute(sql, (msgspec.json.encode(note).decode(), *table))
 
     def _take(self, table: TableName, columns: Sequence[LakeColumn], staged: Staged, note: LoadNote) -> LoadNote:
-        """Bring staged rows to those that were gathered, with the note."""
+        """Add staged rows to the gathered ones, with the note."""
         listed = ", ".join(quoted(column.name) for column in columns)
         verb = "REPLACE" if self._tables.with_key(gathered(table), columns) else "INSERT"
         with self._client.transaction() as cursor:
@@ -301,7 +302,7 @@ class MysqlRows:
     def finish_load(self, table: TableName, stamp: Stamp) -> None:
         token = self._tables.comment(gathered(table))
         if token is None:
-            raise SinkFault(f"what was gathered for {shown(table)} is gone: read it again")
+            raise SinkFault(f"the rows that were gathered for {shown(table)} are gone: read the table again")
         self._tables.swap(table, sql_name(gathered(table)), token, stamp)
         self._client.run(f"DELETE FROM `{OURS}`.`loads` WHERE `db` = %s AND `name` = %s", *table)
 
@@ -311,7 +312,7 @@ def _where_sql(where: Sequence[Sequence[Condition]]) -> str:
 
 
 def _test_of(condition: Condition) -> str:
-    """A condition, for SQL."""
+    """A condition for SQL."""
     name, convert = quoted(condition.column.name), to_arrow(condition.column, condition.lake)
 
     def literal(value: Value) -> str:

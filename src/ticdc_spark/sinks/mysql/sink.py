@@ -1,4 +1,4 @@
-"""The sink ``kind = "mysql"``: tables of MySQL, MariaDB or TiDB as at the source, all at one commit."""
+"""The sink ``kind = "mysql"``: tables of MySQL, MariaDB or TiDB, equal to the source's, all at the same commit."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -31,11 +31,11 @@ from ticdc_spark.spark.types import LakeColumn
 
 _READ = 10_000
 _TAKEN = {OURS, "mysql", "information_schema", "performance_schema", "sys"}
-"""Databases that are the job's or the server's own."""
+"""Databases that belong to the job or the server."""
 
 
 class MysqlSink:
-    """See ``sinks.base.Sink``. Below it, tables have the names that they have in the target."""
+    """See ``sinks.base.Sink``. The objects that it uses take the target's names."""
 
     capabilities = Capabilities(
         time_travel=False,
@@ -55,8 +55,8 @@ class MysqlSink:
         job: str | None = None,
         spark: SparkSession | None = None,
     ) -> None:
-        """``job``: that of which changes of rows wait for ``commit_with``; ``None``: each is a commit of its own.
-        ``spark``: whose tasks read whole tables; ``None``: this process does."""
+        """``job``: its row changes wait for ``commit_with``; ``None``: each has its own commit.
+        ``spark``: runs the tasks of full reads; ``None``: this process reads."""
         self.client = Client(connection_options(config.uri))
         self.tables = MysqlTables(self.client, fence, gathers=job is not None)
         self.rows = MysqlRows(self.tables, spark, job or "")
@@ -70,7 +70,7 @@ class MysqlSink:
         return MysqlState(Client(self.client.options), job)
 
     def commit_with(self, states: StateStore) -> None:
-        assert isinstance(states, MysqlState), "the state of a job lies in its target"
+        assert isinstance(states, MysqlState), "the state of a job is in its target"
         states.waiting = self.tables.pending
 
     # ---- tables
@@ -202,7 +202,7 @@ class MysqlSink:
     def finish_load(self, table: TableName, stamp: Stamp) -> None:
         self.rows.finish_load(self._here(table), stamp)
 
-    # ---- what there is nothing to do for
+    # ---- nothing to do
 
     def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> UpkeepResult:
         self.capabilities.need("upkeep", f"the files of {shown(table)} are to be looked after")
@@ -216,11 +216,11 @@ class MysqlSink:
         return len(self.file_places())
 
     def _here(self, table: TableName) -> TableName:
-        """A table by its name in the target. Raises: DecisionNeeded where that is not for copies"""
+        """The name of a table in the target. Raises: DecisionNeeded if that database is reserved"""
         database = self._prefix + table[0]
         if database.casefold() in _TAKEN:
             raise DecisionNeeded(
-                f"table {shown(table)} would be copied into `{database}`, which is not for copies: leave it out with "
+                f"table {shown(table)} would be copied into `{database}`, which is reserved: exclude it with "
                 "`tables` under [job], or set `database-prefix` under [sink]"
             )
         return database, table[1]

@@ -1,4 +1,4 @@
-"""Rows on their way into a table: tasks insert them into a table beside, from which one transaction takes them."""
+"""Stages rows: tasks insert them into a table beside the target, and one transaction takes them from there."""
 
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,7 +15,7 @@ from ticdc_spark.sinks.staged import ATTEMPT, answer
 from ticdc_spark.spark.tasks import ArrowTask
 
 _BYTES = 1 << 20
-"""Of one INSERT of several rows: below any server's max_allowed_packet."""
+"""Size of one INSERT of several rows: below max_allowed_packet of any server."""
 _ROWS = 2_000
 _NULL = "NULL"
 EXTRA = (
@@ -24,13 +24,13 @@ EXTRA = (
     f"`{ALWAYS}` tinyint(1) NULL",
     f"`{ATTEMPT}` bigint NOT NULL",
 )
-"""Columns of a staging table beside those of the changes."""
+"""Columns that a staging table has in addition to the columns of the changes."""
 
 
 def stage(options: Mapping[str, Any], place: str, names: Sequence[str]) -> ArrowTask:
-    """Return a task that inserts rows into a table and gives what ``Staged`` reads.
+    """Return a task that inserts rows into a table and returns the answer for ``Staged``.
 
-    ``options``: of a connection; ``place``: the table, for SQL; ``names``: the columns to take, if batches have them.
+    ``options``: of a connection; ``place``: the table for SQL; ``names``: the columns to insert, if batches have them.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -58,7 +58,7 @@ def stage(options: Mapping[str, Any], place: str, names: Sequence[str]) -> Arrow
 
 
 def _check_size(connection: Any, statement: str, place: str) -> None:
-    """Refuse a row that the server does not take. Raises: DecisionNeeded"""
+    """Refuse a row that is too large for the server. Raises: DecisionNeeded"""
     if len(statement) <= 2 * _BYTES:
         return
     with connection.cursor() as cursor:
@@ -66,8 +66,8 @@ def _check_size(connection: Any, statement: str, place: str) -> None:
         ((most,),) = cursor.fetchall()
     if (size := len(statement.encode())) >= int(most):
         raise DecisionNeeded(
-            f"{place}: a row takes {size} bytes as SQL, and max_allowed_packet of the server is {most}: raise it "
-            "there, and start the job again"
+            f"{place}: a row has {size} bytes as SQL, but max_allowed_packet of the server is {most}: raise "
+            "max_allowed_packet, and start the job again"
         )
 
 
@@ -91,7 +91,7 @@ def _inserts(batch: pa.RecordBatch, place: str, wanted: Sequence[str], attempt: 
 
 
 def literals(array: pa.Array) -> list[str]:
-    """Values of a column as SQL."""
+    """Values of a column as SQL literals."""
     kind = array.type
     if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
         return [_NULL if value is None else str(int(value)) for value in array.to_pylist()]
@@ -112,10 +112,10 @@ def _literal(kind: pa.DataType) -> Callable[[Any], str]:
     if pa.types.is_binary(kind):
         return lambda value: f"x'{value.hex()}'"
     if pa.types.is_floating(kind):
-        # Without an exponent it is a DECIMAL, which has no -0.
+        # Without an exponent it would be a DECIMAL, which has no -0.
         return lambda value: "-0e0" if repr(value) == "-0.0" else repr(value)
     if pa.types.is_decimal(kind) and kind.scale == 0:
-        return str  # a BIT takes text as bytes; with decimals, a number without quotes could become a DOUBLE
+        return str  # unquoted: a BIT takes text as bytes; other decimals are quoted, else they could become DOUBLE
     if pa.types.is_list(kind):
         return lambda value: text_literal(msgspec.json.encode(value).decode())
     return text_literal
@@ -125,5 +125,5 @@ _ESCAPES = str.maketrans({"\\": "\\\\", "'": "\\'", "\0": "\\0", "\n": "\\n", "\
 
 
 def text_literal(text: str) -> str:
-    """Text as SQL."""
+    """A text as a SQL literal."""
     return f"'{text.translate(_ESCAPES)}'"

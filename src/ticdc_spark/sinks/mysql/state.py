@@ -1,4 +1,4 @@
-"""The state of a job in MySQL: rows that a commit replaces together with what waits for its tables."""
+"""The state of a job in MySQL: rows that a commit replaces together with the waiting changes of its tables."""
 
 import threading
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ _VERSION = f"SELECT `version`, `resolved_ts`, `parts` FROM `{OURS}`.`states` WHE
 
 
 class MysqlState:
-    """See ``StateStore``. The newest state is kept, and no other."""
+    """See ``StateStore``. Only the newest state is kept."""
 
     def __init__(self, client: Client, job: str) -> None:
         self.client, self.job = client, job
         self.where = f"the database {OURS} at {client.where}"
         self.pause = 1.0
         self.waiting: Pending | None = None
-        """What the next commit brings in."""
+        """The changes that the next commit includes."""
         self._lock = threading.Lock()
         self._read = NOTHING
 
@@ -57,7 +57,8 @@ class MysqlState:
         return self.load() if found and 0 < found[0][1] <= resolved_ts else NOTHING
 
     def commit(self, parts: Parts, expected: str | None, resolved_ts: int) -> str:
-        """See ``StateStore``. ``resolved_ts`` is that of the tables, too: what waits for them is in the same commit."""
+        """See ``StateStore``. The tables are at ``resolved_ts``, too: the same commit includes their waiting
+        changes."""
         self.client.prepare()
         if expected is None:
             self.client.run(f"INSERT IGNORE INTO `{OURS}`.`states` VALUES (%s, '', 0, '[]')", self.job)
@@ -66,7 +67,7 @@ class MysqlState:
             with self._lock:
                 self._commit(parts, expected, resolved_ts, made, changes)
         except StateMoved:
-            raise  # the same is tried again on top of what others have written
+            raise  # the caller tries again on top of the other process's commit
         except BaseException:
             self.waiting = None
             raise
@@ -100,7 +101,7 @@ class MysqlState:
             self._read = StoredState(version=made, parts={**self._read.parts, **parts})
 
     def _put(self, cursor: object, part: str, rows: Sequence[StateRow], known: Sequence[StateRow] | None) -> None:
-        """Write the rows of a part that changed. ``known``: those that are there; ``None``: that is not known."""
+        """Write the changed rows of a part. ``known``: the stored rows; ``None``: unknown."""
         run, many = cursor.execute, cursor.executemany  # type: ignore[attr-defined]
         last = 0 if known is None else len(rows)
         run(

@@ -1,9 +1,10 @@
-"""The tables of a MySQL sink: their stamps, and DDL that is recognised and finished after a death.
+"""The tables of a MySQL sink: their stamps, and DDL that is recognised and finished after a crash.
 
-A DDL of MySQL's is no part of a transaction. So an **intent** is committed before it, with a token, and the DDL writes
-the token into the comment of the table, in the same statement. Who finds an intent sees by the comment whether the DDL
-happened: then the stamp is written, else the intent goes, and the job does the DDL again. The connection of a DDL has
-a lock: who looks waits until the server has ended the statement of a process that died.
+In MySQL, a DDL cannot be part of a transaction. So an **intent** with a token is committed before it, and the DDL
+writes the token into the comment of the table, in the same statement. A process that finds an intent sees by the
+comment whether the DDL happened. If it did, the stamp is written; otherwise the intent is deleted, and the job runs the
+DDL again. The connection of a DDL holds a lock: a process that looks waits until the server has ended the statement of
+a crashed process.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -27,23 +28,23 @@ from ticdc_spark.sinks.staged import digest
 from ticdc_spark.spark.types import LakeColumn
 
 _WAIT = 60
-"""Seconds to wait for a DDL of a process that may have died."""
+"""Seconds to wait for a DDL of a process that may have crashed."""
 _HERE = "`db` = %s AND `name` = %s"
 _PRIMARY = "PRIMARY"
 Kind = Literal["create", "alter", "rename"]
 
 
 class MysqlTables:
-    """Tables by their names here, each with its row in ``marks``."""
+    """Tables by the target's names, each with its row in ``marks``."""
 
     def __init__(self, client: Client, fence: Callable[[], None], *, gathers: bool) -> None:
-        """``gathers``: changes of rows wait for the commit of the state."""
+        """``gathers``: row changes wait for the commit of the state."""
         self.client, self.fence, self._gathers = client, fence, gathers
         self.pending = Pending()
 
     @cached_property
     def types(self) -> MysqlTypes:
-        """The types of this server."""
+        """The types of the server."""
         ((version,),) = self.client.run("SELECT VERSION()")
         return MysqlTypes(str(version), [row[0] for row in self.client.run("SHOW COLLATION")])
 
@@ -60,7 +61,7 @@ class MysqlTables:
         waiting = self.pending.of(table)
         if found and found[0][0] not in ("", comment):
             self.client.run(f"DELETE FROM `{OURS}`.`marks` WHERE {_HERE} AND `token` = %s", *table, found[0][0])
-            found = []  # another table took its place
+            found = []  # another table has replaced it
         if not found and not waiting:
             return TableFound(stamp=None, snapshot=0)
         stamp, number = None, 0
@@ -80,7 +81,7 @@ class MysqlTables:
         return [name for name, one in found if one is not None and one.stamp is not None and one.stamp.job == job]
 
     def comment(self, table: TableName) -> str | None:
-        """The comment of a table; ``None``: it is not there."""
+        """The comment of a table; ``None``: there is no table."""
         found = self.client.run(
             "SELECT `table_comment` FROM `information_schema`.`tables` WHERE `table_schema` = %s AND `table_name` = %s",
             *table,
@@ -96,7 +97,7 @@ class MysqlTables:
         return {name: self.types.read(_text(kind), collation) for name, kind, collation in found}
 
     def unique_keys(self, table: TableName) -> dict[str, frozenset[str]]:
-        """The columns, in lower case, of each key that a row must not share with another."""
+        """The columns, in lower case, of each unique key."""
         found = self.client.run(
             "SELECT `index_name`, `column_name` FROM `information_schema`.`statistics` "
             "WHERE `table_schema` = %s AND `table_name` = %s AND `non_unique` = 0",
@@ -108,7 +109,8 @@ class MysqlTables:
         return keys
 
     def with_key(self, table: TableName, columns: Sequence[LakeColumn]) -> bool:
-        """Give a table the primary key of its source, which may be another by now. Whether no other key is unique."""
+        """Give a table the primary key of its source, which may have changed. Returns whether it has one
+        and no other unique key."""
         keys = self.unique_keys(table)
         primary, marked = keys.pop(_PRIMARY, frozenset()), [column for column in columns if column.key]
         wanted = frozenset(column.name.casefold() for column in marked if is_indexable(marked))
@@ -119,7 +121,7 @@ class MysqlTables:
                     clauses.append(f"MODIFY COLUMN {quoted(name)} {kind} NULL")
             if wanted:
                 clauses.append(f"ADD PRIMARY KEY ({', '.join(quoted(column.name) for column in marked)})")
-            if table[0] == OURS:  # rows are gathered there, and nobody looks at it
+            if table[0] == OURS:  # rows are gathered there, and no one reads the table
                 self.client.run(f"ALTER TABLE {sql_name(table)} {', '.join(clauses)}")
             else:
                 found = self.find(table)
@@ -129,7 +131,7 @@ class MysqlTables:
     # ---- rows
 
     def do(self, change: Change, *, now: bool = False) -> None:
-        """Change rows: with the next commit of the state, or now, after what waits for the table."""
+        """Apply row changes: with the next commit of the state, or now, after the table's waiting changes."""
         if self._gathers and not now:
             self.client.prepare()
             self.pending.add(change)
@@ -137,12 +139,12 @@ class MysqlTables:
             self.bring_in([*self.pending.with_history(change.table), change])
 
     def flush(self, table: TableName) -> None:
-        """Bring in what waits for one table and its history."""
+        """Commit the waiting changes of a table and its history."""
         if waiting := self.pending.with_history(table):
             self.bring_in(waiting)
 
     def bring_in(self, changes: Sequence[Change]) -> None:
-        """Do changes in a transaction of their own."""
+        """Apply changes in a separate transaction."""
         self.client.prepare()
         try:
             with self.client.transaction() as cursor:
@@ -154,12 +156,12 @@ class MysqlTables:
             self.discard(changes)
 
     def discard(self, changes: Sequence[Change]) -> None:
-        """Drop the tables in which rows were staged."""
+        """Drop the staging tables of changes."""
         for place in [place for change in changes for place in change.staged]:
             self.client.run(f"DROP TABLE IF EXISTS {place}")
 
     def fenced(self, cursor: Any, job: str) -> None:
-        """Make sure in a transaction that the job is ours: nobody can take it before the transaction is over."""
+        """Make sure in a transaction that the job is ours. No one can take it before the transaction ends."""
         cursor.execute(f"SELECT `version` FROM `{OURS}`.`states` WHERE `job` = %s FOR UPDATE", (job,))
         self.fence()
 
@@ -179,17 +181,17 @@ class MysqlTables:
         self.resolve(table)
         self.discard(waiting := self.pending.of(table))
         self.pending.remove(waiting)
-        self.flush(table)  # its history outlives it
+        self.flush(table)  # its history stays
         with self.locked(table) as cursor:
             self.fence()
             if self.comment(table) is not None:
-                cursor.execute(f"DROP TABLE IF EXISTS {sql_name(table)}")  # a death here leaves a mark of no table
+                cursor.execute(f"DROP TABLE IF EXISTS {sql_name(table)}")  # a crash here leaves a mark without a table
             cursor.execute(f"DROP TABLE IF EXISTS {sql_name(gathered(table))}")
             for ours in ("marks", "loads"):
                 cursor.execute(f"DELETE FROM `{OURS}`.`{ours}` WHERE {_HERE}", table)
 
     def rename(self, old: TableName, new: TableName) -> None:
-        self._refuse(new, f"what {shown(old)} becomes")
+        self._refuse(new, f"the new name of {shown(old)}")
         found = self.find(old)
         if found is None:
             raise SinkFault(f"there is no table {shown(old)} to rename")
@@ -203,7 +205,7 @@ class MysqlTables:
 
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
         clauses = self._clauses(table, changes)
-        # What a full read has gathered has other columns.
+        # The gathered rows of a full read have other columns.
         self.client.ask(f"DELETE FROM `{OURS}`.`loads` WHERE {_HERE}", *table)
         self._alter(table, clauses, stamp)
 
@@ -214,7 +216,7 @@ class MysqlTables:
         self.ddl("alter", table, stamp, token, [f"ALTER TABLE {sql_name(table)} {altered}"])
 
     def swap(self, table: TableName, place: str, token: str, stamp: Stamp) -> None:
-        """Put another table, whose comment is the token, in place of one."""
+        """Replace a table by another one, whose comment is the token."""
         self.flush(table)
         old = f"`{OURS}`.`old_{digest(*table)}`"
         swapped = f"RENAME TABLE {sql_name(table)} TO {old}, {place} TO {sql_name(table)}"
@@ -224,7 +226,7 @@ class MysqlTables:
     def ddl(
         self, kind: Kind, table: TableName, stamp: Stamp, token: str, run: Sequence[str], old: TableName | None = None
     ) -> None:
-        """Run statements of which the last one is the DDL, between its intent and its stamp."""
+        """Run statements between an intent and its stamp. The last statement is the DDL."""
         self.resolve(table)
         with self.locked(table) as cursor:
             with self.client.transaction() as noted:
@@ -255,7 +257,7 @@ class MysqlTables:
             cursor.execute(f"DELETE FROM `{OURS}`.`intents` WHERE {_HERE}", table)
 
     def resolve(self, table: TableName) -> None:
-        """Finish the DDLs of a table that were begun, by what the server did. Raises: SinkFault"""
+        """Finish a table's DDLs that were begun, by what the server did. Raises: SinkFault"""
         self.client.prepare()
         asked = f"SELECT * FROM `{OURS}`.`intents` WHERE {{}} OR (`old_db` = %s AND `old_name` = %s)".format(
             f"({_HERE})"
@@ -274,22 +276,22 @@ class MysqlTables:
 
     @contextmanager
     def locked(self, table: TableName) -> Iterator[Any]:
-        """A cursor whose connection has the lock of a table's DDL; its end, whatever it is, frees the lock."""
+        """A cursor whose connection holds the lock of a table's DDL. Closing the connection releases the lock."""
         with self.client.connection() as connection, connection.cursor() as cursor:
             name = f"ticdc:{digest(*table)}"
             cursor.execute("SELECT GET_LOCK(%s, %s)", (name, _WAIT))
             if cursor.fetchone()[0] != 1:
-                raise SinkFault(f"a DDL of {shown(table)} that another process began still runs after {_WAIT} seconds")
+                raise SinkFault(f"a DDL on {shown(table)} that another process began still runs after {_WAIT} seconds")
             yield cursor
             cursor.execute("SELECT RELEASE_LOCK(%s)", (name,))
 
     def _refuse(self, table: TableName, what: str) -> None:
         self.resolve(table)
         if self.comment(table) is not None:
-            raise SinkFault(f"{shown(table)} is there already, and is to be {what}")
+            raise SinkFault(f"{shown(table)} already exists, and cannot be {what}")
 
     def _clauses(self, table: TableName, changes: ColumnChanges) -> list[str]:
-        """The parts of an ALTER TABLE, one for each column: MySQL takes no two of one column."""
+        """The parts of an ALTER TABLE, one per column: MySQL accepts only one for each column."""
         renames = dict(changes.rename)
         promoted = {column.name: column for column in changes.promote}
         held = self.columns(table)
@@ -319,17 +321,17 @@ class MysqlTables:
 
 
 def sql_name(table: TableName) -> str:
-    """A table, for SQL."""
+    """The name of a table for SQL."""
     return f"{quoted(table[0])}.{quoted(table[1])}"
 
 
 def gathered(table: TableName) -> TableName:
-    """Where a full read gathers the rows of a table."""
+    """The table that gathers the rows of a full read."""
     return OURS, f"load_{digest(*table)}"
 
 
 def new_token() -> str:
-    """A comment that no table has."""
+    """A unique comment for a table."""
     return f"ticdc-spark {uuid4().hex}"
 
 

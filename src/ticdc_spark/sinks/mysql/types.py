@@ -1,4 +1,4 @@
-"""The source's types and names in MySQL: as they are at the source."""
+"""The source's types and names in MySQL, unchanged."""
 
 from collections.abc import Collection, Sequence
 
@@ -26,7 +26,7 @@ _FALLBACK = "utf8mb4_bin"
 
 
 class MysqlNames:
-    """See ``sinks.type_map.NameRule``: every name of MySQL's is one here."""
+    """See ``sinks.type_map.NameRule``: every MySQL name is valid here."""
 
     def held(self, name: str) -> str:
         return name
@@ -39,7 +39,7 @@ class MysqlTypes:
     """See ``sinks.type_map.TypeMap``."""
 
     def __init__(self, version: str = "", collations: Collection[str] = ()) -> None:
-        """``version``: of the server. ``collations``: those that it knows; none: it is not asked."""
+        """``version``: of the server. ``collations``: supported ones; empty: unknown."""
         self._has_json, self._has_vectors = "MariaDB" not in version, "TiDB" in version
         self._collations = frozenset(collations)
 
@@ -53,7 +53,7 @@ class MysqlTypes:
         )
 
     def name(self, kind: ColumnType) -> str:
-        """A type as the server is told it, without NOT NULL."""
+        """The name of a type in SQL, without NOT NULL."""
         if kind.length is None:
             kind = msgspec.structs.replace(kind, length=default_length(kind))
         if kind.name == "json" and not self._has_json:
@@ -71,7 +71,7 @@ class MysqlTypes:
         return f"{format_type(kind).replace(chr(92), chr(92) * 2)} collate {collation}"
 
     def read(self, text: str, collation: str | None) -> str:
-        """The same of a type as ``information_schema.columns`` has it."""
+        """The name of a type in SQL, from its text in ``information_schema.columns``."""
         try:
             kind = parse_type(text, backslash_escapes=not self._has_vectors)
         except MessageError:
@@ -83,7 +83,7 @@ class MysqlTypes:
         return self.name(kind)
 
     def promotes(self, old: str, new: str) -> bool:
-        """The server converts as the source did by the same MODIFY, but for what depends on a session's time zone."""
+        """The server converts in the same way as MODIFY did at the source, unless a session's time zone matters."""
         return old.startswith("timestamp") == new.startswith("timestamp")
 
     def widens(self, old: str, new: str) -> bool:
@@ -98,7 +98,7 @@ class MysqlTypes:
     ) -> ColumnConversion | None:
         before, after = old.column.type, new.column.type
         if (before.name == "timestamp") == (after.name == "timestamp"):
-            return None  # the server has done it, or there is nothing to do
+            return None  # the server has converted the values, or nothing is to convert
         inexact = "" if zone is not None else "inexact: neither ddl-timezone nor source-timezone says the time zone"
         if after.name == "timestamp" and before.name != "datetime":
             inexact = f"inexact: {before.name} becomes a TIMESTAMP by the time zone of a session"
@@ -121,9 +121,9 @@ class MysqlTypes:
 
 
 _BYTES = {"binary": 1, "latin1": 1, "ascii": 1}
-"""Of a character at most."""
+"""Largest number of bytes per character."""
 _MOST = 3072 - 200
-"""Bytes of a key in InnoDB, but for columns that are no text."""
+"""Bytes of an InnoDB key, less a reserve for columns that are not text."""
 _AS_BYTES = {
     "char": "binary",
     "varchar": "varbinary",
@@ -135,17 +135,17 @@ _AS_BYTES = {
 
 
 def definition(column: LakeColumn, types: MysqlTypes, *, key: bool = True) -> str:
-    """A column as CREATE and ALTER have it: all but the key may be NULL."""
+    """A column definition for CREATE and ALTER. All columns except the key may be NULL."""
     return f"{quoted(column.name)} {type_of(column, types)} {'NOT NULL' if key and column.key else 'NULL'}"
 
 
 def type_of(column: LakeColumn, types: MysqlTypes) -> str:
-    """The type of a column, as the server is told it."""
+    """The type of a column in SQL."""
     return types.name(column.column.type) if column.mask is None else column.type.name
 
 
 def is_indexable(columns: Collection[LakeColumn]) -> bool:
-    """Whether columns can be a primary key without prefixes, which a source may have."""
+    """Whether columns can be a primary key without prefix lengths, which a source may have."""
     kinds = [one.column.type for one in columns if one.mask is None]  # a hash is short
     if any(kind.name.endswith(("text", "blob")) for kind in kinds):
         return False

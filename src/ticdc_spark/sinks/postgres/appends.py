@@ -1,4 +1,4 @@
-"""Rows that are appended to a history table, in the transaction of the batch."""
+"""Appends rows to a history table, in the transaction of the batch."""
 
 from ticdc_spark import failpoints
 from ticdc_spark.changes.events import HISTORY, marker
@@ -14,7 +14,7 @@ from ticdc_spark.sinks.staged import Staged
 from ticdc_spark.sinks.staging import tasks_for
 
 _KINDS = ("text", "bigint", "timestamptz")
-"""Of ``HISTORY``."""
+"""The types of ``HISTORY``."""
 
 
 def append(rows: PostgresRows, table: TableName, what: Appended, stamp: Stamp) -> None:

@@ -1,4 +1,4 @@
-"""Connections to the database of a PostgreSQL sink, and its errors as errors of this package."""
+"""Connections to the database of a PostgreSQL sink. Turns its errors into errors of this package."""
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -9,22 +9,22 @@ from ticdc_spark.errors import DecisionNeeded, SinkFault, TicdcSparkError, Usage
 from ticdc_spark.sinks.connections import Connections
 
 OURS = "_ticdc_spark"
-"""The schema with what the jobs remember."""
+"""The schema for what the jobs remember."""
 NOT_THERE = ("3F000", "42P01")
-"""A schema or a table is not there."""
+"""Error codes for a missing schema or table."""
 _OF_A_PERSON = ("0A000", "2BP01", "54000")
-"""What only a person can change: what the server cannot do, what depends on a table or column, what is too large."""
+"""Errors that only a person can fix: unsupported features, dependent objects, exceeded limits."""
 _LOCK = 0x7469636463
-"""Of who makes our own tables."""
+"""The lock for creating our own tables."""
 _DENIED = "42501"
-"""The user lacks a right."""
+"""Error code: the user lacks a right."""
 _CURE = """SELECT CASE
   WHEN NOT EXISTS (SELECT FROM pg_namespace WHERE nspname = $1::text) THEN
     CASE WHEN has_database_privilege(current_database(), 'CREATE') THEN NULL
     ELSE format('GRANT CREATE ON DATABASE %I TO %I', current_database(), current_user) END
   WHEN has_schema_privilege($1::text, 'CREATE') AND has_schema_privilege($1::text, 'USAGE') THEN NULL
   ELSE format('GRANT USAGE, CREATE ON SCHEMA %I TO %I', $1::text, current_user) END"""
-"""What gives the user the rights on a schema that are missing; NULL: none is."""
+"""The GRANT for missing rights on a schema; NULL: none is missing."""
 _TABLES = (
     f"CREATE SCHEMA IF NOT EXISTS {OURS}",
     f"""CREATE TABLE IF NOT EXISTS {OURS}.marks (
@@ -48,10 +48,10 @@ _TABLES = (
 
 
 class Client:
-    """A database, by connections that threads borrow. Raises: SinkFault; DecisionNeeded where a value does not fit"""
+    """A database whose connections threads borrow. Raises: SinkFault; DecisionNeeded if a value does not fit"""
 
     def __init__(self, options: Mapping[str, Any]) -> None:
-        """``options``: as ``clients.postgres.connection_options`` gives them."""
+        """``options``: from ``clients.postgres.connection_options``."""
         self.options = dict(options)
         self.where = f"{options['host']}:{options['port']}/{options['dbname']}"
         self._connections = Connections(lambda: connect(self.options), answers, lambda one: one.close())
@@ -59,26 +59,26 @@ class Client:
 
     @contextmanager
     def connection(self) -> Iterator[Any]:
-        """A connection that commits each statement. After an error it is closed, and its locks are free."""
+        """A connection that commits each statement. After an error it is closed, which releases its locks."""
         with faults(self.where), self._connections.borrow() as connection:
             yield connection
 
     @contextmanager
     def transaction(self) -> Iterator[Any]:
-        """A cursor in a transaction, which is committed unless there is an error."""
+        """A cursor in a transaction, which is committed unless an error occurs."""
         with self.connection() as connection, connection.cursor() as cursor:
             cursor.execute("BEGIN")
             yield cursor
             cursor.execute("COMMIT")
 
     def run(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """One statement by itself, and its rows."""
+        """Run one statement by itself; returns its rows."""
         with self.connection() as connection, connection.cursor() as cursor:
             cursor.execute(sql, values or None)
             return [] if cursor.description is None else [*cursor.fetchall()]
 
     def ask(self, sql: str, *values: Any) -> list[tuple[Any, ...]]:
-        """Rows of our own tables; none where these are not there yet."""
+        """Rows of our own tables; none if these do not exist yet."""
         try:
             return self.run(sql, *values)
         except SinkFault as fault:
@@ -87,13 +87,14 @@ class Client:
             raise
 
     def prepare(self) -> None:
-        """Make our own tables, if they are not there. Raises: DecisionNeeded where the database cannot hold all text"""
+        """Create our own tables, if they do not exist. Raises: DecisionNeeded if the database cannot store every
+        text"""
         if self._prepared:
             return
         ((encoding,),) = self.run("SELECT current_setting('server_encoding')")
         if encoding != "UTF8":
             raise DecisionNeeded(
-                f"{self.where}: the encoding of the database is {encoding}, which cannot hold every text: make one "
+                f"{self.where}: the encoding of the database is {encoding}, which cannot store every text: create one "
                 "with ENCODING 'UTF8', and name it with `uri` under [sink]"
             )
         if not self.run("SELECT FROM pg_tables WHERE schemaname = $1 AND tablename = 'dead_letters'", OURS):
@@ -105,7 +106,7 @@ class Client:
         self._prepared = True
 
     def stop_without_grant(self) -> None:
-        """Look whether the user may make schemas, where ours is not there. Raises: UsageError where they may not"""
+        """Check whether the user may create schemas, if ours does not exist. Raises: UsageError"""
         ((user, database, may, there),) = self.run(
             "SELECT quote_ident(current_user), quote_ident(current_database()), "
             "has_database_privilege(current_database(), 'CREATE'), "
@@ -114,24 +115,25 @@ class Client:
         )
         if not may and not there:
             raise UsageError(
-                f"{self.where}: the user {user} may not make schemas. Cure: "
+                f"{self.where}: the user {user} may not create schemas. Cure: "
                 f"GRANT CREATE ON DATABASE {database} TO {user}"
             )
 
     def stop_without_rights(self, schemas: Collection[str]) -> None:
-        """Look whether the user may make tables in schemas, or make those that are not there. Raises: UsageError"""
+        """Check whether the user may create tables in schemas, and create schemas that do not exist. Raises:
+        UsageError"""
         rows = [self.run(_CURE, schema) for schema in schemas]
         cures = dict.fromkeys(str(cure) for ((cure,),) in rows if cure is not None)
         if cures:
             raise UsageError(f"{self.where}: the user lacks rights. Cure: {'; '.join(cures)}")
 
     def close(self) -> None:
-        """Close the connections that nobody uses."""
+        """Close the idle connections."""
         self._connections.close()
 
 
 def answers(connection: Any) -> bool:
-    """Whether a connection that was idle is still one."""
+    """Whether an idle connection is still usable."""
     try:
         connection.execute("SELECT 1")
     except driver().Error:
@@ -141,8 +143,9 @@ def answers(connection: Any) -> bool:
 
 @contextmanager
 def faults(what: str) -> Iterator[None]:
-    """Turn errors of psycopg into ours. Raises: DecisionNeeded where a value does not fit; UsageError where
-    the user lacks a right; else SinkFault
+    """Turn errors of psycopg into ours.
+
+    Raises: DecisionNeeded if a value does not fit; UsageError if the user lacks a right; otherwise SinkFault
     """
     postgres = driver()
     try:
@@ -157,7 +160,7 @@ def faults(what: str) -> Iterator[None]:
 
 
 def code_of(error: BaseException) -> str:
-    """The server's code of an error that ``faults`` has raised; ``""``: it has none."""
+    """The server's code of an error that ``faults`` raised; ``""``: it has none."""
     return str(getattr(error.__cause__, "sqlstate", None) or "")
 
 

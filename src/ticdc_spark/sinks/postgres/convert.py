@@ -1,4 +1,4 @@
-"""MODIFY COLUMN: the new value of each value of the old column, computed here and brought in by one UPDATE."""
+"""MODIFY COLUMN: computes the new value of each distinct old value here, and writes all of them with one UPDATE."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -20,7 +20,7 @@ from ticdc_spark.spark.types import LakeColumn, arrow_type, to_arrow
 
 _TOGETHER = 10_000
 _BY_TEXT = ("json", "real", "double precision")
-"""Types without equality, or where values that differ are equal: 0 and -0."""
+"""Types without equality, or whose equality ignores a difference: 0 and -0."""
 _WHOLE = ("smallint", "integer", "bigint")
 
 
@@ -49,7 +49,7 @@ def convert(
         if place:
             rows.discard(place)
         is_value = isinstance(error, MessageError) or (
-            isinstance(error, DecisionNeeded) and error.__cause__ is not None  # that of the fence has none
+            isinstance(error, DecisionNeeded) and error.__cause__ is not None  # an error of the fence has no cause
         )
         if not is_value:
             raise
@@ -59,7 +59,7 @@ def convert(
 def _stage(
     rows: PostgresRows, cursor: Any, asked: str, place: str, column: LakeColumn, conversion: ColumnConversion
 ) -> None:
-    """Stage each value that is asked for, beside what becomes of it. Raises: DecisionNeeded, MessageError"""
+    """Stage each queried value with its converted value. Raises: DecisionNeeded, MessageError"""
     assert conversion.before is not None and conversion.convert is not None, "that is why"
     read, write = from_arrow(conversion.before), to_arrow(column, conversion.lake)
     with rows.client.connection() as connection:
@@ -74,7 +74,7 @@ def _stage(
 
 
 def _values(cursor: Any, asked: str) -> Iterator[list[str]]:
-    """Values as the server shows them, some at a time."""
+    """Values as text from the server, in batches."""
     cursor.execute(f"DECLARE ticdc_values CURSOR FOR {asked}")
     while True:
         cursor.execute(f"FETCH {_TOGETHER} FROM ticdc_values")
@@ -86,7 +86,7 @@ def _values(cursor: Any, asked: str) -> Iterator[list[str]]:
 
 
 def _shown(name: str, column: LakeColumn) -> str:
-    """A value for SQL as text that reads back, times in UTC: also of a type that has no equality."""
+    """SQL of a value as text that reads back, with times in UTC. Also works for types without equality."""
     return f"({name} AT TIME ZONE 'UTC')::text" if column.type.arrow == "instant" else f"{name}::text"
 
 
@@ -104,7 +104,7 @@ def _array(column: LakeColumn, texts: list[str]) -> pa.Array:
 
 
 def _cast(name: str, old: str, new: str) -> str:
-    """The same where only the types here are known; it fails where a value does not fit."""
+    """A cast, if only the target's types are known; it fails if a value does not fit."""
     if old == "bytea" and new == "text":
         return f"convert_from({name}, 'UTF8')"
     if old == "text" and new == "bytea":

@@ -53,7 +53,7 @@ class PostgresLetters:
             self._fence()
 
     def read(self) -> list[dict[str, Any]]:
-        """All of them, in the order of topics, partitions and offsets."""
+        """All letters, ordered by topic, partition and offset."""
         order = 'ORDER BY topic COLLATE "C", partition, "offset", seq, batch'
         rows = self._client.ask(f"SELECT {_LISTED} FROM {OURS}.dead_letters WHERE job = $1 {order}", self._job)
         return [dict(zip(_COLUMNS, row, strict=True)) for row in rows]
@@ -119,7 +119,7 @@ class PostgresKind:
 
 
 def client_of(config: PostgresConfig) -> Client:
-    """The database of a sink; nothing is opened yet."""
+    """The database of a sink. Opens no connection yet."""
     return Client(connection_options(config.uri))
 
 

@@ -1,4 +1,4 @@
-"""Full reads: rows are gathered in a table of ours, wave by wave, and replace those of the table at the end."""
+"""Full reads: rows are gathered in a table of ours, wave by wave, and finally replace the table's rows."""
 
 from collections.abc import Callable, Sequence
 
@@ -23,7 +23,7 @@ from ticdc_spark.spark.types import LakeColumn
 
 
 class PostgresLoads:
-    """See ``sinks.base.Loads``. What is read from elsewhere is committed with each wave."""
+    """See ``sinks.base.Loads``. Each wave of rows from elsewhere is committed."""
 
     def __init__(self, rows: PostgresRows) -> None:
         self._rows, self._tables, self._client = rows, rows.tables, rows.client
@@ -83,7 +83,7 @@ class PostgresLoads:
             failpoints.point("gather")
 
     def _take(self, table: TableName, columns: Sequence[LakeColumn], staged: Staged, note: LoadNote) -> LoadNote:
-        """Bring staged rows to those that were gathered, with the note. A row whose key is there replaces that one."""
+        """Add staged rows to the gathered ones, with the note. A row replaces a gathered one with the same key."""
         other, names = gathered(table), [quoted(column.name) for column in columns]
         with self._tables.step(now=True) as cursor:
             if staged.rows:
@@ -98,11 +98,11 @@ class PostgresLoads:
         return note
 
     def finish_load(self, table: TableName, stamp: Stamp) -> None:
-        """The table stays, and its rows are replaced: whoever reads it sees those before or those after."""
+        """Replace the rows and keep the table: a reader sees either the old or the new rows."""
         other = gathered(table)
         with self._tables.step() as cursor:
             if not self._tables.is_there(other):
-                raise SinkFault(f"what was gathered for {shown(table)} is gone: read it again")
+                raise SinkFault(f"the rows that were gathered for {shown(table)} are gone: read the table again")
             listed = ", ".join(map(quoted, self._tables.columns(other)))
             cursor.execute(f"DELETE FROM {sql_name(table)}")
             cursor.execute(f"INSERT INTO {sql_name(table)} ({listed}) SELECT {listed} FROM {sql_name(other)}")

@@ -1,4 +1,4 @@
-"""Rows into the tables of a PostgreSQL sink: staged by tasks, taken by the transaction of the batch."""
+"""Writes rows to tables of a PostgreSQL sink: tasks stage them, and the transaction of the batch takes them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,36 +25,36 @@ from ticdc_spark.spark.tasks import chain
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, to_arrow
 
 _MANY = 10_000
-"""Rows from which on the planner should know how many there are."""
+"""With this many rows or more, the planner needs statistics."""
 
 
 class PostgresRows:
-    """Net changes, and rows that go."""
+    """Writes net changes, and deletes rows."""
 
     def __init__(self, tables: PostgresTables, spark: SparkSession | None) -> None:
-        """``spark``: whose tasks read whole tables; ``None``: this process does."""
+        """``spark``: runs the tasks of full reads; ``None``: this process reads."""
         self.tables, self.client, self.spark = tables, tables.client, spark
         self._stages = f"stage_{digest('', tables.job or '')[:16]}_"
 
     def remove_stages(self) -> None:
-        """Remove what processes of this job that died have staged."""
+        """Remove the staging tables that crashed processes of this job left."""
         listed = "SELECT tablename FROM pg_tables WHERE schemaname = $1 AND starts_with(tablename, $2)"
         for (name,) in self.client.run(listed, OURS, self._stages):
             self.discard(f"{OURS}.{quoted(name)}")
 
     def new_stage(self, definitions: Sequence[str]) -> str:
-        """A new table for rows on their way, for SQL. A crash of the server empties it."""
+        """Create a staging table; returns its name for SQL. A crash of the server empties it."""
         self.client.prepare()
         place = f"{OURS}.{self._stages}{uuid4().hex[:16]}"
         self.client.run(f"CREATE UNLOGGED TABLE {place} ({', '.join(definitions)}) WITH (autovacuum_enabled = false)")
         return place
 
     def stage_of(self, columns: Sequence[LakeColumn], more: Sequence[str] = ()) -> str:
-        """The same for columns, none of which is a key. ``more``: definitions of what it has besides."""
+        """Create a staging table for columns, without a key. ``more``: definitions of further columns."""
         return self.new_stage([*(definition(column, key=False) for column in columns), *EXTRA, *more])
 
     def discard(self, place: str) -> None:
-        """Drop a table in which rows were staged, unless that is done."""
+        """Drop a staging table, if it still exists."""
         self.client.run(f"DROP TABLE IF EXISTS {place}")
 
     def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
@@ -88,7 +88,7 @@ class PostgresRows:
             ties = f"s.{TIES} AND {new} = COALESCE({old}, 0)"
             wins = f"{new} > COALESCE({old}, 0) OR ({ties}) OR COALESCE(s.{ALWAYS}, false)"
             cursor.execute(f"DELETE FROM {place} s USING {target} t WHERE {on} AND NOT ({wins})")
-        # Rows that exchange the values of another unique key would meet halfway, were they updated one by one.
+        # Rows may swap the values of another unique key. Updating them one by one would violate that key halfway.
         updates = has_key and is_only
         gone = f"{counts} AND s.{OP} = 'd'" if updates else counts
         cursor.execute(f"DELETE FROM {target} t USING {place} s WHERE {on} AND {gone}")
@@ -97,7 +97,7 @@ class PostgresRows:
         cursor.execute(insert + (on_conflict(keys, names) if updates else ""))
 
     def _find_columns(self, table: TableName, columns: Sequence[LakeColumn]) -> None:
-        """Raises: SinkFault where one of the columns is not there"""
+        """Raises: SinkFault if one of the columns is missing"""
         have = self.tables.columns(table)
         for column in columns:
             if column.name not in have:
@@ -122,7 +122,7 @@ class PostgresRows:
             raise
 
     def _take_counts(self, cursor: Any, table: TableName, staged: Staged, columns: Sequence[LakeColumn]) -> None:
-        """Rows are equal if their texts are: it is the same for the same types, and a hash finds it."""
+        """Rows are equal if their texts are: with equal types the result is the same, and a hash join finds them."""
         analyze(cursor, staged)
         self.tables.with_key(cursor, table, columns)
         target, counts = sql_name(table), f"s.{staged.counts}"
@@ -165,7 +165,7 @@ class PostgresRows:
             put_stamp(cursor, table, stamp)
 
     def truncate(self, table: TableName, stamp: Stamp) -> None:
-        """Rows go one by one: after TRUNCATE, a reader whose snapshot is older would find none."""
+        """Delete the rows. After a TRUNCATE, readers with an older snapshot would find no rows."""
         with self.tables.step() as cursor:
             cursor.execute(f"DELETE FROM {sql_name(table)}")
             cursor.execute(f"DELETE FROM {OURS}.loads WHERE db = $1 AND name = $2", table)
@@ -173,17 +173,17 @@ class PostgresRows:
 
 
 def analyze(cursor: Any, staged: Staged) -> None:
-    """Make sure that what was staged is there. Raises: SinkFault"""
+    """Make sure that the staged rows are there, and update their statistics. Raises: SinkFault"""
     cursor.execute(f"SELECT count(*) FROM {staged.place} WHERE {staged.counts}")
     ((rows,),) = cursor.fetchall()
     if rows != staged.rows:
-        raise SinkFault(f"{staged.place} has {rows} rows of {staged.rows}: the server lost them when it ended")
+        raise SinkFault(f"{staged.place} has {rows} rows of {staged.rows}: the server lost the rest when it stopped")
     if rows >= _MANY:
         cursor.execute(f"ANALYZE {staged.place}")
 
 
 def on_conflict(keys: Sequence[str], names: Sequence[str]) -> str:
-    """How an INSERT goes on where a row has the key. Names are quoted."""
+    """The end of an INSERT for rows whose key exists. Names are quoted."""
     update = ", ".join(f"{name} = EXCLUDED.{name}" for name in names if name not in keys)
     return f" ON CONFLICT ({', '.join(keys)}) DO " + (f"UPDATE SET {update}" if update else "NOTHING")
 
@@ -198,14 +198,14 @@ def text_of(column: LakeColumn, options: LakeOptions, value: Value) -> str | Non
 
 
 def where_sql(where: Sequence[Sequence[Condition]]) -> tuple[str, list[str] | None]:
-    """Whether a row meets every condition of one of ``where``, for SQL, and the values that it names."""
+    """SQL of whether a row meets all conditions of one group in ``where``, and its parameters."""
     values: list[str] = []
     some = (" AND ".join(_test_of(one, values) for one in tests) or "TRUE" for tests in where)
     return " OR ".join(f"({met})" for met in some) or "FALSE", values or None
 
 
 def _test_of(condition: Condition, values: list[str]) -> str:
-    """A condition for SQL; the values that it names are added."""
+    """A condition for SQL; adds its parameters to ``values``."""
     column = condition.column
     kind = type_name(column)
     name = quoted(column.name)

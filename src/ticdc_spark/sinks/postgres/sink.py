@@ -1,4 +1,4 @@
-"""The sink ``kind = "postgres"``: tables of a PostgreSQL database, all at one commit, DDL among it."""
+"""The sink ``kind = "postgres"``: tables of a PostgreSQL database, all at the same commit, including DDL."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -56,8 +56,8 @@ class PostgresSink:
         job: str | None = None,
         spark: SparkSession | None = None,
     ) -> None:
-        """``job``: that of which everything waits for ``commit_with``; ``None``: each call is a commit of its own.
-        ``spark``: whose tasks read whole tables; ``None``: this process does."""
+        """``job``: everything it writes waits for ``commit_with``; ``None``: each call has its own commit.
+        ``spark``: runs the tasks of full reads; ``None``: this process reads."""
         self.client = Client(connection_options(config.uri))
         self.tables = PostgresTables(self.client, fence, job)
         self.rows = PostgresRows(self.tables, spark)
@@ -65,7 +65,7 @@ class PostgresSink:
         self._prefix = config.schema_prefix
 
     def begin(self) -> None:
-        """Clear away what processes of this job have left that died or lost it. Raises: SinkFault, LeaseHeld"""
+        """Clean up after processes of this job that crashed or lost it. Raises: SinkFault, LeaseHeld"""
         self.tables.fence()
         self.tables.work.end_others()
         self.rows.remove_stages()
@@ -74,7 +74,7 @@ class PostgresSink:
         return PostgresState(Client(self.client.options), job)
 
     def commit_with(self, states: StateStore) -> None:
-        assert isinstance(states, PostgresState), "the state of a job lies in its target"
+        assert isinstance(states, PostgresState), "the state of a job is in its target"
         states.waiting = self.tables.work
 
     # ---- tables
@@ -210,7 +210,7 @@ class PostgresSink:
     def finish_load(self, table: TableName, stamp: Stamp) -> None:
         self._loads.finish_load(self._here(table), stamp)
 
-    # ---- what there is nothing to do for
+    # ---- nothing to do
 
     def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> UpkeepResult:
         self.capabilities.need("upkeep", f"the files of {shown(table)} are to be looked after")
@@ -224,17 +224,17 @@ class PostgresSink:
         return len(self.file_places())
 
     def _here(self, table: TableName) -> TableName:
-        """A table by its name in the target. Raises: DecisionNeeded where that is not for copies"""
+        """The name of a table in the target. Raises: DecisionNeeded if that schema is reserved"""
         schema = self._prefix + table[0]
         if schema in (OURS, "information_schema") or schema.startswith("pg_"):
             raise DecisionNeeded(
-                f"table {shown(table)} would be copied into the schema `{schema}`, which is not for copies: leave it "
-                "out with `tables` under [job], or set `schema-prefix` under [sink]"
+                f"table {shown(table)} would be copied into the schema `{schema}`, which is reserved: exclude it "
+                "with `tables` under [job], or set `schema-prefix` under [sink]"
             )
         for name, what in ((schema, "schema"), (table[1], "table")):
             if why := why_no_name(name):
                 raise DecisionNeeded(
                     f"table {shown((schema, table[1]))}: the name of its {what} {why}. Give it another one with "
-                    f"`target-{what}` under [[route]], or leave it out with `tables` under [job]"
+                    f"`target-{what}` under [[route]], or exclude it with `tables` under [job]"
                 )
         return schema, table[1]

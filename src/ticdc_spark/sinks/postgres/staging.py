@@ -1,4 +1,4 @@
-"""Rows on their way into a table: tasks copy them into a table beside, from which one transaction takes them."""
+"""Stages rows: tasks copy them into a table beside the target, and one transaction takes them from there."""
 
 import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -14,16 +14,16 @@ from ticdc_spark.sinks.staged import ATTEMPT, answer
 from ticdc_spark.spark.tasks import ArrowTask
 
 EXTRA = (f"{OP} text", f"{TIES} boolean", f"{ALWAYS} boolean", f"{ATTEMPT} bigint NOT NULL")
-"""Columns of a staging table beside those of the changes."""
+"""Columns that a staging table has in addition to the columns of the changes."""
 _NULL = "\\N"
 _ESCAPED = r"[\\\t\n\r]"
 _ESCAPES = (("\\", "\\\\"), ("\t", "\\t"), ("\n", "\\n"), ("\r", "\\r"))
 
 
 def stage(options: Mapping[str, Any], place: str, names: Sequence[str]) -> ArrowTask:
-    """Return a task that copies rows into a table and gives what ``Staged`` reads.
+    """Return a task that copies rows into a table and returns the answer for ``Staged``.
 
-    ``options``: of a connection; ``place``: the table, for SQL; ``names``: the columns to take, if batches have them.
+    ``options``: of a connection; ``place``: the table for SQL; ``names``: the columns to copy, if batches have them.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -61,7 +61,7 @@ def copy_rows(connection: Any, place: str, batch: pa.RecordBatch, wanted: Sequen
 
 
 def texts(array: pa.Array) -> pa.Array:
-    """Values of a column as PostgreSQL reads them."""
+    """Values of a column as text for PostgreSQL."""
     kind = array.type
     if pa.types.is_string(kind):
         return array
@@ -70,7 +70,7 @@ def texts(array: pa.Array) -> pa.Array:
     if pa.types.is_list(kind):
         return _each(array, lambda value: "{" + ",".join(map(repr, value)) + "}")
     if pa.types.is_timestamp(kind) and kind.tz is not None:
-        # The text has no zone, and that of the session is UTC.
+        # The text has no zone; the session's time zone is UTC.
         array = array.cast(pa.timestamp(kind.unit))
     return array.cast(pa.string())
 
@@ -80,7 +80,7 @@ def _each(array: pa.Array, text: Any) -> pa.Array:
 
 
 def _escaped(array: pa.Array) -> pa.Array:
-    """Texts in the form that COPY reads."""
+    """Texts escaped for COPY."""
     if pc.any(pc.match_substring_regex(array, _ESCAPED), min_count=0).as_py():
         for plain, escape in _ESCAPES:
             array = pc.replace_substring(array, plain, escape)

@@ -20,14 +20,14 @@ _VERSION = f"SELECT version, resolved_ts, parts FROM {OURS}.states WHERE job = $
 
 
 class PostgresState:
-    """See ``StateStore``. The newest state is kept, and no other."""
+    """See ``StateStore``. Only the newest state is kept."""
 
     def __init__(self, client: Client, job: str) -> None:
         self.client, self.job = client, job
         self.where = f"the schema {OURS} at {client.where}"
         self.pause = 1.0
         self.waiting: Work | None = None
-        """What the next commit brings in."""
+        """The work that the next commit includes."""
         self._lock = threading.Lock()
         self._read = NOTHING
 
@@ -58,7 +58,8 @@ class PostgresState:
         return self.load() if found and 0 < found[0][1] <= resolved_ts else NOTHING
 
     def commit(self, parts: Parts, expected: str | None, resolved_ts: int) -> str:
-        """See ``StateStore``. ``resolved_ts`` is that of the tables, too: what waits for them is in the same commit."""
+        """See ``StateStore``. The tables are at ``resolved_ts``, too: the same commit includes their waiting
+        changes."""
         self.client.prepare()
         if expected is None:
             sql = f"INSERT INTO {OURS}.states VALUES ($1, '', 0, '[]') ON CONFLICT (job) DO NOTHING"
@@ -74,7 +75,7 @@ class PostgresState:
                         self._write(cursor, parts, expected, (made, resolved_ts))
                     work.commit()
                 except StateMoved:
-                    raise  # the same is tried again on top of what others have written
+                    raise  # the caller tries again on top of the other process's commit
                 except BaseException:
                     self.waiting = None
                     work.give_up()
@@ -101,7 +102,7 @@ class PostgresState:
         )
 
     def _put(self, cursor: Any, part: str, rows: Sequence[StateRow], known: Sequence[StateRow] | None) -> None:
-        """Write the rows of a part that changed. ``known``: those that are there; ``None``: that is not known."""
+        """Write the changed rows of a part. ``known``: the stored rows; ``None``: unknown."""
         last = 0 if known is None else len(rows)
         cursor.execute(
             f"DELETE FROM {OURS}.state_rows WHERE job = $1 AND part = $2 AND seq >= $3", (self.job, part, last)

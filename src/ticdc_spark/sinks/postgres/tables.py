@@ -1,7 +1,7 @@
-"""The tables of a PostgreSQL sink, their stamps, and DDL. All of it is done in the transaction of the batch.
+"""The tables of a PostgreSQL sink, their stamps, and DDL. All of it happens in the transaction of the batch.
 
-The comment of a table that a job has made holds a token, which the row of its stamp has, too: a table that takes its
-name is another one.
+The comment of a job's table holds a token, which is also in the row of its stamp. So another table that takes its
+name is recognised.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -30,16 +30,16 @@ _TABLE = (
 
 
 class PostgresTables:
-    """Tables by their names here, each with its row in ``marks``."""
+    """Tables by the target's names, each with its row in ``marks``."""
 
     def __init__(self, client: Client, fence: Callable[[], None], job: str | None) -> None:
-        """``job``: whose commits bring in what is written; ``None``: each step is a commit of its own."""
+        """``job``: its commits include what is written; ``None``: each step has its own commit."""
         self.client, self.fence, self.job = client, fence, job
         self.work = Work(client, f"ticdc-spark {digest(job or '')}")
 
     @contextmanager
     def step(self, *, now: bool = False) -> Iterator[Any]:
-        """A cursor for what comes with the next commit of the state, or now."""
+        """A cursor for work that is committed with the next state, or now."""
         self.client.prepare()
         if self.job is not None and not now:
             with self.work.step() as cursor:
@@ -75,7 +75,7 @@ class PostgresTables:
         return [name for name, one in found if one is not None and one.stamp is not None]
 
     def is_there(self, table: TableName) -> bool:
-        """Whether there is a table."""
+        """Whether a table exists."""
         with self.work.reading() as cursor:
             cursor.execute(f"SELECT {_TABLE}", table)
             return cursor.fetchone() is not None
@@ -90,7 +90,7 @@ class PostgresTables:
             return dict(cursor.fetchall())
 
     def unique_keys(self, table: TableName) -> tuple[tuple[str, list[str]] | None, int]:
-        """The primary key, by its name and columns, and how many other keys rows must not share."""
+        """The name and columns of the primary key, and the number of other unique keys."""
         with self.work.reading() as cursor:
             cursor.execute(
                 "SELECT i.indisprimary, x.relname, ARRAY(SELECT a.attname FROM unnest(i.indkey) k (number) JOIN "
@@ -104,8 +104,10 @@ class PostgresTables:
         return primary, len(found) - (primary is not None)
 
     def with_key(self, cursor: Any, table: TableName, columns: Sequence[LakeColumn]) -> tuple[bool, bool]:
-        """Give a table the primary key of its source, which may be another by now. Whether it has one, and whether
-        no other key is unique."""
+        """Give a table the primary key of its source, which may have changed.
+
+        Returns: whether it has one, and whether no other key is unique.
+        """
         primary, others = self.unique_keys(table)
         marked = [column for column in columns if column.key]
         wanted = [column.name for column in marked if is_indexable(marked)]
@@ -141,11 +143,11 @@ class PostgresTables:
 
     def rename(self, old: TableName, new: TableName) -> None:
         with self.step() as cursor:
-            self._refuse(new, f"what {shown(old)} becomes")
+            self._refuse(new, f"the new name of {shown(old)}")
             if not self.is_there(old):
                 raise SinkFault(f"there is no table {shown(old)} to rename")
             self.make_schema(cursor, new[0])
-            # Neither schema need have room for a name of the other.
+            # Either schema may already have a table with the other name.
             between = f"ticdc_{uuid4().hex}"
             cursor.execute(f"ALTER TABLE {sql_name(old)} RENAME TO {between}")
             cursor.execute(f"ALTER TABLE {quoted(old[0])}.{between} SET SCHEMA {quoted(new[0])}")
@@ -163,7 +165,7 @@ class PostgresTables:
             target = sql_name(table)
             for clause in self._clauses(cursor, table, changes):
                 cursor.execute(f"ALTER TABLE {target} {clause}")
-            # What a full read has gathered has other columns.
+            # The gathered rows of a full read have other columns.
             cursor.execute(f"DELETE FROM {OURS}.loads WHERE {_HERE}", table)
             put_stamp(cursor, table, stamp)
 
@@ -179,7 +181,7 @@ class PostgresTables:
         if primary is not None and set(primary[1]) & set(changes.drop):
             self._drop_key(cursor, table, primary, ())
         yield from (f"DROP COLUMN {quoted(name)}" for name in changes.drop)
-        # Names may change places.
+        # Columns may swap their names.
         between = {old: f"ticdc_{uuid4().hex}" for old, new in kept.items() if old != new}
         yield from (f"RENAME COLUMN {quoted(old)} TO {name}" for old, name in between.items())
         yield from (f"RENAME COLUMN {name} TO {quoted(kept[old])}" for old, name in between.items())
@@ -196,25 +198,25 @@ class PostgresTables:
         cursor.execute(f"ALTER TABLE {sql_name(table)} {', '.join(clauses)}")
 
     def make_schema(self, cursor: Any, name: str) -> None:
-        """Make a schema unless it is there: to ask for that needs no right to make one."""
+        """Create a schema unless it exists. The check needs no right to create one."""
         cursor.execute("SELECT FROM pg_namespace WHERE nspname = $1", (name,))
         if cursor.fetchone() is None:
             cursor.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(name)}")
 
     def _refuse(self, table: TableName, what: str) -> None:
         if self.is_there(table):
-            raise SinkFault(f"{shown(table)} is there already, and is to be {what}")
+            raise SinkFault(f"{shown(table)} already exists, and cannot be {what}")
 
 
 def put_stamp(cursor: Any, table: TableName, stamp: Stamp, token: str = "") -> None:
-    """Write the stamp of a table. ``token``: of a table that is a new one."""
+    """Write the stamp of a table. ``token``: given if the table is new."""
     cursor.execute(
         f"INSERT INTO {OURS}.marks AS m (db, name, token, number, job, commit_ts, step, applied_before, job_applied, "
         "about) VALUES ($1, $2, $3, 1, $4, $5, $6, $7, $8, $9) ON CONFLICT (db, name) DO UPDATE SET "
         "number = m.number + 1, job = EXCLUDED.job, commit_ts = EXCLUDED.commit_ts, step = EXCLUDED.step, "
         "applied_before = EXCLUDED.applied_before, job_applied = EXCLUDED.job_applied, "
         "about = CASE EXCLUDED.about WHEN '' THEN m.about ELSE EXCLUDED.about END, "
-        # The token of a table that was there before this one goes with it.
+        # If another table had this name before, its token is replaced.
         "token = CASE obj_description(to_regclass($10)::oid, 'pg_class') WHEN m.token THEN m.token "
         "ELSE EXCLUDED.token END",
         (*table, token, stamp.job, *stamp.mark, stamp.applied_before, stamp.job_applied, stamp.about, sql_name(table)),
@@ -222,14 +224,14 @@ def put_stamp(cursor: Any, table: TableName, stamp: Stamp, token: str = "") -> N
 
 
 def note_of(cursor: Any, table: TableName) -> Any:
-    """What ``loads`` says of a table, as it was written; ``None``: nothing."""
+    """The stored note of a table's full read; ``None``: there is none."""
     cursor.execute(f"SELECT note FROM {OURS}.loads WHERE {_HERE}", table)
     found = cursor.fetchone()
     return None if found is None else found[0]
 
 
 def put_note(cursor: Any, table: TableName, note: msgspec.Struct | None) -> None:
-    """Write how far a full read is; ``None``: there is none any more."""
+    """Write the progress of a full read; ``None``: delete it."""
     cursor.execute(f"DELETE FROM {OURS}.loads WHERE {_HERE}", table)
     if note is not None:
         text = msgspec.json.encode(note).decode()
@@ -237,15 +239,15 @@ def put_note(cursor: Any, table: TableName, note: msgspec.Struct | None) -> None
 
 
 def sql_name(table: TableName) -> str:
-    """A table, for SQL."""
+    """The name of a table for SQL."""
     return f"{quoted(table[0])}.{quoted(table[1])}"
 
 
 def gathered(table: TableName) -> TableName:
-    """Where a full read gathers the rows of a table."""
+    """The table that gathers the rows of a full read."""
     return OURS, f"load_{digest(*table)}"
 
 
 def _primary_key(names: Sequence[str]) -> str:
-    # An index has a name of its own in the schema: that of the table's name may be taken, or go along with it.
+    # An index needs its own name in the schema: one derived from the table may be taken, or stay after a rename.
     return f"CONSTRAINT ticdc_{uuid4().hex} PRIMARY KEY ({', '.join(map(quoted, names))})"

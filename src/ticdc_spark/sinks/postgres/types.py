@@ -14,7 +14,7 @@ from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType, lake_columns
 
 _LONGEST = 63
-"""Bytes of a name. PostgreSQL cuts off the rest of a longer one."""
+"""Bytes of a name. PostgreSQL truncates longer ones."""
 _SYSTEM = frozenset({"tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"})
 """Columns that every table has."""
 _WHOLE = ("smallint", "integer", "bigint")
@@ -22,7 +22,7 @@ _OWN = {
     "tinyint": "smallint",
     "smallint": "smallint",
     "year": "smallint",
-    "json": "json",  # jsonb would bring keys into another order, and take no U+0000
+    "json": "json",  # jsonb would reorder keys and refuse U+0000
 }
 _OF_ARROW = {
     "int32": "integer",
@@ -36,11 +36,11 @@ _OF_ARROW = {
     "floats": "real[]",
 }
 _KEY_BYTES = 2600
-"""Of an entry of an index, at most."""
+"""Largest size of an index entry in bytes."""
 
 
 class PostgresNames:
-    """See ``sinks.type_map.NameRule``: every name of the source is one here, in its own case."""
+    """See ``sinks.type_map.NameRule``: every name of the source is valid here and keeps its case."""
 
     def held(self, name: str) -> str:
         return name
@@ -56,26 +56,26 @@ def why_no_name(name: str) -> str:
 
 
 def stop_if_no_column(name: str) -> None:
-    """Raises: DecisionNeeded where no column can have a name"""
+    """Raises: DecisionNeeded if no column can have the name"""
     why = why_no_name(name)
     if name in _SYSTEM:
-        why = "is that of a column which PostgreSQL gives every table"
+        why = "is the name of a column that PostgreSQL gives every table"
     if why:
         raise DecisionNeeded(
             f"column `{name}`: its name {why}. Give it another one with `rename-columns` under [[route]], or at the "
-            "source, or leave the table out with `tables` under [job]"
+            "source, or exclude the table with `tables` under [job]"
         )
 
 
 class PostgresTypes:
-    """See ``sinks.type_map.TypeMap``. Types are named as ``format_type`` of the server names them."""
+    """See ``sinks.type_map.TypeMap``. Types have the names of the server's ``format_type``."""
 
     def columns(self, table: Table, key: tuple[str, ...], options: LakeOptions) -> tuple[LakeColumn, ...]:
         found = lake_columns(table, key, options)
         return tuple(msgspec.structs.replace(one, name=one.source, type=_own(one)) for one in found)
 
     def promotes(self, old: str, new: str) -> bool:
-        """What ``ALTER COLUMN … TYPE`` does as MySQL does: wider numbers, more digits of a second."""
+        """Conversions where ``ALTER COLUMN … TYPE`` equals MySQL's: wider numbers, more digits of a second."""
         if old in _WHOLE and new in _WHOLE:
             return _WHOLE.index(old) < _WHOLE.index(new)
         if (old, new) == ("real", "double precision"):
@@ -113,7 +113,7 @@ def _own(column: LakeColumn) -> LakeType:
 
 
 def type_name(column: LakeColumn) -> str:
-    """The type of a column, for SQL."""
+    """The type of a column in SQL."""
     if column.mask is not None:
         return column.type.name
     kind, lake = column.column.type, column.type
@@ -130,13 +130,13 @@ def type_name(column: LakeColumn) -> str:
 
 
 def definition(column: LakeColumn, *, key: bool = True) -> str:
-    """A column as CREATE and ALTER have it: all but the key may be NULL. Raises: DecisionNeeded for its name"""
+    """A column definition for CREATE and ALTER. All columns except the key may be NULL. Raises: DecisionNeeded"""
     stop_if_no_column(column.name)
     return f"{quoted(column.name)} {type_name(column)}{' NOT NULL' if key and column.key else ''}"
 
 
 def is_indexable(columns: Sequence[LakeColumn]) -> bool:
-    """Whether every value of columns fits into an index."""
+    """Whether every value of the columns fits into an index."""
     kinds = [one.column.type for one in columns if one.mask is None]  # a hash is short
     if any(kind.name.endswith(("text", "blob")) for kind in kinds):
         return False

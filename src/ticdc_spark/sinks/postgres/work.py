@@ -1,7 +1,7 @@
-"""The transaction of a batch: one connection, on which everything is written that becomes visible at once.
+"""The transaction of a batch: one connection for everything that becomes visible at once.
 
-Rows, DDL and stamps are done in it as they come, and the commit of the job's state ends it. Each step has a savepoint:
-one that fails leaves what was done before it.
+Rows, DDL and stamps are written as they arrive, and the commit of the job's state ends the transaction. Each step has
+a savepoint: a step that fails does not undo earlier ones.
 """
 
 import threading
@@ -15,17 +15,17 @@ from ticdc_spark.errors import SinkFault
 from ticdc_spark.sinks.postgres.client import OURS, Client, answers, faults
 
 _MILLISECONDS = 10_000
-"""To wait for the end of another session."""
+"""Time to wait for the end of another session."""
 
 
 class Work:
-    """What is written and not committed yet. Safe to use from several threads, which wait for each other.
+    """Uncommitted writes. Safe to use from several threads, which wait for each other.
 
-    Raises: SinkFault; DecisionNeeded where a value does not fit
+    Raises: SinkFault; DecisionNeeded if a value does not fit
     """
 
     def __init__(self, client: Client, name: str) -> None:
-        """``name``: of the session, the same for each process of one job."""
+        """``name``: of the session; every process of a job uses the same one."""
         self._client, self._name = client, name
         self._lock = threading.RLock()
         self._connection: Any = None
@@ -33,7 +33,7 @@ class Work:
 
     @contextmanager
     def reading(self) -> Iterator[Any]:
-        """A cursor that sees what is not committed yet, too."""
+        """A cursor that also sees uncommitted writes."""
         with self._lock:
             if self._begun:
                 with self.step() as cursor:
@@ -44,7 +44,7 @@ class Work:
 
     @contextmanager
     def step(self) -> Iterator[Any]:
-        """A cursor; what it does is committed with everything else, or not at all if there is an error."""
+        """A cursor. What it does is committed with everything else, or undone if an error occurs."""
         with self._lock, faults(self._client.where):
             connection, had_begun = self._open(), self._begun
             with connection.cursor() as cursor:
@@ -60,7 +60,7 @@ class Work:
 
     @contextmanager
     def now(self, job: str, fence: Callable[[], None]) -> Iterator[Any]:
-        """A step that is committed at once, with what waits. Nobody can take the job before it is over."""
+        """A step that is committed at once, with all waiting steps. No one can take the job before it ends."""
         with self._lock:
             with self.step() as cursor:
                 cursor.execute(f"SELECT version FROM {OURS}.states WHERE job = $1 FOR UPDATE", (job,))
@@ -78,19 +78,19 @@ class Work:
                 self._connection.execute("COMMIT")
             except BaseException:
                 self._undo(self._connection, all_of_it=True)
-                self._lost = True  # or it is committed, which is not known here
+                self._lost = True  # it may have been committed; that is not known here
                 raise
             self._begun = False
 
     def give_up(self) -> None:
-        """Undo what is not committed. No step can follow: what was done before is missing."""
+        """Undo uncommitted steps. No step can follow, because the earlier ones are missing."""
         with self._lock:
             if self._begun:
                 self._undo(self._connection, all_of_it=True)
                 self._lost = True
 
     def end_others(self) -> None:
-        """End the transactions of processes that had the job before, and with them their locks."""
+        """End the transactions of processes that had the job before, which releases their locks."""
         with self.reading() as cursor:
             cursor.execute(
                 f"SELECT pg_terminate_backend(pid, {_MILLISECONDS}) FROM pg_stat_activity WHERE application_name = $1 "
@@ -99,7 +99,7 @@ class Work:
             )
 
     def close(self) -> None:
-        """Undo what is not committed, and close the connection."""
+        """Undo uncommitted steps, and close the connection."""
         with self._lock:
             self.give_up()
             if self._connection is not None:
@@ -108,7 +108,7 @@ class Work:
 
     def _open(self) -> Any:
         if self._lost:
-            raise SinkFault(f"{self._client.where}: the transaction of the batch was lost; it is done again")
+            raise SinkFault(f"{self._client.where}: the transaction of the batch was lost; the batch is applied again")
         if self._connection is not None and (self._begun or answers(self._connection)):
             return self._connection
         if self._connection is not None:
@@ -117,12 +117,12 @@ class Work:
         return self._connection
 
     def _undo(self, connection: Any, *, all_of_it: bool) -> None:
-        """Undo the last step, or everything. A connection that is gone takes everything along."""
+        """Undo the last step, or everything. A lost connection undoes everything."""
         try:
             connection.execute("ROLLBACK" if all_of_it else "ROLLBACK TO SAVEPOINT step")
             if not all_of_it:
                 connection.execute("RELEASE SAVEPOINT step")
-        except driver().Error:  # what led here is raised
+        except driver().Error:  # the original error is raised
             connection.close()
             self._connection, self._lost = None, self._lost or not all_of_it
             all_of_it = True

@@ -1,4 +1,4 @@
-"""Control events: what the driver reads of a batch. Row changes stay in the topic; of them it reads summaries."""
+"""Control events: what the driver reads of a batch. Row changes stay in the topic; the driver only gets summaries."""
 
 from collections.abc import Sequence
 from typing import TypeAlias, assert_never
@@ -14,7 +14,7 @@ class RowCounts(msgspec.Struct):
     """What one task saw of one (partition, table, schema key)."""
 
     rows: int = 0
-    """Above the table's ``replay_below``; ``min_ts`` and ``max_ts`` are theirs."""
+    """Rows above the table's ``replay_below``. ``min_ts`` and ``max_ts`` are their lowest and highest commit_ts."""
     min_ts: int = 2**63 - 1
     max_ts: int = 0
     first: int = 2**63 - 1
@@ -22,21 +22,21 @@ class RowCounts(msgspec.Struct):
     end: int = 0
     """One more than the highest offset of ``rows``."""
     bytes: int = 0
-    """About the bytes of their messages."""
+    """About the size of their messages in bytes."""
     inserts: int = 0
-    """Of ``rows``, those whose op is insert."""
+    """The number of ``rows`` whose op is insert."""
     replays: int = 0
-    """Certain ones."""
+    """Certain replays."""
     late: int = 0
-    """At or below ``replay_below``, and no certain replay."""
+    """Rows at or below ``replay_below`` that are not certain replays."""
     late_first: int = 2**63 - 1
     late_end: int = 0
-    """The offsets [late_first, late_end) of ``late``."""
+    """The ``late`` rows are at offsets [late_first, late_end)."""
     late_ts: int = 2**63 - 1
     late_upto: int = 0
-    """The lowest and the highest commit_ts of ``late``."""
+    """The lowest and highest commit_ts of ``late``."""
     hidden: bool = False
-    """Whether some do not carry their commit_ts."""
+    """Whether some rows do not carry their commit_ts."""
 
     def take(self, rows: int, lowest: int, highest: int, first: int, last: int) -> None:
         """Count rows of these commit timestamps and offsets."""
@@ -52,21 +52,21 @@ class RowCounts(msgspec.Struct):
 
 
 class SchemaIds(msgspec.Struct, frozen=True):
-    """The schemas of a message's key and value, by their ids."""
+    """Ids of the schemas of a message's key and value."""
 
     key: int | None
     value: int | None
 
 
 class LeftOut(Rejected, frozen=True):
-    """A message in whose place nothing is read, as the job file leaves it out; what is known of it."""
+    """A message that the job file skips, and what is known of it."""
 
     tables: tuple[tuple[str, str], ...] = ()
     commit_ts: int = 0
 
 
 def left_out(opened: Sequence[Event]) -> LeftOut:
-    """What is known of an opened message that is left out."""
+    """What is known of a decoded message that is skipped."""
     tables: dict[tuple[str, str], None] = {}
     commit_ts, bad = 0, ""
     for event in opened:
@@ -88,7 +88,7 @@ def left_out(opened: Sequence[Event]) -> LeftOut:
 
 
 def _named_by_sql(change: SchemaChange) -> list[TableName]:
-    """What SQL alone names: of a RENAME the table before it, where its message has none."""
+    """Tables that only the SQL names: the old table of a RENAME, if its message lacks it."""
     try:
         return [name for names in change_tables(change) for name in names]
     except MessageError:
@@ -96,7 +96,7 @@ def _named_by_sql(change: SchemaChange) -> list[TableName]:
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True, tag=True):
-    """Where an event stands; ``offset`` is -1 where it stands for several messages."""
+    """The place of an event; ``offset`` is -1 if it summarises several messages."""
 
     topic: str
     partition: int
@@ -117,21 +117,21 @@ class DdlRead(Place, frozen=True, kw_only=True):
 
 
 class BootstrapRead(Place, frozen=True, kw_only=True):
-    """The schema of a table, as a message carries it."""
+    """The schema of a table, from a message."""
 
     table: Table
     commit_ts: int = 0
-    """Since when it is valid; 0: not known."""
+    """Valid from this commit_ts on; 0: unknown."""
 
 
 class RowsRead(Place, frozen=True, kw_only=True):
-    """Row changes of one table and schema key, in a stretch of one partition."""
+    """Row changes of one table and schema key, in a range of one partition."""
 
     schema: str
     table: str
     schema_key: str
     sent: tuple[str, str]
-    """(schema, table) as messages have it."""
+    """(schema, table) as in the messages."""
     summary: RowCounts
 
 
@@ -142,22 +142,22 @@ class MessageRejected(Place, frozen=True, kw_only=True):
 
 
 class MessageSkipped(Place, frozen=True, kw_only=True):
-    """A message that the job file leaves out."""
+    """A message that the job file skips."""
 
     reason: str
     tables: tuple[tuple[str, str], ...]
-    """Those that it names; none: it could not be read, or names none."""
+    """The tables that it names; empty: none, or the message could not be read."""
     commit_ts: int
 
 
 class SchemaIdsRead(Place, frozen=True, kw_only=True):
-    """Registered schemas that messages name."""
+    """The ids of registered schemas in messages."""
 
     ids: SchemaIds
 
 
 class SchemaBlockRead(Place, frozen=True, kw_only=True):
-    """The table of a schema block (Debezium); ``commit_ts`` is that of the first row with it."""
+    """The table of a schema block (Debezium); ``commit_ts`` is from the first row with the block."""
 
     schema: str
     table: str
@@ -179,7 +179,7 @@ ControlEvent: TypeAlias = (
 
 
 def table_of(event: ControlEvent) -> tuple[str, str] | None:
-    """The (schema, table) that an event is about; ``None``: it is about no table."""
+    """The (schema, table) of an event; ``None``: it is not about a table."""
     match event:
         case RowsRead() | SchemaBlockRead():
             return event.schema, event.table
@@ -194,7 +194,7 @@ def table_of(event: ControlEvent) -> tuple[str, str] | None:
 
 
 class Reject(msgspec.Struct, frozen=True, kw_only=True):
-    """A message, or a row of it, that cannot be read; where it stands and why."""
+    """A message, or one of its rows, that cannot be read: its place and the reason."""
 
     topic: str
     partition: int
@@ -204,5 +204,5 @@ class Reject(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def reject_of(event: MessageRejected | MessageSkipped) -> Reject:
-    """Where an unreadable message stands, and why it is one."""
+    """The place of an unreadable message, and the reason."""
     return Reject(topic=event.topic, partition=event.partition, offset=event.offset, seq=event.seq, reason=event.reason)

@@ -1,6 +1,6 @@
-"""Rows that do not have the columns of their table: what a task finds, and how the driver learns of it.
+"""Rows whose columns differ from their table's: how a task reports them, and how the driver learns of them.
 
-A task cannot change a table or mark it. So it stops at the first such rows, the driver does what is to be done, and the
+A task cannot change or mark a table. So it stops at the first such rows. The driver changes or marks the table, and the
 rows are read again.
 """
 
@@ -15,24 +15,24 @@ _DECODER = json.JSONDecoder()
 
 
 class OddColumns(msgspec.Struct, frozen=True):
-    """Columns of rows that are not those of their table."""
+    """How the columns of rows differ from their table's."""
 
     lacking: tuple[str, ...] = ()
-    """Columns of the table that rows lack."""
+    """Columns of the table that the rows lack."""
     hidden: tuple[str, ...] = ()
-    """TiDB's hidden columns that rows have, and the table has not."""
+    """TiDB's hidden columns that the rows have and the table lacks."""
 
     def __bool__(self) -> bool:
         return bool(self.lacking or self.hidden)
 
     @property
     def text(self) -> str:
-        """What a task raises."""
+        """The text of the task's error."""
         return f"{MARK} {msgspec.json.encode(self).decode()}"
 
 
 def odd_columns(text: str) -> OddColumns | None:
-    """What a task found, from the text of its error; ``None``: another error."""
+    """What a task found, from the text of its error; ``None``: it is another error."""
     _, mark, rest = text.partition(MARK)
     if not mark:
         return None

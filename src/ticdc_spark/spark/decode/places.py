@@ -1,7 +1,7 @@
-"""In which partition the rows of each physical id lie.
+"""Which partition has the rows of each physical id.
 
-Open and Simple send the physical id of a row's partition, and all rows of one id lie in one partition. So the ids show
-a partition expression that is evaluated otherwise than by the source.
+Open and Simple send the physical id of a row's partition, and all rows of an id are in the same partition. So the ids
+show if a partition expression is evaluated differently than at the source.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -16,30 +16,30 @@ from ticdc_spark.model import Table, Value
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, arrow_type, to_arrow
 
 Place: TypeAlias = tuple[int, str]
-"""A physical id, and the name of a partition in which a row of it lies."""
+"""A physical id, and the name of a partition that has a row with it."""
 
 _ROWS_FOR_ARROW = 64
-"""Rows of one id for which Arrow is quicker than Python, row by row."""
+"""With this many rows per id or more, Arrow is faster than Python row by row."""
 
 
 class Places(Protocol):
-    """What collects places in tasks."""
+    """Collects places in tasks."""
 
     def add(self, places: Any, /) -> Any:
-        """Add a set of them."""
+        """Add a set of places."""
 
     @property
     def value(self) -> set[Place]:
-        """What was added, once the tasks are done."""
+        """All places, once the tasks are done."""
 
 
 class Placing:
-    """Finds the places of rows; one a task."""
+    """Finds the places of rows; each task has its own."""
 
     def __init__(
         self, table: Table, columns: Sequence[LakeColumn], lake: LakeOptions, known: Iterable[Place] = ()
     ) -> None:
-        """``columns``: rows are read into them. ``known``: places that were found before."""
+        """``columns``: the columns into which rows are read. ``known``: places found before."""
         rows = rows_by_partition(table)
         at = {column.source.casefold(): number for number, column in enumerate(columns)}
         every = [test for either in rows.values() for tests in either for test in tests]
@@ -55,7 +55,7 @@ class Placing:
                 self._tests[name].append(compiled)
 
     def places(self, ids: pa.Array, arrays: Sequence[pa.Array]) -> set[Place]:
-        """``ids``: NULL where a row has none. ``arrays``: the values of each column."""
+        """The places of rows. ``ids``: NULL for rows without one. ``arrays``: the values of each column."""
         numbers = pc.unique(pc.drop_null(ids)).to_pylist()
         if len(numbers) * _ROWS_FOR_ARROW > len(ids):
             rows = zip(*(array.to_pylist() for array in arrays), strict=True)
@@ -76,7 +76,7 @@ class Placing:
                 rest = [array.slice(1) for array in rest]
 
     def _name_of(self, number: int | None, row: Sequence[Any]) -> str:
-        """The partition of a row; ``""``: one that is not computed, or the row has no id."""
+        """The partition of a row; ``""``: it cannot be computed, or the row has no id."""
         if number is None:
             return ""
         expected = self._last.get(number, "")
@@ -107,7 +107,7 @@ class Placing:
 
 
 def _converted(column: LakeColumn, lake: LakeOptions, tests: Iterable[ColumnTest]) -> dict[Value, Any]:
-    """The bounds of a column as Python has the values of its Arrow type."""
+    """The bounds of a column as Python values of its Arrow type."""
     mine = (test for test in tests if test.column.casefold() == column.source.casefold())
     bounds = list(
         {bound for test in mine for bound in (test.at_least, test.below, *(test.any_of or ()), *test.none_of)}
@@ -116,7 +116,7 @@ def _converted(column: LakeColumn, lake: LakeOptions, tests: Iterable[ColumnTest
 
 
 class _Compiled:
-    """A test with the bounds that its column has."""
+    """A test whose bounds are Python values."""
 
     def __init__(self, number: int, test: ColumnTest, values: Mapping[Value, Any], kind: pa.DataType) -> None:
         self._number, self._test, self._kind = number, test, kind
@@ -145,7 +145,7 @@ class _Compiled:
         return pc.or_(found, pc.invert(valid)) if test.or_null else found
 
     def is_met_by(self, row: Sequence[Any]) -> bool:
-        """The same of one row."""
+        """Whether one row meets the test."""
         value, test = row[self._number], self._test
         if value is None:
             return test.or_null

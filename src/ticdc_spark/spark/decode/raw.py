@@ -1,6 +1,6 @@
-"""Row changes of one table as they are opened: what they are in Arrow, and their images as they came.
+"""Decoded row changes of one table: metadata in Arrow, and images as they arrived.
 
-Images stay Python's objects, as whoever reads them wants those: in Arrow each would be copied twice.
+Images stay Python objects, since their readers need those: in Arrow each image would be copied twice.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ RAW_SCHEMA = pa.schema(
         ("table_id", pa.int64()),
     ]
 )
-"""Row changes of one table with raw images. ``seq`` counts the events of one message. ``table_id`` is the physical one,
-where it is asked for."""
+"""Row changes of one table with raw images. ``seq`` counts the events of one message. ``table_id`` is the physical
+id, if requested."""
 ABOUT = pa.schema([field for field in RAW_SCHEMA if field.name not in {"before", "after"}])
-"""What is in Arrow."""
+"""The columns that are in Arrow."""
 
 
 class RawRows(NamedTuple):
@@ -44,27 +44,27 @@ class RawRows(NamedTuple):
     about: pa.RecordBatch
     """``ABOUT``."""
     before: Sequence[Image]
-    """Bytes, or what ``bytes`` makes bytes of (``Rows``)."""
+    """Bytes, or objects that ``bytes`` converts (``Rows``)."""
     after: Sequence[Image]
 
     @property
     def num_rows(self) -> int:
-        """How many there are."""
+        """The number of rows."""
         return int(self.about.num_rows)
 
     def filter(self, mask: pa.Array) -> RawRows:
-        """Those of which ``mask`` is true."""
+        """The rows for which ``mask`` is true."""
         numbers = pc.indices_nonzero(mask).to_numpy().astype(np.int64)
         return self if len(numbers) == self.num_rows else self.take(numbers)
 
     def take(self, numbers: Numbers) -> RawRows:
-        """Some of them."""
+        """The rows with these numbers."""
         listed = numbers.tolist()
         before, after = ([images[at] for at in listed] for images in (self.before, self.after))
         return RawRows(self.about.take(pa.array(numbers)), before, after)
 
     def to_arrow(self) -> pa.RecordBatch:
-        """As ``RAW_SCHEMA``."""
+        """All columns as ``RAW_SCHEMA``."""
         images = {"before": self.before, "after": self.after}
         arrays = [
             pa.array([None if image is None else bytes(image) for image in images[field.name]], field.type)
@@ -76,7 +76,7 @@ class RawRows(NamedTuple):
 
 
 def together(parts: Sequence[RawRows]) -> RawRows:
-    """Rows one after the other; some at least."""
+    """Concatenate rows. There must be at least one part."""
     if len(parts) == 1:
         return parts[0]
     before, after = ([image for part in parts for image in part[side]] for side in (1, 2))
@@ -84,10 +84,10 @@ def together(parts: Sequence[RawRows]) -> RawRows:
 
 
 def of_arrow(batch: pa.RecordBatch) -> RawRows:
-    """Row changes that are in Arrow."""
+    """Row changes from a batch that is all in Arrow."""
     before, after = (batch.column(name).to_pylist() for name in ("before", "after"))
     return RawRows(batch.drop_columns(["before", "after"]), before, after)
 
 
 RawTask: TypeAlias = Callable[[Iterable[RawRows]], Iterator[pa.RecordBatch]]
-"""What is done in a task with row changes."""
+"""A task over row changes."""

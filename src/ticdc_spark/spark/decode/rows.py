@@ -1,8 +1,8 @@
-"""Reading rows: raw images of the change log to typed columns, as ``mapInArrow`` over a protocol's row reader.
+"""Reads rows: turns raw images into typed columns, as a task over a protocol's row reader.
 
-Each change becomes one output row, a raw key change two: a delete of the old key and the new image. If old images are
-wanted, so does every update. The columns
-in front (``META_DDL``) carry what the net change needs; a change that cannot be read has its reason there.
+Each change becomes one output row. A raw key change becomes two: a delete of the old key, and the new image. If old
+images are requested, so does every update. The columns in front (``META_DDL``) carry what the net change needs. A
+change that cannot be read has the reason there.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -33,13 +33,13 @@ from ticdc_spark.spark.types import Cells, LakeColumn, Typed, arrow_type, to_arr
 
 META = OP, TS, ORDER, SEQ, BAD = "_ticdc_op", "_ticdc_ts", "_ticdc_offset", "_ticdc_seq", "_ticdc_bad"
 TRY = "_ticdc_try"
-"""A column that raw rows may have, see ``changes.tries``: it stands in ``ORDER`` in place of the offset."""
+"""A column that raw rows may have, see ``changes.tries``. If present, ``ORDER`` has its value instead of the offset."""
 META_DDL = f"`{OP}` string, `{TS}` bigint, `{ORDER}` bigint, `{SEQ}` int, `{BAD}` string"
-"""``op``: d, i or u (u where the protocol does not distinguish), I or U, or b for what a u replaces
+"""``op``: d, i or u (u if the protocol does not distinguish them), I or U, or b for the row that a u replaces
 (``ReadPlan.befores``); ``bad``: JSON of ``BadRow``."""
 UNKEPT = ("I", "U")
-"""The letters of an insert and an update to a row that the target does not keep: only the key is there. It is no delete
-among the events of one commit_ts, and as the last one of all a delete (``as_deletes``)."""
+"""The letters of an insert and an update to a row that the target does not keep: they only have the key. Such an event
+is no delete among the events of one commit_ts, but counts as one if it is the last event (``as_deletes``)."""
 
 
 class BadRow(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +54,7 @@ class BadRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rows_ddl(columns: Sequence[LakeColumn]) -> str:
-    """The output's schema in Spark's words."""
+    """The output's schema as Spark DDL."""
     quoted = (f"`{column.name.replace('`', '``')}` {column.type.spark}" for column in columns)
     return ", ".join([META_DDL, *quoted])
 
@@ -62,8 +62,8 @@ def rows_ddl(columns: Sequence[LakeColumn]) -> str:
 def read_rows(plan: ReadPlan, zeros: Counter | None = None, places: Places | None = None) -> RawTask:
     """Return the function from row changes of one table to ``rows_ddl(plan.columns)``.
 
-    ``zeros`` counts the zero and impossible dates that became NULL. ``places`` collects in which partition the new
-    images of each physical id lie, where the plan has a table with partitions.
+    ``zeros`` counts the zero and impossible dates that became NULL. ``places`` collects which partition has the new
+    images of each physical id, if the plan has a partitioned table.
     """
 
     def run(batches: Iterable[RawRows]) -> Iterator[pa.RecordBatch]:
@@ -95,18 +95,18 @@ def read_rows(plan: ReadPlan, zeros: Counter | None = None, places: Places | Non
 
 
 def as_deletes(ops: pa.Array | pa.ChunkedArray) -> pa.Array | pa.ChunkedArray:
-    """Letters of events, where those that leave no row in the target are all ``d``."""
+    """Letters of events, with ``d`` for all events that leave no row in the target."""
     return pc.if_else(pc.is_in(ops, pa.array(UNKEPT)), "d", ops)
 
 
 def _kept(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """Rows of a table without a key, without those that the target does not keep."""
+    """Drop the rows that the target does not keep. For a table without a key."""
     goes = pc.and_(pc.utf8_is_upper(rows.column(OP)), pc.is_null(rows.column(BAD)))
     return rows.filter(pc.invert(goes)) if pc.any(goes).as_py() else rows
 
 
 def _keys(plan: ReadPlan, batch: pa.RecordBatch) -> pa.Array:
-    """The schema key by which each row is read."""
+    """The schema key with which each row is read."""
     sent, stamps = batch.column("schema_key"), batch.column("commit_ts")
     keys = sent
     for above, key in plan.valid:
@@ -119,8 +119,8 @@ def _has_ids(rows: pa.RecordBatch) -> bool:
 
 
 def _placed(placing: Placing, version: Version, rows: pa.RecordBatch, typed: pa.RecordBatch) -> set[Place]:
-    """The places of new images. The table's own id is none of a partition, and of an update whose key moved it is not
-    known whose the id is: it is two rows."""
+    """The places of new images. The table's own id is not a partition's. If an update's key moved, its rows are two,
+    and it is not known which of them has the id."""
     ids = rows.column("table_id")
     whole = pc.and_(pc.is_null(typed.column(BAD).slice(0, len(rows))), pc.invert(rows.column("partial")))
     if version.filter is not None:
@@ -140,8 +140,10 @@ def _typed(
     rows: RawRows,
     images: tuple[int, int],
 ) -> tuple[pa.RecordBatch, int]:
-    """Type one batch of images of one version; also how many dates became NULL. ``images``: the first row with an old
-    image, and the end of those with a new one."""
+    """Type one batch of images of one version; also returns how many dates became NULL.
+
+    ``images``: the first row with an old image, and the end of the rows with a new one.
+    """
     first_old, end_new = images
     batch, size = rows.about, rows.num_rows
     bad: dict[int, str] = {}
@@ -189,8 +191,8 @@ def _typed(
 
 
 def _letters(version: Version, letters: pa.Array, unkept: Unkept, more: Sequence[str], end_new: int) -> pa.Array:
-    """The letters of all rows. ``letters``: of those that were sent; ``more``: of those behind them. ``end_new``: the
-    end of rows with a new image."""
+    """The letters of all rows. ``letters``: of the rows that were sent; ``more``: of the rows appended to them.
+    ``end_new``: the end of the rows with a new image."""
     if unkept.new and not version.is_whole:
         letters = pa.array([unkept.letter(at, op) for at, op in enumerate(letters.to_pylist())], pa.string())
     elif version.is_whole and version.filter is not None:
@@ -200,9 +202,10 @@ def _letters(version: Version, letters: pa.Array, unkept: Unkept, more: Sequence
 
 
 def _by_images(rows: RawRows) -> tuple[RawRows, int, int]:
-    """Put rows with only a new image first and those with only an old one last, so that each side lies together.
+    """Sort rows so that those with only a new image come first and those with only an old image last: each side is then
+    contiguous.
 
-    Returns: the rows, the first one with an old image, the end of those with a new one.
+    Returns: the rows, the first one with an old image, the end of the rows with a new one.
     """
     new, old = (np.array([image is not None for image in images], bool) for images in (rows.after, rows.before))
     only_new, only_old = new & ~old, old & ~new
@@ -214,7 +217,7 @@ def _by_images(rows: RawRows) -> tuple[RawRows, int, int]:
 
 
 def _partial(rows: pa.RecordBatch, images: Sequence[bytes | None]) -> dict[int, int]:
-    """New rows of which only the key was sent: place to commit_ts."""
+    """New rows for which only the key was sent: position to commit_ts."""
     lacking = rows.column("partial")
     if not pc.any(lacking).as_py():
         return {}
@@ -243,6 +246,7 @@ def _meta(batch: pa.RecordBatch, letters: pa.Array, source: Sequence[int], bad: 
 
 
 def without_befores(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Typed rows, without what updates replace. One that could not be read has its reason in the update, too."""
+    """Typed rows without the rows that updates replace. If one of these could not be read, the update has the
+    reason."""
     for batch in batches:
         yield batch.filter(pc.not_equal(batch.column(OP), "b"))

@@ -1,8 +1,8 @@
-"""A topic as a DataFrame: one row for each event, its values read. For notebooks and ad hoc queries.
+"""A topic as a DataFrame: one row per event, with its values. For notebooks and ad hoc queries.
 
-Each partition of a topic is read in order by one task with an ``EventReader``, so a row is read by the schemas and DDL
-of its own partition. Schemas that rows name by version are collected from all partitions first, and registered schemas
-are fetched by the driver.
+One task reads each partition of a topic in order with an ``EventReader``, so rows are read with the schemas and DDL of
+their own partition. Schemas that rows name by version are first collected from all partitions. The driver fetches
+registered schemas.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ _BYTES = 16 << 20
 
 
 class _Reading(msgspec.Struct, frozen=True, kw_only=True):
-    """How the messages of a topic are read; sent to every task."""
+    """How the messages of a topic are read; sent to each task."""
 
     protocol: str
     native: dict[str, str]
@@ -95,16 +95,16 @@ def read_topic(
     """Read the messages of a source into a DataFrame with the columns of ``inspect --json``.
 
     ``source``: as ``[source]`` of a job file; ``load_job(file).source``, ``FilesSource``, ``StorageSource`` or
-    ``KafkaSource``. Its ``starting`` and ``upstream`` are not used. ``start`` and ``end``: offsets [start, end) by
-    (topic, partition); without them, everything that is there when the function is called. ``spark``: a session that
-    has the connectors; without it one is opened or joined.
+    ``KafkaSource``. Its ``starting`` and ``upstream`` are ignored. ``start`` and ``end``: offsets [start, end) by
+    (topic, partition); by default, everything that exists when the function is called. ``spark``: a session that
+    has the connectors; by default one is opened or joined.
 
     The rows of one topic partition are in the order of the log; there is no order between partitions. ``before`` and
     ``after`` are JSON objects of column names and values, each text, null, or ``{"base64": …}`` for bytes. A message
-    that cannot be read is a row of kind ``rejected`` with its reason.
+    that cannot be read is a row of kind ``rejected`` with the reason.
 
-    Raises: UsageError for a protocol that is not known or cannot be detected, or a registry that is missing;
-    SourceFault; RegistryFault. Messages are read when the DataFrame is evaluated, and faults are Spark's from then on.
+    Raises: UsageError if the protocol is unknown or cannot be detected, or a registry is missing; SourceFault;
+    RegistryFault. Messages are read when the DataFrame is evaluated; errors are then Spark's.
     """
     if isinstance(source, FilesSource):
         source = msgspec.structs.replace(source, path=Path(source.path).absolute())
@@ -128,7 +128,7 @@ def read_topic(
         options=options or ReadOptions(),
         claim_check_storage=source.claim_check_storage,
     )
-    decoder(name, native=reading.native)  # UsageError for a property that the protocol has not
+    decoder(name, native=reading.native)  # UsageError for a property that the protocol does not have
     if traits.registry:
         reading = msgspec.structs.replace(reading, schemas=_registered(source, messages))
     if traits.versioned_tables:
@@ -139,7 +139,7 @@ def read_topic(
 
 
 def _whole(spark: SparkSession, source: StorageSource) -> Source:
-    """A storage sink with every file that is there."""
+    """A storage sink with all its current files."""
     if "://" not in source.path:
         source = msgspec.structs.replace(source, path=str(Path(source.path).absolute()))
     topic = open_storage(source)
@@ -153,9 +153,9 @@ def _detected(source: Source, start: Offsets, end: Offsets) -> str:
 
 
 def _registered(source: SourceConfig, messages: DataFrame) -> dict[int, str]:
-    """The registered schemas that messages name; ids that the registry does not have are left out."""
+    """The registered schemas that messages name, without ids that the registry does not have."""
     if source.schema_registry is None:
-        raise UsageError("schema-registry is missing: the messages name schemas of a registry")
+        raise UsageError("schema-registry is missing: the messages refer to schemas of a registry")
     with source_faults("the messages cannot be read"):
         parts_of = [messages.select(f.substring(name, 1, 5).alias("head")) for name in ("key", "value")]
         heads = parts_of[0].union(parts_of[1]).distinct().toArrow().column("head").to_pylist()
@@ -170,7 +170,7 @@ def _registered(source: SourceConfig, messages: DataFrame) -> dict[int, str]:
 
 
 def _tables(reading: _Reading, messages: DataFrame) -> tuple[Table, ...]:
-    """Every version of a table that a BOOTSTRAP or a DDL of any partition carries."""
+    """Every version of a table in a BOOTSTRAP or DDL of any partition."""
     with source_faults("the messages cannot be read"):
         found = messages.mapInArrow(_schemas(reading), "table string").distinct().toArrow()
     return tuple(msgspec.json.decode(text, type=Table) for text in found.column("table").to_pylist())

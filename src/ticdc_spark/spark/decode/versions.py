@@ -1,6 +1,6 @@
-"""Rows of one version of a table: raw images to canonical values, a list for each column.
+"""Rows of one version of a table: raw images to canonical values, one list per column.
 
-What is done here needs no Arrow: ``rows`` puts it between batches of a change log, and other logs call it as it is.
+This needs no Arrow. ``rows`` applies it to the batches of a change log; other logs call it directly.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -29,51 +29,51 @@ _NO_OLD_VALUES = (
     "(output-old-value)"
 )
 _READERS_KEPT = 128
-"""Compiled readers that a process keeps: a worker reads the same tables again in the next batch."""
+"""Compiled readers that a process caches: the next batch reads the same tables."""
 
 
 ExpectedColumns: TypeAlias = Literal["nothing", "stored", "all"]
-"""``stored``: the columns that are known to be stored. ``all``: also those of which no message said whether they are
-generated. ``nothing``: the table is marked already."""
+"""``stored``: columns that are known to be stored. ``all``: also columns of which no message said whether they are
+generated. ``nothing``: the table is already marked."""
 
 
 class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a reading task must know; sent to every task."""
+    """What a task must know to read rows; sent to each task."""
 
     protocol: str
     tables: dict[str, Table]
-    """Schema key to the version of the table that reads the images with that key."""
+    """The version of the table by the schema key of the images that it reads."""
     valid: tuple[tuple[int, str], ...] = ()
-    """For rows that name no schema: (commit_ts, schema key), ascending; above the commit_ts they are read by that key.
-    """
+    """For rows that name no schema: (commit_ts, schema key), ascending. Rows above the commit_ts are read with that
+    key."""
     columns: tuple[LakeColumn, ...]
-    """The lake's columns to fill, keys marked."""
+    """The lake's columns to fill, with keys marked."""
     hidden: frozenset[str] = frozenset()
-    """TiDB's hidden columns that rows have, also those that the lake does not have."""
+    """TiDB's hidden columns that rows have, including those that the lake does not have."""
     options: ReadOptions
     lake: LakeOptions
     strict: bool = False
-    """A change that cannot be read fails the task (with ``UNREADABLE`` in the text) instead of standing in ``BAD``."""
+    """A change that cannot be read fails the task, with ``UNREADABLE`` in the error, instead of a reason in ``BAD``."""
     schemas: dict[int, str] | None = None
-    """Registered schemas by id, for Avro: a task asks no registry."""
+    """Registered schemas by id, for Avro: a task does not call a registry."""
     expects: ExpectedColumns = "stored"
-    """The columns that every row must have; a row without one stops the task (``OddColumns``)."""
+    """The columns that every row must have; a row without one of them stops the task (``OddColumns``)."""
     partitioned: Table | None = None
-    """The table with the partitions in which its rows lie, where it is noted which of them; ``None``: it is not."""
+    """The partitioned table, if places of rows are recorded; ``None``: they are not."""
     places: tuple[tuple[int, str], ...] = ()
-    """What is known of them: physical ids, each with the partition of its rows."""
+    """Known places: physical ids, each with the partition of its rows."""
     deleted_by: str = ""
-    """The source's name of a column whose value says that the row is deleted; ``""``: there is none."""
+    """The source's name of a column whose value marks a row as deleted; ``""``: there is none."""
     where: str = ""
-    """The condition of the rows that are kept (``config.row_filters``); ``""``: all are."""
+    """The condition of rows to keep (``config.row_filters``); ``""``: keep all."""
     upstream: str | None = None
-    """URI of the database that is asked for rows of which only the key was sent."""
+    """URI of the database to query for rows that were sent as their key only."""
     is_whole: bool = False
-    """The table has no key: a row is known by all of its values, so old images are read whole."""
+    """The table has no key: all values identify a row, so old images are read completely."""
     befores: bool = False
-    """Old images are read whole, and of an update whose key stays, that is a row of its own."""
+    """Old images are read completely. For an update whose key stays, the old image becomes a separate row."""
     origin: tuple[str, ...] = ()
-    """Columns with the table, or the database and the table, of each row: ``tables`` are of several tables."""
+    """Columns for each row's table, or database and table: ``tables`` belong to several tables."""
 
 
 class Version:
@@ -86,21 +86,22 @@ class Version:
         self._plan = plan
         self.is_whole, self.befores = plan.is_whole, plan.befores
         self.whole_old_for = "a table without a key" if plan.is_whole else "before-images" if plan.befores else ""
-        """What needs old images whole; ``""``: their keys are enough."""
+        """Why old images are needed completely; ``""``: their keys suffice."""
         self.keys = [column.source for column in plan.columns if column.key or self.is_whole]
         by_name = {column.name: column for column in self.table.columns}
         self.exact_keys = not self.is_whole and any(
             by_name[name].type.name == "timestamp" for name in self.keys if name in by_name
         )
-        """Whether keys may hold local times: one that happens twice would fold two rows into one, so it is refused."""
+        """Whether keys may hold local times. A time that happens twice would merge two rows into one, so it is
+        refused."""
         self.places = {column.name: at for at, column in enumerate(self.table.columns)}
         self.sent = {
             column.source for column in plan.columns if _is_sent(plan, column) and column.source not in HIDDEN_NAMES
         }
-        """The columns that every whole row has: not those that are generated when they are read, nor TiDB's own."""
+        """The columns of every complete row, without TiDB's own and virtual generated columns."""
         self.generated = {column.source for column in plan.columns if column.column.virtual}
         self.filter = row_filter(plan.where, self.table) if plan.where else None
-        """Which rows are kept; ``None``: all."""
+        """Which rows to keep; ``None``: all."""
         absent = [column for column in plan.columns if column.source not in self.places]
         self.fill = {column.source: fill_of(column, plan.options) for column in absent}
         if plan.origin:
@@ -108,24 +109,24 @@ class Version:
 
     @cached_property
     def read(self) -> RowReader:
-        """Reads images whole."""
+        """Reads complete images."""
         return self._compile(self._plan.options, None)
 
     @cached_property
     def read_keys(self) -> RowReader:
-        """Reads the keys of images; without a key whole rows, with what tells whether they are kept."""
+        """Reads the keys of images; in a table without a key, all its columns and the columns of the row filter."""
         options = self._plan.options
         exact = msgspec.structs.replace(options, ambiguous_timestamp="reject") if self.exact_keys else options
         return self._compile(exact, frozenset((*self.keys, *(self._judged if self.is_whole else ()))))
 
     @property
     def _judged(self) -> tuple[str, ...]:
-        """The columns that tell which rows are kept."""
+        """The columns that decide which rows are kept."""
         return () if self.filter is None else self.filter.columns
 
     @cached_property
     def read_befores(self) -> RowReader:
-        """Reads old images whole."""
+        """Reads complete old images."""
         return self._compile(
             self._plan.options, frozenset((*(one.source for one in self._plan.columns), *self._judged))
         )
@@ -148,22 +149,22 @@ def _reader(protocol: str, table: Table, options: ReadOptions, only: frozenset[s
 
 
 def fill_of(column: LakeColumn, options: ReadOptions) -> Value:
-    """What a row of a version without the column gets: the column's default, as the source gives to older rows."""
+    """The value for rows of a version without the column: its default, which the source gives older rows."""
     value = default_value(column.column, literal=options.literal_defaults)
     if value is NO_CONSTANT:
         return None
     kind, zone = column.column.type, options.default_timezone
     if zone is None or kind.name != "timestamp" or not isinstance(value, str):
         return value
-    # what `reject` refuses was refused when the DDL was applied
+    # what `reject` refuses was already refused when the DDL was applied
     return utc_timestamp(value, zone, fsp(kind), "later" if options.ambiguous_timestamp == "later" else "earlier")
 
 
 def cells_of(
     version: Version, column: LakeColumn, size: int, new: Columns | None, old: Columns | None, moved: Sequence[int]
 ) -> Cells:
-    """The values of a lake column: of the new image; where there is none, of the old one, and so for the rows ``moved``
-    behind them. Of old images only keys are read, unless they are read whole."""
+    """The values of a lake column: from the new image; without one, and for the appended rows ``moved``, from the old
+    image. Old images only have their keys, unless they are read completely."""
     place = version.places.get(column.source)
     if place is None:
         return [version.fill[column.source]] * (size + len(moved))
@@ -179,9 +180,9 @@ def cells_of(
 def read_new(
     version: Version, images: Sequence[bytes | None], bad: dict[int, str], partial_rows: Mapping[int, int]
 ) -> tuple[Columns | None, OddColumns]:
-    """Read new images; ``None`` when there are none. A column that one lacks must be nullable.
+    """Read new images; ``None`` if there are none. A column that an image lacks must be nullable.
 
-    ``bad``: gets the rows that cannot be read, with the reason. ``partial_rows``: those of which only the key was sent,
+    ``bad``: gets the rows that cannot be read, with the reason. ``partial_rows``: rows for which only the key was sent,
     with their commit_ts; the upstream is queried for them.
     """
     if images.count(None) == len(images):
@@ -212,14 +213,14 @@ def read_new(
 
 
 def _hidden(version: Version, image: bytes | None) -> tuple[str, ...]:
-    """TiDB's hidden columns in an image that could not be read, which the table has not."""
+    """TiDB's hidden columns in an unreadable image that the table lacks."""
     names = HIDDEN_NAMES - version.places.keys()
     return tuple(sorted(name for name in names if image and name.encode() in bytes(image)))
 
 
 def read_old(version: Version, images: Sequence[bytes | None], bad: dict[int, str], first: int) -> Columns | None:
-    """Read the keys of old images, or all of them; ``None`` when there are none. ``first``: the place of the first one
-    in ``bad``."""
+    """Read the keys of old images, or complete old images; ``None`` if there are none. ``first``: the position of the
+    first image in ``bad``."""
     if images.count(None) == len(images):
         return None
     columns = version.read_befores(images) if version.befores else version.read_keys(images)
@@ -236,19 +237,20 @@ def read_old(version: Version, images: Sequence[bytes | None], bad: dict[int, st
 
 
 def lack_old(version: Version, ops: Iterable[object], bad: dict[int, str]) -> None:
-    """Note the rows with a new image alone that are no inserts, where old images are needed whole. ``ops``: theirs."""
+    """If complete old images are needed, note rows that only have a new image and are not inserts. ``ops``: of these
+    rows."""
     if not version.whole_old_for:
         return
     traits = PROTOCOLS[version.protocol].traits
     for at, op in enumerate(map(str, ops)):
-        # Open has no other message for an insert; Avro never has old values.
+        # Open sends inserts only like this; Avro never has old values.
         if op != "insert" and not (op == "upsert" and traits.upserts and not traits.registry):
             bad.setdefault(at, _NO_OLD_VALUES.format(version.whole_old_for))
 
 
 def deleted_rows(version: Version, plan: ReadPlan, new: Columns | None, bad: dict[int, str]) -> set[int]:
-    """Rows whose new image says that the row is deleted, whatever the target has of that column. Without a key they are
-    bad: the rest of the image is not that of a row that is there."""
+    """Rows whose new image marks the row as deleted, whatever the target holds in that column. Without a key they are
+    bad: the rest of the image does not match an existing row."""
     place = version.places.get(plan.deleted_by)
     if place is None or new is None:
         return set()
@@ -260,27 +262,27 @@ def deleted_rows(version: Version, plan: ReadPlan, new: Columns | None, bad: dic
 
 
 class Unkept(NamedTuple):
-    """Rows that are read and that the target does not keep."""
+    """Rows that are read but not kept in the target."""
 
     new: set[int]
-    """By their new image."""
+    """Positions by the new image."""
     old: set[int]
-    """By their old one, where these are read whole."""
+    """Positions by the old image, if old images are read completely."""
 
     @classmethod
     def of(
         cls, version: Version, images: tuple[Columns | None, Columns | None], first_old: int, bad: dict[int, str]
     ) -> "Unkept":
-        """``images``: new and old ones. Of those that are not kept only the key is left, unless the table has none.
+        """``images``: new and old ones. Images of rows that are not kept lose all columns but the key, if there is one.
 
-        ``bad``: gets the rows of which it cannot be told.
+        ``bad``: gets the rows for which the filter cannot be evaluated.
         """
         new, old = images
         return cls(_unkept(version, new, bad), _unkept(version, old if version.whole_old_for else None, bad, first_old))
 
     def letter(self, at: int, op: str) -> str:
-        """The letter of a new image, of a table with a key. If the row before it was not kept either, there is none in
-        the target, as before an insert."""
+        """The letter of a new image in a table with a key. If the row before it was not kept either, the target has no
+        row, as before an insert."""
         if at not in self.new or op == "d":
             return op
         return "I" if at in self.old else op.upper()
@@ -304,7 +306,7 @@ def _unkept(version: Version, images: Columns | None, bad: dict[int, str], first
 
 
 def _forget(version: Version, images: Columns, rows: Iterable[int]) -> None:
-    images.values[:] = [[*cells] for cells in images.values]  # a reader may give one list for several columns
+    images.values[:] = [[*cells] for cells in images.values]  # a reader may return one list for several columns
     keys = {version.places[name] for name in version.keys if name in version.places}
     for place, cells in enumerate(images.values):
         if place not in keys:
@@ -313,7 +315,7 @@ def _forget(version: Version, images: Columns, rows: Iterable[int]) -> None:
 
 
 def moved_rows(version: Version, letters: Sequence[str], new: Columns, old: Columns, first_old: int) -> list[int]:
-    """Rows of raw key changes: an update whose key differs between its images. Without a key, every update."""
+    """Rows of raw key changes: updates whose key differs between the images. Without a key, all updates."""
     if version.is_whole:
         return [at for at in range(first_old, len(new.values[0])) if letters[at] == "u"]
     moved: set[int] = set()
@@ -326,8 +328,8 @@ def moved_rows(version: Version, letters: Sequence[str], new: Columns, old: Colu
 
 
 def before_rows(version: Version, letters: Sequence[str], moved: Collection[int], first_old: int) -> list[int]:
-    """Updates whose key stays, where what they replace is a row of its own. ``letters``: of the rows with a new image;
-    ``moved``: those whose key does not stay."""
+    """Updates whose key stays, if the replaced row becomes a separate row. ``letters``: of the rows with a new image;
+    ``moved``: rows whose key changes."""
     if not version.befores:
         return []
     return [at for at, op in enumerate(letters) if op == "u" and at >= first_old and at not in moved]

@@ -1,7 +1,7 @@
 """Typed columns of the lake back to canonical values: the inverse of ``types.to_arrow``.
 
-What the lake's types have lost stays lost: a zero date is NULL, ENUM ``''`` is index 0 unless it is a member, a
-TINYINT(1) kept as a boolean is 0 or 1, and text that was not UTF-8 is what the lake has in its place.
+What the lake's types have lost cannot be restored. A zero date is NULL. ENUM ``''`` is index 0 unless it is a member. A
+TINYINT(1) stored as a boolean is 0 or 1. Text that was not UTF-8 is what the lake has instead.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ _DATE, _TIME, _SECONDS = 10, 26, 19
 def from_arrow(column: LakeColumn) -> Callable[[pa.Array], tuple[Cells, Mapping[int, str]]]:
     """Compile the conversion of an Arrow array of a column's lake type to canonical values.
 
-    It also gives the rows whose value no MySQL column has (NaN, a year beyond 9999) with the reason; ``None`` there.
+    It also returns the rows whose value fits no MySQL column (NaN, a year beyond 9999), with the reason; their cell is
+    ``None``.
     """
     whole, one = _conversion(column)
 
@@ -56,7 +57,7 @@ def _one_by_one(cells: list[Any], one: Cell) -> tuple[Cells, dict[int, str]]:
 
 
 def _conversion(column: LakeColumn) -> tuple[Callable[[pa.Array], pa.Array], Cell | None]:
-    """What Arrow does with all values, and what is left to do with each."""
+    """The conversion in Arrow of all values, and a conversion of each value after it."""
     source, kind = column.column.type, column.type
     match kind.arrow:
         case "int32" | "int64":
@@ -94,7 +95,7 @@ def _number(array: pa.Array) -> pa.Array:
 
 
 def _times(array: pa.Array) -> pa.Array:
-    return _text(pc.cast(array, pa.timestamp("us")))  # of an instant: in UTC
+    return _text(pc.cast(array, pa.timestamp("us")))  # for an instant: in UTC
 
 
 def _decimal(number: Decimal) -> str:
@@ -102,7 +103,7 @@ def _decimal(number: Decimal) -> str:
 
 
 def _float(text: str) -> str:
-    # Arrow's text is the shortest of that width; only the form of large and small numbers is another
+    # Arrow's text is the shortest of that width, but it writes large and small numbers in another form
     if "e" not in text and "n" not in text and "0.0000" not in text:
         return text
     return canonical_float(text, 64)

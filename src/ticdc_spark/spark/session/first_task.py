@@ -1,4 +1,4 @@
-"""The first task on a cluster: it shows that the cluster gives executors, and that they run this package."""
+"""The first task on a cluster: it shows that the cluster provides executors, and that they can run this package."""
 
 import importlib
 import re
@@ -19,16 +19,16 @@ from ticdc_spark.spark.session.shipping import bare_python
 from ticdc_spark.spark.session.standalone import ASK, is_standalone, offered
 
 _PATIENCE = 60.0
-"""Seconds until a task must run. Spark itself waits without end for executors."""
+"""Seconds until a task must run. Spark itself would wait for executors forever."""
 _OWN_PATIENCE = "spark.scheduler.maxRegisteredResourcesWaitingTime"
-"""Where a user gives this Spark setting more time than that, a cluster may take it, too: it may add machines first."""
+"""If a user sets this Spark setting to more, the cluster gets that time: it may have to add machines first."""
 _GROUP = "ticdc-spark-first-task"
 _DRIVER_ONLY = (
     "ticdc_spark.cli",
     "ticdc_spark.operate",
     "ticdc_spark.replicate",
     "ticdc_spark.changefeed",
-    "ticdc_spark.sinks.iceberg.state",  # by PyIceberg, which tasks do not have
+    "ticdc_spark.sinks.iceberg.state",  # imports PyIceberg, which tasks do not have
 )
 _LAZY = (
     "confluent_kafka",
@@ -38,13 +38,13 @@ _LAZY = (
     "ticdc_spark.clients.mysql",
     "ticdc_spark.clients.postgres",
 )
-"""What tasks import only when they need it."""
+"""Modules that tasks only import when needed."""
 
 
 def try_task(spark: SparkSession) -> None:
-    """Run a task that imports what the tasks of a job import.
+    """Run a task that imports what a job's tasks import.
 
-    Raises: EnvironmentFault where the cluster starts none for a minute, or its Python lacks a module.
+    Raises: EnvironmentFault if the cluster starts no task within a minute, or its Python lacks a module.
     """
     context = spark.sparkContext
     modules = [*_modules(), *_LAZY]
@@ -69,7 +69,7 @@ def try_task(spark: SparkSession) -> None:
 
 
 def _modules() -> list[str]:
-    """This package's modules that a task may need: those that the driver has imported so far, less its own."""
+    """Modules of this package that a task may need: those imported so far, without the driver's own."""
     return sorted(
         name
         for name, module in sys.modules.items()
@@ -108,7 +108,7 @@ def _no_executor(context: SparkContext, patience: float) -> str:
     if cores is not None:
         asked += f" and {cores} cores (spark.executor.cores)"
     master = context.master or ""
-    other = f"Its resource manager says in its own log or queue why it gives none. {ASK}"
+    other = f"The log or queue of its resource manager says why. {ASK}"
     why = offered(context) if is_standalone(master) else other
     return (
         f"[spark] spark.master {master!r} started no executor in {patience:.0f} s. "

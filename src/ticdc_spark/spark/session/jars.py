@@ -1,4 +1,4 @@
-"""Fetches Maven packages once, with the resolver that Spark brings, and remembers which jars they came to."""
+"""Fetches Maven packages once, with Spark's own resolver, and remembers their jars."""
 
 import fcntl
 import hashlib
@@ -33,9 +33,9 @@ def ivy_folder(settings: Mapping[str, str] | None = None) -> Path:
 
 
 def resolve_jars(packages: Sequence[str], settings: Mapping[str, str]) -> list[str]:
-    """Paths of the packages' jars and of all that they need, without those that Spark has itself.
+    """Paths of the packages' jars and their dependencies, without jars that Spark has itself.
 
-    The first call for a set of packages reads the repositories; later ones only read a list in the cache folder.
+    The first call for a set of packages reads the repositories. Later calls only read a list in the cache folder.
 
     Raises: EnvironmentFault naming the coordinates that cannot be fetched.
     """
@@ -48,7 +48,7 @@ def resolve_jars(packages: Sequence[str], settings: Mapping[str, str]) -> list[s
     if known is not None:
         return known
     with locked(folder):
-        known = _known(record)  # another process may have fetched them meanwhile
+        known = _known(record)  # another process may have fetched it meanwhile
         if known is not None:
             return known
         jars = [jar for jar in _fetch(wanted, folder, rules) if not _is_in_spark(jar)]
@@ -61,9 +61,9 @@ def resolve_jars(packages: Sequence[str], settings: Mapping[str, str]) -> list[s
 
 @contextmanager
 def locked(folder: Path) -> Iterator[None]:
-    """Alone with the cache: two processes that fill it at once read each other's half-written files.
+    """Lock the cache. Without it, two processes that fill it at once would read each other's half-written files.
 
-    Raises: EnvironmentFault for a folder that cannot be written to.
+    Raises: EnvironmentFault if the folder cannot be written to.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ def locked(folder: Path) -> Iterator[None]:
 
 
 def _known(record: Path) -> list[str] | None:
-    """The jars of an earlier call, if they are all there."""
+    """The jars of an earlier call, if all of them still exist."""
     if not record.is_file():
         return None
     jars = msgspec.json.decode(record.read_bytes(), type=list[str])
@@ -84,7 +84,7 @@ def _known(record: Path) -> list[str] | None:
 
 
 def _fetch(packages: Sequence[str], folder: Path, rules: Mapping[str, str]) -> list[str]:
-    """Start a JVM whose only work is to fetch: its messages name what cannot be had."""
+    """Start a JVM only to fetch the packages: its output names packages that cannot be fetched."""
     conf = SparkConf(loadDefaults=False)
     conf.setAll([*rules.items(), ("spark.jars.ivy", str(folder)), ("spark.jars.packages", ",".join(packages))])
     with tempfile.TemporaryFile() as messages:
@@ -97,7 +97,7 @@ def _fetch(packages: Sequence[str], folder: Path, rules: Mapping[str, str]) -> l
             what = ", ".join(missing or packages)
             raise EnvironmentFault(
                 f"cannot fetch {what} (packages {', '.join(packages)}); check the network and "
-                f"spark.jars.repositories, or fill {folder} where there is one"
+                f"spark.jars.repositories, or fill {folder} on a machine with a network"
             ) from error
         found = str(gateway.jvm.java.lang.System.getProperty("spark.jars"))
         gateway.shutdown()

@@ -1,7 +1,7 @@
 """Opens Spark: the one place that names Maven coordinates and Spark's settings.
 
-Coordinates follow the running ``pyspark.__version__``. What a user sets under ``[spark]`` wins over every
-default here, except that jars, packages and Java options are added to ours.
+Coordinates follow the running ``pyspark.__version__``. Settings under ``[spark]`` override every default here;
+only jars, packages and Java options are added to ours.
 """
 
 import os
@@ -42,13 +42,13 @@ _PER_SPARK: dict[str, dict[Part, str]] = {
 _SQLITE = "org.xerial:sqlite-jdbc:3.47.1.0"
 _OLDEST_JAVA = 17
 _AT_START = ("spark.master", "spark.driver.", "spark.jars", "spark.submit.")
-"""Settings that the JVM must have when it starts, secret or not."""
+"""Settings that the JVM needs at its start, secret or not."""
 
 
 def coordinates(*parts: Part) -> tuple[str, ...]:
     """Maven coordinates of the named parts for the running Spark.
 
-    Raises: UsageError when this Spark is not supported, or has no such part.
+    Raises: UsageError if this Spark is not supported, or the part has no release for it.
     """
     series = ".".join(pyspark.__version__.split(".")[:2])
     known = _PER_SPARK.get(series)
@@ -68,13 +68,13 @@ def coordinates(*parts: Part) -> tuple[str, ...]:
 def open_session(app_name: str, options: Mapping[str, str], packages: Sequence[str]) -> SparkSession:
     """Start Spark, or join the session that is already open in this process.
 
-    ``options`` are Spark's own (``spark.…``); ``packages`` are Maven coordinates. They are fetched once into the
-    cache folder (``TICDC_SPARK_IVY``, or ``spark.jars.ivy``, or ``~/.cache/ticdc-spark/ivy``); later starts read
-    the jars from there without the network. On a cluster the tasks get this process's Python packages too
-    (``shipping``). Under ``spark-submit`` the JVM is there already, and jars and packages are its affair.
+    ``options`` are Spark's own (``spark.…``); ``packages`` are Maven coordinates. They are fetched once into the cache
+    folder (``TICDC_SPARK_IVY``, or ``spark.jars.ivy``, or ``~/.cache/ticdc-spark/ivy``). Later starts read the jars
+    from there without the network. On a cluster the tasks also get this process's Python packages (``shipping``). Under
+    ``spark-submit`` the JVM already runs, so it must have the jars and packages itself.
 
-    Raises: UsageError for an option that is not Spark's, or when Java is missing or too old; EnvironmentFault
-    when a package cannot be fetched, Spark does not start, or a cluster starts no task that can run this package.
+    Raises: UsageError if an option is not Spark's, or Java is missing or too old; EnvironmentFault if a package cannot
+    be fetched, Spark does not start, or a cluster starts no task that can run this package.
     """
     for name in options:
         if not name.startswith("spark."):
@@ -88,7 +88,7 @@ def open_session(app_name: str, options: Mapping[str, str], packages: Sequence[s
     elif ships:
         os.environ["PYSPARK_PYTHON"] = bare_python()
     elif local or "PYSPARK_PYTHON" not in os.environ:
-        # Else the workers are the first python3 on the path, which may lack pyarrow.
+        # Otherwise the workers use the first python3 on the path, which may lack pyarrow.
         os.environ["PYSPARK_PYTHON"] = sys.executable
     with as_file(files("ticdc_spark.spark.session") / "log4j2.properties") as logging:
         if not _has_jvm():
@@ -102,10 +102,10 @@ def open_session(app_name: str, options: Mapping[str, str], packages: Sequence[s
         except pyspark.errors.PySparkException as error:
             raise EnvironmentFault(f"Spark did not start: {error}") from error
         except Py4JError as error:
-            # The text goes on with stacks of the JVM.
+            # The text continues with stack traces of the JVM.
             why = next(filter(None, str(error).splitlines()[1:]), str(error)).strip(" :")
             if is_standalone(settings["spark.master"]) and "stopped SparkContext" in why:
-                why = f"what listens there does not answer as a master of Spark {pyspark.__version__} does"
+                why = f"the process that listens there does not respond like a master of Spark {pyspark.__version__}"
             raise EnvironmentFault(
                 f"Spark did not start with [spark] spark.master {settings['spark.master']!r}: {why}"
             ) from error
@@ -117,7 +117,7 @@ def open_session(app_name: str, options: Mapping[str, str], packages: Sequence[s
 def _settings_of_jvm(
     settings: Mapping[str, str], packages: Sequence[str], logging: Path, *, ships: bool
 ) -> dict[str, str]:
-    """What a JVM that is started now needs besides. Raises: UsageError, EnvironmentFault"""
+    """Further settings that a JVM needs at its start. Raises: UsageError, EnvironmentFault"""
     check_java()
     if is_standalone(settings["spark.master"]):
         check_master(settings["spark.master"])
@@ -130,17 +130,17 @@ def _settings_of_jvm(
 
 
 def _launch_jvm(settings: Mapping[str, str]) -> None:
-    """Start the JVM, unless there is one, in a session of its own: a signal to our process group, as GNU timeout sends
-    it, leaves it alone. It ends when this process does, as its pipe breaks.
+    """Start the JVM, if there is none, in a separate session. So signals to our process group, such as from GNU
+    timeout, do not reach it. It ends with this process, because its pipe breaks.
     """
     if _has_jvm():
         return
-    # Any user of the machine can list the JVM's arguments. Secrets follow with the context, through the gateway.
+    # Any user of the machine can list the JVM's arguments. Secrets are sent later, through the gateway.
     shown = [one for one in settings.items() if one[0].startswith(_AT_START) or not _is_secret(*one)]
     conf = SparkConf(loadDefaults=False).setAll(shown)
     gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
     SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm
-    # Spark 4 makes its folder for artifacts where it runs, and leaves it there when it has removed what was in it.
+    # Spark 4 creates a folder for artifacts in the current directory, and does not remove it after clearing it.
     artifacts = Path("artifacts").absolute()
     if not artifacts.exists():
         gateway.jvm.java.io.File(str(artifacts)).deleteOnExit()
@@ -151,7 +151,7 @@ def _is_secret(name: str, value: str) -> bool:
 
 
 def stop_session(spark: SparkSession) -> None:
-    """Stop Spark and its JVM, so that the next session of this process may have other jars and memory."""
+    """Stop Spark and its JVM, so that the next session of this process can use other jars and another heap size."""
     gateway = SparkContext._gateway
     spark.stop()
     if gateway is None or "PYSPARK_GATEWAY_PORT" in os.environ:
@@ -166,7 +166,7 @@ def stop_session(spark: SparkSession) -> None:
 
 
 def jvm_is_gone() -> bool:
-    """Whether the JVM that this process started has ended: nothing but a new process helps then."""
+    """Whether the JVM that this process started has ended. Then only a new process helps."""
     process = getattr(SparkContext._gateway, "proc", None)
     return process is not None and process.poll() is not None
 
@@ -195,16 +195,16 @@ def _defaults(options: Mapping[str, str]) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.sql.session.timeZone": "UTC",
-        # Rows are large (a message may be megabytes), so a batch to Python is smaller than Spark's default suggests.
+        # Rows are large (a message may have megabytes), so batches for Python are smaller than Spark's default.
         "spark.sql.execution.arrow.maxRecordsPerBatch": "20000",
-        # A full collection gives memory back; without one the heap grows for hours, whatever little is alive in it.
+        # Only a full collection returns memory. Without one the heap grows for hours, however little of it is live.
         "spark.cleaner.periodicGC.interval": "5min",
     }
     if master.startswith("local"):
-        # Spark's 200 partitions are for clusters: on few cores they are 200 empty tasks a table.
+        # Spark's default of 200 partitions is for clusters: on few cores most would be empty tasks for each table.
         settings["spark.sql.shuffle.partitions"] = str(cores(master))
         settings["spark.driver.memory"] = f"{_driver_memory(_machine_memory())}m"
-        # A host name that does not resolve must not stop a laptop.
+        # A host name that cannot be resolved must not stop a laptop.
         settings["spark.driver.host"] = settings["spark.driver.bindAddress"] = "127.0.0.1"
     return settings
 
@@ -228,26 +228,26 @@ def _has_jvm() -> bool:
 
 
 def check_java() -> None:
-    """Make sure that Spark has a Java it can run on. Raises: UsageError"""
+    """Check that there is a Java which Spark can use. Raises: UsageError"""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     need = f"Spark needs Java {_OLDEST_JAVA} or 21"
     if java is None:
-        raise UsageError(f"{need}, and there is no 'java' on the path: install it or set JAVA_HOME")
+        raise UsageError(f"{need}, but there is no 'java' on the path: install it or set JAVA_HOME")
     try:
         output = subprocess.run([java, "-version"], capture_output=True, text=True, check=True).stderr
     except (OSError, subprocess.CalledProcessError) as error:
-        raise UsageError(f"{need}, and {java} does not run ({error}): install it or set JAVA_HOME") from error
+        raise UsageError(f"{need}, but {java} does not run ({error}): install it or set JAVA_HOME") from error
     found = re.search(r'version "(?:1\.)?(\d+)', output)
     if found and int(found.group(1)) < _OLDEST_JAVA:
-        raise UsageError(f"{need}, and {java} is Java {found.group(1)}: install it or set JAVA_HOME")
+        raise UsageError(f"{need}, but {java} is Java {found.group(1)}: install it or set JAVA_HOME")
 
 
 def _jar_settings(settings: Mapping[str, str], packages: Sequence[str], local: bool) -> dict[str, str]:
-    """Where Spark finds the packages' jars.
+    """The settings for the packages' jars.
 
-    A local Spark gets them on its class path: ``spark.jars`` would copy each of them at every start (measured on two
-    cores with Iceberg and Kafka, seconds to a session: packages 9.8, jars 6.8, class path 6.0).
+    A local Spark gets them on its class path, because ``spark.jars`` would copy each of them at every start. (Seconds
+    to a session, measured on two cores with Iceberg and Kafka: packages 9.8, jars 6.8, class path 6.0.)
     """
     wanted = [*packages, *filter(None, settings.get("spark.jars.packages", "").split(","))]
     if not wanted:

@@ -1,7 +1,7 @@
-"""What the tasks of a cluster need of Python: this package and what it imports, as archives that the driver sends.
+"""The Python packages that tasks of a cluster need: this package and its imports, as archives that the driver sends.
 
-A machine of the cluster needs Spark and a bare Python of the driver's minor version on its path. An environment that
-the job file names (``spark.pyspark.python``, ``spark.archives``), or ``PYSPARK_PYTHON``, is used as it is instead.
+A machine of the cluster only needs Spark and a bare Python of the driver's minor version on its path. If the job file
+names an environment (``spark.pyspark.python``, ``spark.archives``) or ``PYSPARK_PYTHON`` is set, that is used instead.
 """
 
 import hashlib
@@ -19,34 +19,33 @@ from ticdc_spark.spark.session.jars import ivy_folder, locked
 
 _OWN = "ticdc-spark"
 _FOLDERS = ("ticdc-spark-tasks", "ticdc-spark-packages")
-"""The archives' folders where a task runs: this package's, and that of what it imports, which is large and changes
-seldom."""
+"""The archives' folders at a task: this package's, and the one of its imports, which is large and rarely changes."""
 _STAYS = {"pyspark", "py4j", "pyiceberg"}
-"""What Spark brings to its workers itself, and what only the driver needs."""
+"""Packages that Spark provides to its workers, or that only the driver needs."""
 _REQUIREMENT = re.compile(r"\s*([\w.-]+)\s*(?:\[([^\]]*)\])?([^;]*)(?:;(.*))?", re.DOTALL)
 _EXTRA = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
 _LEFT_OUT = {"tests", "include"}
-"""Folders that no task needs; some are large."""
+"""Folders that no task needs. Some are large."""
 
 File = tuple[str, Path]
-"""A name in the archive, and the file."""
+"""A name in the archive, and its file."""
 
 
 def bare_python() -> str:
-    """The command by which a machine of the cluster has its Python, which has none of our packages."""
+    """The command of a cluster machine's Python, which has none of our packages."""
     return f"python{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def is_shipped(settings: Mapping[str, str]) -> bool:
-    """Whether the tasks get this process's packages, as nobody named an environment of theirs."""
+    """Whether the tasks get this process's packages, because no other environment is named."""
     named = {"spark.pyspark.python", "spark.archives", "spark.yarn.dist.archives"} & settings.keys()
     return not named and os.environ.get("PYSPARK_PYTHON") in (None, bare_python())
 
 
 def shipped(settings: Mapping[str, str]) -> dict[str, str]:
-    """Spark's settings by which the tasks get the archives, which are made unless they are there.
+    """Spark's settings that give the tasks the archives, which are created if missing.
 
-    Raises: EnvironmentFault when it cannot be made
+    Raises: EnvironmentFault if an archive cannot be created
     """
     folder = ivy_folder(settings)
     archives = [_archive(folder, found) for found in (_own_files(), _files_of_requirements())]
@@ -58,12 +57,12 @@ def shipped(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _archive(folder: Path, found: Iterable[File]) -> Path:
-    """The archive in the cache folder, by what its files are now: an upgraded package makes another one."""
+    """The archive in the cache folder, named by the current state of its files: an upgraded package gets a new one."""
     files = sorted({*found})
     key = hashlib.sha256(sysconfig.get_platform().encode())
     for name, path in files:
         if path.suffix == ".pyc":
-            continue  # it belongs to its source, and comes into being when that is imported
+            continue  # belongs to its source, and is created when that is imported
         state = path.stat()
         key.update(f"{name}\0{state.st_size}\0{state.st_mtime_ns}\n".encode())
     archive = folder / "tasks" / f"{key.hexdigest()[:20]}.tar.gz"
@@ -77,7 +76,7 @@ def _write(archive: Path, files: Iterable[File]) -> None:
     partial = archive.with_name(f"{archive.name}.partial")
     try:
         archive.parent.mkdir(parents=True, exist_ok=True)
-        # With the least effort: it saves most of the size for little time.
+        # The lowest level saves most of the size in little time.
         with tarfile.open(partial, "w:gz", compresslevel=1, dereference=True) as into:
             for name, path in files:
                 into.add(path, name, recursive=False)
@@ -98,8 +97,8 @@ def _files_of_requirements() -> Iterator[File]:
     for found in _installed():
         if found.files is None:
             raise EnvironmentFault(
-                f"the files of the package {found.name} are not recorded, so that the tasks cannot get them; install "
-                "it with pip, or name a Python that has ticdc-spark on each machine of the cluster: [spark] "
+                f"the files of the package {found.name} are not recorded, so the tasks cannot get them; install it "
+                "with pip, or name a Python that has ticdc-spark on each machine of the cluster: [spark] "
                 "spark.pyspark.python"
             )
         for file in found.files:
@@ -109,7 +108,7 @@ def _files_of_requirements() -> Iterator[File]:
 
 
 def _installed() -> Iterator[Distribution]:
-    """What this package requires, and what that does in turn."""
+    """The distributions that this package requires, directly or indirectly."""
     seen: set[tuple[str, str]] = set()
     waiting = [(_OWN, "")]
     given: set[str] = {_OWN}
@@ -130,7 +129,7 @@ def _installed() -> Iterator[Distribution]:
 
 
 def _wanted(requirement: str, extra: str) -> list[tuple[str, str]]:
-    """What a line ``Requires-Dist`` names, with its extras, when ``extra`` (``""``: none) is asked for."""
+    """The packages, with extras, that a line ``Requires-Dist`` requires for ``extra`` (``""``: for none)."""
     match = _REQUIREMENT.match(requirement)
     assert match is not None, "pip checks it"
     name = re.sub(r"[-_.]+", "-", match.group(1)).lower()

@@ -1,4 +1,4 @@
-"""A standalone master, asked before and beside Spark's own client: is it there, and what have its workers left?"""
+"""Queries a standalone master besides Spark's own client: does it respond, and what is free on its workers?"""
 
 import socket
 from http.client import HTTPConnection, HTTPException
@@ -11,15 +11,15 @@ from pyspark import SparkContext
 from ticdc_spark.errors import EnvironmentFault, os_reason
 
 _PATIENCE = 5.0
-"""Seconds until a connection is accepted, and until the page answers."""
+"""Seconds until a connection must be accepted, and until the page must respond."""
 _SCHEME = "spark://"
 _SHOWN = 5
 ASK = "Ask for less, add workers, or wait until other applications end"
-"""What to do where nothing is free."""
+"""The hint if nothing is free."""
 
 
 class Worker(msgspec.Struct, frozen=True):
-    """A worker, as the master's page has it."""
+    """A worker, from the master's page."""
 
     host: str
     port: int
@@ -31,7 +31,7 @@ class Worker(msgspec.Struct, frozen=True):
 
 
 class Application(msgspec.Struct, frozen=True):
-    """An application that runs or waits, as the master's page has it."""
+    """A running or waiting application, from the master's page."""
 
     id: str
     name: str
@@ -39,7 +39,7 @@ class Application(msgspec.Struct, frozen=True):
 
 
 class Page(msgspec.Struct, frozen=True):
-    """The part of the master's page that says what is free."""
+    """The parts of the master's page that show what is free."""
 
     status: str
     workers: tuple[Worker, ...]
@@ -47,12 +47,12 @@ class Page(msgspec.Struct, frozen=True):
 
 
 def is_standalone(master: str) -> bool:
-    """Whether it is the address of a standalone master, or of several."""
+    """Whether an address belongs to one or more standalone masters."""
     return master.startswith(_SCHEME)
 
 
 def check_master(master: str) -> None:
-    """Make sure that one of the masters accepts connections: Spark would try for a minute, and not say what is wrong.
+    """Check that one of the masters accepts connections. Spark would try for a minute and not report the reason.
 
     Raises: EnvironmentFault
     """
@@ -72,25 +72,25 @@ def check_master(master: str) -> None:
 
 
 def offered(context: SparkContext) -> str:
-    """What the workers have left, and which other applications have the rest; or that executors do not connect."""
+    """What is free on the workers, and which other applications use the rest; or that executors cannot connect."""
     for place in _places(context.master or ""):
         try:
             page = _page(context, place)
         except (Py4JError, OSError, HTTPException, msgspec.DecodeError):
-            continue  # it is down, or its page is switched off or asks for a login
-        if page.status == "ALIVE":  # and no standby, which knows nothing
+            continue  # the master is down, or its page is switched off or needs a login
+        if page.status == "ALIVE":  # a standby master knows nothing
             return describe(page, context.applicationId, context.getConf().get("spark.driver.host") or "")
-    return f"The master's page, which shows what its workers have left, does not answer. {ASK}"
+    return f"The master's page, which shows what is free on its workers, does not respond. {ASK}"
 
 
 def describe(page: Page, own: str, driver: str) -> str:
-    """What is free, as an error says it. ``own``: the application that asks; ``driver``: the host of its driver."""
+    """What is free, as text for an error. ``own``: the application that asks; ``driver``: the host of its driver."""
     given = sum(one.cores for one in page.activeapps if one.id == own)
     if given:
         return (
             f"The master gave it {given} cores, but no executor connects to the driver at {driver!r}. See the "
             "executor's log, in the work folder of its worker. If the workers cannot reach that host, set [spark] "
-            "spark.driver.host to one that they can"
+            "spark.driver.host to one that they can reach"
         )
     workers = [worker for worker in page.workers if worker.state == "ALIVE"]
     if not workers:
@@ -112,7 +112,7 @@ def _places(master: str) -> list[str]:
 
 
 def _page(context: SparkContext, place: str) -> Page:
-    """By the port that the master's page has. What a master answers to a client itself lacks what is in use."""
+    """The master's page, at the port that the master names. Its response to clients lacks the cores in use."""
     jvm: Any = context._jvm
     address = jvm.org.apache.spark.rpc.RpcAddress.fromSparkURL(f"{_SCHEME}{place}")
     master = jvm.org.apache.spark.SparkEnv.get().rpcEnv().setupEndpointRef(address, "Master")

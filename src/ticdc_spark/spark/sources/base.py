@@ -1,7 +1,7 @@
-"""Where messages come from: what the loop needs of a source, and how a backlog is cut into batches.
+"""Sources of messages: what the loop needs from them, and how a backlog is cut into batches.
 
-Offsets are the loop's own: a source remembers nothing between batches, so there is no second checkpoint to disagree
-with the progress.
+The loop keeps the offsets. A source remembers nothing between batches, so no second checkpoint can disagree with the
+progress.
 """
 
 import math
@@ -21,97 +21,96 @@ KeyValue: TypeAlias = tuple[bytes | None, bytes | None]
 """A message's key and value."""
 
 MESSAGES = "topic string, partition int, offset bigint, timestamp bigint, key binary, value binary"
-"""The columns that ``read`` gives; ``timestamp`` is milliseconds since the epoch, or null."""
+"""The columns of ``read``; ``timestamp`` is in milliseconds since the epoch, or null."""
 
 
 class Source(Protocol):
-    """Messages by partition and offset. Listing is done by the driver, reading by Spark's tasks.
+    """Messages by partition and offset. The driver lists them, Spark's tasks read them.
 
-    Every call raises SourceFault when the broker or the files cannot be read.
+    Every call raises SourceFault if the broker or the files cannot be read.
     """
 
     is_recorded: bool
     """Whether it is a recording, which has an end."""
 
     def starting(self) -> Offsets:
-        """Where a job begins that has read nothing yet, for each partition that exists now."""
+        """Where a new job begins, for each partition that exists now."""
 
     def beginning_offsets(self) -> Offsets:
-        """First offset that is still there, for each partition that exists now."""
+        """The first offset that still exists, for each partition that exists now."""
 
     def end_offsets(self) -> Offsets:
-        """Exclusive end offset now, for each partition that exists now."""
+        """The exclusive end offset now, for each partition that exists now."""
 
     @property
     def has_more(self) -> bool:
-        """Whether the last ``end_offsets`` left out something that was there, as too much at once."""
+        """Whether the last ``end_offsets`` excluded existing messages, because there were too many at once."""
 
     def offsets_since(self, commit_ts: int) -> Offsets:
-        """For each partition that exists now, an offset before which no row of a commit timestamp, or of a later one,
-        was sent: by the times of messages where there are some, with time to spare for clocks that differ."""
+        """For each partition that exists now, an offset such that no row with this commit timestamp or a later one was
+        sent before it. Based on the times of messages, if known, with a margin for clock differences."""
 
     def notes(self, read: Offsets) -> dict[tuple[str, str], str]:
-        """What must still be so when the source is read on after ``read``, by topic and what it is called in messages:
-        the ids of topics, or how many messages a recording held below those offsets."""
+        """Facts that must still hold when the source is read on after ``read``: by topic and description, the ids of
+        topics, or the number of messages that a recording had below these offsets."""
 
     def recall(self, memory: str) -> None:
-        """Go on with what ``memory`` gave when the job last saved its progress or a plan; ``""``: a new job. Called
-        before a job asks anything else."""
+        """Restore the ``memory`` that was saved with the job's last progress or plan; ``""``: a new job. Called before
+        all other methods."""
 
     def memory(self, offsets: Offsets, needed: Iterable[Stretch]) -> str:
         """What the job saves with its progress or a plan, so that offsets mean the same after a restart.
 
-        ``offsets``: where it reads on; ``needed``: what it will read again below these.
+        ``offsets``: where it continues to read; ``needed``: ranges below these that it will read again.
         """
 
     def retention(self) -> dict[str, float]:
-        """For how many seconds each topic keeps a message. A topic without a limit, or whose limit is not known, is not
-        in it. Never raises: a login may lack the right to ask."""
+        """For how many seconds each topic keeps a message. Topics with no limit or an unknown one are omitted. Never
+        raises: a login may lack the right to ask."""
 
     def publish(self, offsets: Offsets) -> None:
-        """Let others see how far the job has read, if the job file wants that. No decision depends on it, so it never
-        raises."""
+        """Publish how far the job has read, if the job file requests it. Nothing depends on it, so it never raises."""
 
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
         """Cut the backlog [start, end) to about ``max_rows`` and ``max_bytes`` of keys and values.
 
-        The cut is proportional over the partitions, so that their watermarks rise together; each partition that is
-        behind moves by at least one offset. Gives an end for every partition of ``end``.
+        All partitions are cut at the same share, so that their watermarks rise together. Each partition that is behind
+        advances by at least one offset. Returns an end for every partition of ``end``.
         """
 
     def read(self, start: Offsets, end: Offsets, session: Any = None) -> Any:
-        """Read [start, end) of each partition of ``end``, in no order, as a DataFrame (``session``: of that session).
+        """Read [start, end) of each partition of ``end``, in no order, as a DataFrame (of ``session``, if given).
 
-        A partition that ``start`` lacks is read from its beginning; a partition that ``end`` lacks is not read.
+        A partition that ``start`` lacks is read from its beginning. A partition that ``end`` lacks is not read.
 
-        Raises: SourceFault when offsets from ``start`` on are gone.
+        Raises: SourceFault if offsets from ``start`` on are gone.
         """
 
     def read_here(self, start: Offsets, end: Offsets) -> pa.Table | None:
-        """The same, read by this process, with the columns of ``MESSAGES``.
+        """Read in this process, with the columns of ``MESSAGES``. Arguments as in ``read``.
 
-        Returns: ``None`` where Spark must read them: they are too large, or this process has no client for them.
+        Returns: ``None`` if Spark must read them: they are too large, or this process has no client for them.
 
         Raises: as ``read``
         """
 
     def read_parts(self, start: Offsets, end: Offsets) -> Parts | None:
-        """The same, read by tasks in Python with the columns of ``MESSAGES``, and not through Spark's rows.
+        """Read in Python tasks, without Spark's rows, with the columns of ``MESSAGES``. Arguments as in ``read``.
 
-        Returns: ``None`` where Spark must read them.
+        Returns: ``None`` if Spark must read them.
 
-        Raises: as ``read``; its tasks too
+        Raises: as ``read``; so do its tasks
         """
 
     def close(self) -> None:
-        """Close what was opened to list messages. Nothing else is called afterwards."""
+        """Close the clients that list messages. No other method is called afterwards."""
 
     def first_messages(self, start: Offsets, end: Offsets, limit: int) -> list[KeyValue]:
-        """Keys and values of at most ``limit`` messages of [start, end), in no order."""
+        """Keys and values of at most ``limit`` messages in [start, end), in no order."""
 
 
 class OffsetRange(msgspec.Struct, frozen=True):
-    """Offsets [first, end) of one partition: how many messages and bytes lie there, evenly spread."""
+    """Offsets [first, end) of one partition, with their numbers of messages and bytes, assumed to be evenly spread."""
 
     first: int
     end: int
@@ -119,7 +118,7 @@ class OffsetRange(msgspec.Struct, frozen=True):
     bytes: float
 
     def clip(self, first: int, end: int) -> "OffsetRange | None":
-        """The part of it inside [first, end)."""
+        """The part inside [first, end); ``None`` if there is none."""
         low, high = max(first, self.first), min(end, self.end)
         if low >= high:
             return None
@@ -128,17 +127,17 @@ class OffsetRange(msgspec.Struct, frozen=True):
 
 
 Backlog: TypeAlias = Mapping[TopicPartition, Sequence[OffsetRange]]
-"""What lies behind each partition, in order of offset."""
+"""The unread messages of each partition, in order of offset."""
 
 
 def fair_cut(backlog: Backlog, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
     """Cut every partition's backlog at the same share of its messages, so that both limits hold.
 
-    A limit may be passed by one message a partition: one that never moved would hold back everybody's watermark.
+    Each partition may exceed a limit by one message: a partition that never advanced would block all watermarks.
     """
     total = sum(stretch.rows for stretches in backlog.values() for stretch in stretches)
     share = min(1.0, max_rows / total) if total else 1.0
-    # Messages are not of one size, so the share that satisfies max_bytes is found by trying; it falls quickly.
+    # Messages differ in size, so the share that satisfies max_bytes is found by trying; it shrinks quickly.
     for _ in range(20):
         cut = dict(end)
         taken = 0.0
@@ -153,10 +152,10 @@ def fair_cut(backlog: Backlog, end: Offsets, max_rows: int, max_bytes: int) -> O
 
 
 def _cut_at(stretches: Sequence[OffsetRange], share: float, end: int) -> tuple[int, float]:
-    """End offset after ``share`` of the messages (rounded up to a whole one), and the bytes before it."""
+    """The end offset after ``share`` of the messages, rounded up to a whole one, and the bytes before it."""
     if share >= 1.0:
         return end, sum(stretch.bytes for stretch in stretches)
-    # The tiny subtraction keeps 3.0000000001 messages from becoming 4.
+    # The small subtraction keeps 3.0000000001 messages from becoming 4.
     wanted = max(1.0, math.ceil(sum(stretch.rows for stretch in stretches) * share - 1e-6))
     size = 0.0
     for stretch in stretches:
@@ -171,10 +170,10 @@ def _cut_at(stretches: Sequence[OffsetRange], share: float, end: int) -> tuple[i
 
 
 def check_start(start: Offsets, end: Offsets, beginning: Offsets, ends: Offsets) -> Offsets:
-    """Return where each partition of ``end`` is to be read from; partitions with nothing to read are left out.
+    """Return the start offset of each partition of ``end``, without partitions that have nothing to read.
 
-    Raises: SourceFault naming the topic, the partition and both offsets when messages from ``start`` on were removed,
-    or when the partition ends before ``end`` (a topic that was deleted and created again).
+    Raises: SourceFault with the topic, the partition and both offsets, if messages from ``start`` on were removed, or
+    if the partition ends before ``end`` (the topic was deleted and created again).
     """
     found: Offsets = {}
     for partition, last in end.items():

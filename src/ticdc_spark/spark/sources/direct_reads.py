@@ -1,8 +1,8 @@
-"""Reading Kafka without Spark's reader: few messages by the driver, as a task costs more than they do; many by tasks in
-Python, so that they do not go through Spark's rows.
+"""Reads Kafka without Spark's reader. The driver reads few messages, because a task would cost more. Many messages are
+read by Python tasks, so that they do not pass through Spark's rows.
 
-Offsets are still listed by the client in Spark's JVM. What librdkafka cannot do, Spark's reader does: an option that it
-does not know is no error here, and neither is a broker that it does not reach.
+Offsets are still listed by the client in Spark's JVM. If librdkafka cannot read, for example because it does not know
+an option or does not reach a broker, that is no error: Spark's reader is used.
 """
 
 import logging
@@ -18,34 +18,34 @@ from ticdc_spark.topics.kafka_reader import TopicReader
 
 log = logging.getLogger(__name__)
 _WAIT = 0.2
-"""Seconds after which what has come is looked at."""
+"""Seconds of waiting before the messages received so far are processed."""
 _PART_ROWS = 20_000
-"""Messages that are worth a task."""
+"""Messages that justify a task."""
 _AHEAD = {"kafka.queued.max.messages.kbytes": "16384"}
-"""What a task's client fetches beyond what it has read, and for nothing at the end; librdkafka's default is 64 MiB."""
+"""How much a task's client fetches ahead, which is wasted at the end; librdkafka's default is 64 MiB."""
 
 Range = tuple[TopicPartition, int, int]
 """Offsets [first, end) of a partition."""
 
 
 class DirectReads:
-    """A client that is opened when it is needed, and stays open; after its first fault it is not used any more."""
+    """A client that is opened at first use and stays open. After its first fault it is no longer used."""
 
     def __init__(self, servers: str, options: Mapping[str, str]) -> None:
-        """``options``: as of Spark's source; ``kafka.…`` are the client's."""
+        """``options``: of Spark's source; ``kafka.…`` options are for the client."""
         self._servers = servers
         client = {key: value for key, value in options.items() if key.startswith("kafka.")}
-        # As Java's client has it; librdkafka's default is read_committed.
+        # The default of Java's client; librdkafka's is read_committed.
         self._options = {"kafka.isolation.level": "read_uncommitted", **client}
         del self._options["kafka.bootstrap.servers"]
         self._reader: TopicReader | None = None
         self._topics: set[str] = set()
-        """Those that the client was seen to reach."""
+        """Topics that the client could reach."""
         self.is_of_use = True
-        """Whether it is worth asking."""
+        """Whether the client can still be used."""
 
     def read(self, first: Offsets, end: Offsets) -> pa.Table | None:
-        """The messages [first, end) of the partitions of ``first``; ``None`` where Spark must read them."""
+        """The messages [first, end) of the partitions in ``first``; ``None``: Spark must read them."""
         if not first:
             return ARROW_SCHEMA.empty_table()
         try:
@@ -55,10 +55,10 @@ class DirectReads:
             return None
 
     def parts(self, first: Offsets, end: Offsets, parallelism: int) -> Parts | None:
-        """The same for tasks, about ``parallelism`` of them."""
+        """The same for about ``parallelism`` tasks."""
         wanted = {topic for topic, _ in first}
         try:
-            if not wanted <= self._topics:  # asked once, and not for each batch
+            if not wanted <= self._topics:  # checked once, not for each batch
                 self._topics = {*self._open().topics()}
         except (SourceFault, UsageError) as error:
             self._give_up(error)
@@ -99,7 +99,9 @@ class DirectReads:
 
 
 def share_out(backlog: Mapping[TopicPartition, tuple[int, int]], parallelism: int) -> list[list[Range]]:
-    """[first, end) of partitions as about ``parallelism`` parts of equal size, fewer where there is little to read."""
+    """Divide [first, end) of partitions into about ``parallelism`` parts of equal size, fewer if there is little to
+    read.
+    """
     total = sum(end - first for first, end in backlog.values())
     size = max(_PART_ROWS, -(-total // parallelism))
     parts: list[list[Range]] = []

@@ -1,4 +1,4 @@
-"""Errors of Spark while it reads messages, as errors of the source."""
+"""Turns errors of Spark while it reads messages into errors of the source."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +13,7 @@ from ticdc_spark.spark.sources.base import KeyValue
 
 @contextmanager
 def source_faults(what: str) -> Iterator[None]:
-    """Turn errors of Spark and of the JVM into ``SourceFault``."""
+    """Turn errors of Spark and the JVM into ``SourceFault``."""
     try:
         yield
     except (Py4JJavaError, Py4JError, PySparkException) as error:

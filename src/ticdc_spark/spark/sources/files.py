@@ -21,7 +21,7 @@ _TASK_BYTES = 32 << 20
 
 
 class RecordedTopicSource:
-    """Reads a recorded topic. Files may be added while a job runs; what a file holds must not change."""
+    """Reads a recorded topic. Files may be added while a job runs, but the content of a file must not change."""
 
     has_more = False
     is_recorded = True
@@ -41,11 +41,11 @@ class RecordedTopicSource:
         return {partition: held[0].first for partition, held in spans(self._files()).items()}
 
     def end_offsets(self) -> Offsets:
-        """Offset after the last of each partition."""
+        """The offset after the last message of each partition."""
         return ends_of(spans(self._files()))
 
     def notes(self, read: Offsets) -> dict[tuple[str, str], str]:
-        """See ``Source``. A file that fills a gap in what was read is noticed by the number of messages there."""
+        """See ``Source``. The number of messages reveals a file that fills a gap in what was read."""
         held = spans(self._files())
         return {
             (topic, f"the number of messages below offset {offset} of topic {topic}, partition {partition}"): str(
@@ -55,7 +55,7 @@ class RecordedTopicSource:
         }
 
     def recall(self, memory: str) -> None:
-        """See ``Source``: the offsets are in the files."""
+        """See ``Source``. Nothing to do: the offsets are in the files."""
 
     def memory(self, offsets: Offsets, needed: Iterable[Stretch]) -> str:
         return ""
@@ -67,7 +67,7 @@ class RecordedTopicSource:
         return None
 
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
-        """Cut a backlog by the manifest's sizes of its chunks."""
+        """Cut a backlog by the sizes of chunks in the manifest."""
         held = spans(self._files())
         backlog = {
             partition: [
@@ -84,14 +84,15 @@ class RecordedTopicSource:
         return fair_cut(backlog, end, max_rows, max_bytes)
 
     def offsets_since(self, commit_ts: int) -> Offsets:
-        return self.beginning_offsets()  # what is recorded may have been converted, at any time
+        return self.beginning_offsets()  # a recording may have been converted at any time
 
     def read(self, start: Offsets, end: Offsets, session: SparkSession | None = None) -> DataFrame:
-        """Read the files that overlap; a large one in several tasks (a ``.gz`` file only from its start, in one)."""
+        """Read the files that overlap. Several tasks read a large file; one task reads a ``.gz`` file from its
+        start."""
         parts = self.read_parts(start, end)
         if parts is None:
             return (session or self._spark).createDataFrame([], MESSAGES)
-        # By tasks in Python: Spark's readers know no line's number.
+        # Python tasks read them: Spark's readers do not give line numbers.
         return (session or self._spark).range(0, parts.number, 1, parts.number).mapInArrow(parts.read, MESSAGES)
 
     def read_parts(self, start: Offsets, end: Offsets) -> Parts | None:
@@ -103,7 +104,7 @@ class RecordedTopicSource:
 
     def read_here(self, start: Offsets, end: Offsets) -> pa.Table | None:
         pieces = self._pieces(start, end)
-        # Of a chunk that is read in part, and of a gzip file that is read from its start, all must be opened.
+        # A chunk that is read in part, and a gzip file that is read from its start, must be opened completely.
         chunks = [chunk for piece in pieces for chunk in piece.chunks]
         if not is_small(sum(span.count for chunk in chunks for span in chunk.spans), sum(c.length for c in chunks)):
             return None
@@ -114,7 +115,7 @@ class RecordedTopicSource:
         held = spans(files)
         beginning = {partition: at[0].first for partition, at in held.items()}
         ends = ends_of(held)
-        # Nothing is removed from a recorded topic in time, so offsets before its first are no loss.
+        # A recorded topic loses no messages over time, so offsets before its first one are not lost.
         first = check_start({p: max(o, beginning.get(p, o)) for p, o in start.items()}, end, beginning, ends)
         wanted = {partition: (offset, end[partition]) for partition, offset in first.items()}
         return list(_pieces(files, wanted))
@@ -127,7 +128,7 @@ class RecordedTopicSource:
 
 
 def _below(span: Span, offset: int) -> int:
-    """How many messages of a span lie below an offset; of one with gaps that reaches beyond it, nothing is known."""
+    """The number of messages of a span below an offset; 0 if the span has gaps and extends beyond it."""
     if span.last < offset:
         return span.count
     dense = span.count == span.last - span.first + 1
@@ -135,7 +136,7 @@ def _below(span: Span, offset: int) -> int:
 
 
 Wanted = dict[TopicPartition, tuple[int, int]]
-"""[first, end) of each partition that is read."""
+"""[first, end) of each partition to read."""
 
 
 def _overlapping(file: RecordedFile, wanted: Wanted) -> tuple[Chunk, ...]:
@@ -157,7 +158,7 @@ def _pieces(files: Iterable[RecordedFile], wanted: Wanted) -> Iterator[Piece]:
 
 
 def _share_out(pieces: Sequence[Piece], parallelism: int) -> list[list[Piece]]:
-    """Neighbouring pieces become one task, of about ``_TASK_BYTES`` or less where cores would be idle."""
+    """Group neighbouring pieces into tasks of about ``_TASK_BYTES``, or less if cores would be idle."""
     sizes = [sum(chunk.length for chunk in piece.chunks) for piece in pieces]
     limit = min(_TASK_BYTES, max(1, sum(sizes) // parallelism))
     tasks: list[list[Piece]] = [[]]

@@ -1,7 +1,7 @@
-"""The Kafka source: Spark's batch reader between offsets that the loop chose.
+"""The Kafka source: Spark's batch reader, between offsets that the loop chose.
 
-Offsets are listed by Kafka's own client inside Spark's JVM, so that every ``kafka.…`` option means the same in
-listing and in reading, and no second client has to be configured.
+Kafka's own client inside Spark's JVM lists offsets. So every ``kafka.…`` option has the same meaning for listing and
+reading, and no second client has to be configured.
 """
 
 import logging
@@ -30,20 +30,20 @@ _LOG = logging.getLogger(__name__)
 _INTERNAL = frozenset({"__consumer_offsets", "__transaction_state"})
 
 _ASSUMED_BYTES = 1024
-"""A message's size where no sample could be taken."""
+"""The assumed size of a message if there is no sample."""
 
 _CLOCKS_DIFFER_MS = 600_000
-"""How much the clock of a producer or broker may be behind that of the database."""
+"""How much the clock of a producer or broker may be behind the database's clock."""
 
 _SAMPLED_PARTITIONS = 16
-"""The longest backlogs are sampled; the others' messages are taken to be of the same size."""
+"""The longest backlogs are sampled; messages of other partitions are assumed to have the same size."""
 
 
 class KafkaTopicSource:
-    """Reads topics, by name or by a Java regular expression that the whole name must match.
+    """Reads topics by name, or by a Java regular expression that must match the whole name.
 
-    ``options`` are those of Spark's Kafka source: ``kafka.…`` goes to Kafka's client. Safe to use from several
-    threads, one at a time.
+    ``options``: of Spark's Kafka source; ``kafka.…`` is passed to Kafka's client. Several threads may use it,
+    one at a time.
     """
 
     has_more = False
@@ -79,30 +79,30 @@ class KafkaTopicSource:
         return keys_and_values(self.read(start, end), limit)
 
     def beginning_offsets(self) -> Offsets:
-        """First offset that the broker still has, by partition.
+        """The first offset that the broker still has, by partition.
 
-        Raises: SourceFault naming a topic that is not there, unless topics come from a pattern.
+        Raises: SourceFault naming a topic that does not exist, unless topics are given by a pattern.
         """
         return self._ask(lambda consumer: self._offsets(consumer.beginningOffsets(self._partitions(consumer))))
 
     def end_offsets(self) -> Offsets:
-        """Offset after the last message (with ``read_committed``: the last stable one), by partition."""
+        """The offset after the last message (with ``read_committed``: after the last stable one), by partition."""
         return self._ask(lambda consumer: self._offsets(consumer.endOffsets(self._partitions(consumer))))
 
     def notes(self, read: Offsets) -> dict[tuple[str, str], str]:
-        """See ``Source``: the topics' ids, which change when one is deleted and created again."""
+        """See ``Source``. The topics' ids change when a topic is deleted and created again."""
         topics = sorted({topic for topic, _ in read})
         ids = self._ask(lambda _: self._ids(topics))
         return {(name, f"the id of topic {name}"): number for name, number in ids.items()}
 
     def recall(self, memory: str) -> None:
-        """See ``Source``: the offsets are the broker's own."""
+        """See ``Source``. Nothing to do: the offsets are the broker's own."""
 
     def memory(self, offsets: Offsets, needed: Iterable[Stretch]) -> str:
         return ""
 
     def retention(self) -> dict[str, float]:
-        """See ``Source``: by ``retention.ms`` of each topic."""
+        """See ``Source``. From ``retention.ms`` of each topic."""
         try:
             return self._ask(lambda consumer: self._retention({at.topic() for at in self._partitions(consumer)}))
         except (SourceFault, UsageError) as error:
@@ -110,7 +110,7 @@ class KafkaTopicSource:
             return {}
 
     def publish(self, offsets: Offsets) -> None:
-        """See ``Source``: as offsets of the consumer group."""
+        """See ``Source``. Commits offsets of the consumer group."""
         if self._group is None:
             return
         try:
@@ -119,7 +119,8 @@ class KafkaTopicSource:
             _LOG.warning("offsets of consumer group %s cannot be committed: %s", self._group, error)
 
     def cap(self, start: Offsets, end: Offsets, max_rows: int, max_bytes: int) -> Offsets:
-        """Cut a backlog by offsets; a message's bytes come from a small sample at ``start`` of each partition."""
+        """Cut a backlog by offsets. The size of messages is estimated by a small sample at ``start`` of each
+        partition."""
         behind = {p: (start.get(p, 0), last) for p, last in end.items() if start.get(p, 0) < last}
         if not behind:
             return dict(end)
@@ -150,11 +151,11 @@ class KafkaTopicSource:
         return beginning | self._ask(ask)
 
     def read(self, start: Offsets, end: Offsets, session: SparkSession | None = None) -> DataFrame:
-        """Read with Spark's batch Kafka source; large partitions are split over the cores."""
+        """Read with Spark's batch Kafka source, which splits large partitions over the cores."""
         spark = session or self._spark
         first = check_start(start, end, self.beginning_offsets(), self.end_offsets())
         if not first:
-            # A plan of the same columns that needs no broker.
+            # A plan with the same columns that needs no broker.
             return spark.range(0).selectExpr(
                 "'' AS topic", "0 AS partition", "id AS offset", "id AS timestamp", "X'' AS key", "X'' AS value"
             )
@@ -175,16 +176,16 @@ class KafkaTopicSource:
             "topic",
             "partition",
             "offset",
-            # Kafka has -1 where a message has no timestamp.
+            # Kafka uses -1 for messages without a timestamp.
             f.nullif(f.unix_millis("timestamp"), f.lit(-1).cast("bigint")).alias("timestamp"),
             "key",
             "value",
         )
 
     def read_here(self, start: Offsets, end: Offsets) -> pa.Table | None:
-        """See ``Source``: by librdkafka, where it is installed and takes the options."""
+        """See ``Source``. Uses librdkafka, if it is installed and accepts the options."""
         if not self._direct.is_of_use:
-            return None  # before the offsets are listed, which read does, too
+            return None  # before listing the offsets, which ``read`` does as well
         first = check_start(start, end, self.beginning_offsets(), self.end_offsets())
         if not is_small(sum(end[partition] - offset for partition, offset in first.items())):
             return None
@@ -192,7 +193,7 @@ class KafkaTopicSource:
             return self._direct.read(first, end)
 
     def read_parts(self, start: Offsets, end: Offsets) -> Parts | None:
-        """See ``Source``: by librdkafka, too."""
+        """See ``Source``. Also uses librdkafka."""
         if not self._direct.is_of_use:
             return None
         first = check_start(start, end, self.beginning_offsets(), self.end_offsets())
@@ -200,7 +201,7 @@ class KafkaTopicSource:
             return self._direct.parts(first, end, self._spark.sparkContext.defaultParallelism)
 
     def close(self) -> None:
-        """Close the clients, here and in the JVM."""
+        """Close the clients here and in the JVM."""
         with self._lock:
             self._direct.close()
             if self._opened is not None:
@@ -219,7 +220,7 @@ class KafkaTopicSource:
             except Py4JJavaError as error:
                 raise SourceFault(f"Kafka at {self._servers}: {_reason(error)}") from error
             except PySparkException as error:
-                # PySpark's form of Java's IllegalArgumentException: a pattern or a topic's name that cannot be.
+                # PySpark's form of Java's IllegalArgumentException: an invalid pattern or topic name.
                 raise UsageError(f"Kafka at {self._servers}: {error}") from error
 
     def _open(self) -> Any:
@@ -232,7 +233,7 @@ class KafkaTopicSource:
     def _properties(self) -> Any:
         jvm: Any = self._spark._jvm
         properties = jvm.java.util.Properties()
-        # An absent topic must stay absent: the broker would create it for a reader that asks.
+        # A missing topic must stay missing: otherwise the broker would create it for the reader.
         defaults = {"allow.auto.create.topics": "false", "default.api.timeout.ms": "30000", "client.id": "ticdc-spark"}
         client = {k.removeprefix("kafka."): v for k, v in self._options.items() if k.startswith("kafka.")}
         for name, value in {**defaults, **client, **_SAMPLE_OPTIONS}.items():
@@ -251,7 +252,7 @@ class KafkaTopicSource:
             missing = [name for name in topics if name not in every]
             if missing:
                 names = ", ".join(map(repr, missing))
-                hint = "create it, or take it out of `topics` under [source] if its tables are dropped"
+                hint = "create it, or remove it from `topics` under [source] if its tables are dropped"
                 raise SourceFault(f"Kafka at {self._servers} has no topic {names}: {hint}")
         found = jvm.java.util.ArrayList()
         for topic in topics:
@@ -291,7 +292,7 @@ class KafkaTopicSource:
         return {(at.topic(), at.partition()): int(offset) for at, offset in listed.items()}
 
     def _sample(self, consumer: Any, start: Offsets) -> dict[TopicPartition, float]:
-        """Average bytes of a message's key and value, from the first few of each partition."""
+        """The average size of a message's key and value in bytes, from the first few of each partition."""
         jvm: Any = self._spark._jvm
         at = {p: jvm.org.apache.kafka.common.TopicPartition(*p) for p in start}
         found: dict[TopicPartition, float] = {}
@@ -320,7 +321,7 @@ _SAMPLE_OPTIONS = {
 
 
 def _by_topic(offsets: Mapping[TopicPartition, int | None]) -> str:
-    """The JSON that Spark's source takes: topic to partition to offset, or to a list of partitions for ``assign``."""
+    """The JSON for Spark's source: topic to partition to offset, or topic to a list of partitions for ``assign``."""
     topics: dict[str, Any] = {}
     for (topic, partition), offset in offsets.items():
         if offset is None:
@@ -331,7 +332,7 @@ def _by_topic(offsets: Mapping[TopicPartition, int | None]) -> str:
 
 
 def _reason(error: Py4JJavaError) -> str:
-    """The innermost cause in one line: Kafka's outer exceptions do not name it."""
+    """The innermost cause on one line, because Kafka's outer exceptions do not name it."""
     cause = error.java_exception
     while cause.getCause() is not None:
         cause = cause.getCause()
@@ -344,4 +345,4 @@ _QUESTIONS = {
     "certificates?",
     "TimeoutException": "; does this listener require TLS, a login or a certificate (kafka.security.protocol)?",
 }
-"""What is most likely wrong where Kafka's client does not name it."""
+"""The most likely cause of errors for which Kafka's client names none."""

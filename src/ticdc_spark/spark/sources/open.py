@@ -1,4 +1,4 @@
-"""The sources by the kind that a job file names: the only list of them."""
+"""The only list of sources, by the kind that a job file names."""
 
 from pyspark.sql import SparkSession
 
@@ -12,7 +12,7 @@ from ticdc_spark.spark.sources.stored_files import open_storage
 
 
 def parts(source: job.SourceConfig) -> list[Part]:
-    """What Spark must have to read a source."""
+    """What Spark needs to read a source."""
     return ["kafka"] if isinstance(source, job.KafkaSource) else []
 
 

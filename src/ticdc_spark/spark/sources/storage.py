@@ -1,4 +1,4 @@
-"""The source of a storage sink: files that TiCDC writes to a folder or an object store."""
+"""The source for a storage sink: files that TiCDC writes to a folder or an object store."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -23,7 +23,7 @@ _NOTHING = (0, 0)
 
 
 class StorageSinkSource:
-    """Reads the files of a storage sink as one partition. See ``topics.storage.ledger`` for what an offset is."""
+    """Reads the files of a storage sink as one partition. ``topics.storage.ledger`` defines its offsets."""
 
     is_recorded = False
 
@@ -52,10 +52,10 @@ class StorageSinkSource:
         return {PLACE: self._topic.ledger.end}
 
     def offsets_since(self, commit_ts: int) -> Offsets:
-        return self.beginning_offsets()  # files are not kept once their rows are applied
+        return self.beginning_offsets()  # files are forgotten once their rows are applied
 
     def notes(self, read: Offsets) -> dict[tuple[str, str], str]:
-        return {}  # a folder that is another one is noticed by its files
+        return {}  # a replaced folder is recognised by its files
 
     def recall(self, memory: str) -> None:
         self._topic.recall(memory)
@@ -79,9 +79,9 @@ class StorageSinkSource:
         return fair_cut({PLACE: [one for one in ranges if one is not None]}, end, max_rows, max_bytes)
 
     def read(self, start: Offsets, end: Offsets, session: SparkSession | None = None) -> DataFrame:
-        """See ``Source``: by tasks in Python."""
+        """See ``Source``. Python tasks read the files."""
         spark = session or self._spark
-        assert spark is not None, "a job has it"
+        assert spark is not None, "a job has a session"
         parts = self.read_parts(start, end)
         if parts is None:
             return spark.createDataFrame([], MESSAGES)
@@ -92,7 +92,7 @@ class StorageSinkSource:
         entries = self._topic.entries(first, last)
         if not entries:
             return None
-        assert self._spark is not None, "a job has it"
+        assert self._spark is not None, "a job has a session"
         tasks = _share_out(entries, self._spark.sparkContext.defaultParallelism)
         return Parts(len(tasks), _reader(self._topic.files, self._topic.form, tasks, (first, last)))
 
@@ -118,13 +118,13 @@ class StorageSinkSource:
 
     def _wanted(self, start: Offsets, end: Offsets) -> tuple[int, int]:
         ends = {PLACE: self._topic.ledger.end}
-        # Between two files of which rows wait, others are gone: no rows of them are wanted.
+        # Between two files with waiting rows, other files may be gone: their rows are no longer needed.
         first = check_start(start, end, dict.fromkeys(ends, 0), ends)
         return (first[PLACE], end[PLACE]) if PLACE in first else _NOTHING
 
 
 def _share_out(entries: Sequence[Entry], parallelism: int) -> list[list[Entry]]:
-    """Neighbouring files become one task, of about ``_TASK_BYTES`` or less where cores would be idle."""
+    """Group neighbouring files into tasks of about ``_TASK_BYTES``, or less if cores would be idle."""
     limit = min(_TASK_BYTES, max(1, sum(entry.size for entry in entries) // parallelism))
     tasks: list[list[Entry]] = [[]]
     filled = 0
@@ -159,4 +159,4 @@ def _batches(messages: Callable[[], Iterator[Message]]) -> Iterator[pa.RecordBat
                 held = []
         yield from to_table(held).to_batches() if held else ARROW_SCHEMA.empty_table().to_batches()
     except SourceChanged as error:
-        raise SourceFault(str(error)) from error  # what a task says is an error of the source
+        raise SourceFault(str(error)) from error  # the driver only knows SourceFault from a task

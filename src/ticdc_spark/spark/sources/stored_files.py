@@ -1,4 +1,4 @@
-"""The folder of a storage sink in an object store, as pyarrow reaches it."""
+"""The folder of a storage sink in an object store, accessed with pyarrow."""
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +20,7 @@ from ticdc_spark.topics.storage.files import Files, Listed, LocalFiles
 
 R = TypeVar("R")
 _THREADS = 16
-"""Requests at a time."""
+"""Concurrent requests."""
 _HADOOP_S3 = {
     "access.key": "access_key",
     "secret.key": "secret_key",
@@ -28,11 +28,11 @@ _HADOOP_S3 = {
     "endpoint.region": "region",
     "endpoint": "endpoint_override",
 }
-"""Keys of ``spark.hadoop.fs.s3a.``, and pyarrow's name."""
+"""Keys after ``spark.hadoop.fs.s3a.``, and pyarrow's names."""
 
 
 class StoreFiles(msgspec.Struct, frozen=True):
-    """A folder in an object store. A listing of a folder is one request for each 1,000 names in it."""
+    """A folder in an object store. Listing a folder takes one request per 1,000 names."""
 
     where: str
     storage: Storage
@@ -76,12 +76,12 @@ class StoreFiles(msgspec.Struct, frozen=True):
 
 
 def open_storage(source: StorageSource) -> StorageTopic:
-    """The files of a storage sink, as a job file names them. Raises: UsageError"""
+    """The files of a storage sink that a job file names. Raises: UsageError"""
     return StorageTopic(open_files(source.path, source.options), form_of(source), every=source.list_interval)
 
 
 def form_of(source: StorageSource) -> Form:
-    """How the files are written."""
+    """The format of the files."""
     keys = source.csv
     if keys is None:
         return Form()
@@ -98,7 +98,7 @@ def form_of(source: StorageSource) -> Form:
 
 
 def open_files(path: str, options: Mapping[str, str]) -> Files:
-    """The files of a storage sink. ``path``: absolute, or a URI; ``options``: ``spark.hadoop.fs.…`` as Spark has them.
+    """The files of a storage sink. ``path``: absolute, or a URI; ``options``: ``spark.hadoop.fs.…`` as for Spark.
 
     Raises: UsageError for a store that cannot be opened
     """

@@ -9,6 +9,6 @@ from ticdc_spark.errors import DecisionNeeded
 def test_a_table_without_a_key_is_refused_and_not_asked_for() -> None:
     table = KeyedTable(source="`shop`.`nokey`", names=(), types=(), literal=str)
     with pytest.raises(
-        DecisionNeeded, match=r"^`shop`\.`nokey`: there is no primary key .*Leave such tables out with `tables`"
+        DecisionNeeded, match=r"^`shop`\.`nokey`: there is no primary key .*Exclude such tables with `tables`"
     ):
         next_ranges(table, lambda _sql: pytest.fail("asked"), "", rows=100, count=1)

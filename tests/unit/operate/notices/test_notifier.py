@@ -211,7 +211,7 @@ def test_a_webhook_that_goes_on_answering_is_not_waited_for(monkeypatch: pytest.
         thread = threading.Thread(target=drip)
         thread.start()
         began = time.monotonic()
-        with pytest.raises(deliver.NotDelivered, match="does not answer"):
+        with pytest.raises(deliver.NotDelivered, match="does not respond"):
             send(Notice(webhook=f"http://127.0.0.1:{server.getsockname()[1]}/"))
         assert time.monotonic() - began < 5
         over.set()

@@ -292,7 +292,7 @@ def test_a_full_read_of_a_table_that_tables_leaves_out_is_refused() -> None:
     shop.watermark()
     shop.run()
     shop.configure(tables=("*.*", "!*.t"))
-    with pytest.raises(UsageError, match=r"'shop\.t': `tables` under \[job\] in .* leaves it out"):
+    with pytest.raises(UsageError, match=r"'shop\.t': `tables` under \[job\] in .* excludes it"):
         shop.rebuild("t")
     shop.configure(tables=None)
     shop.rebuild("t")

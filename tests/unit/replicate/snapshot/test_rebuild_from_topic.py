@@ -305,7 +305,7 @@ def test_rows_that_tables_left_out_for_a_while_are_there() -> None:
     shop.configure(tables=("shop.other",))
     shop.insert("t", id="5", v="y")
     settle(shop)
-    with pytest.raises(UsageError, match="leaves it out"):
+    with pytest.raises(UsageError, match="excludes it"):
         shop.rebuild_from_topic("t")
     shop.configure(tables=())
     settle(shop)
@@ -498,7 +498,7 @@ def test_a_table_that_is_gone_from_the_lake_and_from_its_topics_stops_the_job() 
 @pytest.mark.parametrize(
     ("make", "table", "why"),
     [
-        (shop_with_history, "nothing", "no table that the job replicates"),
+        (shop_with_history, "nothing", "not a table that the job replicates"),
         (Shop, "t", "no progress yet"),
     ],
 )

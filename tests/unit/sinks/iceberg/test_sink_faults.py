@@ -64,7 +64,7 @@ def test_a_warehouse_that_was_moved_needs_a_decision(what: str, file: str) -> No
     text = f"org.apache.iceberg.exceptions.NotFoundException: {what}: {file}: File {file} does not exist\n\tat x"
     with pytest.raises(DecisionNeeded) as raised, faults("the change log cannot be created"):
         raise PySparkException(text)
-    assert str(raised.value).startswith(f"the catalog names {file}, which is not there: the warehouse was moved")
+    assert str(raised.value).startswith(f"the catalog refers to {file}, which does not exist: the file was removed")
     with pytest.raises(SinkFault), faults("rows cannot be read"):
         raise PySparkException(text.replace(".metadata.json", ".parquet"))
 

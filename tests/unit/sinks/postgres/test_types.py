@@ -63,7 +63,7 @@ def test_a_tinyint_1_may_be_a_boolean() -> None:
     [
         ("n" * 64, "has 64 bytes, and PostgreSQL's names have 63 at most"),
         ("名" * 22, "has 66 bytes"),
-        ("xmin", "is that of a column which PostgreSQL gives every table"),
+        ("xmin", "is the name of a column that PostgreSQL gives every table"),
     ],
 )
 def test_a_name_that_would_be_another_one_is_refused(name: str, why: str) -> None:

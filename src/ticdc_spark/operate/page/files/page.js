@@ -1,5 +1,5 @@
-// Keeps the page as it is now: by server-sent events, or by asking every 5 seconds where they do not come.
-// All addresses are relative, so that the page works below any prefix. Parts come from the server, escaped there.
+// Keeps the page current: by server-sent events, or by polling every 5 seconds if these do not arrive.
+// All addresses are relative, so the page works below any prefix. The server sends parts that are already escaped.
 "use strict";
 
 const POLL = 5000, TYPING = 200;
@@ -30,7 +30,7 @@ async function refresh() {
     for (const [name, html] of Object.entries(found.parts)) put(name, html);
     say("live", "");
   } catch {
-    say("the job does not answer; what is below is old", "bad");
+    say("the job does not respond; this page is stale", "bad");
   } finally {
     asking = false;
     if (again) { again = false; refresh(); }
@@ -39,7 +39,7 @@ async function refresh() {
 
 function put(name, html) {
   const place = document.querySelector(`[data-part="${CSS.escape(name)}"]`);
-  // What is selected is left alone: somebody is about to copy it.
+  // A selected part is not replaced: the user may be about to copy it.
   if (!place || shown.get(name) === html || selects(place)) return;
   const focus = place.contains(document.activeElement) ? [...place.querySelectorAll("a, button, [tabindex]")].indexOf(document.activeElement) : -1;
   const scrolled = place.querySelector(".grid")?.scrollLeft;
@@ -93,7 +93,7 @@ function listen() {
   const events = new EventSource("events");
   events.onopen = () => clearInterval(timer);
   events.onmessage = () => { if (!document.hidden) refresh(); };
-  // The browser tries again by itself, unless it was refused; until then the page asks.
+  // The browser retries by itself, unless it was refused. Until then the page polls.
   events.onerror = () => { poll(); refresh(); };
 }
 

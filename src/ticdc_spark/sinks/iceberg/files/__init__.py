@@ -1,1 +1,1 @@
-"""What lies in the files of a table: what is live, where a key lies, and files written by tasks."""
+"""The files of a table: live files, the places of keys, and files written by tasks."""

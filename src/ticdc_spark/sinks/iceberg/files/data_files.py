@@ -1,7 +1,7 @@
-"""Net changes of one table, written by the task that has them: data files and the keys whose old rows must go.
+"""Net changes of one table, written by the task that has them: data files, and the keys whose old rows must go.
 
-A task has all events of its keys, so what it finds is exact, and no row goes through Spark. What is left to do is
-to look up where the old rows lie and to commit (``sinks.iceberg.rows.row_delta``).
+A task has all events of its keys, so its result is exact, and no row goes through Spark. Afterwards, the driver looks
+up the old rows and commits (``sinks.iceberg.rows.row_delta``).
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -19,32 +19,32 @@ from ticdc_spark.spark.types import LakeColumn, arrow_type
 
 
 class DataFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """How the files of a table are written; sent to the task."""
+    """How the files of a table are written; sent to each task."""
 
     storage: Storage
     folder: str
     """Path in the storage."""
     location: str
-    """The same folder as Iceberg spells it: names of files in manifests begin with it."""
+    """The same folder as Iceberg spells it; in manifests the names of files begin with it."""
     codec: str
     field_ids: Mapping[str, int]
     element_ids: Mapping[str, int]
-    """Of list columns."""
+    """Ids of the elements of list columns."""
     spec_id: int
-    """Of new files."""
+    """The partition spec of new files."""
     specs: Mapping[int, PartitionSpec]
-    """By id: how the table is partitioned, and was, as far as Python computes it."""
+    """The table's current and earlier partition specs, by id, if Python can compute them."""
     attempt: str
-    """How the names of the files begin that one attempt writes."""
+    """Prefix of the names of all files that one attempt writes."""
     is_partitioned: bool
-    """Whether some files may be of a partition."""
+    """Whether some files may belong to a partition."""
 
 
 class WrittenFile(msgspec.Struct, frozen=True, kw_only=True):
     """A new data file."""
 
     name: str
-    """In the folder of the table's files."""
+    """The name in the folder of the table's files."""
     rows: int
     size: int
     """Bytes."""
@@ -54,16 +54,16 @@ class WrittenFile(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Written(msgspec.Struct, frozen=True, kw_only=True):
-    """What one task wrote, and the keys to look up."""
+    """The files that one task wrote, and the keys to look up."""
 
     files: tuple[WrittenFile, ...] = ()
-    """One a partition."""
+    """One per partition."""
     keys: tuple[bytes, ...] = ()
-    """The key columns of rows that may have an old one, as Arrow streams (``read_keys``)."""
+    """The keys of rows that may replace an old row, as Arrow streams (``read_keys``)."""
 
 
 def write_rows(columns: Sequence[LakeColumn], files: DataFiles, *, may_append: bool) -> ArrowTask:
-    """Return a function over the net changes of some keys, to one row: ``Written`` in MessagePack (``read_written``).
+    """Return a function from the net changes of some keys to one row: ``Written`` in MessagePack (``read_written``).
 
     ``may_append``: a key whose first event is an insert has no old row.
     """
@@ -86,7 +86,7 @@ def write_rows(columns: Sequence[LakeColumn], files: DataFiles, *, may_append: b
 
 
 def read_written(parts: Iterable[bytes]) -> Written:
-    """What tasks of ``write_rows`` gave, together."""
+    """Combine the results of ``write_rows`` tasks."""
     found = [msgspec.msgpack.decode(part, type=Written) for part in parts]
     return Written(
         files=tuple(file for part in found for file in part.files),
@@ -103,13 +103,13 @@ def _keys_of(keys: pa.Table) -> bytes:
 
 
 def read_keys(keys: Sequence[bytes]) -> pa.Table | None:
-    """``Written.keys`` as a table; ``None``: there are none."""
+    """``Written.keys`` as a table; ``None``: there are no keys."""
     tables = [pa.ipc.open_stream(held).read_all() for held in keys]
     return pa.concat_tables(tables) if tables else None
 
 
 def write_files(rows: pa.Table, columns: Sequence[LakeColumn], files: DataFiles) -> Iterator[WrittenFile]:
-    """Write rows to new data files of a table, one a partition; no rows, no file. Raises: SinkFault"""
+    """Write rows to new data files of a table, one per partition. Without rows, no file. Raises: SinkFault"""
     if not len(rows):
         return
     typed = rows.cast(pa.schema([_field(column, files) for column in columns]))

@@ -1,4 +1,4 @@
-"""Which rows of data files are deleted: position deletes and deletion vectors, as a table's manifests name them."""
+"""Deleted rows of data files, from the position deletes and deletion vectors in a table's manifests."""
 
 from collections.abc import Mapping, Sequence
 from functools import partial
@@ -13,17 +13,18 @@ from ticdc_spark.sinks.iceberg.files.vectors import decode
 from ticdc_spark.spark.storage import Storage, open_parquet, read_range
 
 _KEPT_BYTES = 256 << 20
-"""Of positions."""
+"""Bytes of positions that are cached."""
 
 
 class DeletedRows:
-    """Reads deletes, which never change, and keeps them. Safe to use from several threads."""
+    """Reads deletes, which never change, and caches them. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._kept: Kept[tuple[str, tuple[int, int] | None], dict[str, pa.Array]] = Kept(_KEPT_BYTES, _size)
 
     def of(self, storage: Storage, sequences: Mapping[str, int], deletes: Sequence[LiveFile]) -> dict[str, pa.Array]:
-        """Positions that some deletes delete, by the location of the data file: of those with a sequence number here.
+        """Deleted positions of the data files in ``sequences``, by their locations. ``sequences``: their sequence
+        numbers.
 
         Raises: OSError
         """
@@ -43,9 +44,9 @@ def _size(positions: Mapping[str, pa.Array]) -> int:
 
 
 def read_deletes(storage: Storage, deletes: LiveFile) -> dict[str, pa.Array]:
-    """Positions in a file of position deletes, or in a deletion vector, by the location of the data file."""
+    """The positions in a file of position deletes or in a deletion vector, by the location of the data file."""
     if deletes.blob is not None:
-        assert deletes.references is not None, "the specification wants it"
+        assert deletes.references is not None, "the specification requires it"
         return {deletes.references: pa.array(decode(read_range(storage, deletes.path, *deletes.blob)))}
     with open_parquet(storage, deletes.path, deletes.size, read_dictionary=["file_path"]) as file:
         rows = file.read(columns=["file_path", "pos"], use_threads=False).combine_chunks()
@@ -56,7 +57,8 @@ def read_deletes(storage: Storage, deletes: LiveFile) -> dict[str, pa.Array]:
 
 
 def by_file(files: pa.DictionaryArray, positions: pa.Array) -> dict[str, pa.Array]:
-    """Positions by the location of their data file, which stands beside each; there is one at least."""
+    """Positions by the location of their data file. ``files`` has a location for each; there is at least one
+    position."""
     order = pc.sort_indices(files.indices)
     numbers = np.asarray(files.indices.take(order))
     positions = positions.take(order)

@@ -1,4 +1,4 @@
-"""A cache of what never changes: files that tables of a lake are made of."""
+"""A cache for what never changes: the files of tables in a lake."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
@@ -10,22 +10,22 @@ V = TypeVar("V")
 
 
 class Kept(Generic[K, V]):
-    """Keeps what was read last, up to a size in all. Safe to use from several threads."""
+    """Keeps what was read last, up to a total size. Safe to use from several threads."""
 
     def __init__(self, most: int, size: Callable[[V], int]) -> None:
-        """``most``: of the sizes together; the newest is kept however large it is."""
+        """``most``: the largest total size; the newest entry is kept even if it is larger."""
         self._most, self._size = most, size
         self._lock = Lock()
         self._held: OrderedDict[K, V] = OrderedDict()
         self._total = 0
 
     def has(self, key: K) -> bool:
-        """Whether something is kept under a key."""
+        """Whether a key is cached."""
         with self._lock:
             return key in self._held
 
     def get(self, key: K, read: Callable[[], V]) -> V:
-        """What is kept under a key, else what ``read`` gives. Two threads may read the same at once."""
+        """The cached value of a key, else the result of ``read``. Two threads may read the same key at once."""
         with self._lock:
             if key in self._held:
                 self._held.move_to_end(key)

@@ -1,8 +1,8 @@
-"""Where the rows with given keys lie in a table: their files and positions.
+"""Finds the rows with given keys in a table: their files and positions.
 
-Read by the driver from the key columns of the live files, of which the manifests' bounds and the row groups'
-statistics leave out what cannot hold a key. What this does not read is left to Iceberg's own reader
-(``row_delta.positions``), which is also what the tests compare it with.
+The driver reads the key columns of the live files. It skips files and row groups that cannot hold a key, by the
+bounds in manifests and the statistics of row groups. A table that this module cannot read is left to Iceberg's own
+reader (``row_delta.positions_by_spark``); tests compare the two.
 """
 
 import logging
@@ -27,55 +27,55 @@ log = logging.getLogger(__name__)
 FieldIds: TypeAlias = Mapping[str, int]
 """Iceberg's ids of columns, by name."""
 MayHold: TypeAlias = Callable[[Any, Any], bool]
-"""Whether some key lies between two bounds; ``None``: no such bound is known."""
+"""Whether some key is between two bounds; ``None``: the bound is unknown."""
 _TOGETHER = 2_000_000
-"""Rows whose keys are looked up in one go."""
+"""Rows whose keys are looked up together."""
 _SORTED_TEXTS = 20_000
-"""Keys that are text up to which each counts for leaving out files, and not only the least and the greatest."""
+"""With at most this many text keys, each one is compared with a file's bounds; else only the least and greatest."""
 _KEPT_BYTES = 256 << 20
-"""Of small files of a store."""
+"""Bytes of small files that are cached."""
 _AT_ONCE = 8
-"""Files of a store that are fetched at the same time."""
+"""Files of an object store that are fetched concurrently."""
 _FIELD_ID = b"PARQUET:field_id"
 
 
 class FormerDeletes(msgspec.Struct, frozen=True, kw_only=True):
-    """What is deleted of a data file already."""
+    """What a snapshot has already deleted of a data file."""
 
     file: LiveFile
     positions: pa.Array
     deletes: list[LiveFile]
-    """Those of no other file."""
+    """Deletes that reference only this file."""
 
 
 class Lookup:
-    """Looks up rows by their keys, and keeps what does not change: manifests, and positions that are deleted. Safe to
-    use from several threads."""
+    """Looks up rows by their keys. It caches manifests and deleted positions, which do not change. Safe to use from
+    several threads."""
 
     def __init__(self) -> None:
         self._manifests = Manifests()
         self._deleted = DeletedRows()
         self._files: Kept[str, bytes] = Kept(_KEPT_BYTES, len)
-        """Small files of a store, whole: there each read is a request."""
+        """Small files of an object store, whole, because each read there is a request."""
 
     def find(
         self, storage: Storage, manifest_list: str, keys: pa.Table, field_ids: FieldIds
     ) -> dict[str, pa.Array] | None:
-        """The rows of a snapshot that have one of ``keys``: positions, rising, by the location of their file.
+        """The rows of a snapshot that have one of ``keys``: increasing positions, by the location of their file.
 
-        ``keys``: columns as the table has them, none of them null. ``None``: this table cannot be read so.
+        ``keys``: columns as in the table, without nulls. ``None``: this module cannot read the table.
         """
         if not all(_is_exact(field.type) for field in keys.schema):
             return None
         try:
             return self._find(storage, manifest_list, keys, [field_ids[name] for name in keys.column_names])
         except (pa.ArrowException, OSError) as error:
-            # A codec that pyarrow does not have, or a column of another type than the table's.
+            # A codec that pyarrow does not have, or a column whose type differs from the table's.
             log.info("old rows are looked up by Iceberg's reader: %s", error)
             return None
 
     def knows_files(self, storage: Storage, manifest_list: str, field_id: int, specs: Collection[int]) -> bool:
-        """Whether ``former_deletes`` and ``data_files`` can read a snapshot's files, and all are of ``specs``."""
+        """Whether ``former_deletes`` and ``data_files`` can read a snapshot's files, and all of them use ``specs``."""
         try:
             live = self._manifests.live_files(storage, manifest_list, field_id)
             return live is not None and all(file.spec_id in specs for file in (*live.data, *live.deletes))
@@ -86,7 +86,7 @@ class Lookup:
     def former_deletes(
         self, storage: Storage, manifest_list: str, field_id: int, locations: Collection[str]
     ) -> dict[str, FormerDeletes]:
-        """What is deleted of some data files of a snapshot. ``field_id``: of the first key column. Raises: OSError"""
+        """What is deleted of some data files of a snapshot. ``field_id``: the first key column's. Raises: OSError"""
         live = self._live_files(storage, manifest_list, field_id)
         files = {file.location: file for file in live.data if file.location in locations}
         gone = self._deleted.of(storage, {one: file.sequence for one, file in files.items()}, live.deletes)
@@ -103,13 +103,13 @@ class Lookup:
     def data_files(
         self, storage: Storage, manifest_list: str, field_id: int, locations: Collection[str]
     ) -> dict[str, LiveFile]:
-        """Some data files of a snapshot. ``field_id``: as above. Raises: OSError"""
+        """Some data files of a snapshot. ``field_id``: as in ``former_deletes``. Raises: OSError"""
         live = self._live_files(storage, manifest_list, field_id)
         return {file.location: file for file in live.data if file.location in locations}
 
     def _live_files(self, storage: Storage, manifest_list: str, field_id: int) -> LiveFiles:
         live = self._manifests.live_files(storage, manifest_list, field_id)
-        assert live is not None, "row deltas come only to tables of which knows_files is true"
+        assert live is not None, "only tables for which knows_files is true get row deltas"
         return live
 
     def _find(
@@ -138,7 +138,7 @@ class Lookup:
         return left
 
     def _opened(self, storage: Storage, files: Sequence[LiveFile]) -> Iterator[tuple[LiveFile, pq.ParquetFile]]:
-        """Open files one after the other; small ones of a store are fetched some at a time, and kept."""
+        """Open files one after the other. Small files of an object store are fetched concurrently, and cached."""
         for at in range(0, len(files), _AT_ONCE):
             window = files[at : at + _AT_ONCE]
             small = [] if storage.is_local else [file for file in window if file.size <= WHOLE]
@@ -159,7 +159,7 @@ class Lookup:
 
 
 def _is_exact(kind: pa.DataType) -> bool:
-    """Whether Arrow finds equal what Spark does: not so for 0.0 and -0.0, say."""
+    """Whether Arrow and Spark agree on equality; for example, not for 0.0 and -0.0."""
     types = pa.types
     return bool(
         types.is_integer(kind)
@@ -173,9 +173,9 @@ def _is_exact(kind: pa.DataType) -> bool:
 
 
 def _may_hold(keys: pa.ChunkedArray) -> MayHold:
-    """Whether some of the keys' first column lies between two bounds."""
+    """A function that says whether some key's first column is between two bounds."""
     if not (pa.types.is_integer(keys.type) or pa.types.is_string(keys.type)):
-        return lambda low, high: True  # no bounds are read of other types
+        return lambda low, high: True  # bounds of other types are not read
     ends = pc.min_max(keys)
     least, greatest = ends["min"].as_py(), ends["max"].as_py()
     numbers = np.unique(keys.to_numpy()) if pa.types.is_integer(keys.type) else None
@@ -199,7 +199,7 @@ def _may_hold(keys: pa.ChunkedArray) -> MayHold:
 
 
 def _bounds_of(file: LiveFile, kind: pa.DataType) -> tuple[Any, Any]:
-    """Bounds of a column in a file: numbers, or UTF-8 that may be cut short; ``None``: not known."""
+    """Bounds of a column in a file: numbers, or UTF-8 that may be truncated; ``None``: unknown."""
     low, high = file.lower, file.upper
     if low is None or high is None:
         return None, None
@@ -209,14 +209,14 @@ def _bounds_of(file: LiveFile, kind: pa.DataType) -> tuple[Any, Any]:
 
 
 Parts: TypeAlias = list[tuple[LiveFile, int, list[pa.ChunkedArray]]]
-"""Of files: the number of the first row, and the key columns of the rows from there on."""
+"""For each file: the number of the first row, and the key columns of the rows from there on."""
 
 
 def _together(
     files: Iterable[tuple[LiveFile, pq.ParquetFile]], ids: Sequence[int], may_hold: MayHold
 ) -> Iterator[Parts | None]:
-    """Key columns of all rows that may be meant, about ``_TOGETHER`` rows at a time; ``None``: a file cannot be read
-    so."""
+    """Key columns of all rows that may match, about ``_TOGETHER`` rows at a time; ``None``: this module cannot read a
+    file."""
     parts: Parts = []
     rows = 0
     for file, opened in files:
@@ -258,7 +258,7 @@ def _statistics(column: Any, kind: pa.DataType) -> tuple[Any, Any]:
 
 
 def _matching(parts: Parts, keys: pa.Table) -> Iterator[tuple[LiveFile, pa.Array]]:
-    """The positions of rows with one of the keys."""
+    """The positions of the rows that have one of the keys."""
     if not parts:
         return
     columns = [

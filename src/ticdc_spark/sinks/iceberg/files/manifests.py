@@ -1,6 +1,6 @@
 """The live files of a table's snapshot, read from its manifests (Iceberg's specification, versions 2 and 3).
 
-On the driver. Manifests and their lists never change, so what was read of one is kept.
+Used by the driver. Manifests and their lists never change, so their content is cached.
 """
 
 import io
@@ -16,49 +16,49 @@ from ticdc_spark.spark.storage import Storage, path_in, read_bytes
 
 log = logging.getLogger(__name__)
 _DELETED = 2
-"""Status of an entry that is not live any more."""
+"""Status of an entry that is no longer live."""
 _DATA, _POSITION_DELETES = 0, 1
 _FILE_PATH = 2147483546
 """Iceberg's id of the column of position deletes that names the data file."""
 _MOST_ENTRIES = 50_000
-"""Files whose entries are kept in memory, over all tables."""
+"""Files whose entries are cached, over all tables."""
 _MOST_MANIFESTS = 5_000
-"""Manifests whose place in a list is kept in memory, over all tables."""
+"""Manifest lists' entries that are cached, over all tables."""
 
 
 class LiveFile(msgspec.Struct, frozen=True, kw_only=True):
     """A data file, a file of position deletes, or a deletion vector in a file."""
 
     location: str
-    """Spelt as the manifest has it, which is how position deletes name it."""
+    """Spelt as in the manifest; position deletes use the same spelling."""
     path: str
-    """In the table's storage."""
+    """The path in the table's storage."""
     size: int
     """Bytes."""
     sequence: int
-    """A position delete counts for data files whose number is not higher."""
+    """A position delete applies to data files whose number is not higher."""
     lower: bytes | None
-    """Of one column, as Iceberg's single-value serialisation; ``None``: not known."""
+    """Bound of one column in Iceberg's single-value serialisation; ``None``: unknown."""
     upper: bytes | None
     rows: int
     references: str | None = None
-    """Of deletes: the only data file that they are of, where there is one."""
+    """For deletes: the data file that they belong to, if there is only one."""
     blob: tuple[int, int] | None = None
-    """Of a deletion vector: where it begins in the file, and its bytes."""
+    """For a deletion vector: its offset in the file, and its size in bytes."""
     spec_id: int = 0
     partition: tuple[Any, ...] = ()
-    """Values of the spec's fields, as Python has them."""
+    """Values of the spec's fields, as Python objects."""
 
 
 class LiveFiles(msgspec.Struct, frozen=True, kw_only=True):
-    """What a snapshot is made of."""
+    """The live files of a snapshot."""
 
     data: list[LiveFile]
     deletes: list[LiveFile]
 
 
 class Manifests:
-    """Reads manifests and keeps what was read. Safe to use from several threads."""
+    """Reads manifests and caches their content. Safe to use from several threads."""
 
     def __init__(self) -> None:
         self._kept: Kept[tuple[str, int], list[tuple[int, LiveFile]] | None] = Kept(
@@ -69,8 +69,8 @@ class Manifests:
     def live_files(self, storage: Storage, manifest_list: str, field_id: int) -> LiveFiles | None:
         """The files of a snapshot, with the bounds of one column.
 
-        ``None`` where some of them are not what this module reads: another format than Parquet, equality deletes,
-        encryption, or not in the table's storage.
+        ``None`` if this module cannot read some of them: another format than Parquet, equality deletes, encryption, or
+        files outside the table's storage.
 
         Raises: OSError
         """
@@ -95,14 +95,14 @@ class Manifests:
 def _read(
     storage: Storage, location: str, sequence: int, spec_id: int, field_id: int
 ) -> list[tuple[int, LiveFile]] | None:
-    """Live entries of a manifest with their content; ``sequence``: of entries that inherit it."""
+    """Live entries of a manifest with their content type; ``sequence``: for entries that inherit it."""
     path = path_in(storage, location)
     if path is None:
         return None
     found = []
     try:
         entries = [*_records(storage, path)]
-    except (OverflowError, ValueError) as error:  # a partition's date that Python has not
+    except (OverflowError, ValueError) as error:  # a partition's date that Python cannot represent
         log.info("%s cannot be read: %s", location, error)
         return None
     for entry in entries:
@@ -135,7 +135,7 @@ def _read(
 
 
 def _only_file(deletes: dict[str, Any]) -> str | None:
-    """The data file of position deletes whose bounds name no other; a bound that is cut short is no upper one."""
+    """The data file of position deletes, if both bounds name it. A truncated bound cannot equal the other one."""
     low, high = (_bound(deletes.get(f"{which}_bounds"), _FILE_PATH) for which in ("lower", "upper"))
     return low.decode() if low is not None and low == high else None
 

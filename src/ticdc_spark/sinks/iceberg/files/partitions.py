@@ -1,6 +1,6 @@
-"""Partitions of rows and files, as Iceberg's specification defines its transforms.
+"""Partitions of rows and files, by the transforms of Iceberg's specification.
 
-A partition is the JSON of a list: a value for each field of the spec, in Iceberg's single-value serialisation.
+A partition is a JSON list with a value for each field of the spec, in Iceberg's single-value serialisation.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -29,7 +29,7 @@ _SOURCES = {
     "day": ("date", "timestamp", "timestamptz"),
     "hour": ("timestamp", "timestamptz"),
 }
-"""Types that a transform is done for; identity of a float is left to Iceberg, for its zeros and NaNs."""
+"""Types that each transform supports here. Identity of a float is left to Iceberg, because of zeros and NaNs."""
 
 
 class PartitionField(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +40,7 @@ class PartitionField(msgspec.Struct, frozen=True, kw_only=True):
     """Iceberg's type of the column."""
     transform: str
     width: int = 0
-    """Of ``bucket`` and ``truncate``."""
+    """The parameter of ``bucket`` and ``truncate``."""
 
     @property
     def result(self) -> str:
@@ -51,7 +51,7 @@ class PartitionField(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PartitionSpec(msgspec.Struct, frozen=True, kw_only=True):
-    """How the rows of a file are alike."""
+    """What the rows of a file have in common."""
 
     fields: tuple[PartitionField, ...] = ()
 
@@ -67,7 +67,7 @@ class _Spec(msgspec.Struct, frozen=True, rename="kebab"):
 
 
 def to_spec(text: str, columns: Mapping[int, tuple[str, Any]]) -> PartitionSpec | None:
-    """A spec from Iceberg's JSON; ``None`` where it has fields that are not computed here.
+    """A spec from Iceberg's JSON; ``None`` if it has fields that this module cannot compute.
 
     ``columns``: name and type of each column, by its id.
     """
@@ -83,18 +83,18 @@ def to_spec(text: str, columns: Mapping[int, tuple[str, Any]]) -> PartitionSpec 
 
 
 def partition_columns(text: str, names: Mapping[int, str]) -> list[tuple[str, str]]:
-    """The columns of a spec in Iceberg's JSON, each with the name of its field; ``names``: of columns, by their ids."""
+    """The columns of a spec in Iceberg's JSON, each with the name of its field; ``names``: of columns, by id."""
     fields = msgspec.json.decode(text, type=_Spec).fields
     return [(names[field.source_id], field.name) for field in fields if field.source_id in names]
 
 
 def to_partition(values: Sequence[Any], spec: PartitionSpec) -> str:
-    """The partition of a file, from the values that its manifest has."""
+    """The partition of a file, from the values in its manifest."""
     return _json([_single_value(value, field.result) for value, field in zip(values, spec.fields, strict=True)])
 
 
 def split(rows: pa.Table, spec: PartitionSpec) -> Iterator[tuple[str, pa.Table]]:
-    """Rows by their partition, which comes first; each keeps the order that they have."""
+    """Groups of rows, each after its partition. Rows keep their order within a group."""
     if not spec.fields or not len(rows):
         yield NO_PARTITION, rows
         return
@@ -123,13 +123,13 @@ def _single_value(value: Any, kind: str) -> Any:
         return value.replace(tzinfo=None).isoformat(timespec="microseconds") + zone
     if isinstance(value, date):
         return value.isoformat()
-    if kind == "date" and value is not None:  # ``day`` is an int to some writers
+    if kind == "date" and value is not None:  # some writers store ``day`` as an int
         return str(np.datetime64(value, "D"))
     return value
 
 
 def _as_text(one: pa.Array, kind: str) -> Any:
-    """The only value of an array. Not by Python's dates, which begin with the year 1."""
+    """The only value of an array. Python's dates are not used: they begin with the year 1."""
     if not one[0].is_valid:
         return None
     if kind == "date":
@@ -158,13 +158,13 @@ def _values_of(column: pa.Array, field: PartitionField) -> pa.Array:
 
 
 def _numbers(column: pa.Array) -> Numbers:
-    """Days, microseconds, integers; 0 where there is none."""
+    """Days, microseconds or integers; 0 for a missing value."""
     whole = column.cast(pa.int32()) if pa.types.is_date32(column.type) else column
     return np.asarray(whole.cast(pa.int64()).fill_null(0))
 
 
 def _like(column: pa.Array, values: npt.NDArray[Any], kind: pa.DataType) -> pa.Array:
-    """Values that are null where a column is."""
+    """``values``, but null where ``column`` is null."""
     whole = pa.array(values.astype(np.int32 if kind != pa.int64() else np.int64), mask=np.asarray(column.is_null()))
     return whole.cast(kind)
 
@@ -193,7 +193,7 @@ def _bucket(column: pa.Array, field: PartitionField) -> pa.Array:
 
 
 def _unscaled(value: Decimal | None) -> bytes:
-    """The fewest bytes of the unscaled number, in two's complement, the highest first."""
+    """The unscaled number in two's complement, in as few bytes as possible, highest first."""
     if value is None:
         return b""
     sign, digits, _ = value.as_tuple()

@@ -1,6 +1,6 @@
-"""How Python reaches the files of an Iceberg table: by what its catalog, or Spark's Hadoop, was given for the store.
+"""How Python reaches the files of an Iceberg table: with the settings of its catalog or of Spark's Hadoop.
 
-What is set for Iceberg and has no counterpart here would be left out silently, so such a table is left to Spark.
+Spark writes a table that uses a setting without a counterpart here. Otherwise that setting would silently be ignored.
 """
 
 import logging
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class Closed(msgspec.Struct, frozen=True):
-    """Why Python does not write a table's files, in words."""
+    """Why Python does not write a table's files."""
 
     reason: str
 
@@ -65,7 +65,7 @@ _ICEBERG_ONLY = (
     "client.credentials-provider",
     "client.assume-role.",
 )
-"""Beginnings of properties that change how or where Iceberg writes, which pyarrow does not know."""
+"""Prefixes of properties that change how or where Iceberg writes, and that pyarrow does not support."""
 _HADOOP = {
     "access.key": "access_key",
     "secret.key": "secret_key",
@@ -79,7 +79,7 @@ _PROVIDERS_OF_SDK = ("EnvironmentVariableCredentialsProvider", "DefaultCredentia
 
 
 class Storages:
-    """Finds the storage of tables, and tries each once. Safe to use from several threads."""
+    """Finds the storage of tables, and tests each storage once. Safe to use from several threads."""
 
     def __init__(self, spark: SparkSession) -> None:
         self._spark = spark
@@ -88,10 +88,10 @@ class Storages:
         self._tried: dict[tuple[Storage, str], Closed | None] = {}
 
     def of(self, loaded: Any) -> Storage | Closed:
-        """The storage of a table, as Iceberg's Java API has it; where Python can write and read there."""
+        """The storage of a table, if Python can read and write there. ``loaded``: the table in Iceberg's Java API."""
         location = str(loaded.location())
         if local_folder(location) is not None:
-            return LOCAL if self._is_here else Closed("the table lies on a local disk, and the tasks are elsewhere")
+            return LOCAL if self._is_here else Closed("the table is on a local disk, and the tasks run elsewhere")
         scheme = location.partition("://")[0]
         kind = SCHEMES.get(scheme)
         if kind is None:
@@ -112,14 +112,14 @@ class Storages:
         name = str(io.getClass().getSimpleName())
         if kind == "s3" and name in ("S3FileIO", "ResolvingFileIO"):
             if not io.credentials().isEmpty():
-                return Closed("the catalog lends credentials of its own for each table")
+                return Closed("the catalog gives each table its own credentials")
             iceberg = JavaNames(self._spark._jvm.org.apache.iceberg)  # type: ignore[union-attr]
             options = s3_options(to_dict(iceberg, io.properties()), os.environ)
         elif kind == "s3" and name == "HadoopFileIO":
             conf = self._spark._jsparkSession.sessionState().newHadoopConf()
             options = s3a_options(conf.get, _authority(location), os.environ)
         elif name == "HadoopFileIO" or (kind, name) in (("gs", "GCSFileIO"), ("abfs", "ADLSFileIO")):
-            options = ()  # what is usual in the environment
+            options = ()  # the usual ones of the environment
         else:
             return Closed(f"Python does not know how {name} reaches its files")
         return options if isinstance(options, Closed) else Storage(kind=kind, host=host_of(location), options=options)
@@ -146,7 +146,7 @@ class Storages:
 
 
 def _write_probe(storage: Storage) -> Callable[[Iterable[str]], Iterator[str]]:
-    """A function of a task: writes to the paths; gives what is wrong, ``""`` for nothing."""
+    """A task's function: writes to the paths; returns the error, or ``""``."""
 
     def run(paths: Iterable[str]) -> Iterator[str]:
         for path in paths:
@@ -170,7 +170,7 @@ def _authority(location: str) -> str:
 
 
 def s3_options(properties: Mapping[str, str], environment: Mapping[str, str]) -> tuple[tuple[str, str], ...] | Closed:
-    """Arguments of pyarrow's S3 file system, by the properties of Iceberg's S3FileIO."""
+    """Arguments of pyarrow's S3 file system, from the properties of Iceberg's S3FileIO."""
     for name, value in properties.items():
         if name.startswith(_ICEBERG_ONLY) and value.lower() not in _OFF:
             return Closed(f"Python cannot do what the property {name} says")
@@ -181,7 +181,7 @@ def s3_options(properties: Mapping[str, str], environment: Mapping[str, str]) ->
 def s3a_options(
     get: Callable[[str], str | None], bucket: str, environment: Mapping[str, str]
 ) -> tuple[tuple[str, str], ...] | Closed:
-    """The same by the configuration of Hadoop's S3A; ``get`` gives a value of it."""
+    """The same from the configuration of Hadoop's S3A; ``get`` returns a value of it."""
 
     def value_of(name: str) -> str:
         return get(f"fs.s3a.bucket.{bucket}.{name}") or get(f"fs.s3a.{name}") or ""
@@ -203,14 +203,14 @@ def _options(found: dict[str, str], path_style: str, environment: Mapping[str, s
     if "endpoint_override" in found:
         found["force_virtual_addressing"] = "false" if path_style.lower() == "true" else "true"
     for name in ("secret_key", "session_token"):
-        remember_secret(found.get(name, ""))  # it may come from the catalog, and not from the job file
+        remember_secret(found.get(name, ""))  # it may come from the catalog instead of the job file
     if environment.get("AWS_CA_BUNDLE"):
         found["tls_ca_file_path"] = environment["AWS_CA_BUNDLE"]
     return tuple(sorted(found.items()))
 
 
 def remove(io: Any, locations: Iterable[str]) -> None:
-    """Remove files by a table's FileIO as well as it goes: what stays is a file that no commit has."""
+    """Remove files by a table's FileIO if possible. A file that stays belongs to no commit."""
     for location in locations:
         try:
             io.deleteFile(location)

@@ -1,7 +1,7 @@
-"""Deletion vectors: the positions of a data file's deleted rows, as tables of version 3 keep them.
+"""Deletion vectors: the positions of a data file's deleted rows in tables of version 3.
 
-Iceberg's specifications of deletion vectors and of Puffin files, and the portable form of Roaring bitmaps. Positions
-are rising arrays of 64-bit numbers, none of them twice.
+See Iceberg's specifications of deletion vectors and Puffin files, and the portable format of Roaring bitmaps.
+Positions are increasing arrays of 64-bit numbers without duplicates.
 """
 
 import struct
@@ -20,22 +20,22 @@ _TYPE = "deletion-vector-v1"
 _ROW_POSITION = 2147483645
 """Iceberg's id of the column ``_pos``."""
 _PLAIN, _WITH_RUNS = 12346, 12347
-"""How a Roaring bitmap of 32 bits begins."""
+"""The first bytes of a 32-bit Roaring bitmap."""
 _MOST_LISTED = 4096
-"""Positions of a container up to which they are listed; of more there is a bitmap."""
+"""A container lists up to this many positions; with more it is a bitmap."""
 _MIN_OFFSETS = 4
-"""Containers from which on a bitmap with runs has their offsets."""
+"""A bitmap with runs has offsets if it has at least this many containers."""
 _BITMAP_BYTES = 8192
 
 
 class Vector(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a vector lies in its Puffin file."""
+    """The place of a vector in its Puffin file."""
 
     references: str
-    """The data file, as the manifest spells it."""
+    """The location of the data file, as in the manifest."""
     offset: int
     size: int
-    """Bytes, with length and checksum."""
+    """Bytes, including length and checksum."""
     rows: int
 
 
@@ -52,7 +52,7 @@ def encode(positions: Positions) -> bytes:
 
 
 def _bitmap(values: npt.NDArray[np.uint32]) -> Iterator[bytes]:
-    """A bitmap of 32 bits, without runs."""
+    """A 32-bit bitmap without runs."""
     keys, begins, counts = np.unique(values >> 16, return_index=True, return_counts=True)
     low = (values & 0xFFFF).astype("<u2")
     sizes = np.where(counts <= _MOST_LISTED, 2 * counts, _BITMAP_BYTES)
@@ -70,13 +70,13 @@ def _bitmap(values: npt.NDArray[np.uint32]) -> Iterator[bytes]:
 
 
 def decode(blob: bytes) -> Positions:
-    """The positions of a vector. Raises: OSError where the blob is none, or is damaged"""
+    """The positions of a vector. Raises: OSError if the blob is damaged or not a vector"""
     body = blob[4:-4]
     if len(blob) < 20 or struct.unpack(">I", blob[:4])[0] != len(body) or body[:4] != _MAGIC:
-        message = "a deletion vector begins otherwise than its specification says"
+        message = "a deletion vector does not begin as its specification requires"
         raise OSError(message)
     if zlib.crc32(body) != struct.unpack(">I", blob[-4:])[0]:
-        message = "a deletion vector has another checksum than its bytes"
+        message = "the checksum of a deletion vector does not match its bytes"
         raise OSError(message)
     try:
         return _positions(body)
@@ -96,7 +96,7 @@ def _positions(body: bytes) -> Positions:
 
 
 def _read_bitmap(body: bytes, at: int) -> tuple[Positions, int]:
-    """The values of a bitmap of 32 bits, and where the next one begins."""
+    """The values of a 32-bit bitmap, and the offset of the next one."""
     (cookie,) = struct.unpack_from("<I", body, at)
     at += 4
     runs = np.zeros(0, np.uint8)
@@ -114,7 +114,7 @@ def _read_bitmap(body: bytes, at: int) -> tuple[Positions, int]:
     header = np.frombuffer(body, "<u2", 2 * size, at).astype(np.int64).reshape(-1, 2)
     at += 4 * size
     if not len(runs) or size >= _MIN_OFFSETS:
-        at += 4 * size  # offsets, which only someone who looks for one value needs
+        at += 4 * size  # offsets, which are only needed to look up single values
     found = [np.empty(0, np.int64)]
     for number, (key, less_one) in enumerate(header):
         if len(runs) and runs[number]:
@@ -138,9 +138,9 @@ def _read_runs(body: bytes, at: int) -> tuple[Positions, int]:
 
 
 def write_puffin(storage: Storage, path: str, vectors: Mapping[str, Positions]) -> tuple[int, list[Vector]]:
-    """Write the vectors of data files, by their locations, to a new file.
+    """Write the vectors of data files, by location, to a new file.
 
-    Returns: its bytes, and where each vector lies. Raises: OSError
+    Returns: its size in bytes, and the place of each vector. Raises: OSError
     """
     whole, found = bytearray(_PUFFIN), []
     for location, positions in vectors.items():

@@ -1,1 +1,1 @@
-"""How rows come into tables: by tasks that write row deltas, or by Spark."""
+"""Writes rows to tables: tasks write row deltas, or Spark writes the rows."""

@@ -1,6 +1,6 @@
-"""Rows that are appended to a history table, with their stamp, in one commit. No row is looked for or replaced.
+"""Appends rows to a history table, with their stamp, in one commit. No row is looked up or replaced.
 
-Where Python can open the warehouse, tasks write data files and an append of the driver adds them. Elsewhere Spark does.
+If Python can open the warehouse, tasks write data files and the driver appends them. Otherwise Spark appends the rows.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -35,14 +35,14 @@ from ticdc_spark.spark.tasks import ArrowTask
 from ticdc_spark.spark.types import LakeColumn
 
 _TRIES = 4
-"""Of an append by Spark that lost a race against another writer."""
+"""Attempts of an append by Spark that lost a race against another writer."""
 
 
 class IcebergAppends:
-    """What only grows."""
+    """Appends to history tables."""
 
     def __init__(self, tables: IcebergTables, spark_writer: SparkWriter, writer: WriterName) -> None:
-        """``writer``: ``spark``: tasks write no files."""
+        """``writer``: with ``spark``, tasks write no files."""
         self._tables, self._catalog = tables, tables.catalog
         self._spark, self._writer, self._types = spark_writer, writer, SparkTypes()
 
@@ -74,7 +74,7 @@ class IcebergAppends:
         self._commit(at, files, changes.write_events(_write(columns, files), what.above, tasks=number))
 
     def _new(self, session: SparkSession, table: TableName, rows: DataFrame, what: Events) -> DataFrame:
-        """The changes that the history does not have."""
+        """The changes that the history does not have yet."""
         names = [column.name for column in what.changes.columns if column.key]
         with faults(f"table {shown(table)} cannot be read"):
             self._tables.together.end(table)
@@ -107,12 +107,12 @@ class IcebergAppends:
         for _ in range(_TRIES):
             if self._spark.append(table, rows, columns, stamp, rows.columns):
                 return
-            # What other writers did does not matter to what is appended.
+            # Changes of other writers do not matter to an append.
             stamp = msgspec.structs.replace(stamp, seen=self._tables.snapshot_id(table))
-        raise SinkFault(f"rows cannot be appended to {shown(table)}: other writers were faster {_TRIES} times")
+        raise SinkFault(f"rows cannot be appended to {shown(table)}: other writers committed first {_TRIES} times")
 
     def _files(self, table: TableName, columns: Sequence[LakeColumn]) -> DataFiles | Closed:
-        """How tasks write the files of a table; ``Closed``: Spark must do it."""
+        """How tasks write the files of a table; ``Closed``: Spark must write them."""
         if self._writer != "python":
             return Closed("[job] writer")
         with faults(f"table {shown(table)} cannot be read"):
@@ -144,7 +144,7 @@ class IcebergAppends:
 
 
 def _write(columns: Sequence[LakeColumn], files: DataFiles) -> ArrowTask:
-    """Return a function over the rows of one task: they go into one file a partition; no rows, no file."""
+    """Return a function over the rows of one task. It writes one file per partition, and none without rows."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         rows = [batch for batch in batches if len(batch)]

@@ -1,4 +1,4 @@
-"""Files of a table for Iceberg's Java API, from what their writer had in its hands: no file is read again."""
+"""Files of a table as objects of Iceberg's Java API, from what their writer knows: no file is read again."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -40,7 +40,7 @@ def _described(catalog: IcebergCatalog, loaded: Any, file: NewFile, builder: Any
     iceberg = catalog.iceberg
     parquet = iceberg.shaded.org.apache.parquet
     converter = parquet.format.converter.ParquetMetadataConverter
-    # Without these options it has no limit for the size of a footer, and refuses every one.
+    # Without these options it has no limit for the size of a footer, and refuses every footer.
     options = parquet.ParquetReadOptions.builder(parquet.conf.PlainParquetConfiguration()).build()
     footer = catalog.java.io.ByteArrayInputStream(file.footer)
     read = converter(options).readParquetMetadata(footer, converter.NO_FILTER)
@@ -53,7 +53,7 @@ def _described(catalog: IcebergCatalog, loaded: Any, file: NewFile, builder: Any
 
 
 def delete_file(catalog: IcebergCatalog, loaded: Any, files: DataFiles, file: LiveFile) -> Any:
-    """Deletes of one data file, without metrics, in three calls: there may be many. Raises: Py4JError"""
+    """Deletes of one data file, without metrics, in three calls, because there may be many. Raises: Py4JError"""
     text = {
         "content": "position-deletes",
         "file-path": file.location,

@@ -1,4 +1,4 @@
-"""Deletes of a row delta as files of the table: position deletes, or deletion vectors from version 3 on."""
+"""The deletes of a row delta as files: position deletes, or deletion vectors from version 3 on."""
 
 from collections.abc import Mapping
 from typing import Any, TypeAlias
@@ -18,7 +18,7 @@ from ticdc_spark.spark.storage import name_of, write_parquet
 from ticdc_spark.spark.tasks import files_at
 
 Places: TypeAlias = Mapping[str, pa.Array]
-"""Positions of rows, rising, by the location of their data file."""
+"""Increasing positions of rows, by the location of their data file."""
 _POSITIONS = pa.schema(
     [
         pa.field("file_path", pa.string(), nullable=False, metadata={"PARQUET:field_id": "2147483546"}),
@@ -29,12 +29,12 @@ _POSITIONS = pa.schema(
 
 
 class Deletes(msgspec.Struct, frozen=True, kw_only=True):
-    """Files of deletes for a row delta, as Iceberg's Java API has them."""
+    """Files of deletes for a row delta, as objects of Iceberg's Java API."""
 
     added: tuple[Any, ...] = ()
     removed: tuple[Any, ...] = ()
     locations: tuple[str, ...] = ()
-    """Of the files that were written."""
+    """The locations of the written files."""
 
 
 def write_deletes(catalog: IcebergCatalog, loaded: Any, to: Target, old: Places) -> Deletes:
@@ -43,7 +43,7 @@ def write_deletes(catalog: IcebergCatalog, loaded: Any, to: Target, old: Places)
 
 
 def _write_positions(catalog: IcebergCatalog, loaded: Any, to: Target, old: Places) -> Deletes:
-    """Position deletes count for the data files of one partition of one spec."""
+    """Write position deletes. A file of them applies to the data files of one partition of one spec."""
     alike: dict[tuple[int, str], dict[str, pa.Array]] = {}
     if to.files.is_partitioned:
         places = catalog.lookup.data_files(to.files.storage, to.manifest_list, to.key_id, old.keys())
@@ -71,7 +71,7 @@ def _in_order(places: Places) -> pa.Table:
 
 
 def _write_vectors(catalog: IcebergCatalog, loaded: Any, to: Target, old: Places) -> Deletes:
-    """A data file has one vector at most: a new one holds what was deleted before, and the former one goes."""
+    """Write vectors. A data file has at most one: the new one includes the earlier deletes and replaces them."""
     storage = to.files.storage
     former = catalog.lookup.former_deletes(storage, to.manifest_list, to.key_id, old.keys())
     name = f"{uuid4().hex}-deletes.puffin"

@@ -1,6 +1,6 @@
-"""Net changes of a table as a row delta: tasks read and write them, one commit brings them in.
+"""Net changes of a table as a row delta: tasks read and write them, and one commit adds them.
 
-The first way wherever Python can open the warehouse; Spark does what cannot be done so.
+This is the first choice if Python can open the warehouse. Spark writes the rest.
 """
 
 import logging
@@ -23,21 +23,21 @@ from ticdc_spark.sinks.iceberg.tables import IcebergTables
 
 log = logging.getLogger(__name__)
 TASK_ROWS = 500_000
-"""Changes that one task may do, which holds them in memory."""
+"""Changes for one task, which holds them in memory."""
 TASK_BYTES = 512 << 20
-"""The same, in bytes of the files that they are read from, compressed."""
+"""The same in bytes of the files with the changes, compressed."""
 WORTH_A_TASK = 50_000
-"""Changes from which on a task more is worth its while."""
+"""Changes that justify one more task."""
 MOST_TASKS = 32
-"""For one table at once. The driver looks up the keys of all."""
+"""For one table at a time. The driver looks up the keys of all tasks."""
 
 
 def apply_directly(
     tables: IcebergTables, session: SparkSession, table: TableName, changes: TypedChanges, size: int, stamp: Stamp
 ) -> Literal["done", "touched"] | Closed:
-    """Write net changes with their stamp, unless this way is closed, or another writer changed the table meanwhile:
-    then nothing was done. ``size``: bytes that the tasks read.
+    """Write net changes with their stamp. ``size``: bytes that the tasks read.
 
+    Does nothing if tasks cannot write them (``Closed``), or another writer changed the table meanwhile (``touched``).
     Raises: SinkFault, UnreadableRows
     """
     columns = changes.columns
@@ -62,23 +62,23 @@ def apply_directly(
 
 
 def _tidy(tables: IcebergTables, to: Target) -> None:
-    """Remove what tasks have written before one of them failed, as well as it goes."""
+    """Remove the files that tasks wrote before one of them failed, if possible."""
     try:
         left = written_by(to.files)
         if left:
             with faults(f"files of {shown(to.table)} that belong to no commit cannot be removed"):
                 remove(tables.catalog.load_table(to.table).io(), left)
     except (OSError, SinkFault) as error:
-        log.warning("files of %s.%s that belong to no commit stay: %s", *to.table, error)
+        log.warning("files of %s.%s that belong to no commit were not removed: %s", *to.table, error)
 
 
 def tasks_for(changes: TypedChanges, size: int, parallelism: int) -> int | Closed:
-    """How many tasks write the changes of a table. ``size``: bytes of the files that they are read from."""
+    """How many tasks write the changes of a table. ``size``: bytes of the files with the changes."""
     rows = changes.inserts + changes.others
     needed = max(-(-rows // TASK_ROWS), -(-size // TASK_BYTES))
     if needed > MOST_TASKS:
         return Closed(f"it has more changes at once than {MOST_TASKS} tasks should write")
     if not changes.can_spread:
-        return 1 if needed <= 1 else Closed("it has more changes at once than a task can write, and floats in its key")
-    # As many of the cores as its share of the batch: the other tables want theirs.
+        return 1 if needed <= 1 else Closed("it has more changes than one task can write, and floats in its key")
+    # As many cores as its share of the batch: other tables need the rest.
     return max(needed, min(round(changes.share * parallelism), rows // WORTH_A_TASK), 1)

@@ -1,9 +1,8 @@
-"""Row deltas: files that a task has written come into an Iceberg table in one commit, with the deletes of the rows
-that they replace.
+"""Row deltas: one commit adds the files that tasks have written to an Iceberg table, and deletes the replaced rows.
 
-Instead of a MERGE, where Python can open the warehouse. Old rows are looked up in the key columns of the
-live files (``sinks.iceberg.files.lookup``); where these are not as this package writes them, by Iceberg's own reader
-(key columns and ``_file``, ``_pos``).
+Used instead of a MERGE if Python can open the warehouse. Old rows are looked up in the key columns of the live files
+(``sinks.iceberg.files.lookup``). If that module cannot read the files, Iceberg's own reader looks them up (key
+columns and ``_file``, ``_pos``).
 """
 
 import logging
@@ -33,15 +32,15 @@ from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
 _ORDERED = frozenset({"int32", "int64", "decimal", "string"})
-"""Types that Arrow, Spark and Iceberg order alike, and whose values Spark takes as literals as they are."""
+"""Types that Arrow, Spark and Iceberg order in the same way, and whose values are valid Spark literals."""
 _MOST_LISTED = 200
-"""So many keys are looked for one by one; Iceberg does no more with a longer list."""
+"""Up to this many keys are listed one by one; Iceberg makes no use of a longer list."""
 
 
 def positions(
     tables: IcebergTables, session: SparkSession, to: Target, columns: Sequence[LakeColumn], keys: pa.Table | None
 ) -> Places:
-    """Where the rows with given keys lie."""
+    """The positions of the rows with given keys."""
     if to.is_empty or keys is None:
         return {}
     with faults(f"the rows to replace in {shown(to.table)} cannot be found"):
@@ -52,7 +51,7 @@ def positions(
 def positions_by_spark(
     tables: IcebergTables, session: SparkSession, to: Target, columns: Sequence[LakeColumn], wanted: pa.Table
 ) -> Places:
-    """As ``positions``, by Iceberg's own reader."""
+    """As ``positions``, with Iceberg's own reader."""
     keys = [column for column in columns if column.key]
     schema = ", ".join(f"{quote(column.name)} {column.type.spark}" for column in keys)
     with faults(f"the rows to replace in {shown(to.table)} cannot be found"):
@@ -73,7 +72,7 @@ def positions_by_spark(
 
 
 def _bounds(values: pa.ChunkedArray, column: LakeColumn) -> list[Column]:
-    """Conditions on the first key column that let Iceberg leave out files and row groups by their statistics."""
+    """Conditions on the first key column that let Iceberg skip files and row groups by their statistics."""
     if column.type.arrow not in _ORDERED:
         return []
     key = sf.col(quote(column.name))
@@ -83,22 +82,23 @@ def _bounds(values: pa.ChunkedArray, column: LakeColumn) -> list[Column]:
         literals = [_literal(value) for value in listed]
         if any(literal is None for literal in literals):
             return [key.isin(listed)]
-        # As text: ``isin`` calls the JVM several times for each value.
+        # As text: ``isin`` would call the JVM several times for each value.
         return [sf.expr(f"{quote(column.name)} IN ({', '.join(map(str, literals))})")]
     ends = pc.min_max(values).as_py()
     return [key >= sf.lit(ends["min"]), key <= sf.lit(ends["max"])]
 
 
 def _literal(value: object) -> str | None:
-    """SQL of a value; ``None`` for one whose SQL depends on its type or on how Spark reads escapes."""
+    """SQL of a value; ``None`` if that SQL depends on the value's type or on how Spark reads escapes."""
     if isinstance(value, int):
         return str(value)
     return f"'{value}'" if isinstance(value, str) and not {"'", "\\"} & set(value) else None
 
 
 def commit(tables: IcebergTables, to: Target, written: Written, old: Places, stamp: Stamp) -> bool:
-    """Add what was written, delete ``old``, and mark: one commit, or a part of one. ``False``: another writer changed
-    the table meanwhile, and nothing was done.
+    """Add the written files, delete ``old`` and write the stamp, in one commit or as a part of one.
+
+    Returns: ``False`` if another writer changed the table meanwhile; then nothing was done.
     """
     with faults(f"rows cannot be committed to {shown(to.table)}"):
         catalog = tables.catalog
@@ -133,7 +133,7 @@ def commit(tables: IcebergTables, to: Target, written: Written, old: Places, sta
         except Py4JJavaError as error:
             if str(error.java_exception.getClass().getSimpleName()) != "ValidationException":
                 raise
-            if not is_sent:  # else the catalog may have them, whatever it answered
+            if not is_sent:  # else the catalog may have them, whatever it responded
                 remove(loaded.io(), files)
             log.warning("%s.%s was changed by another writer meanwhile: %s", *to.table, error.java_exception)
             return False

@@ -1,6 +1,6 @@
-"""Rows and values as Spark writes them: append, MERGE, UPDATE.
+"""Spark's writes of rows and values: append, MERGE, UPDATE.
 
-Each is one commit by Spark, with the stamp in its summary; the properties follow in a second one.
+Each is one commit of Spark, with the stamp in its summary. A second commit writes the properties.
 """
 
 import logging
@@ -28,11 +28,11 @@ from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
 SUMMARY = "spark.sql.iceberg.snapshot-property."
-"""Prefix of a session's settings that go into the summaries of its commits."""
+"""Prefix of session settings that Iceberg writes into the summaries of commits."""
 
 
 class SparkWriter:
-    """What Spark writes to tables."""
+    """Writes to tables with Spark."""
 
     def __init__(self, tables: IcebergTables) -> None:
         self._tables, self._catalog = tables, tables.catalog
@@ -69,7 +69,7 @@ class SparkWriter:
     ) -> None:
         """See ``sinks.base.Changes``."""
         with (
-            faults(f"rows of {shown(source)} cannot be brought into {shown(table)}"),
+            faults(f"rows of {shown(source)} cannot be added to {shown(table)}"),
             self._catalog.session() as session,
         ):
             self._tables.together.end(source)
@@ -86,10 +86,10 @@ class SparkWriter:
         stamp: Stamp,
         names: Sequence[str] | None = None,
     ) -> bool:
-        """Append rows without looking for old ones of their keys. ``names``: of their columns, if not of ``columns``.
+        """Append rows without looking up old rows of their keys. ``names``: of their columns, by default ``columns``.
 
-        Returns: ``False`` where another writer changed the table since ``stamp.seen``, or while Spark wrote; nothing is
-        done then. An append has no validation in Iceberg: it is an overwrite that removes nothing.
+        Returns: ``False`` if another writer changed the table since ``stamp.seen`` or during the write; then nothing
+        was done. Iceberg does not validate appends, so this is an overwrite that removes nothing.
         """
         with faults(f"rows cannot be appended to {shown(table)}"):
             loaded, note = self._begin(rows.sparkSession, table, stamp, columns)
@@ -97,7 +97,7 @@ class SparkWriter:
             if unseen(self._catalog.iceberg, loaded, place, note, stamp.seen):
                 return False
             mine = [column.name for column in columns] if names is None else names
-            # A column that another writer added is NULL; Spark does not leave it out by itself.
+            # Columns that other writers added become NULL; Spark does not accept rows without them.
             others = {name: kind for name, kind in self._catalog.columns_of(loaded).items() if name not in mine}
             nulls = (sf.lit(None).cast(kind).alias(name) for name, kind in others.items())
             try:
@@ -118,8 +118,8 @@ class SparkWriter:
         stamp: Stamp,
         by: LakeColumn | None = None,
     ) -> None:
-        """Merge net changes: of each key its last image, with its op. ``by``: ordered ones, where the table has no
-        newer row by this column."""
+        """Merge net changes: the last image of each key, with its op. ``by``: the column that orders the changes; only
+        rows that are not newer are changed."""
         view = f"changes_{uuid4().hex}"
         with faults(f"changes cannot be merged into {shown(table)}"):
             self._begin(changes.sparkSession, table, stamp, columns)
@@ -131,9 +131,9 @@ class SparkWriter:
             self._settle(table, stamp)
 
     def change_counts(self, table: TableName, counts: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
-        """Add and remove whole rows. ``counts``: with ``COUNT``."""
+        """Add and remove whole rows. ``counts``: has the column ``COUNT``."""
         view = f"counts_{uuid4().hex}"
-        with faults(f"rows cannot be counted into {shown(table)}"):
+        with faults(f"copies of rows cannot be added to or removed from {shown(table)}"):
             loaded, _ = self._begin(counts.sparkSession, table, stamp, columns)
             have = list(self._catalog.columns_of(loaded))
             counts.createOrReplaceTempView(view)
@@ -146,10 +146,10 @@ class SparkWriter:
     def _begin(
         self, session: SparkSession, table: TableName, stamp: Stamp, columns: Sequence[LakeColumn] | None = None
     ) -> tuple[Any, Note | None]:
-        """Let the next commit of a session carry the stamp. ``columns``: those of the rows that it writes; ``None``: it
-        writes none. Returns: the table before it, and its note.
+        """Make the next commit of a session carry the stamp. ``columns``: of the rows to write; ``None``: no rows.
 
-        It is loaded before the fence: whatever is committed after it conflicts, also another owner's.
+        Returns: the table before the commit, and its note. It is loaded before the fence, so that every later commit is
+        a conflict, also one of another owner.
         """
         self._tables.together.make_way(table)
         loaded = self._catalog.load_table(table)
@@ -158,7 +158,7 @@ class SparkWriter:
             self._tables.allow_null(table, loaded, columns)
         self._catalog.fence()
         note = read_note(self._catalog.iceberg, loaded)
-        # What the table is goes along only where the properties differ: it may be long.
+        # ``about`` is only included if the properties differ, because it may be long.
         more = stamp.about if note is None or note.stamp.about != stamp.about else ""
         for key, value in summary(stamp, more).items():
             session.conf.set(f"{SUMMARY}{key}", value)
@@ -167,19 +167,19 @@ class SparkWriter:
         return loaded, note
 
     def _settle(self, table: TableName, stamp: Stamp) -> None:
-        """After a commit by Spark, which cannot set properties: keep its stamp where no expiry removes it."""
+        """Write the stamp of Spark's last commit to the properties, where no expiry removes it."""
         self._tables.change(table, stamp, lambda _, __: None)
 
 
 def append_after(rows: DataFrame, name: str, snapshot_id: int | None) -> None:
-    """Let Spark append rows to a table, if nobody else has written to it since a snapshot (``None``: it had none).
+    """Append rows to a table with Spark, unless another writer changed it since a snapshot (``None``: it had none).
 
-    Raises: Py4JJavaError, ``is_conflict`` where somebody has
+    Raises: Py4JJavaError; ``is_conflict`` is true for it if another writer changed the table
     """
     after(rows.writeTo(name), snapshot_id).overwrite(sf.lit(False))
 
 
 def after(writer: DataFrameWriterV2, snapshot_id: int | None) -> DataFrameWriterV2:
-    """Let an overwrite by Spark be refused where somebody has written to its rows since a snapshot."""
+    """Make an overwrite by Spark fail if another writer changed its rows since a snapshot."""
     writer = writer.option("isolation-level", "serializable")
     return writer if snapshot_id is None else writer.option("validate-from-snapshot-id", str(snapshot_id))

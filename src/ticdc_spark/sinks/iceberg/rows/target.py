@@ -1,4 +1,4 @@
-"""Tables that tasks write files for: whether one does take them, and how its files are written."""
+"""Tables as targets of files that tasks write: whether a table supports it, and how its files are written."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ from ticdc_spark.spark.types import LakeColumn
 
 _CODECS = {"zstd": "zstd", "gzip": "gzip", "snappy": "snappy", "uncompressed": "none"}
 _OWN_LAYOUT = ("write.data.path", "write.folder-storage.path", "write.object-storage.enabled", "encryption.key-id")
-"""Properties by which a table's files are not simply under its location."""
+"""Properties by which a table's files are not plainly under its location."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Target:
-    """A table that row deltas can be committed to, as it is now."""
+    """The current state of a table that row deltas can be committed to."""
 
     table: TableName
     files: DataFiles
@@ -33,7 +33,7 @@ class Target:
     manifest_list: str
     is_empty: bool
     version: int
-    """Of Iceberg's format."""
+    """Version of Iceberg's format."""
     key_id: int
     """Field id of the first key column."""
     is_touched: bool
@@ -43,7 +43,7 @@ class Target:
 def target(
     tables: IcebergTables, table: TableName, columns: Sequence[LakeColumn], seen: int | None = None
 ) -> Target | Closed:
-    """How ``table`` takes row deltas of exactly these columns; ``Closed``: it does not, a MERGE must do."""
+    """How ``table`` takes row deltas of exactly these columns; ``Closed``: a MERGE is needed, with the reason."""
     catalog = tables.catalog
     with faults(f"table {shown(table)} cannot be read"):
         tables.together.end(table)
@@ -63,7 +63,7 @@ def target(
         version = catalog.format_version(loaded)
         key_id = files.field_ids[next(column.name for column in columns if column.key)]
         manifest_list = "" if snapshot is None else snapshot.manifest_list
-        # A new deletion vector also holds the former deletes of its file; position deletes are of one partition.
+        # A new deletion vector also holds the earlier deletes of its file; position deletes belong to one partition.
         needed = "has deletion vectors" if version == 3 else "is partitioned, or was" if files.is_partitioned else ""
         known = catalog.lookup.knows_files
         if needed and manifest_list and not known(files.storage, manifest_list, key_id, files.specs):
@@ -84,9 +84,9 @@ def target(
 def layout(
     catalog: IcebergCatalog, loaded: Any, properties: Mapping[str, str], fields: Sequence[NestedField]
 ) -> DataFiles | Closed:
-    """How tasks write the files of a table themselves; ``Closed``: Spark must do it.
+    """How tasks write the files of a table themselves; ``Closed``: Spark must write them.
 
-    ``properties``, ``fields``: the table's, whose columns all take NULL but for the key.
+    ``properties``, ``fields``: of the table; all its columns except the key must accept NULL.
     """
     codec = _CODECS.get(properties.get("write.parquet.compression-codec", "zstd"))
     own = [name for name in _OWN_LAYOUT if name in properties]
@@ -104,7 +104,7 @@ def layout(
     assert folder is not None, "that is how the storage was found"
     spec_id, specs = loaded.spec().specId(), _specs(catalog, loaded, fields)
     if specs[spec_id] is None:
-        return Closed("it is partitioned by what Python does not compute")
+        return Closed("it has a partition transform that Python does not compute")
     lists = [field for field in fields if isinstance(field.type, dict) and field.type["type"] == "list"]
     return DataFiles(
         storage=storage,
@@ -121,8 +121,8 @@ def layout(
 
 
 def _specs(catalog: IcebergCatalog, loaded: Any, fields: Sequence[NestedField]) -> dict[int, PartitionSpec | None]:
-    """How a table is partitioned, and was, by the ids of the specs; ``None``: by what Python does not compute, or by a
-    column that is gone."""
+    """A table's current and earlier partition specs by id. ``None``: Python cannot compute one of its transforms, or
+    one of its columns is gone."""
     columns = {field.id: (field.name, field.type) for field in fields}
     to_json = catalog.iceberg.PartitionSpecParser.toJson
     return {int(spec.specId()): to_spec(str(to_json(spec)), columns) for spec in loaded.specs().values()}

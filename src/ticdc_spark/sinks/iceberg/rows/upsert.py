@@ -1,8 +1,8 @@
-"""Net changes of a table: as a row delta where tasks can do it, else by Spark, as an append and a MERGE.
+"""Net changes of a table: as a row delta if tasks can write it, else with Spark, as an append and a MERGE.
 
-A key whose first event is an insert is new where the table is known to equal the source, so it may be appended without
-looking for it. Everything else is merged. A table that is appended to and merged in one go takes two commits, each
-with its stamp. Ordered changes are always merged.
+If the table is known to equal the source, a key whose first event is an insert is new: it can be appended without a
+look-up. Everything else is merged. An append and a MERGE together are two commits, each with its stamp. Ordered
+changes are always merged.
 """
 
 from collections.abc import Sequence
@@ -26,14 +26,14 @@ from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeColumn
 
 MIN_APPEND_ROWS = 50_000
-"""Inserts among other changes from which on they are appended by a commit of their own."""
+"""Number of inserts among other changes that justifies a separate commit to append them."""
 
 
 class Upserts:
-    """How net changes come into the tables of a catalog."""
+    """Writes net changes to the tables of a catalog."""
 
     def __init__(self, tables: IcebergTables, spark_writer: SparkWriter, writer: WriterName) -> None:
-        """``writer``: ``spark``: tasks write no row deltas."""
+        """``writer``: with ``spark``, tasks write no row deltas."""
         self._tables, self._spark, self._writer = tables, spark_writer, writer
 
     def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None) -> None:
@@ -51,7 +51,7 @@ class Upserts:
                 self._merge(session, table, changes, stamp)
 
     def change_counts(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
-        """Add and remove whole rows. See ``sinks.base.Changes.change_counts``. Spark does it, whoever writes others."""
+        """Add and remove whole rows. See ``sinks.base.Changes.change_counts``. Always done by Spark."""
         columns = changes.columns
         with self._tables.catalog.session() as session, changes.dataframe(session) as counts:
             only_new = counts.where(sf.col(COUNT) < 0).isEmpty()
@@ -59,7 +59,7 @@ class Upserts:
                 self._spark.change_counts(table, counts, columns, stamp)
 
     def _append_copies(self, table: TableName, counts: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> bool:
-        """Append the copies of rows of which none go."""
+        """Append copies of rows. ``counts`` removes none."""
         names = [quote(column.name) for column in columns]
         rows = counts.select(*names, sf.explode(sf.sequence(sf.lit(1), sf.col(COUNT).cast("int")))).select(*names)
         return self._spark.append(table, rows, columns, stamp)
@@ -71,12 +71,12 @@ class Upserts:
     def _write_delta(
         self, session: SparkSession, table: TableName, changes: TypedChanges, stamp: Stamp
     ) -> Literal["done", "touched", "closed"]:
-        """Let tasks write a row delta. ``closed``: this way is; ``touched``: another writer changed the table
-        meanwhile. Nothing was done then."""
+        """Let tasks write a row delta. ``closed``: they cannot; ``touched``: another writer changed the table
+        meanwhile. In both cases nothing was done."""
         if changes.leave_out_unreadable:
-            way: Literal["done", "touched"] | Closed = Closed("rows that cannot be read are left out")
+            way: Literal["done", "touched"] | Closed = Closed("rows that cannot be read are skipped")
         elif self._writer == "spark" or (size := changes.size) is None:
-            return "closed"  # Said already: in the job file, or when the changes were to be read.
+            return "closed"  # Logged already: by the job file, or when the changes were to be read.
         else:
             way = apply_directly(self._tables, session, table, changes, size, stamp)
         if isinstance(way, Closed):
@@ -87,7 +87,7 @@ class Upserts:
     def _append(
         self, session: SparkSession, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None
     ) -> None:
-        """Append the keys that are new, and merge the others."""
+        """Append the new keys, and merge the rest."""
         columns, only_inserts = changes.columns, not changes.others
         with changes.dataframe(session, keep_first=not only_inserts) as net:
             if only_inserts:
@@ -105,7 +105,7 @@ class Upserts:
 
 
 def _is_worth_appending(changes: TypedChanges, appended: Stamp | None) -> bool:
-    """Two commits and a cache cost more than they save where there is little to append."""
+    """Whether there is enough to append: two commits and a cache cost more than a small append saves."""
     if not changes.new_keys:
         return False
     many = changes.inserts >= max(MIN_APPEND_ROWS, changes.others)
