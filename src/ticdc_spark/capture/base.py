@@ -123,6 +123,6 @@ def _moved(unread: tuple[TableName, ...], changes: tuple[SchemaChange, ...]) -> 
     for change in changes:
         before, after = change.pre_table, change.table
         if before is not None:
-            now[before.schema, before.name] = None if after is None else after.full_name
+            now[before.full_name] = None if after is None else after.full_name
     found = (now.get(name, name) for name in unread if name[0] not in gone or name in now)
     return tuple(dict.fromkeys(name for name in found if name is not None))

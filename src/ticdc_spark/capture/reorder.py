@@ -331,7 +331,7 @@ class Reordering:
             self._tables.pop(name, None)
             self._learnt.pop(name, None)  # what rows before the DDL showed
         if after is not None:
-            self._tables[after.schema, after.name] = after
+            self._tables[after.full_name] = after
         return msgspec.structs.replace(change, kind=kind, pre_table=before, table=after)
 
     def _named(self, change: SchemaChange) -> Table | None:

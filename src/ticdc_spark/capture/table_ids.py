@@ -39,7 +39,7 @@ def follow_ids(
                 table = replace(table, table_id=last, version=commit_ts)
             elif table.version is None and before.version is not None:
                 table = replace(table, version=commit_ts)
-            tables[table.schema, table.name] = table
+            tables[table.full_name] = table
         given.append(replace(change, commit_ts=commit_ts, table=table))
     return tuple(given), tables, last
 

@@ -168,7 +168,7 @@ def fold(tables: Tables, effect: DdlEffect) -> dict[TableName, Table]:
     for (schema, name), table in moving:
         after[schema, name] = replace(table, schema=schema, name=name)
     for table in effect.created:
-        after[table.schema, table.name] = table
+        after[table.full_name] = table
     return after
 
 

@@ -48,7 +48,7 @@ def tables_status(progress: Progress) -> tuple[TableStatus, ...]:
     """The status of every table that a job has or waits for, ordered by name."""
     waiting: dict[tuple[str, str], int] = {}
     for one in progress.pending:
-        waiting[one.schema, one.name] = waiting.get(one.full_name, 0) + one.waiting
+        waiting[one.full_name] = waiting.get(one.full_name, 0) + one.waiting
     read = {state.topic for state in progress.partitions}
     behind = {one.full_name: _catches_up(one, read) for one in progress.catching_up}
     if progress.mode != "arrival":

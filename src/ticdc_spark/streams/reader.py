@@ -154,7 +154,7 @@ class EventReader:
         """Take the tables as they were when reading stopped, before the first message."""
         for table in tables:
             if self._follows:
-                self._current.tables[table.schema, table.name] = table
+                self._current.tables[table.full_name] = table
             else:
                 self._add(table)
 

@@ -86,7 +86,7 @@ class TableRoutes:
             new = table if (schema, name) == table.full_name else replace(table, schema=schema, name=name)
             kept = self._tables[id(table)] = table, new
         new = kept[1]
-        self._sources[new.schema, new.name] = table.schema, table.name
+        self._sources[new.full_name] = table.schema, table.name
         return new
 
     def row(self, change: RowChange) -> RowChange:

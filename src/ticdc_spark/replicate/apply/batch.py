@@ -240,7 +240,7 @@ class TimelineWork:
 
     def put(self, state: TableState) -> None:
         """Note what a table has become."""
-        self.known[state.schema, state.name] = state
+        self.known[state.full_name] = state
         self.stamps.setdefault(state.full_name, None)
 
     def commit(self, state: TableState, mark: Mark, applied_before: int, write: Callable[[Stamp], T]) -> T:

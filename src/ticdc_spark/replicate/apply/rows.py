@@ -284,7 +284,7 @@ def _without_late(
     late = [rows for rows in waiting if rows.late]
     if late:
         state = leave_out_late(state, late)
-        work.late_done[state.schema, state.name] = upto
+        work.late_done[state.full_name] = upto
     return state, [rows for rows in waiting if not rows.late]
 
 

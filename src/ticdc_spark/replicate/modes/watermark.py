@@ -228,7 +228,7 @@ def seen_tables(tables: Iterable[TableState], controls: Sequence[ControlEvent]) 
         if name is not None and isinstance(event, RowsRead | DdlRead | BootstrapRead):
             topics.setdefault(name, set()).add(event.topic)
     return tuple(
-        msgspec.structs.replace(table, topics=tuple(sorted({*table.topics, *topics[table.schema, table.name]})))
+        msgspec.structs.replace(table, topics=tuple(sorted({*table.topics, *topics[table.full_name]})))
         if table.full_name in topics
         else table
         for table in tables

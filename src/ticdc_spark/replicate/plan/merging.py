@@ -169,7 +169,7 @@ def with_shards(
             continue
         if name not in states or rows.min_ts > states[name].applied:
             continue
-        shards[table.schema, table.name] = named[key] = Shard(schema=name[0], name=name[1], table=table)
+        shards[table.full_name] = named[key] = Shard(schema=name[0], name=name[1], table=table)
     gone = named.keys() - by_key(shards.values()).keys()
     waiting = {(rows.schema, rows.name, rows.schema_key) for rows in progress.pending}
 

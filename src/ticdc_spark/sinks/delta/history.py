@@ -154,8 +154,8 @@ class History:
         if not found.rolled_back or found.stamp is None:
             return found
         # A RESTORE has also restored the columns.
-        note = self.note(self._stamped())
-        about = found.stamp.about if note is None else note.stamp.about
+        older = self.note(self._stamped())
+        about = found.stamp.about if older is None else older.stamp.about
         return msgspec.structs.replace(found, furthest=None, stamp=msgspec.structs.replace(found.stamp, about=about))
 
     def unseen(self, note: Note | None, seen: int | None) -> frozenset[str]:
