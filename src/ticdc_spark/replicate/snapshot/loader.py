@@ -27,7 +27,7 @@ from ticdc_spark.replicate.snapshot.merged import Merged, MergedTables, identity
 from ticdc_spark.replicate.snapshot.steps import as_known, begin, bring_in, give_up, with_states
 from ticdc_spark.replicate.snapshot.wanted import (
     nothing_to_read,
-    waits_for_another,
+    waits_for_quarantined,
     wanted_tables,
     with_new_shards,
     with_new_tables,
@@ -148,7 +148,7 @@ class Loader:
                 over.add(name)
                 continue
             base = self._base(progress, state, work, name)
-            if base is None or waits_for_another(progress, name, base):
+            if base is None or waits_for_quarantined(progress, name, base):
                 continue
             found = self._schema(progress, name, base, state, work)
             if found == "gone":

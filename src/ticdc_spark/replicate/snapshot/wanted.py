@@ -70,10 +70,15 @@ def without(progress: Progress, names: Collection[TableName]) -> Progress:
     return progress if len(left) == len(progress.wanted) else msgspec.structs.replace(progress, wanted=left)
 
 
-def waits_for_another(progress: Progress, name: TableName, base: int) -> bool:
-    """Whether a DDL up to ``base`` names both this table and another one, for which it waits."""
-    waiting = (tables_of(ddl.change) for ddl in progress.ddls if ddl.change.commit_ts <= base)
-    return any(name in names and len(names) > 1 for names in waiting)
+def waits_for_quarantined(progress: Progress, name: TableName, base: int) -> bool:
+    """Whether a DDL up to ``base`` that names a table waits for another, quarantined one: that DDL may still bring the
+    other table under this name."""
+    held = {one.full_name for one in progress.tables if one.is_quarantined} - {name}
+    for ddl in sorted(progress.ddls, key=lambda one: one.change.commit_ts):
+        names = tables_of(ddl.change) if ddl.change.commit_ts <= base else set()
+        if names & held:
+            held |= names
+    return name in held
 
 
 def without_passed(progress: Progress, bases: Mapping[TableName, int]) -> Progress:
