@@ -113,5 +113,6 @@ def has_wanted(table: Table, wanted: Wanted) -> bool:
 
 def _look(column: LakeColumn) -> tuple[str, str, bool, tuple[str, ...], int | None]:
     kind = column.column.type
-    digits = kind.decimal if kind.name == "time" else None  # the lake has it as text
+    # The lake has TIME as text, and Debezium sends DATETIME in units of its digits.
+    digits = kind.decimal if kind.name in ("time", "datetime", "timestamp") else None
     return column.source, column.plain.type.spark, column.key, kind.elements, digits

@@ -14,7 +14,7 @@ from ticdc_spark.spark.types import LakeOptions, lake_columns
     [
         ("TIME(3)", "TIME", False),
         ("TIME(3)", "TIME(3)", True),
-        ("DATETIME(3)", "DATETIME", True),
+        ("DATETIME(6)", "DATETIME", False),
         ("VARCHAR(9)", "VARCHAR(20)", True),
         ("ENUM('a','b')", "ENUM('b','a')", False),
         ("INT", "BIGINT", False),
