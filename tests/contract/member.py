@@ -197,8 +197,7 @@ class Member:
             columns=self.columns,
             options=ReadOptions(),
             lake=LakeOptions(),
-            is_whole=not handle_key(self.of),
-            befores=more.pop("befores", False),
+            old_images="history" if more.pop("befores", False) else "key" if handle_key(self.of) else "whole",
         )
         ranges = tuple(
             RowRange(one.topic, one.partition, one.summary.first, one.summary.end, one.sent) for one in reported

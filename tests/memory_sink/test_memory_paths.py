@@ -89,7 +89,7 @@ def test_rows_are_read_as_they_are_by_arrow(wire: Wire, data: st.DataObject, tab
         options=wire.options,
         lake=LakeOptions(zero_dates=rand.choice(("null", "error"))),
         deleted_by=columns[-1].source if rand.random() < 0.3 else "",
-        befores=rand.random() < 0.3,
+        old_images="history" if rand.random() < 0.3 else "key",
     )
     first = table.columns[0].type  # of every version
     if rand.random() < 0.5 and (is_text(first) or first.name in INTEGER_BITS):

@@ -117,7 +117,7 @@ class TypedChanges:
     @property
     def is_counted(self) -> bool:
         """Whether the table has no key, so that net changes are counts of whole rows."""
-        return self.plan.is_whole
+        return self.plan.is_keyless
 
     @property
     def can_spread(self) -> bool:
@@ -178,7 +178,7 @@ class TypedChanges:
         """What reads raw rows, and counts them. ``befores``: with what updates replace, if the plan has it."""
         plan, zeros, rows = self.begin()
         read = chain(counted(rows), read_rows(plan, zeros, self.collector))
-        if plan.befores and not befores:
+        if plan.has_befores and not befores:
             read = chain(read, without_befores)
         return (chain(numbered_tries(self.begins), read) if self.is_counted else read), rows
 

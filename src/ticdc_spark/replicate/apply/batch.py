@@ -114,7 +114,7 @@ class Batch:
             deleted_by=SOFT_DELETE_TIME if self.job.soft_deletes == "delete" else "",
             where=self.where(table, versions.values()),
             upstream=self.job.source.upstream,
-            is_whole=not any(column.key for column in columns),
+            old_images="key" if any(column.key for column in columns) else "whole",
             origin=compiled(self.job.routes).origin(table.full_name),
         )
 

@@ -171,12 +171,12 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
     is_new = state.is_clean and not group.is_redo and not late and name not in batch.lacking
     """Whether a key that begins with an insert has no row in the lake."""
     partitioned = None if late else partitions_to_check(state, columns)
+    plan = batch.read_plan(state.table, group.versions, columns)
+    if histories(batch.job.histories).befores(name):
+        plan = msgspec.structs.replace(plan, old_images="history")
     changes = TypedChanges(
         raw=batch.rows.raw(msgspec.structs.replace(scan, ids=partitioned is not None)),
-        plan=msgspec.structs.replace(
-            batch.read_plan(state.table, group.versions, columns),
-            befores=histories(batch.job.histories).befores(name),
-        ),
+        plan=plan,
         new_keys=is_new,
         inserts=sum(rows.inserts for rows in waiting),
         others=sum(rows.rows - rows.inserts for rows in waiting),

@@ -36,7 +36,7 @@ TRY = "_ticdc_try"
 """A column that raw rows may have, see ``changes.tries``. If present, ``ORDER`` has its value instead of the offset."""
 META_DDL = f"`{OP}` string, `{TS}` bigint, `{ORDER}` bigint, `{SEQ}` int, `{BAD}` string"
 """``op``: d, i or u (u if the protocol does not distinguish them), I or U, or b for the row that a u replaces
-(``ReadPlan.befores``); ``bad``: JSON of ``BadRow``."""
+(``ReadPlan.has_befores``); ``bad``: JSON of ``BadRow``."""
 UNKEPT = ("I", "U")
 """The letters of an insert and an update to a row that the target does not keep: they only have the key. Such an event
 is no delete among the events of one commit_ts, but counts as one if it is the last event (``as_deletes``)."""
@@ -87,7 +87,7 @@ def read_rows(plan: ReadPlan, zeros: Counter | None = None, places: Places | Non
                 if places is not None and plan.partitioned is not None and _has_ids(about):
                     placing = placing or Placing(plan.partitioned, plan.columns, plan.lake, plan.places)
                     places.add(_placed(placing, version, about.slice(0, end_new), typed))
-                yield _kept(typed) if version.is_whole and version.filter is not None else typed
+                yield _kept(typed) if version.is_keyless and version.filter is not None else typed
         if upstream is not None:
             upstream.close()
 
@@ -168,7 +168,7 @@ def _typed(
     unkept = Unkept.of(version, (new, old), first_old, bad)
     befores = before_rows(version, letters.slice(0, end_new).to_pylist(), {*moved, *unkept.old}, first_old)
     behind = [*moved, *befores]
-    more = ["D" if version.is_whole and at in unkept.old else "d" for at in moved] + ["b"] * len(befores)
+    more = ["D" if version.is_keyless and at in unkept.old else "d" for at in moved] + ["b"] * len(befores)
     letters = _letters(version, letters, unkept, more, end_new)
     source = [*range(size), *behind]
     arrays: list[pa.Array] = []
@@ -193,9 +193,9 @@ def _typed(
 def _letters(version: Version, letters: pa.Array, unkept: Unkept, more: Sequence[str], end_new: int) -> pa.Array:
     """The letters of all rows. ``letters``: of the rows that were sent; ``more``: of the rows appended to them.
     ``end_new``: the end of the rows with a new image."""
-    if unkept.new and not version.is_whole:
+    if unkept.new and not version.is_keyless:
         letters = pa.array([unkept.letter(at, op) for at, op in enumerate(letters.to_pylist())], pa.string())
-    elif version.is_whole and version.filter is not None:
+    elif version.is_keyless and version.filter is not None:
         gone = {*unkept.new, *(at for at in unkept.old if at >= end_new)}
         letters = pa.array([op.upper() if at in gone else op for at, op in enumerate(letters.to_pylist())], pa.string())
     return pa.concat_arrays([letters, pa.array(more, pa.string())])

@@ -37,6 +37,16 @@ ExpectedColumns: TypeAlias = Literal["nothing", "stored", "all"]
 generated. ``nothing``: the table is already marked."""
 
 
+OldImages: TypeAlias = Literal["key", "whole", "history"]
+"""What is read of old images:
+
+- key: the columns of the key.
+- whole: all columns. The table has no key, so all values identify a row.
+- history: all columns. The old image of an update whose key stays becomes a separate row.
+"""
+_WHOLE_FOR: dict[OldImages, str] = {"key": "", "whole": "a table without a key", "history": "before-images"}
+
+
 class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
     """What a task must know to read rows; sent to each task."""
 
@@ -68,12 +78,19 @@ class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The condition of rows to keep (``config.row_filters``); ``""``: keep all."""
     upstream: str | None = None
     """URI of the database to query for rows that were sent as their key only."""
-    is_whole: bool = False
-    """The table has no key: all values identify a row, so old images are read completely."""
-    befores: bool = False
-    """Old images are read completely. For an update whose key stays, the old image becomes a separate row."""
+    old_images: OldImages = "key"
     origin: tuple[str, ...] = ()
     """Columns for each row's table, or database and table: ``tables`` belong to several tables."""
+
+    @property
+    def is_keyless(self) -> bool:
+        """Whether the table has no key."""
+        return self.old_images == "whole"
+
+    @property
+    def has_befores(self) -> bool:
+        """Whether the old image of an update becomes a separate row."""
+        return self.old_images == "history"
 
 
 class Version:
@@ -84,12 +101,12 @@ class Version:
         self.protocol, self.lookup = plan.protocol, lookup
         self.verify = verifier(self.table) if plan.options.verify_checksum else None
         self._plan = plan
-        self.is_whole, self.befores = plan.is_whole, plan.befores
-        self.whole_old_for = "a table without a key" if plan.is_whole else "before-images" if plan.befores else ""
+        self.is_keyless, self.has_befores = plan.is_keyless, plan.has_befores
+        self.whole_old_for = _WHOLE_FOR[plan.old_images]
         """Why old images are needed completely; ``""``: their keys suffice."""
-        self.keys = [column.source for column in plan.columns if column.key or self.is_whole]
+        self.keys = [column.source for column in plan.columns if column.key or self.is_keyless]
         by_name = {column.name: column for column in self.table.columns}
-        self.exact_keys = not self.is_whole and any(
+        self.exact_keys = not self.is_keyless and any(
             by_name[name].type.name == "timestamp" for name in self.keys if name in by_name
         )
         """Whether keys may hold local times. A time that happens twice would merge two rows into one, so it is
@@ -117,7 +134,7 @@ class Version:
         """Reads the keys of images; in a table without a key, all its columns and the columns of the row filter."""
         options = self._plan.options
         exact = msgspec.structs.replace(options, ambiguous_timestamp="reject") if self.exact_keys else options
-        return self._compile(exact, frozenset((*self.keys, *(self._judged if self.is_whole else ()))))
+        return self._compile(exact, frozenset((*self.keys, *(self._judged if self.is_keyless else ()))))
 
     @property
     def _judged(self) -> tuple[str, ...]:
@@ -223,8 +240,8 @@ def read_old(version: Version, images: Sequence[bytes | None], bad: dict[int, st
     first image in ``bad``."""
     if images.count(None) == len(images):
         return None
-    columns = version.read_befores(images) if version.befores else version.read_keys(images)
-    exact = version.read_keys(images).bad if version.befores and version.exact_keys else {}
+    columns = version.read_befores(images) if version.has_befores else version.read_keys(images)
+    exact = version.read_keys(images).bad if version.has_befores and version.exact_keys else {}
     for at, reason in (*columns.bad.items(), *exact.items()):
         bad.setdefault(at + first, reason)
     for name, lacking in columns.absent.items() if version.whole_old_for else ():
@@ -255,7 +272,7 @@ def deleted_rows(version: Version, plan: ReadPlan, new: Columns | None, bad: dic
     if place is None or new is None:
         return set()
     gone = {at for at, value in enumerate(new.values[place]) if value is not None}
-    if version.is_whole:
+    if version.is_keyless:
         bad.update(dict.fromkeys(gone, "the row is soft-deleted, and its table has no key"))
         return set()
     return gone
@@ -300,7 +317,7 @@ def _unkept(version: Version, images: Columns | None, bad: dict[int, str], first
     found = version.filter.unkept(cells, [at for at in range(len(cells[0])) if at + first not in bad], unread)
     for at, reason in unread.items():
         bad.setdefault(at + first, reason)
-    if found and not version.is_whole:
+    if found and not version.is_keyless:
         _forget(version, images, found)
     return {at + first for at in found}
 
@@ -316,7 +333,7 @@ def _forget(version: Version, images: Columns, rows: Iterable[int]) -> None:
 
 def moved_rows(version: Version, letters: Sequence[str], new: Columns, old: Columns, first_old: int) -> list[int]:
     """Rows of raw key changes: updates whose key differs between the images. Without a key, all updates."""
-    if version.is_whole:
+    if version.is_keyless:
         return [at for at in range(first_old, len(new.values[0])) if letters[at] == "u"]
     moved: set[int] = set()
     for place in (version.places[name] for name in version.keys if name in version.places):
@@ -330,6 +347,6 @@ def moved_rows(version: Version, letters: Sequence[str], new: Columns, old: Colu
 def before_rows(version: Version, letters: Sequence[str], moved: Collection[int], first_old: int) -> list[int]:
     """Updates whose key stays, if the replaced row becomes a separate row. ``letters``: of the rows with a new image;
     ``moved``: rows whose key changes."""
-    if not version.befores:
+    if not version.has_befores:
         return []
     return [at for at, op in enumerate(letters) if op == "u" and at >= first_old and at not in moved]
