@@ -186,7 +186,7 @@ def test_a_shard_that_does_not_fit_into_its_merged_table_is_a_stop(protocol: str
     first, second = sorted(ahead(shop, routes=routes).stops, key=lambda stop: "RENAME" in stop.what)
     assert "`shop`.`o_3` does not fit into `shop`.`o`: column `v` is VARCHAR(9), and BIGINT" in first.what
     assert "`tables` under [[route]]" in first.line and "skip-ddl" in first.line
-    assert "merged with others by [[route]] is renamed" in second.what
+    assert "it renames a table that [[route]] merges with others" in second.what
 
 
 @PROTOCOLS
