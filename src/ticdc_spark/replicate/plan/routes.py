@@ -26,7 +26,7 @@ NEEDS_WATERMARKS = (
     "send them (enable-tidb-extension=true)"
 )
 """Why a job merges no tables."""
-_PUT_BACK = "put back the rule that it was made by, above those that are new"
+_PUT_BACK = "put back the rule that it was created by, above the new rules"
 
 
 def with_routes(job: Job, progress: Progress) -> Progress:
@@ -78,20 +78,20 @@ def stop_if_changed(job: Job, progress: Progress, name: TableName, table: Table 
     if before.target(name) != now.target(name):
         raise UsageError(
             f"{job.file}: [[route]]: {shown(name)} is {shown(before.target(name))} in the target, and would be "
-            f"{shown(now.target(name))} by the rules as they are now. A table that is there keeps its name: {_PUT_BACK}"
+            f"{shown(now.target(name))} by the current rules. An existing table keeps its name: {_PUT_BACK}"
         )
     if table is None:
         return
     was, becomes = shape_of(before.rule(name), table), shape_of(now.rule(name), table)
     if was != becomes:
         raise UsageError(
-            f"{job.file}: [[route]]: the rules as they are now do something else to {_difference(was, becomes)} of "
+            f"{job.file}: [[route]]: the current rules do something else to {_difference(was, becomes)} of "
             f"{shown(name)}, which is in the target already: {_PUT_BACK}; or let another job copy it"
         )
     if was.is_hashed and progress.mask_salt != salt_mark(job.mask_salt):
         raise UsageError(
-            f"{job.file}: [job] mask-salt: columns of {shown(name)} were hashed with another one, and equal values "
-            "would have two hashes: put it back"
+            f"{job.file}: [job] mask-salt: columns of {shown(name)} were hashed with another one, so equal values "
+            "would have two hashes: put the old one back"
         )
 
 
@@ -192,8 +192,8 @@ def _stop_if_not_judged(where: str, act: Alter, before: Table | None, ddl: Queue
             becomes = "is dropped" if to is None else f"becomes `{to}`"
             raise UsageError(
                 f"{WHERE} {where!r} names column `{column.name}` of {shown(act.old)}, which {becomes} at "
-                f"{ddl.change.commit_ts}. Leave the table out with `tables` under [job], and let another job load it "
-                f"by another condition: {ddl.change.query}"
+                f"{ddl.change.commit_ts}. Exclude the table with `tables` under [job], and let another job load it "
+                f"with another condition: {ddl.change.query}"
             )
 
 
