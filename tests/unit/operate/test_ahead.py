@@ -184,7 +184,7 @@ def test_a_shard_that_does_not_fit_into_its_merged_table_is_a_stop(protocol: str
     shop.sql("RENAME TABLE o_1 TO gone")
     shop.watermark()
     first, second = sorted(ahead(shop, routes=routes).stops, key=lambda stop: "RENAME" in stop.what)
-    assert "`shop`.`o_3` does not fit into `shop`.`o`: column `v` is VARCHAR(9), and BIGINT" in first.what
+    assert "`shop`.`o_3` does not fit into `shop`.`o`: column `v` is VARCHAR(9), but BIGINT" in first.what
     assert "`tables` under [[route]]" in first.line and "skip-ddl" in first.line
     assert "it renames a table that [[route]] merges with others" in second.what
 

@@ -11,7 +11,7 @@ TIMEOUT = 3.0
 
 
 class ExecutorProbe:
-    """Call it for one sentence if tasks wait and there is no executor; ``""``: there is one, or the JVM does not answer.
+    """Call it for one sentence if tasks wait without an executor; ``""``: there is one, or the JVM does not answer.
 
     The question runs in its own thread, so that a busy JVM does not block the caller.
     """
