@@ -1,6 +1,6 @@
-"""The start of a run: compare the progress with the current tables, change log and source.
+"""The start of a run: compare the progress with the current tables, and take requests.
 
-State, tables and change log must be of the same time, except for an interrupted batch. If they are not, the job stops.
+The state and the tables must be of the same time, except for an interrupted batch. If they are not, the job stops.
 """
 
 import logging

@@ -145,7 +145,7 @@ def set_aside(work: TimelineWork, name: TableName) -> None:
     place = _aside(name, mark)
     while (there := work.batch.sink.find(place)) is not None:
         if there.stamp is not None and there.stamp.job == work.batch.job.name and there.stamp.mark[0] == mark[0]:
-            # It was set aside before a restart; this table was created again from the change log.
+            # It was set aside before a restart; this table was created again from the topics.
             work.batch.sink.drop(name)
             work.gone(name)
             return
@@ -171,7 +171,7 @@ def _is_later(taken: TableState, at: int) -> bool:
 
 
 def _forget_copy(work: TimelineWork, old: TableName, mark: Mark) -> None:
-    """Drop the table of the old name, which an interrupted batch built again from the change log: the real one already
+    """Drop the table of the old name, which was built again from the topics after an interruption: the real one already
     has its new name, or is gone."""
     if NO_MARK < work.mark(old) < mark:
         work.batch.sink.drop(old)
