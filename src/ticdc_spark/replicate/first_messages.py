@@ -39,7 +39,7 @@ def refuse_other(
     controls: Sequence[ControlEvent],
     protocol: str,
 ) -> None:
-    """Check a source of which no message could be read so far for messages of another protocol.
+    """Check whether a source has messages of another protocol, if no message could be read so far.
 
     ``controls``: the events that a batch scanned from ``starts`` to ``end_offsets``.
     Raises: UsageError when it has such messages; SourceFault

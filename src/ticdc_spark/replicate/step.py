@@ -54,9 +54,7 @@ class Steps:
             self.loader = Loader(job.job, job.job.snapshot, self.sink, job.resources.reader, job.batch)
         elif loads := [one for one in self.progress.tables if one.load is not None and not one.load.began]:
             names = ", ".join(f"{table.schema}.{table.name}" for table in loads)
-            raise UsageError(
-                f"{job.job.file}: [snapshot]: missing; a full read is under way: {names}"
-            )
+            raise UsageError(f"{job.job.file}: [snapshot]: missing; a full read is under way: {names}")
         self.from_topic = TopicReads(job.job, self.source, self.sink, job.resources.rows, job.batch)
         self._is_due = True
         """There may be changes to apply without a new message: after a start, a request or a full read."""
@@ -150,9 +148,7 @@ class Steps:
         self.source.publish(known_offsets(progress))
         self.open.resources.rows.keep(map(range_of, progress.pending))
         if progress.counters.regressions > REGRESSIONS_TO_WARN * max(1, len(progress.partitions)):
-            log.warning(
-                "watermarks went back %d times: is there a second changefeed?", progress.counters.regressions
-            )
+            log.warning("watermarks went back %d times: is there a second changefeed?", progress.counters.regressions)
 
     def _without_expired(self, progress: Progress) -> Progress:
         """Remove the parked tables that can no longer come back."""

@@ -37,7 +37,7 @@ def lose_hidden_values(state: TableState, before: Table | None) -> TableState:
 
 def expected_columns(state: TableState) -> ExpectedColumns:
     """Which columns the rows of a table must have. A missing column that may be generated marks the table only if it is
-    clean, or will be: a table settles after a full read with rows of several moments."""
+    clean, or will be: after a full read with rows of several moments, a table settles."""
     if state.has_diverged:
         return "nothing"
     return "all" if state.is_clean or state.settles else "stored"

@@ -126,7 +126,7 @@ def _apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
 
 def _may_be_another(batch: Batch, change: SchemaChange) -> bool:
     """Whether a RENAME may be of a table that the job does not know. The job knows all tables of a database if it has
-    applied its CREATE DATABASE, or if it reads tables in full, except for tables that `tables` excludes."""
+    applied its CREATE DATABASE, or if it reads tables in full. It does not know tables that `tables` excludes."""
     if PROTOCOLS[batch.protocol].traits.versioned_tables:
         return False
     olds = source_tables(change)[0]

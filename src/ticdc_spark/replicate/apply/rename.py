@@ -171,8 +171,8 @@ def _is_later(taken: TableState, at: int) -> bool:
 
 
 def _forget_copy(work: TimelineWork, old: TableName, mark: Mark) -> None:
-    """Drop the table of the old name, which was built again from the topics after an interruption: the real one already
-    has its new name, or is gone."""
+    """Drop the table of the old name, which was built again from the topics after an interruption. The real table
+    already has its new name, or is gone."""
     if NO_MARK < work.mark(old) < mark:
         work.batch.sink.drop(old)
         work.gone(old)

@@ -94,7 +94,7 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     versions = _versions(work, name, state, waiting, everything=bool(late))
     state = _leave_out_unknown(name, state, _unknown(batch, scan, waiting, versions), above)
     if _may_be_of_two(state, versions):
-        # A group of rows may be of two tables, one of which got the name after the other.
+        # A group of rows may be of two tables, if the second one got the name of the first.
         with_keys = {key: msgspec.structs.replace(scan, keys=(key,)) for key in versions}
         versions = {key: one for key, one in versions.items() if batch.rows.has_rows(with_keys[key])}
     if not versions:
@@ -225,7 +225,7 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
 
 
 def _scanned(group: _Group) -> int:
-    """A lower bound of the rows, as the scan counted them: those of ranges that are applied as a whole."""
+    """A lower bound of the rows: the scan's counts of the ranges that are applied as a whole."""
     whole = (
         rows.rows
         for rows in group.waiting
@@ -389,7 +389,7 @@ def _columns_lacking(table: Table, newest: Table) -> list[str]:
 
 
 def _may_be_of_two(state: TableState, versions: Mapping[str, Table]) -> bool:
-    """Whether rows may be of two tables, one of which got the name after the other."""
+    """Whether rows may be of two tables, the second of which got the name of the first."""
     if not versions or state.table is None or is_merged((state.schema, state.name)):
         return False
     return _has_other_columns(state.table, list(versions.values())[-1])

@@ -137,7 +137,7 @@ def _work(
 
 
 def _note_missing(work: TimelineWork) -> None:
-    """Mark tables that should exist after the DDLs of a timeline, but that the lake does not have: the DDLs came in
+    """Mark tables that should exist after the DDLs of a timeline, but that the lake does not have. The DDLs came in
     another order, because some topics were read late."""
     for name, stamp in work.stamps.items():
         state = work.known.get(name)

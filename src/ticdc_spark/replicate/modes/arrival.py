@@ -1,9 +1,9 @@
 """Advance, timelines and commit of a batch in arrival mode, where there are no watermarks. Pure.
 
-A batch goes up to its own end. A DDL waits until each partition of its topic has shown a copy of it, or was read up to
-the end that it had when the DDL was first seen. TiCDC sends a DDL after the rows before it, so these rows are then all
-read. Changes with a higher commit_ts wait with the DDL. A change that is older than an applied DDL of its table was
-sent before, so it is a replay. So is a DDL with the same commit_ts and the same SQL.
+A batch goes up to its own end. A DDL waits for each partition of its topic: either for a copy of the DDL there, or for
+the end that the partition had when the DDL was first seen. TiCDC sends a DDL after the rows before it, so these rows
+are then all read. Changes with a higher commit_ts wait with the DDL. A change that is older than an applied DDL of its
+table was sent before, so it is a replay. So is a DDL with the same commit_ts and the same SQL.
 
 Marks have the number of the batch in place of a commit_ts, because it only rises.
 """

@@ -36,7 +36,7 @@ def held_by_schemas(
             left_behind[bound] = named_after([ddl for ddl in progress.ddls if ddl.change.commit_ts <= bound])
         shard = shard_of(key)
         if shard is not None:
-            # The first of rows that were cut is not known, but no older table of the name exists by then.
+            # If rows were cut, their first one is not known. But then no older table of the name exists any more.
             first = rows.max_ts if rows.cut else rows.min_ts
             return plain_key(key) == VALID_THEN and made.get(shard, bound) < min(first, bound)
         return key == VALID_THEN and name in left_behind[bound]

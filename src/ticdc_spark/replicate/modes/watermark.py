@@ -191,7 +191,7 @@ def _is_replay(progress: Progress, change: SchemaChange, states: Mapping[TableNa
 
 
 def waiting_rows(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[tuple[PendingRows, ...], int, int]:
-    """The waiting rows, with those of this batch; and the numbers of replays and of rows that may be late."""
+    """The waiting rows, including the batch's; and the numbers of replays and of rows that may be late."""
     new: list[PendingRows] = []
     replays = late = 0
     for event in controls:

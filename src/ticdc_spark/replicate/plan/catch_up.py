@@ -100,9 +100,9 @@ def _passed(
 ) -> tuple[dict[Place, int], list[tuple[TableName, int, Place, int]]]:
     """Find the watermarks after which partitions went back to older messages, and the messages that name tables.
 
-    Returns: for each partition a watermark, which is at least the one before the batch; and for each table in rows or
-    in a DDL (table, lowest commit_ts, partition, watermark of the partition before it; 0 for rows, whose place is
-    not known).
+    Returns: a watermark for each partition, which is at least the one before the batch. And a tuple for each table in
+    rows or in a DDL: (table, lowest commit_ts, partition, watermark of the partition before it). That watermark is 0
+    for rows, whose place is not known.
     """
     high = {(state.topic, state.partition): state.watermark for state in progress.partitions}
     passed = dict(high)

@@ -49,7 +49,7 @@ def _notes(source: Source, offsets: Offsets) -> tuple[SourceNote, ...]:
 
 
 def with_notes_of_left_out(notes: tuple[SourceNote, ...], progress: Progress) -> tuple[SourceNote, ...]:
-    """The notes after a batch, with those of topics that the job has read but that `topics` now excludes.
+    """The notes after a batch. They include topics that the job has read but that `topics` now excludes.
 
     If such a topic is read again, it must be the same one: rows and DDLs of the old one were applied, or wait.
     ``progress``: after the batch, with the notes from before it.

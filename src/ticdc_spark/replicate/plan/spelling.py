@@ -58,7 +58,7 @@ class Spelled(NamedTuple):
 
 
 def scan_names(progress: Progress, *, exact: bool = False) -> Names:
-    """The names known before a batch: all names in the progress, those of existing tables first."""
+    """The names known before a batch: all names in the progress, existing tables first."""
     live = [_name(one) for one in progress.tables if not one.is_gone]
     # A state of an older version may have two tables whose names differ only by case: they stay two tables.
     known = KnownNames(Names(tables=tuple(name for name in live if not is_merged(name)), exact=exact))
@@ -279,7 +279,7 @@ class _Named:
         """Resolved if the DDL is."""
 
     def _as_sent(self, name: TableName) -> TableName:
-        """A name in the spelling that the message has beside its SQL, which is that of the rows."""
+        """A name as the message spells it beside its SQL, which is how rows spell it."""
         change = self.change
         tables = [(one.schema, one.name) for one in (change.table, change.pre_table) if one is not None]
         sent = [*tables, (change.schema, change.name if name[1] else "")]

@@ -18,7 +18,7 @@ SHARE = 0.2
 
 
 class UpkeepScheduler:
-    """Decides when to do the upkeep of which table. Only tables that changed since their last upkeep need it."""
+    """Decides which table gets its upkeep, and when. Only tables that changed since their last upkeep need it."""
 
     def __init__(self, job: Job, clock: Callable[[], float] = time.time) -> None:
         self._keys = job.upkeep

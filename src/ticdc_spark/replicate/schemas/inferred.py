@@ -2,14 +2,14 @@
 
 A registry's schema shows the present columns, not the DDL that changed them. New columns are added, and old rows get
 their defaults. A type that holds every value of the old one is followed: a wider integer, a DECIMAL with more digits
-before the point, DOUBLE for FLOAT. Any other difference may come from one of several DDLs: a missing and a new column
-may be a RENAME COLUMN, and a new type may come with rewritten rows that no message has. So the operator must decide:
+before the point, DOUBLE for FLOAT. Any other difference may come from one of several DDLs. A missing and a new column
+may be a RENAME COLUMN. A new type may come with rewritten rows that no message has. So the operator must decide:
 ``stop``, or ``keep`` the lake's columns. TRUNCATE, DROP and RENAME TABLE leave no trace in any schema.
 
-The caller follows a schema that it sees for the first time, unless its id is below the id of the table's newest schema:
-it is then an older one, from a partition that is behind. A registry returns the old id when a table returns to an old
-schema. So rows of a known schema are read into the present columns, replays or not. A schema block has no id: the
-commit_ts of its first row is its version.
+The caller follows a schema that it sees for the first time. It ignores one whose id is below the id of the table's
+newest schema: that is an older schema, from a partition that is behind. A registry returns the old id when a table
+returns to an old schema. So rows of a known schema are read into the present columns, replays or not. A schema block
+has no id: the commit_ts of its first row is its version.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
-"""What a job's topics still have of one table: the CREATE or TRUNCATE that it last began with, the DDLs since, and the
-places of its rows. Pure.
+"""What a job's topics still have of one table. This is the CREATE or TRUNCATE that it last began with, the DDLs since,
+and the places of its rows. Pure.
 
 TiCDC sends the rows of a table after the DDL that begins it. So a partition has all of them if it is read from offset
 0, or if its remaining messages show a watermark or a DDL that is not above that DDL.
@@ -54,7 +54,7 @@ class NotInTopics(Exception):
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What the topics, as far as they are read, have of one table."""
+    """What the topics have of one table, up to where they are read."""
 
     name: TableName
     partitions: tuple[PartitionState, ...]
@@ -206,8 +206,8 @@ def _cut_off(one: PartitionState, start: int) -> str:
 
 
 def _began(ddls: Sequence[QueuedDdl], found: Found) -> tuple[int | None, int]:
-    """The index in ``ddls`` of the table's CREATE, if it is known and later DDLs continue from it; and the index of the
-    DDL that it last began with. Raises: NotInTopics"""
+    """Two indexes in ``ddls``: of the table's CREATE, if it is known and later DDLs continue from it; and of the DDL
+    that the table last began with. Raises: NotInTopics"""
     created = began = None
     live, why = False, ""
     first_row = min((one.min_ts for one in found.rows), default=0)

@@ -28,8 +28,8 @@ class CatchUp(msgspec.Struct, frozen=True, kw_only=True):
     schema: str
     name: str
     needs: tuple[tuple[str, int, int], ...]
-    """(topic, partition, watermark): the partitions of its topics. A partition bounds the table only with a watermark
-    above this one, which it had passed already when older messages of the table came; 0: it had passed none."""
+    """(topic, partition, watermark) of the partitions of its topics. A partition bounds the table only with a watermark
+    above this one. The partition had already passed it when older messages of the table came; 0: it had passed none."""
     until: int | None = None
     """commit_ts just before its first rows of unknown schema; ``None``: it has no such rows."""
 

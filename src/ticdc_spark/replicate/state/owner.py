@@ -1,9 +1,9 @@
 """One process per job: only the owner of a job's state may write to its tables. Taking a job over raises its epoch.
 
 A running owner never loses its job. After a crash on this machine, the job can be taken once the owner's process and
-its JVM are gone: the JVM can outlive the process and still commit. A process on another machine cannot be seen. Its
-job can be taken once its heartbeat has not changed for its ttl plus a commit's time, by our clock alone, so clocks need
-not agree.
+its JVM are gone. The JVM can outlive the process and still commit. A process on another machine cannot be seen. Its job
+can be taken once its heartbeat has not changed for its ttl plus a commit's time. This uses our clock alone, so clocks
+need not agree.
 """
 
 import logging

@@ -304,7 +304,7 @@ def diverge(state: TableState, since: int, why: str, *, columns: bool = False) -
 
 
 def lose_rows(state: TableState, since: int, why: str) -> TableState:
-    """Rows of it from a commit_ts on are skipped. They may be older than those that it lacked before."""
+    """Rows of it from a commit_ts on are skipped. They may be older than the rows that it lacked before."""
     first = since if state.diverged_since is None else min(since, state.diverged_since)
     return _with_known(state, msgspec.structs.replace(diverge(state, first, why).known, since=first, why=why))
 
