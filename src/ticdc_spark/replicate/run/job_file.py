@@ -70,7 +70,7 @@ class RunningJob:
             found = opened(job)
         except UsageError as error:
             self.job = before
-            log.error("cannot use the changed job file; the job continues with the old one: %s", error)
+            log.error("the changed job file does not fit; the job continues with the old one: %s", error)
             return None
         log.info("using the changed job file")
         return found
