@@ -6,10 +6,10 @@ before the point, DOUBLE for FLOAT. Any other difference may come from one of se
 may be a RENAME COLUMN. A new type may come with rewritten rows that no message has. So the operator must decide:
 ``stop``, or ``keep`` the lake's columns. TRUNCATE, DROP and RENAME TABLE leave no trace in any schema.
 
-The caller follows a schema that it sees for the first time. It ignores one whose id is below the id of the table's
-newest schema: that is an older schema, from a partition that is behind. A registry returns the old id when a table
-returns to an old schema. So rows of a known schema are read into the present columns, replays or not. A schema block
-has no id: the commit_ts of its first row is its version.
+The caller follows a schema that it sees for the first time, except a schema block that is older than the table's: that
+one comes from a partition that is behind. A registry returns the old id when a table returns to an old schema. So rows
+of a known schema are read into the present columns, replays or not. A schema block has no id: the commit_ts of its
+first row is its version.
 """
 
 from __future__ import annotations
