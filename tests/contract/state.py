@@ -182,7 +182,7 @@ class StateContract:
         store.save(Progress(job="job", batch=2))
         opened().commit(before.parts, states.version(), 0)
         for write in (store.check, lambda: store.save(Progress(job="job", batch=3))):
-            with pytest.raises(DecisionNeeded, match="it was set back, or restored, while the job runs"):
+            with pytest.raises(DecisionNeeded, match="it was set back or restored while the job was running"):
                 write()
         assert read_state(opened()).progress == Progress(job="job", batch=1)
 

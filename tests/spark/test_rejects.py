@@ -139,7 +139,7 @@ def test_status_shows_a_quarantined_table(spark: SparkSession, folder: Path, cap
     job = write_job(folder, record(folder, *values), 'on-reject = "quarantine"')
     done = run("replicate", job, "--once")
     assert done.exit_code == 3, done.output
-    assert f"not all is applied: `s`.`t` stands still with {1 + len(values)} changes waiting" in done.output
+    assert f"not all is applied: `s`.`t` is held back with {1 + len(values)} changes waiting" in done.output
     logged = capfd.readouterr().err
     assert all(reason in logged for _, reason in OF_A_ROW.values()), "each is logged"
     assert rows(spark, folder, "other") == [1, 2]

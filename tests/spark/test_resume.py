@@ -155,7 +155,7 @@ def test_a_running_job_takes_over_its_changed_file(
     with running(job) as turn:
         turn(lambda report: report.progress.applied >= 29)
         job.write_text(job.read_text().replace('"s.t"', '"s.*"'))
-        turn(lambda _: "the changed job file is taken over" in caplog.text)
+        turn(lambda _: "using the changed job file" in caplog.text)
         write_json(folder / "topic" / "3.jsonl", lines[3:])
         turn(lambda report: report.progress.applied >= 59)
     assert read_table(lake(spark, folder), "s", "u") == [{"id": 7, "v": "b"}]

@@ -1,12 +1,12 @@
-"""The columns of a net change beside those of its table."""
+"""The columns of a net change, in addition to those of its table."""
 
 from ticdc_spark.spark.decode import rows
 
 OP = rows.OP
-"""``d``: the key is deleted. Anything else: the row has the key's last image."""
+"""``d``: the key is deleted. Other values: the row has the key's last image."""
 FIRST = "_ticdc_first"
-"""The op of the key's first event. ``i``: the key was new then."""
+"""The op of the key's first event. ``i``: the key was new at that event."""
 TIES, ALWAYS = "_ticdc_ties", "_ticdc_always"
-"""Of an ordered net change: whether it wins over a row of the same time, and over any row."""
+"""In an ordered net change: whether it overwrites a row of the same time, and whether it overwrites any row."""
 COUNT = "_ticdc_count"
-"""Of a whole row of a table without a key: how many copies of it come, or go where it is negative. Never 0."""
+"""For a row of a table without a key: how many copies are added, or removed if negative. Never 0."""

@@ -1,7 +1,8 @@
-"""The net change of a table without a key: of each whole row, how many copies come or go.
+"""The net change of a table without a key: for each distinct row, how many copies are added or removed.
 
-An insert is a copy more, a delete one less, an update both. What was sent in several tries (``changes.tries``) counts
-as often as in the one that has it most: each try has all of a transaction, or as much of it as came before it ended.
+An insert adds a copy, a delete removes one, and an update does both. If a change was sent in several tries
+(``changes.tries``), the try with most copies of it counts. Each try has a whole transaction, or the part that came
+before the try ended.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -21,15 +22,15 @@ _AT, _SIGN, _PARTITION = "at", "sign", "partition"
 
 
 def readable(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Typed rows, without those that cannot be read."""
+    """Typed rows, without unreadable ones."""
     for batch in batches:
         yield batch if batch.column(BAD).null_count == len(batch) else batch.filter(batch.column(BAD).is_null())
 
 
 def counts(columns: Sequence[str], begins: Sequence[Begin]) -> ArrowTask:
-    """Return a function over typed rows that have all events of their whole rows, to ``COUNT`` and the columns.
+    """Return a function from typed rows with all events of their distinct rows to ``COUNT`` and the columns.
 
-    ``begins``: of the tries, whose numbers rows have in ``ORDER``. Rows that cannot be read are left out.
+    ``begins``: of the tries, whose numbers are in ``ORDER``. Unreadable rows are dropped.
     """
     partitions = pa.array(Tries(tuple(begins)).partitions, pa.int64())
 
@@ -45,7 +46,7 @@ def counts(columns: Sequence[str], begins: Sequence[Begin]) -> ArrowTask:
 
 
 def copies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """Counts, with each row that comes as often as its count says."""
+    """Repeat each row with a positive count as often as its count says."""
     for batch in batches:
         times = np.maximum(np.asarray(batch.column(COUNT)), 1)
         more = batch if times.max(initial=1) == 1 else batch.take(pa.array(np.repeat(np.arange(len(batch)), times)))
@@ -54,13 +55,13 @@ def copies(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def counts_ddl(columns: Sequence[LakeColumn]) -> str:
-    """What ``counts`` gives, in Spark's words."""
+    """The Spark schema of the result of ``counts``."""
     quoted = (f"`{column.name.replace('`', '``')}` {column.type.spark}" for column in columns)
     return ", ".join([f"`{COUNT}` bigint", *quoted])
 
 
 def _counted(rows: pa.Table, columns: Sequence[str], partitions: pa.Array) -> pa.Table:
-    """The number of a row like it in ``_AT``, and how many of them come in ``_SIGN``."""
+    """For each distinct row: the number of an equal row in ``_AT``, and how many copies are added in ``_SIGN``."""
     cells = {f"cell{at}": _comparable(rows.column(name)) for at, name in enumerate(columns)}
     sign = pc.if_else(pc.equal(rows.column(OP), "d"), pa.scalar(-1, pa.int64()), pa.scalar(1, pa.int64()))
     numbered = pa.table(
@@ -86,7 +87,7 @@ def _counted(rows: pa.Table, columns: Sequence[str], partitions: pa.Array) -> pa
 
 
 def _comparable(column: pa.ChunkedArray) -> pa.ChunkedArray | pa.Array:
-    """A column that can be grouped by: equal values are equal bytes."""
+    """A column to group by: equal values have equal bytes."""
     if not pa.types.is_list(column.type):
         return column
     return pa.array([None if value is None else repr(value) for value in column.to_pylist()], pa.string())

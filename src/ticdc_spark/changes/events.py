@@ -1,7 +1,8 @@
-"""Every change of a table's rows, each once: what a history table is made of. See ``net`` for the net change.
+"""Every change of a table's rows, each once, for a history table. See ``net`` for the net change.
 
-TiCDC sends changes again after a restart, so one change may stand at two offsets. Changes of one key at one commit_ts
-are one change, but for a delete and what it makes room for. What an update replaces is a row before it, where wanted.
+TiCDC sends changes again after a restart, so one change may be at two offsets. Changes of one key at one commit_ts are
+one change, except for a delete and the insert that follows it. If wanted, the row that an update replaces comes before
+the update.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,24 +14,24 @@ from ticdc_spark.spark.decode.rows import BAD, OP, ORDER, SEQ, TS, UNKEPT, as_de
 from ticdc_spark.spark.tasks import ArrowTask
 
 HISTORY = H_OP, H_TS, H_TIME = "_tidb_op", "_tidb_commit_ts", "_tidb_commit_time"
-"""The columns of a history table beside those of its table, as TiCDC's own change logs call them."""
+"""The columns of a history table in addition to its table's, with the names in TiCDC's own change logs."""
 INSERT, UPDATE, DELETE, BEFORE = "I", "U", "D", "B"
 ENDED = "T"
 """All rows ended: TRUNCATE or DROP."""
 MOVED_OUT = "P"
-"""A row that went with its partition."""
+"""A row that was removed with its partition."""
 REPLACED = "R"
-"""All rows were replaced, or were there before the history began: what they are is not in the history."""
+"""All rows were replaced, or are from before the history began: the history does not have them."""
 _LOGICAL_BITS = 18
 _FIRST = 1000
-"""Milliseconds of the first time that every target has."""
+"""Milliseconds of the first time that every target can store."""
 _BATCH = 20_000
 _AT, _RANK = "_ticdc_at", "_ticdc_rank"
 
 
 def every_change(keys: Sequence[str], above: int) -> ArrowTask:
-    """Return a function over typed rows (``rows.rows_ddl``): those above a commit_ts, each change once. It may have
-    only a part of the events of its keys. Rows that could not be read all stay."""
+    """Return a function from typed rows (``rows.rows_ddl``) to those above a commit_ts, each change once. It may get
+    only a part of the events of its keys. All unreadable rows stay."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         some = [batch for batch in batches if len(batch)]
@@ -45,9 +46,8 @@ def every_change(keys: Sequence[str], above: int) -> ArrowTask:
 
 
 def history_rows(keys: Sequence[str], columns: Sequence[str], above: int) -> ArrowTask:
-    """Return a function over typed rows that have all events of their keys, to rows of a history table: ``HISTORY`` and
-    ``columns``, in the order of events. Rows that could not be read, and inserts that the target does not keep, are
-    left out."""
+    """Return a function from typed rows with all events of their keys to rows of a history table: ``HISTORY`` and
+    ``columns``, in the order of events. Unreadable rows, and inserts that the target does not keep, are dropped."""
     once = every_change(keys, above)
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -64,20 +64,20 @@ def history_rows(keys: Sequence[str], columns: Sequence[str], above: int) -> Arr
 
 
 def commit_times(stamps: pa.Array) -> pa.Array:
-    """The physical parts of timestamps; NULL where that is no time, as of 0."""
+    """The physical parts of timestamps; NULL if that is not a time, as for 0."""
     millis = pc.shift_right(stamps, pa.scalar(_LOGICAL_BITS, pa.int64()))
     millis = pc.if_else(pc.less(millis, _FIRST), pa.scalar(None, pa.int64()), millis)
     return millis.cast(pa.timestamp("ms", tz="UTC")).cast(pa.timestamp("us", tz="UTC"))
 
 
 def marker(op: str, commit_ts: int) -> pa.RecordBatch:
-    """A row of a history table that says something of all rows."""
+    """A row of a history table that applies to all rows."""
     stamps = pa.array([commit_ts], pa.int64())
     return pa.record_batch([pa.array([op], pa.string()), stamps, commit_times(stamps)], list(HISTORY))
 
 
 def _once(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Of each change its last event, in the order of events."""
+    """The last event of each change, in the order of events."""
     if not len(rows):
         return rows
     order = pa.table([rows.column(TS), _rank(rows), rows.column(ORDER), rows.column(SEQ)], [TS, _RANK, ORDER, SEQ])
@@ -91,6 +91,6 @@ def _once(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
 
 
 def _rank(rows: pa.Table) -> pa.ChunkedArray:
-    """Of changes of one key at one commit_ts: a delete is first, then what an update replaces, then the new row."""
+    """The order of a key's changes at one commit_ts: a delete, the row that an update replaces, the new row."""
     op = rows.column(OP)
     return pc.if_else(pc.equal(op, "d"), 0, pc.if_else(pc.equal(op, "b"), 1, 2))

@@ -1,4 +1,4 @@
-"""Messages that the driver keeps in memory, opened once: the small batches of a trickle, while rows of them wait."""
+"""Messages that the driver keeps in memory, opened once: small batches, while rows of them wait."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -9,7 +9,7 @@ from ticdc_spark.protocols.rows import Numbers, rows_of
 from ticdc_spark.spark.decode.raw import RawRows
 
 MOST_HELD = 100_000
-"""Messages; beyond them the oldest go, and are read again if they are needed."""
+"""Most messages in memory. The oldest ones beyond are dropped, and read again if they are needed."""
 
 
 class Held:
@@ -29,13 +29,13 @@ class Held:
 
 
 class HeldMessages:
-    """What the driver keeps of the topics: each message once. One thread at a time may use it."""
+    """The messages that the driver keeps, each once. Not thread-safe."""
 
     def __init__(self) -> None:
         self._held: list[Held] = []
 
     def add(self, held: Held) -> None:
-        """Keep messages, in place of what they overlap with."""
+        """Keep messages, in place of those that they overlap with."""
         self._held = [one for one in self._held if not _overlap(one, held)]
         self._held.append(held)
         size = 0
@@ -46,11 +46,11 @@ class HeldMessages:
                 break
 
     def find(self, start: Offsets, end: Offsets) -> Held | None:
-        """What was added with exactly these bounds."""
+        """The messages that were added with exactly these bounds."""
         return next((one for one in self._held if (one.start, one.end) == (start, end)), None)
 
     def missing(self, wanted: Sequence[Stretch]) -> list[Stretch]:
-        """The parts of stretches that are not held."""
+        """The parts of stretches that are not in memory."""
         found: list[Stretch] = []
         for place, first, end in wanted:
             at = first
@@ -63,15 +63,15 @@ class HeldMessages:
         return found
 
     def covering(self, wanted: Sequence[Stretch]) -> tuple[Held, ...] | None:
-        """What has every message of the stretches, once; ``None``: some are not held. It stays whole whatever is
-        added or let go of later."""
+        """Held messages that include every message of the stretches, once; ``None``: some are not in memory. The result
+        stays valid when messages are added or dropped later."""
         if self.missing(wanted):
             return None
         places = {place for place, _, _ in wanted}
         return tuple(one for one in self._held if not places.isdisjoint(one.end))
 
     def keep(self, needed: Iterable[Stretch]) -> None:
-        """Let go of messages that nothing needs."""
+        """Drop messages that are not needed."""
         wanted: dict[TopicPartition, list[tuple[int, int]]] = {}
         for place, first, end in needed:
             wanted.setdefault(place, []).append((first, end))
@@ -88,8 +88,8 @@ class HeldMessages:
 
 
 def events(held: Iterable[Held], wanted: RowScan, opening: Opening) -> Iterator[tuple[Messages, Opened, Numbers]]:
-    """The rows of a scan as they were opened: their messages, and their numbers among the rows of these. ``held``:
-    what covers the scan."""
+    """The opened rows of a scan: messages, their events, and the numbers of the scan's rows among these. ``held``:
+    covers the scan."""
     picker = Picker([wanted])
     for one in held:
         opened = one.opened(opening)
@@ -98,7 +98,7 @@ def events(held: Iterable[Held], wanted: RowScan, opening: Opening) -> Iterator[
 
 
 def held_rows(held: Iterable[Held], wanted: RowScan, opening: Opening) -> Iterator[RawRows]:
-    """The same, with raw images."""
+    """The rows of a scan, with raw images."""
     held = list(held)
     for messages, opened, numbers in events(held, wanted, opening):
         yield raw_rows(messages, opened, numbers, verify=opening.verify_checksum, ids=wanted.ids)

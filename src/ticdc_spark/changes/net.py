@@ -1,8 +1,8 @@
-"""The net change of each key inside a task, in Arrow: the last event of a key, and the op of its first one.
+"""The net change of each key, computed in a task with Arrow: the last event of a key, and the op of its first one.
 
-``combine`` works on a part of a key's events, before rows leave their task: most of what a batch changes twice never
-crosses. Leaving out what another event of the same key follows changes no net change. ``net_of_keys`` has all events of
-its keys. Spark takes the same net change in ``changes.windows``.
+``combine`` works on a part of a key's events, before rows leave their task, so most rows that a batch changes twice are
+never sent. Dropping an event that another event of the key follows does not change the net change. ``net_of_keys`` gets
+all events of its keys. ``changes.windows`` computes the same net change with Spark.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,10 +20,10 @@ _LATER = "_ticdc_later"
 
 
 def combine(keys: Sequence[str], *, keep_first: bool) -> ArrowTask:
-    """Return a function over typed rows (``rows.rows_ddl``): of each key its last event, and its first one if asked.
+    """Return a function from typed rows (``rows.rows_ddl``) to the last event of each key, and with ``keep_first`` also
+    the first.
 
-    Order: commit_ts, a delete before what is no delete, offset, place in the message. Rows that could not be read
-    all stay.
+    Order: commit_ts, deletes before other events, offset, place in the message. All unreadable rows stay.
     """
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -37,11 +37,11 @@ def combine(keys: Sequence[str], *, keep_first: bool) -> ArrowTask:
 
 
 def net_of_keys(keys: Sequence[str], columns: Sequence[str], *, keep_first: bool) -> ArrowTask:
-    """Return a function over typed rows that have all events of their keys: of each key one net change, as ``OP``,
-    ``FIRST`` and the columns. ``OP`` is ``d`` where the key is gone.
+    """Return a function from typed rows with all events of their keys to one net change per key, as ``OP``, ``FIRST``
+    and the columns. ``OP`` is ``d`` if the key is gone.
 
-    Rows that cannot be read are left out. ``keep_first``: as ``combine`` was told that came before; else ``FIRST`` is
-    the op of any event.
+    Unreadable rows are dropped. ``keep_first``: as in the ``combine`` that came before. Without it, ``FIRST`` is the
+    op of any event.
     """
     one_a_key = combine(keys, keep_first=keep_first)
 
@@ -60,7 +60,7 @@ def net_of_keys(keys: Sequence[str], columns: Sequence[str], *, keep_first: bool
 
 
 def rows_left(columns: Sequence[str]) -> ArrowTask:
-    """Return a function over net changes of a table that began empty, to the rows that they leave, in these columns."""
+    """Return a function from net changes of a table that began empty to its final rows, in these columns."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -70,7 +70,7 @@ def rows_left(columns: Sequence[str]) -> ArrowTask:
 
 
 def net(rows: pa.Table, keys: Sequence[str]) -> tuple[pa.Table, pa.Array]:
-    """The last event of each key, and the op of its first one beside it. Every row must be readable."""
+    """The last event of each key, and the op of its first event. Every row must be readable."""
     ends = _ends(rows, keys)
     return rows.take(ends.column("last")), pc.take(rows.column(OP), ends.column("first"))
 
@@ -92,13 +92,13 @@ def _combined(rows: pa.Table, keys: Sequence[str], *, keep_first: bool) -> pa.Ta
 
 
 def _ends(rows: pa.Table, keys: Sequence[str]) -> pa.Table:
-    """Of each key, the numbers of its ``first`` and ``last`` row in the order of events."""
+    """For each key, the numbers of its ``first`` and ``last`` row in the order of events."""
     later = pc.not_equal(rows.column(OP), "d")
     order = pa.table([rows.column(TS), later, rows.column(ORDER), rows.column(SEQ)], [TS, _LATER, ORDER, SEQ])
     sequence = pc.sort_indices(order, [(name, "ascending") for name in order.column_names])
     sorted_keys = [pc.take(rows.column(name), sequence) for name in keys]
     numbered = pa.table([*sorted_keys, sequence], [*map(str, range(len(keys))), _AT])
-    # In order, so by one thread.
+    # One thread, to keep the order.
     grouped = numbered.group_by([str(at) for at in range(len(keys))], use_threads=False)
     found = grouped.aggregate([(_AT, "first"), (_AT, "last")])
     return pa.table([found.column(f"{_AT}_first"), found.column(f"{_AT}_last")], ["first", "last"])

@@ -1,4 +1,4 @@
-"""Opening messages in a task: bytes to events, and the row changes among them as columns of raw images."""
+"""Open messages in a task: turn bytes into events, and row changes into columns of raw images."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
@@ -20,31 +20,31 @@ from ticdc_spark.spark.decode.raw import ABOUT, RawRows
 from ticdc_spark.streams.claim_check import whole_messages
 
 TOGETHER = 256
-"""Messages that are opened one after the other, at least, where one of them is not usual."""
+"""How many messages are opened one by one, at least, after one that the fast path cannot open."""
 
 
 WATERMARK = "watermark"
-"""The op of what stands for a watermark, where they are asked for."""
+"""The op of a row that represents a watermark, if watermarks are requested."""
 
 
 class Opening(msgspec.Struct, frozen=True, kw_only=True):
-    """How the messages of a job are opened; sent to every task."""
+    """How to open the messages of a job. Sent to every task."""
 
     protocol: str
     native: dict[str, str] = {}
-    """How Debezium's own connector is configured."""
+    """The configuration of Debezium's own connector."""
     schemas: dict[int, str] | None = None
     """Registered schemas by id (Avro)."""
     block_keys: bool = False
-    """Schema keys are hashes of schema blocks (Debezium)."""
+    """Whether schema keys are hashes of schema blocks (Debezium)."""
     claim_check_storage: str | None = None
     """Where the changefeed keeps rows that are too large for Kafka."""
     verify_checksum: bool = False
-    """Whether the checksums that messages carry are kept."""
+    """Whether the checksums in messages are kept."""
     left_out: tuple[tuple[str, int, int], ...] = ()
-    """(topic, partition, offset) of messages that are left out."""
+    """(topic, partition, offset) of messages to skip."""
     routes: tuple[Route, ...] = ()
-    """Rules by which rows of several tables are of one; none where no rule does that."""
+    """Rules that merge tables; empty if no rule does."""
 
 
 class Messages(NamedTuple):
@@ -57,7 +57,7 @@ class Messages(NamedTuple):
     values: Sequence[bytes | None]
 
     def slice(self, first: int, end: int) -> "Messages":
-        """Some that follow each other."""
+        """A range of the messages."""
         topics, partitions, offsets, keys, values = self
         return Messages(
             topics[first:end], partitions[first:end], offsets[first:end], keys[first:end], values[first:end]
@@ -65,7 +65,7 @@ class Messages(NamedTuple):
 
 
 NO_MESSAGES = Messages([], [], [], [], [])
-"""Not one."""
+"""No messages."""
 
 
 def of_batch(batch: pa.RecordBatch) -> Messages:
@@ -92,17 +92,17 @@ def of_messages(messages: Sequence[Message]) -> Messages:
 
 
 class Opened(NamedTuple):
-    """The events of some messages: row changes apart from all others."""
+    """The events of some messages: row changes, and all other events."""
 
     rows: Rows
     origin: Sequence[int]
-    """The message that each row comes from."""
+    """For each row, the number of its message."""
     seqs: Sequence[int] | None
-    """The place of each row in its message; ``None``: each is the first."""
+    """For each row, its place in its message; ``None``: each is the first."""
     others: list[tuple[int, int, Event]]
-    """Each with its message and its place there."""
+    """Each with the number of its message and its place there."""
     messages: int = 0
-    """How many messages there are."""
+    """The number of messages."""
 
 
 class Opener:
@@ -113,14 +113,14 @@ class Opener:
         self._protocol = decoder(opening.protocol, opening.schemas, opening.native, block_keys=opening.block_keys)
         self._many = self._protocol if isinstance(self._protocol, RowsDecoder) and not opening.left_out else None
         self._some = TOGETHER
-        """So many messages are opened one after the other before many are tried again: more where none is usual."""
+        """How many messages are opened one by one before the fast path is tried again: more after each failed try."""
         self._skip = frozenset(opening.left_out)
         self._routes = compiled(opening.routes) if opening.routes else None
         storage = opening.claim_check_storage
         self._fetch = None if storage is None else ClaimCheckStorage(storage).fetch
 
     def open(self, messages: Messages) -> Opened:
-        """The events of messages. Raises: SourceFault where a claim check cannot be fetched"""
+        """The events of messages. Raises: SourceFault when a claim check cannot be fetched"""
         opened = self._opened(messages)
         return opened if self._routes is None else opened._replace(rows=_merged(self._routes, opened.rows))
 
@@ -141,7 +141,7 @@ class Opener:
         return parts[0] if len(parts) == 1 else _joined(parts)
 
     def _open(self, messages: Messages) -> Opened:
-        """The same, one after the other."""
+        """Open messages one by one."""
         open_message = self._protocol.open_message
         events: list[Sequence[Event]] = list(map(open_message, messages.keys, messages.values))
         if self._skip:
@@ -154,7 +154,7 @@ class Opener:
 
 
 def _merged(routes: Routes, rows: Rows) -> Rows:
-    """Rows of shards as rows of their merged table."""
+    """Turn rows of shards into rows of their merged table."""
     kinds = [_of_merged(routes, kind) for kind in rows.kinds]
     return rows if kinds == list(rows.kinds) else Rows(kinds, rows.kind_of, rows.commit_ts, rows.columns)
 
@@ -168,7 +168,7 @@ def _of_merged(routes: Routes, kind: RowKind) -> RowKind:
 
 
 def _joined(parts: Sequence[Opened]) -> Opened:
-    """The events of messages that follow each other."""
+    """Join the events of consecutive messages."""
     if not parts:
         return Opened(rows_of([]), [], None, [])
     origin: list[int] = []
@@ -208,7 +208,7 @@ Group = tuple[str, int, str, str, str]
 
 
 def group_rows(messages: Messages, opened: Opened) -> dict[Group, Numbers]:
-    """The numbers of rows by what they have in common, each in order."""
+    """The numbers of rows by their group, in order."""
     rows, topics, partitions = opened.rows, messages.topics, messages.partitions
     if not len(rows):
         return {}
@@ -220,7 +220,7 @@ def group_rows(messages: Messages, opened: Opened) -> dict[Group, Numbers]:
     else:
         place_of = np.array(places.of(zip(topics, partitions, strict=True)))[np.asarray(opened.origin)]
         codes += place_of * len(tables)
-    # Small numbers are sorted the fastest.
+    # Sorting is fastest with small numbers.
     order = np.argsort(codes.astype(np.min_scalar_type(len(tables) * len(places))), kind="stable")
     ends = np.flatnonzero(np.diff(codes[order])) + 1
     named = [(*place, *table) for place in places for table in tables]
@@ -228,8 +228,7 @@ def group_rows(messages: Messages, opened: Opened) -> dict[Group, Numbers]:
 
 
 def raw_watermarks(messages: Messages, opened: Opened, is_wanted: Callable[[str, int, int], bool]) -> RawRows:
-    """The watermarks as rows without images, each with its own commit_ts. ``is_wanted``: by topic, partition and
-    offset."""
+    """Watermarks as rows without images, each with its commit_ts. ``is_wanted``: by topic, partition and offset."""
     found = []
     for at, seq, event in opened.others:
         topic, partition, offset = messages.topics[at], messages.partitions[at], messages.offsets[at]
@@ -241,8 +240,8 @@ def raw_watermarks(messages: Messages, opened: Opened, is_wanted: Callable[[str,
 
 
 def raw_rows(messages: Messages, opened: Opened, chosen: Iterable[int], *, verify: bool, ids: bool = False) -> RawRows:
-    """Some of the rows, with raw images. ``chosen``: their numbers; ``verify``: with their checksums; ``ids``: with
-    their physical ids."""
+    """Some of the rows, with raw images. ``chosen``: their numbers; ``verify``: add their checksums; ``ids``: add their
+    physical ids."""
     rows, numbers = opened.rows, np.asarray(chosen, np.int64)
     listed: list[int] = numbers.tolist()
     origin = _array(opened.origin)[numbers]
@@ -279,7 +278,7 @@ def _arrow(cells: Any, kind: pa.DataType, size: int) -> pa.Array:
 
 
 class _Same(NamedTuple):
-    """A column of one value."""
+    """A column with the same value in every row."""
 
     value: object
 
@@ -293,5 +292,5 @@ def _array(numbers: Sequence[int]) -> Numbers:
 
 
 def _is_one(cells: Sequence[object]) -> bool:
-    """Whether all are the same."""
+    """Whether all cells are equal."""
     return cells.count(cells[0]) == len(cells)

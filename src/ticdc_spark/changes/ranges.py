@@ -1,4 +1,4 @@
-"""Which rows of a topic are meant: offsets of partitions, a table, and commit timestamps."""
+"""Selections of rows in topics: by offsets of partitions, table, and commit timestamps."""
 
 from collections.abc import Iterable, Sequence
 
@@ -13,14 +13,14 @@ from ticdc_spark.spark.decode.raw import RawRows
 
 
 class RowRange(msgspec.Struct, frozen=True):
-    """Offsets [first, end) of a partition in which rows of a table lie, among others."""
+    """Offsets [first, end) of a partition that contain rows of a table, among other messages."""
 
     topic: str
     partition: int
     first: int
     end: int
     sent: TableName | None = None
-    """The table's name in the messages; ``None``: whatever name means the table."""
+    """The table's name in the messages; ``None``: any name of the table."""
 
 
 class RowScan(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,18 +35,18 @@ class RowScan(msgspec.Struct, frozen=True, kw_only=True):
     ops: tuple[str, ...] | None = None
     """Operations; ``None``: all."""
     names: Names = Names()
-    """By which rows are known whose range does not say what they are sent as."""
+    """The known names, for ranges without ``sent``."""
     rows: int = 0
-    """About how many rows there are."""
+    """Approximate number of rows."""
     bytes: int = 0
-    """About how many bytes their messages have."""
+    """Approximate bytes of their messages."""
     ids: bool = False
-    """With their physical ids."""
+    """Add the physical ids of rows."""
     watermarks: bool = False
-    """With the watermarks in the ranges, whatever their commit_ts."""
+    """Add the watermarks in the ranges, whatever their commit_ts."""
 
     def has(self, topic: str, partition: int, offset: int) -> bool:
-        """Whether a place lies in one of the ranges."""
+        """Whether a place is in one of the ranges."""
         return any(
             (one.topic, one.partition) == (topic, partition) and one.first <= offset < one.end for one in self.ranges
         )
@@ -57,7 +57,7 @@ Stretch = tuple[TopicPartition, int, int]
 
 
 def stretches(ranges: Iterable[RowRange]) -> list[Stretch]:
-    """What must be read for ranges: each message once, in the order of partitions and offsets."""
+    """The stretches to read for ranges: each message once, in the order of partitions and offsets."""
     found: list[Stretch] = []
     for place, first, end in sorted(((one.topic, one.partition), one.first, one.end) for one in ranges):
         if found and found[-1][0] == place and first <= found[-1][2]:
@@ -68,7 +68,7 @@ def stretches(ranges: Iterable[RowRange]) -> list[Stretch]:
 
 
 def rounds(wanted: Sequence[Stretch]) -> list[tuple[Offsets, Offsets]]:
-    """Stretches as (start, end) of reads, each of which has a partition once."""
+    """Stretches as (start, end) of reads. Each read has a partition at most once."""
     found: list[tuple[Offsets, Offsets]] = []
     at: dict[TopicPartition, int] = {}
     for place, first, end in wanted:
@@ -81,7 +81,7 @@ def rounds(wanted: Sequence[Stretch]) -> list[tuple[Offsets, Offsets]]:
 
 
 class Picker:
-    """Picks the rows of scans out of opened messages; one a task."""
+    """Picks the rows of scans out of opened messages. Each task has its own."""
 
     def __init__(self, scans: Sequence[RowScan]) -> None:
         self._scans = scans
@@ -94,7 +94,7 @@ class Picker:
         self._wanted: dict[Group, dict[int, list[tuple[int, int]]]] = {}
 
     def pick(self, messages: Messages, opened: Opened) -> dict[int, Numbers]:
-        """By the number of a scan, the numbers of its rows, in order."""
+        """The numbers of the rows of each scan, in order, by the number of the scan."""
         found: dict[int, list[Numbers]] = {}
         places = np.asarray(messages.offsets, np.int64)[np.asarray(opened.origin, np.int64)]
         for group, numbers in group_rows(messages, opened).items():
@@ -108,7 +108,7 @@ class Picker:
         return {scan: np.sort(np.concatenate(numbers)) for scan, numbers in found.items()}
 
     def watermarks(self, messages: Messages, opened: Opened) -> dict[int, RawRows]:
-        """By the number of a scan, the watermarks that it wants."""
+        """The watermarks for each scan that asks for them, by the number of the scan."""
         return {
             number: raw_watermarks(messages, opened, scan.has)
             for number, scan in enumerate(self._scans)
@@ -116,11 +116,11 @@ class Picker:
         }
 
     def _wanted_of(self, group: Group) -> dict[int, list[tuple[int, int]]]:
-        """The scans that want rows of a group, each with the offsets where."""
+        """The scans that want rows of a group, each with its ranges of offsets."""
         topic, partition, *sent, key = group
         name = (sent[0], sent[1])
         found: dict[int, list[tuple[int, int]]] = {}
-        meant: dict[int, bool] = {}  # of each scan, whether the name means its table
+        meant: dict[int, bool] = {}  # for each scan, whether the name is that of its table
         for number, one in self._ranges.get((topic, partition), ()):
             keys = self._keys[number]
             if keys is not None and key not in keys:
@@ -133,7 +133,8 @@ class Picker:
 
 
 def _picked(scan: RowScan, wanted: list[tuple[int, int]], rows: Rows, at: tuple[Numbers, Numbers]) -> Numbers:
-    """Those of some rows that a scan wants. ``wanted``: the offsets where; ``at``: their numbers and offsets."""
+    """The numbers of the rows that a scan wants. ``wanted``: its ranges of offsets; ``at``: the rows' numbers and
+    offsets."""
     numbers, offsets = at
     stamps = rows.commit_ts[numbers]
     is_meant = (stamps > scan.above) & (stamps <= scan.upto)

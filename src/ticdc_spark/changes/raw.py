@@ -1,4 +1,4 @@
-"""Where the row changes of a table are read from, before they have types: the seam below ``TypedChanges``."""
+"""The interface from which ``TypedChanges`` reads the row changes of a table, before they have types."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -11,20 +11,20 @@ from ticdc_spark.spark.tasks import ArrowTask, Count
 
 
 class RawChanges(Protocol):
-    """Row changes of one table, as their messages have them. A task gets them as ``RawRows``.
+    """Row changes of one table, as in their messages. A task gets them as ``RawRows``.
 
-    A task of ``run``, ``run_spread`` and ``collect`` gives one column of bytes. Every method raises SinkFault or
-    SourceFault where the changes cannot be read, and UnreadableRows where a task met a row that it was not to leave
-    out; what ``map`` gives does so when Spark runs it.
+    A task of ``run``, ``run_spread`` and ``collect`` returns one column of bytes. Every method raises SinkFault or
+    SourceFault when the changes cannot be read, and UnreadableRows when a task finds an unreadable row that it must
+    not skip. The DataFrame of ``map`` raises them when Spark runs it.
     """
 
     @property
     def size(self) -> int | None:
-        """Bytes that tasks read; ``None``: tasks cannot read them by themselves, only Spark can."""
+        """Bytes that tasks read; ``None``: tasks cannot read the changes themselves, only Spark can."""
 
     @property
     def is_here(self) -> bool:
-        """Whether they are few, in memory: the driver does them."""
+        """Whether the changes are few, and in the driver's memory: the driver then runs the tasks."""
 
     def count(self) -> Count:
         """A new counter, for tasks."""
@@ -33,14 +33,14 @@ class RawChanges(Protocol):
         """A new collection of places, for tasks."""
 
     def run(self, task: RawTask) -> list[bytes]:
-        """All of them through one task, by the driver. Only where ``is_here``."""
+        """Run one task over all changes, in the driver. Only if ``is_here``."""
 
     def run_spread(self, first: RawTask, keys: Sequence[str], then: ArrowTask, number: int) -> list[bytes]:
-        """All of them through ``first`` where they are, and what that gives, spread by its keys, through ``then`` in
-        ``number`` tasks. Not where ``size`` is ``None``."""
+        """Run ``first`` over all changes where they are read, spread its rows by ``keys``, and run ``then`` over them
+        in ``number`` tasks. Not if ``size`` is ``None``."""
 
     def collect(self, task: RawTask) -> list[bytes]:
-        """All of them through tasks, in parts of any cut."""
+        """Run a task over all changes, in arbitrary parts."""
 
     def map(self, task: RawTask, ddl: str, session: SparkSession | None = None) -> DataFrame:
-        """All of them through tasks that give ``ddl``, in a session of Spark's."""
+        """Run a task that returns rows of the schema ``ddl`` over all changes, in a session of Spark."""

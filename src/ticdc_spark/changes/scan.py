@@ -1,7 +1,7 @@
-"""The scan of new messages: control events in full, and of row changes only what is where.
+"""The scan of new messages: it returns control events in full, and only summaries of row changes.
 
-Rows stay in the topic. The driver learns, for each stretch of about ``CHUNK`` messages of a partition, which tables
-have rows there, how many, and of which commit timestamps. It reads them once they are to be applied.
+Rows stay in the topic. For each range of about ``CHUNK`` messages of a partition, the driver learns which tables have
+rows there, how many, and their commit timestamps. It reads the rows when they are applied.
 """
 
 from collections.abc import Iterable, Iterator
@@ -34,30 +34,29 @@ from ticdc_spark.spark.tasks import ArrowTask, in_worker
 from ticdc_spark.wire.confluent import head, schema_id
 
 CHUNK = 16_384
-"""Messages after which a task sums up anew: so much more than needed may be read where only the last rows of a stretch
-wait."""
+"""Messages in one summary. If only its last rows wait, up to this many messages may be read in vain."""
 EVENTS = pa.schema([("events", pa.binary())])
-"""What a task gives: lists of control events in MessagePack."""
+"""The result of a task: lists of control events in MessagePack."""
 EVENTS_DDL = "events binary"
 _HIGHEST = 2**63 - 1
 _SAMPLED = 16
-"""Messages of a group whose sizes are looked at."""
+"""How many messages of a group are sampled for their size."""
 
 
 class ScanPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """What a scan must know; sent to every task."""
+    """The inputs of a scan. Sent to every task."""
 
     opening: Opening
     table_replay_below: dict[str, int] = {}
-    """``schema NUL table`` to the commit_ts at and below which rows were applied before, or are late."""
+    """``schema NUL table`` to the commit_ts at or below which rows were applied before, or are late."""
     watermarks: dict[str, int] = {}
     """``topic NUL partition`` to the highest watermark read before."""
     bases: dict[str, int] = {}
-    """``schema NUL table`` to the commit_ts as of which a table was read in full: every row up to it is a replay."""
+    """``schema NUL table`` to the commit_ts of the table's full read: every row up to it is a replay."""
     has_watermarks: bool = True
-    """Without watermarks: a row at or below ``table_replay_below``, its table's last DDL, is a replay; others count."""
+    """Without watermarks, a row at or below ``table_replay_below``, its table's last DDL, is a replay."""
     names: Names = Names()
-    """The names of tables that are known, which rows count under in place of the same in another case."""
+    """The known names of tables. Rows whose table differs from one only by case count under it."""
 
 
 def table_id_key(schema: str, table: str) -> str:
@@ -71,7 +70,7 @@ def partition_key(topic: str, partition: int) -> str:
 
 
 def scan(plan: ScanPlan) -> ArrowTask:
-    """Return the function for ``mapInArrow``: messages to ``EVENTS``."""
+    """Return the function for ``mapInArrow`` from messages to ``EVENTS``."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         opener, scanner = Opener(plan.opening), Scanner(plan)
@@ -89,12 +88,12 @@ _EVENTS_OF_TASK = msgspec.msgpack.Decoder(list[ControlEvent])
 
 
 def read_events(encoded: Iterable[bytes]) -> list[ControlEvent]:
-    """The control events that tasks gave."""
+    """The control events that tasks returned."""
     return [event for one in encoded for event in _EVENTS_OF_TASK.decode(one)]
 
 
 class Scanner:
-    """Sums up messages, one after the other."""
+    """Sums up messages."""
 
     def __init__(self, plan: ScanPlan) -> None:
         self._plan = plan
@@ -121,7 +120,7 @@ class Scanner:
             self._flush()
 
     def finish(self) -> list[ControlEvent]:
-        """All control events of what was added."""
+        """All control events of the added messages."""
         self._flush()
         place = {"topic": "", "partition": 0, "offset": -1, "seq": 0}
         for pair in self._heads:
@@ -227,7 +226,7 @@ def replay_below_of(plan: ScanPlan, schema: str, table: str) -> int:
 
 
 def passed_of(plan: ScanPlan, topic: str, partition: int, schema: str, table: str) -> int:
-    """The commit_ts below which everything of a table was there before this batch: its partition had passed it, or a
+    """The commit_ts below which the job had everything of a table before this batch: its partition was past it, or a
     full read of the table has it."""
     passed = plan.watermarks.get(partition_key(topic, partition), 0) if plan.has_watermarks else _HIGHEST
     return max(passed, plan.bases.get(table_id_key(schema, table), -1) + 1)

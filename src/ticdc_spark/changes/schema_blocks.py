@@ -1,4 +1,4 @@
-"""Schema blocks in messages (Debezium), as a scan reports them to the driver."""
+"""Schema blocks in messages (Debezium), which a scan reports to the driver."""
 
 from collections.abc import Callable
 
@@ -12,15 +12,15 @@ from ticdc_spark.spark.decode.control import SchemaBlockRead
 
 
 class Blocks:
-    """Tables by their schema blocks, as one task meets them; reported once each."""
+    """The schema blocks that one task finds. It reports each once."""
 
     def __init__(self, table_of_row: TableOfRow) -> None:
         self._table_of_row = table_of_row
         self._met: set[tuple[str, str, str]] = set()
 
     def of(self, opened: Opened, messages: Messages, name: Callable[[TableName], TableName]) -> list[SchemaBlockRead]:
-        """Control events of the blocks that are new in a batch; a block that is not understood gives none. ``name``:
-        what a table is known by."""
+        """Control events for the new blocks in a batch, without blocks that cannot be understood. ``name``: gives the
+        job's name of a table."""
         found = []
         for event, at in zip(opened.rows, opened.origin, strict=True):
             schema, table = name((event.schema, event.table))

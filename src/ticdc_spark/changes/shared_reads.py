@@ -1,4 +1,4 @@
-"""Reads of several tables in one pass over the topics: most messages between two offsets are of some table."""
+"""Read several tables in one pass over the topics, since the messages of a range belong to many tables."""
 
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -15,7 +15,7 @@ from ticdc_spark.spark.decode.raw import RawRows, RawTask, together
 from ticdc_spark.spark.tasks import ArrowTask, first_cells
 
 _FLUSH_ROWS = 20_000
-"""Raw rows of a table that a task holds before it reads them: few enough to stay in the processor's cache."""
+"""Most raw rows of a table that a task collects before it reads them: few enough for the processor's cache."""
 
 
 @dataclass(slots=True)
@@ -24,23 +24,23 @@ class Read:
 
     wanted: RowScan
     first: RawTask
-    """Gets raw rows where they are read, and gives rows with keys."""
+    """Turns raw rows into rows with keys, where they are read."""
     keys: Sequence[str]
     then: ArrowTask
-    """Gets all of these rows of some keys, and gives one column of bytes."""
+    """Gets all of these rows for some keys, and returns one column of bytes."""
     number: int
-    """So many times ``then`` runs, each for keys of its own."""
+    """How many times ``then`` runs, each time with its own keys."""
     found: list[bytes] = field(default_factory=list)
     fault: BaseException | None = None
     is_done: threading.Event = field(default_factory=threading.Event)
 
 
 class SharedReads:
-    """Threads of which some wait for rows: the last one that works on reads for all that wait."""
+    """Threads that work or wait for rows. When the last working thread stops, it reads for all waiting ones."""
 
     def __init__(self, parallel: int, read: Callable[[Sequence[Read]], None]) -> None:
-        """``parallel``: how many threads work at a time; those that wait for rows do not count. ``read``: does reads,
-        and notes in each what it found."""
+        """``parallel``: how many threads work at a time, not counting threads that wait for rows. ``read``: does reads,
+        and stores in each what it found."""
         self._slots = threading.Semaphore(parallel)
         self._read = read
         self._lock = threading.Lock()
@@ -49,7 +49,7 @@ class SharedReads:
 
     @contextmanager
     def worker(self) -> Iterator[None]:
-        """Work in this thread, once there is room."""
+        """Work in this thread, once a slot is free."""
         with self._lock:
             self._working += 1
         self._slots.acquire()
@@ -72,7 +72,7 @@ class SharedReads:
         return read.found
 
     def _step_back(self, read: Read | None = None) -> None:
-        """This thread does not work on, until ``read`` is done; the last one reads for all that wait."""
+        """Stop working in this thread until ``read`` is done. The last working thread reads for all waiting ones."""
         with self._lock:
             if read is not None:
                 self._waiting.append(read)
@@ -86,7 +86,7 @@ class SharedReads:
             for one in reads:
                 one.fault = fault
             if read is not None or not isinstance(fault, Exception):
-                raise  # else this thread is done, and those that wait have the fault
+                raise  # otherwise this thread is done, and the waiting threads raise the fault
         finally:
             with self._lock:
                 self._working += len(reads)
@@ -96,27 +96,27 @@ class SharedReads:
 
 @dataclass(frozen=True, slots=True)
 class Slots:
-    """Where the rows of several reads go: each has ``number`` slots, one after the other; a partition of Spark's holds
-    some."""
+    """Where the rows of several reads go. Each read has ``number`` consecutive slots. A Spark partition has one or more
+    slots."""
 
     reads: tuple[tuple[RowScan, RawTask, tuple[str, ...], ArrowTask, int], ...]
     partition: tuple[int, ...]
-    """By slot."""
+    """The partition of each slot."""
     read_of: tuple[int, ...]
-    """By slot: the number of its read."""
+    """The number of the read of each slot."""
 
     @property
     def partitions(self) -> int:
-        """How many partitions there are."""
+        """The number of partitions."""
         return max(self.partition, default=0) + 1
 
     def partition_of(self, slot: int) -> int:
-        """The partition of a slot, or of what went wrong in the read ``-slot - 1``."""
+        """The partition of a slot. A negative slot is an error of the read ``-slot - 1``."""
         return self.partition[slot] if slot >= 0 else self.partition[self.read_of.index(-slot - 1)]
 
 
 def slots_of(reads: Sequence[Read], most: int) -> Slots:
-    """Slots for reads in at most ``most`` partitions, or one for each slot of the largest read."""
+    """Slots for reads in at most ``most`` partitions, or in as many as the largest read has slots."""
     read_of = tuple(at for at, read in enumerate(reads) for _ in range(read.number))
     weights = [reads[at].wanted.rows / reads[at].number for at in read_of]
     partitions = min(len(read_of), max(most, max((read.number for read in reads), default=1)))
@@ -131,8 +131,8 @@ def slots_of(reads: Sequence[Read], most: int) -> Slots:
 
 
 def cut_for(slots: Slots, opening: Opening) -> Callable[[Iterable[pa.RecordBatch]], Iterator[Part]]:
-    """Return a function over messages, to parts for the slots of reads. What a read cannot take is a part of its own:
-    the others go on."""
+    """Return a function from messages to parts for the slots of reads. An error of a read becomes a part of its own, so
+    that the other reads continue."""
     firsts = [slots.read_of.index(at) for at in range(len(slots.reads))]
 
     def cut(batches: Iterable[pa.RecordBatch]) -> Iterator[Part]:
@@ -167,8 +167,8 @@ def cut_for(slots: Slots, opening: Opening) -> Callable[[Iterable[pa.RecordBatch
 
 
 def done_for(slots: Slots) -> Callable[[Iterable[Part]], Iterator[tuple[int, bool, bytes]]]:
-    """Return a function over the parts of a partition: (number of a read, whether it went well, what it gave or what
-    was wrong)."""
+    """Return a function from the parts of a partition to (number of a read, whether it succeeded, its result or its
+    error)."""
 
     def done(parts: Iterable[Part]) -> Iterator[tuple[int, bool, bytes]]:
         by_slot: dict[int, list[Part]] = {}

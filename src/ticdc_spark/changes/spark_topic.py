@@ -1,7 +1,7 @@
-"""The rows of a job's topics: scanned once when they come, read again when they are applied.
+"""The rows of a job's topics: scanned once when they arrive, and read again when they are applied.
 
-Few messages are read by the driver and kept in memory while rows of them wait, so that a trickle is read once. Many are
-read by Spark's tasks, each time that they are needed.
+The driver reads few messages itself, and keeps them in memory while rows of them wait, so that they are read once.
+Spark's tasks read many messages, each time that they are needed.
 """
 
 import logging
@@ -37,22 +37,22 @@ log = logging.getLogger(__name__)
 Reads = Sequence[tuple[Offsets, Offsets]]
 """(start, end) of each read."""
 _SLOTS_A_CORE = 4
-"""Partitions that rows are spread over, for each core."""
+"""Partitions per core that rows are spread over."""
 _PARTS_DDL = "slot int, rows binary"
 
 
 class SparkTopicRows:
-    """A ``TopicRows`` over a source that Spark's tasks can read. Safe to read from several threads."""
+    """A ``TopicRows`` over a source that Spark's tasks can read. Thread-safe for reads."""
 
     def __init__(self, spark: SparkSession, source: Source, opening: Opening) -> None:
         self._spark, self._source = spark, source
         self.opening = opening
-        """How messages are opened now; a job learns schemas on its way."""
+        """How messages are opened now. It changes as the job learns schemas."""
         self._held = HeldMessages()
         self._held_lock = threading.RLock()
-        """Between finding what is missing and having read it, no other thread may let go of messages."""
+        """Keeps other threads from dropping messages while missing ones are found and read."""
         self._by_parts = True
-        """Tasks may read the topic themselves."""
+        """Whether tasks may read the topic themselves."""
         self._shared: SharedReads | None = None
 
     def scan(self, plan: ScanPlan, starts: Offsets, end_offsets: Offsets, count: int) -> list[ControlEvent]:
@@ -72,13 +72,13 @@ class SparkTopicRows:
         except SourceFault as fault:
             if not self._by_parts or self._source.is_recorded:
                 raise
-            # An executor may lack the client or a file of the login, or reach no broker, where Spark's does.
-            log.warning("tasks that read the topic themselves failed, Spark's source reads it now: %s", fault)
+            # An executor may lack the client or a login file, or may not reach a broker, although Spark's source does.
+            log.warning("tasks cannot read the topic themselves; Spark's source reads it now: %s", fault)
             self._by_parts = False
             try:
                 return self._scanned(plan, [(start, end)])
             except SourceFault:
-                self._by_parts = True  # what fails both ways, an outage, says nothing of the tasks
+                self._by_parts = True  # if both ways fail, it is an outage and not a fault of the tasks
                 raise
 
     def _scanned(self, plan: ScanPlan, reads: Reads) -> list[ControlEvent]:
@@ -87,7 +87,7 @@ class SparkTopicRows:
         return read_events(bytes(row[0]) for row in rows)
 
     def keep(self, needed: Iterable[RowRange]) -> None:
-        """Let go of messages in memory that no range needs."""
+        """Drop messages from memory that no range needs."""
         with self._held_lock:
             self._held.keep(stretches(needed))
 
@@ -95,8 +95,10 @@ class SparkTopicRows:
         return TopicChanges(self, self._spark, wanted)
 
     def held(self, wanted: RowScan) -> tuple[Held, ...] | None:
-        """The messages of a scan in memory, also by reading what is missing where that is little; ``None``: they are
-        too many. Raises: SourceFault"""
+        """The messages of a scan in memory. Missing ones are read if they are few; ``None``: they are too many.
+
+        Raises: SourceFault
+        """
         needed = stretches(wanted.ranges)
         with self._held_lock:
             missing = self._held.missing(needed)
@@ -107,7 +109,7 @@ class SparkTopicRows:
             return self._held.covering(needed)
 
     def rows(self, held: Iterable[Held], wanted: RowScan) -> Iterator[RawRows]:
-        """The rows of a scan whose messages are in memory."""
+        """The rows of a scan, from messages in memory."""
         return held_rows(held, wanted, self.opening)
 
     @contextmanager
@@ -119,8 +121,8 @@ class SparkTopicRows:
             self._shared = None
 
     def run(self, wanted: RowScan, first: RawTask, keys: Sequence[str], then: ArrowTask, number: int) -> list[bytes]:
-        """The rows of a scan through ``first`` where they are read, and what that gives, spread by its ``keys``,
-        through ``then`` in ``number`` tasks; what these give in their first column."""
+        """Run ``first`` over the rows of a scan where they are read, spread its rows by ``keys``, and run ``then`` over
+        them in ``number`` tasks. Returns: the cells of the first column of ``then``"""
         read = Read(wanted, first, keys, then, number)
         if self._shared is not None:
             return self._shared.rows(read)
@@ -130,7 +132,7 @@ class SparkTopicRows:
         return read.found
 
     def _read(self, reads: Sequence[Read]) -> None:
-        """Do reads in one job of Spark's. Raises: MessageError in the one read that cannot be done"""
+        """Do reads in one Spark job. A read that fails gets a MessageError as its fault."""
         slots = slots_of(reads, _SLOTS_A_CORE * self._spark.sparkContext.defaultParallelism)
         needed = rounds(stretches(one for read in reads for one in read.wanted.ranges))
         parts = self._parts_by(needed, cut_for(slots, self.opening))
@@ -144,7 +146,7 @@ class SparkTopicRows:
                 reads[at].fault = MessageError(cell.decode())
 
     def dataframe(self, session: SparkSession, wanted: RowScan, task: RawTask, ddl: str) -> DataFrame:
-        """The rows of a scan through a task that gives ``ddl``. Raises: SourceFault"""
+        """Run a task that returns rows of the schema ``ddl`` over the rows of a scan. Raises: SourceFault"""
         held = self.held(wanted)
         if held is not None:
             batches = list(task(self.rows(held, wanted)))
@@ -153,7 +155,7 @@ class SparkTopicRows:
 
     @property
     def is_read_by_tasks(self) -> bool:
-        """Whether tasks read the topics by themselves."""
+        """Whether tasks read the topics themselves."""
         return self._by_parts
 
     def has_rows(self, wanted: RowScan) -> bool:
@@ -174,7 +176,7 @@ class SparkTopicRows:
         return list(_read_identities(found.to_pylist()))
 
     def ranges_since(self, commit_ts: int, until: Offsets, topics: Iterable[str]) -> tuple[RowRange, ...]:
-        """Where rows of a commit timestamp and later ones can lie in topics that were read up to ``until``.
+        """Where rows of a commit_ts and later can be, in topics that were read up to ``until``.
 
         Raises: SourceFault
         """
@@ -201,7 +203,7 @@ class SparkTopicRows:
         return found
 
     def _read_here(self, start: Offsets, end: Offsets, *, keep: bool = True) -> Held | None:
-        """Messages by the driver; ``None``: it is not to read them."""
+        """Messages read by the driver; ``None``: it should not read them."""
         with self._held_lock:
             found = self._held.find(start, end)
             if found is not None:
@@ -239,7 +241,7 @@ class SparkTopicRows:
         return self._spark.sparkContext.parallelize(range(parts.number), parts.number).mapPartitions(in_worker(run))
 
     def _parts(self, reads: Reads) -> Parts | None:
-        """What tasks read by themselves; ``None``: Spark must read it."""
+        """The parts that tasks read themselves; ``None``: Spark must read the messages."""
         if not self._by_parts:
             return None
         found = [self._source.read_parts(start, end) for start, end in reads]
@@ -250,7 +252,7 @@ class SparkTopicRows:
 
 
 class Union(AccumulatorParam[set[Place]]):
-    """Sets that tasks add to each other."""
+    """The union of sets from tasks."""
 
     def zero(self, value: set[Place]) -> set[Place]:
         return set()
@@ -308,7 +310,7 @@ class TopicChanges:
 
 
 def _joined(several: Sequence[Parts]) -> Parts:
-    """Parts one after the other, with their numbers."""
+    """Join several parts into one, with consecutive numbers."""
     firsts = [sum(parts.number for parts in several[:at]) for at in range(len(several))]
 
     def read(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -321,7 +323,7 @@ def _joined(several: Sequence[Parts]) -> Parts:
 
 
 def select(opening: Opening, wanted: RowScan) -> Callable[[Iterable[pa.RecordBatch]], Iterator[RawRows]]:
-    """Return a task over messages that gives the rows of a scan."""
+    """Return a task from messages to the rows of a scan."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[RawRows]:
         opener, picker = Opener(opening), Picker([wanted])

@@ -1,4 +1,4 @@
-"""Typed rows spread over tasks by their keys: all events of a key come to one of them."""
+"""Spread typed rows over tasks by their keys: all events of a key go to the same task."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from zlib import crc32
@@ -10,18 +10,18 @@ import pyarrow as pa
 from ticdc_spark.spark.tasks import ArrowTask
 
 Part = tuple[int, bytes]
-"""A number of a task, and rows for it as an Arrow stream."""
+"""The number of a task, and rows for it as an Arrow stream."""
 _MIX = np.uint64(0x9E3779B97F4A7C15)
 
 
 def can_spread(keys: Sequence[pa.DataType]) -> bool:
-    """Whether equal keys of these types have equal bytes: not so for floats."""
+    """Whether equal keys of these types have equal bytes. Floats do not."""
     types = pa.types
     return not any(types.is_floating(kind) or types.is_nested(kind) for kind in keys)
 
 
 def spread(batches: Iterable[pa.RecordBatch], keys: Sequence[str], number: int) -> Iterator[Part]:
-    """Cut batches by the keys of their rows into those of ``number`` tasks."""
+    """Split batches by the keys of their rows, for ``number`` tasks."""
     if number == 1:
         yield from ((0, _stream(batch)) for batch in batches if len(batch))
         return
@@ -42,7 +42,7 @@ def _stream(rows: pa.RecordBatch) -> bytes:
 
 
 def gather(parts: Iterable[Part], task: ArrowTask) -> Iterator[pa.RecordBatch]:
-    """Run a task over the rows that came for it."""
+    """Run a task over the rows that were sent to it."""
     return task(batch for _, held in parts for batch in pa.ipc.open_stream(held))
 
 

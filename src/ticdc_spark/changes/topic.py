@@ -1,4 +1,4 @@
-"""The rows of a job's topics, as a batch needs them: scanned once, and read when they are applied."""
+"""The rows of a job's topics: a batch scans them once, and reads them when they are applied."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import AbstractContextManager
@@ -16,7 +16,7 @@ from ticdc_spark.spark.decode.control import ControlEvent
 
 
 class RowIdentity(msgspec.Struct, frozen=True, kw_only=True):
-    """What a row of a topic is, and where it stands."""
+    """The place of a row in a topic, and a digest of its contents."""
 
     topic: str
     partition: int
@@ -36,29 +36,29 @@ def content_of(op: str, before: bytes | None, after: bytes | None) -> bytes:
 
 
 class Workers(Protocol):
-    """Threads that work on a batch."""
+    """Limits the threads that work on a batch."""
 
     def worker(self) -> AbstractContextManager[None]:
-        """Work in this thread, once there is room."""
+        """Work in this thread, once a slot is free."""
 
 
 class TopicRows(Protocol):
-    """The topics of a job. Every call raises SourceFault where they cannot be read."""
+    """The topics of a job. Every call raises SourceFault when they cannot be read."""
 
     opening: Opening
-    """How messages are opened now; a job learns schemas on its way."""
+    """How messages are opened now. It changes as the job learns schemas."""
 
     def share(self, parallel: int) -> AbstractContextManager[Workers]:
-        """Let the threads of a batch, of which ``parallel`` work at a time, have their rows together."""
+        """Read rows for several threads of a batch together. ``parallel``: how many threads work at a time."""
 
     def scan(self, plan: ScanPlan, starts: Offsets, end_offsets: Offsets, count: int) -> list[ControlEvent]:
         """The control events of the messages [starts, end_offsets), about ``count`` of them."""
 
     def keep(self, needed: Iterable[RowRange]) -> None:
-        """Let go of messages in memory that no range needs."""
+        """Drop messages from memory that no range needs."""
 
     def raw(self, wanted: RowScan) -> RawChanges:
-        """The rows of a scan, to be read by tasks."""
+        """The rows of a scan, for tasks to read."""
 
     def has_rows(self, wanted: RowScan) -> bool:
         """Whether a scan has a row."""
@@ -67,7 +67,7 @@ class TopicRows(Protocol):
         """Every row of a scan."""
 
     def ranges_since(self, commit_ts: int, until: Offsets, topics: Iterable[str]) -> tuple[RowRange, ...]:
-        """Where rows of a commit timestamp and later ones can lie in topics that were read up to ``until``."""
+        """Where rows of a commit_ts and later can be, in topics that were read up to ``until``."""
 
     def messages(self, places: Iterable[tuple[str, int, int]]) -> Sequence[Message]:
         """Messages by topic, partition and offset."""

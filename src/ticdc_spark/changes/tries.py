@@ -1,13 +1,13 @@
-"""Which rows of a topic TiCDC sent again: of a table without a key, nothing but their place tells them apart.
+"""Find the rows that TiCDC sent again. In a table without a key, only their place shows it.
 
-TiCDC sends the changes of a table in the order of their commit_ts. After a restart it begins again behind its
-checkpoint, and sends every later transaction again, whole. So a new **try** begins where the commit_ts of a table falls
-in a partition, and at a row below a watermark that came since the row before. A transaction may be in several tries:
-in a part, in whole, or in a part again where a batch ends.
+TiCDC sends the changes of a table in the order of their commit_ts. After a restart, it begins again after its
+checkpoint, and sends every later transaction again, as a whole. So a new **try** begins where the commit_ts of a table
+falls in a partition, and at a row below a watermark that came after the row before it. A transaction may be in several
+tries: in part, as a whole, or again in part at the end of a batch.
 
-A producer that repeats a request sends the last messages again. If they are of several transactions, that is a new try,
-too. Where rows of one transaction alone are sent again, right behind themselves, its commit_ts does not fall. One
-transaction may have such rows, too: its commit_ts is **doubted**.
+A producer that repeats a request sends the last messages again. If they are of several transactions, that is a new try
+as well. If only rows of one transaction are sent again, directly after themselves, its commit_ts does not fall. But a
+transaction may also have such equal rows itself, so its commit_ts is **doubted**.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -31,7 +31,7 @@ from ticdc_spark.spark.tasks import chain
 Begin: TypeAlias = tuple[str, int, int]
 """Topic, partition and offset."""
 _MOST_PAIRS = 1_000_000
-"""Pairs of equal rows of one transaction that are compared."""
+"""Most pairs of equal rows of one transaction that are compared."""
 _PLACES = pa.schema(
     [
         ("topic", pa.string()),
@@ -50,20 +50,20 @@ class Tries(msgspec.Struct, frozen=True):
     """The tries in which the rows of a table were sent."""
 
     begins: tuple[Begin, ...] = ()
-    """Where each of them begins, in order. The first one of a partition begins at offset 0."""
+    """Where each try begins, in order. The first try of a partition begins at offset 0."""
     doubted: tuple[int, ...] = ()
-    """commit_ts of transactions that were sent once or twice, in order."""
+    """commit_ts of transactions that may have been sent once or twice, in order."""
 
     @property
     def partitions(self) -> tuple[int, ...]:
-        """Of each try the number of its partition."""
+        """The number of each try's partition."""
         known: dict[tuple[str, int], int] = {}
         return tuple(known.setdefault(begin[:2], len(known)) for begin in self.begins)
 
 
 def find_tries(raw: RawChanges, protocol: str) -> Tries:
-    """The tries of a table's rows. ``raw``: all of its rows in a stretch of each partition, of whatever commit_ts, with
-    the watermarks there (``RowScan.watermarks``). ``protocol``: the name of that of their images.
+    """The tries of a table's rows. ``raw``: all its rows in a range of each partition, whatever their commit_ts, with
+    the watermarks there (``RowScan.watermarks``). ``protocol``: the name of the protocol of their images.
 
     Raises: SinkFault, SourceFault
     """
@@ -80,7 +80,7 @@ def find_tries(raw: RawChanges, protocol: str) -> Tries:
 
 
 def numbered_tries(begins: Sequence[Begin]) -> Callable[[Iterable[RawRows]], Iterator[RawRows]]:
-    """Return a function over raw rows, to the same with the number of their try in ``TRY`` (-1: none is known)."""
+    """Return a function that adds the number of their try to raw rows, in ``TRY`` (-1: not known)."""
     by_place: dict[tuple[str, int], tuple[list[int], list[int]]] = {}
     for number, (topic, partition, offset) in enumerate(begins):
         offsets, numbers = by_place.setdefault((topic, partition), ([], []))
@@ -103,7 +103,7 @@ def numbered_tries(begins: Sequence[Begin]) -> Callable[[Iterable[RawRows]], Ite
 
 
 def _places(name: str) -> RawTask:
-    """Return a function over raw rows, to where they are and a digest of what they are."""
+    """Return a function from raw rows to their places and a digest of their contents."""
 
     def run(batches: Iterable[RawRows]) -> Iterator[pa.RecordBatch]:
         comparable = protocol_of(name).comparable
@@ -159,7 +159,7 @@ def _tries_of(rows: pa.Table) -> Tries:
 
 
 def _watermarks_between(rows: pa.Table) -> npt.NDArray[np.int64]:
-    """The highest watermark behind the row before, for each row of one partition; 0: there is none."""
+    """For each row of one partition, the highest watermark between it and the row before; 0: there is none."""
     is_mark = np.asarray(pc.equal(rows.column("op"), WATERMARK))
     highest = np.zeros(int((~is_mark).sum()) + 1, np.int64)
     np.maximum.at(highest, np.cumsum(~is_mark)[is_mark], np.asarray(rows.column("commit_ts"))[is_mark])
@@ -167,13 +167,13 @@ def _watermarks_between(rows: pa.Table) -> npt.NDArray[np.int64]:
 
 
 def _may_be_twice(contents: Sequence[bytes], offsets: npt.NDArray[np.int64]) -> bool:
-    """Whether some rows of a transaction come again right behind themselves, from another message on."""
+    """Whether some rows of a transaction come again directly after themselves, beginning in another message."""
     places: dict[bytes, list[int]] = {}
     for at, content in enumerate(contents):
         places.setdefault(content, []).append(at)
     several = [found for found in places.values() if len(found) > 1]
     if sum(len(found) ** 2 for found in several) > _MOST_PAIRS:
-        return True  # It would take too long to know.
+        return True  # It would take too long to find out.
     return any(
         2 * then - first <= len(contents)
         and offsets[then] != offsets[then - 1]

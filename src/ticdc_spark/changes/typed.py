@@ -1,4 +1,4 @@
-"""Typed changes: what a sink receives of a table's rows. Where they come from, and how they are decoded, is in here."""
+"""Typed changes: what a sink gets of a table's rows. They hide where rows come from and how they are decoded."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,31 +29,31 @@ from ticdc_spark.spark.types import LakeColumn, arrow_type
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read of changes."""
+    """Counts of what was read."""
 
     zero_dates: int = 0
     """Zero or impossible dates that became NULL."""
     rows: int | None = None
-    """Row changes; ``None``: nothing was read yet."""
+    """Row changes; ``None``: nothing is read yet."""
 
 
 class Deletes(msgspec.Struct, frozen=True):
-    """Row changes that came earlier, for the deletes among them, and how their keys are read."""
+    """Earlier row changes, and how to read their keys. Only the deletes among them count."""
 
     raw: RawChanges
     plan: ReadPlan
 
     def read(self) -> RawTask:
-        """The task that reads them; what cannot be read is left out by whoever asks."""
+        """The task that reads them. The caller drops rows that cannot be read."""
         read = read_rows(msgspec.structs.replace(self.plan, strict=False))
         if self.plan.schemas is not None:
             return read
-        # Keys are read by the table as it is now, whatever rows were made of.
+        # Keys are read with the table's current schema, whatever schema the rows had.
         return chain(_as_version(next(iter(self.plan.tables))), read)
 
 
 def _as_version(key: str) -> Callable[[Iterable[RawRows]], Iterator[RawRows]]:
-    """Return a function over raw changes, to the same with one schema key."""
+    """Return a function that gives all raw changes one schema key."""
 
     def run(batches: Iterable[RawRows]) -> Iterator[RawRows]:
         for batch in batches:
@@ -66,85 +66,86 @@ def _as_version(key: str) -> Callable[[Iterable[RawRows]], Iterator[RawRows]]:
 
 @dataclass(kw_only=True)
 class TypedChanges:
-    """Row changes of one table that are to be applied: of each key the net change, in columns of the table's types.
+    """Row changes of one table to apply: the net change of each key, in columns of the table's types.
 
-    A **net change** has the column ``OP`` (``changes.columns``) and ``columns``, one row a key. Of a table without a
-    key it has ``COUNT`` and ``columns``, one for each whole row of which copies come or go.
-    Nothing is read before ``write`` or ``dataframe`` is called; each call reads again.
+    **Net changes** have the column ``OP`` (``changes.columns``) and ``columns``, with one row per key. For a table
+    without a key, they have ``COUNT`` and ``columns``, with one row for each distinct row whose copies are added or
+    removed. Nothing is read before ``write`` or ``dataframe`` is called. Each call reads again.
     """
 
     raw: RawChanges
     plan: ReadPlan
     inserts: int = 0
-    """How many of the changes are inserts, as far as is known."""
+    """How many of the changes are inserts, if known."""
     others: int = 0
-    """How many are not."""
+    """How many are not inserts."""
     share: float = 0.0
-    """Of all changes that are applied together, for a sink that does large ones by several tasks."""
+    """Their part of all changes that are applied together. A sink may use several tasks for a large part."""
     new_keys: bool = False
-    """Whether a key whose first event is an insert has no row in the table, if no other writer changed it since the
-    job looked at it (``Stamp.seen``)."""
+    """Whether a key whose first event is an insert has no row in the table, provided that no other writer has changed
+    it since the job looked at it (``Stamp.seen``)."""
     leave_out_unreadable: bool = False
-    """Rows that cannot be read are left out; otherwise nothing is applied when there is one."""
+    """Skip rows that cannot be read. Otherwise, nothing is applied if there is one."""
     ordered_by: LakeColumn | None = None
     """The column of the table with the commit_ts of each row's last change: a change is applied only where the table
     has no newer one. ``None``: every change is newer than what the table has."""
     scanned: int = 0
-    """At least so many rows were there when the topic was scanned."""
+    """A lower bound of the rows that the scan of the topic counted."""
     is_late: bool = False
-    """Some of them may be older than what the table has, and some of what it has is among them."""
+    """Some changes may be older than the table's rows, and some may be in the table already."""
     deletes: Deletes | None = None
-    """With ``ordered_by``: deletes that came earlier, of keys that the table has no row of, count too."""
+    """With ``ordered_by``: earlier deletes, which count for keys without a row in the table."""
     places: frozenset[Place] = frozenset()
-    """What is known of where the rows of physical ids lie, and what the last ``write`` or ``dataframe`` has found."""
+    """The known partitions of physical ids, also from the last ``write`` or ``dataframe``."""
     begins: tuple[Begin, ...] = ()
-    """Of a table without a key: where the tries begin in which its rows were sent (``changes.tries``)."""
+    """For a table without a key: where the tries of its rows begin (``changes.tries``)."""
     collector: Places | None = field(default=None, init=False, repr=False, compare=False)
-    """What collects places while tasks read; ``None``: the plan has no partitions."""
+    """Collects places while tasks read; ``None``: the plan has no partitions."""
     _zeros: Count | None = field(default=None, init=False, repr=False, compare=False)
     _rows: Count | None = field(default=None, init=False, repr=False, compare=False)
 
     @property
     def columns(self) -> tuple[LakeColumn, ...]:
-        """The columns that the changes have values for, keys marked; the last is ``ordered_by``."""
+        """The columns of the changes, with keys marked. The last one is ``ordered_by``, if it is set."""
         return self.plan.columns if self.ordered_by is None else (*self.plan.columns, self.ordered_by)
 
     @property
     def size(self) -> int | None:
-        """About the bytes of the messages that tasks read for ``write``; ``None``: tasks cannot, only Spark can."""
+        """Approximate bytes of the messages that tasks read for ``write``; ``None``: only Spark can read them."""
         return None if self.ordered_by is not None else self.raw.size
 
     @property
     def is_counted(self) -> bool:
-        """Whether the table has no key, so that net changes are counts of whole rows."""
+        """Whether the table has no key, so that net changes are counts of equal rows."""
         return self.plan.is_keyless
 
     @property
     def can_spread(self) -> bool:
-        """Whether several tasks can share the keys."""
+        """Whether the keys can be spread over several tasks."""
         return can_spread([arrow_type(column.type) for column in self.columns if column.key or self.is_counted])
 
     @property
     def counts(self) -> Counts:
-        """What the last ``write`` or ``dataframe`` has read."""
+        """What the last ``write`` or ``dataframe`` read."""
         zeros, rows = self._zeros, self._rows
         return Counts(zero_dates=0 if zeros is None else zeros.value, rows=None if rows is None else rows.value)
 
     def begin(self) -> tuple[ReadPlan, Count, Count]:
-        """Begin to read: the plan, and counters for zero dates and for rows, which ``counts`` reads."""
+        """Begin to read. Returns: the plan, and the counters of zero dates and of rows that ``counts`` shows"""
         self._zeros, self._rows = self.raw.count(), self.raw.count()
         self.collector = None if self.plan.partitioned is None else self.raw.places()
         return msgspec.structs.replace(self.plan, strict=not self.leave_out_unreadable), self._zeros, self._rows
 
     def write(self, task: ArrowTask, *, tasks: int = 1, keep_first: bool = False) -> list[bytes]:
-        """Run the sink's own task over the net changes; in the driver where they are few, else in Spark's tasks.
+        """Run the sink's own task over the net changes: in the driver if they are few, else in Spark's tasks.
 
-        ``task``: gets the net changes of its keys in batches, or none, and gives one column of bytes, which come back.
-        It runs ``tasks`` times side by side, each for keys of its own; more than one needs ``can_spread``.
-        ``keep_first``: net changes have the column ``FIRST``, too. Ordered ones have ``TIES`` and ``ALWAYS``, and their
+        ``task``: gets the net changes of its keys in batches, possibly none, and returns one column of bytes, which
+        this method returns. It runs ``tasks`` times in parallel, each with its own keys; more than once needs
+        ``can_spread``.
+        ``keep_first``: net changes also have the column ``FIRST``. Ordered ones have ``TIES`` and ``ALWAYS``, and their
         commit_ts in ``ordered_by``.
 
-        Raises: SinkFault, SourceFault, SourceChanged; UnreadableRows when there are some that are not to be left out
+        Raises: SinkFault, SourceFault, SourceChanged; UnreadableRows when there are some that must not be skipped
         """
         if self.size is None:
             return self._write_by_spark(task, tasks, keep_first=keep_first)
@@ -154,7 +155,7 @@ class TypedChanges:
         return self._run(combine(self._keys, keep_first=keep_first), chain(net, task), tasks)
 
     def write_events(self, task: ArrowTask, above: int, *, tasks: int = 1) -> list[bytes]:
-        """Run the sink's own task over every change above a commit_ts, as rows of a history table. As ``write``.
+        """As ``write``, but over every change above a commit_ts, as rows of a history table.
 
         Raises: as ``write``
         """
@@ -165,7 +166,7 @@ class TypedChanges:
         return self._run(every_change(self._keys, above), then, tasks, befores=True)
 
     def _run(self, first: ArrowTask, then: ArrowTask, tasks: int, *, befores: bool = False) -> list[bytes]:
-        """Read, and run ``then`` over the rows of its keys. ``first``: what leaves out rows before they cross."""
+        """Read, and run ``then`` over the rows of its keys. ``first``: drops rows before they go to other tasks."""
         read, rows = self._read(befores=befores)
         if self.raw.is_here:
             found = self.raw.run(chain(read, then))
@@ -175,7 +176,8 @@ class TypedChanges:
         return found
 
     def _read(self, *, befores: bool = False) -> tuple[ArrowTask, Count]:
-        """What reads raw rows, and counts them. ``befores``: with what updates replace, if the plan has it."""
+        """The task that reads raw rows, and their counter. ``befores``: with the rows that updates replace, if the plan
+        has them."""
         plan, zeros, rows = self.begin()
         read = chain(counted(rows), read_rows(plan, zeros, self.collector))
         if plan.has_befores and not befores:
@@ -183,8 +185,8 @@ class TypedChanges:
         return (chain(numbered_tries(self.begins), read) if self.is_counted else read), rows
 
     def stop_if_fewer(self, rows: int) -> None:
-        """Stop before anything is committed if fewer rows were read than the scan counted, or if the rows of one
-        physical id lie in two partitions. Raises: SourceChanged, Misplaced"""
+        """Stop before a commit if fewer rows were read than the scan counted, or if the rows of one physical id are in
+        two partitions. Raises: SourceChanged, Misplaced"""
         if self.collector is not None:
             self.places |= self.collector.value
             stop_if_misplaced(self.places)
@@ -202,8 +204,8 @@ class TypedChanges:
 
     @contextmanager
     def dataframe(self, session: SparkSession | None = None, *, keep_first: bool = False) -> Iterator[DataFrame]:
-        """The net changes for a sink that merges by Spark SQL, with ``FIRST``, or ordered ones. Spark reads the topic
-        once and keeps them meanwhile.
+        """The net changes for a sink that merges with Spark SQL: with ``FIRST``, or ordered. Spark reads the topic
+        once, and caches the rows in this context.
 
         Raises: as ``write``
         """
@@ -224,14 +226,14 @@ class TypedChanges:
 
     @contextmanager
     def _held(self, found: DataFrame, rows: Count) -> Iterator[DataFrame]:
-        """What was read, kept by Spark meanwhile."""
+        """Cache rows in Spark for the duration of the context."""
         held = found.persist(StorageLevel.MEMORY_AND_DISK)
         try:
             with spark_faults("changes cannot be read"):
                 held.count()
             self.stop_if_fewer(rows.value)
-            # Few rows in several tasks would make several deletion vectors of one file, which Iceberg joins: the first
-            # ones stay behind.
+            # Few rows in several tasks would make several deletion vectors for one file. Iceberg joins them, but
+            # leaves the first ones behind.
             yield held.coalesce(1) if is_small(rows.value) else held
         finally:
             held.unpersist()
@@ -258,14 +260,17 @@ class TypedChanges:
         return newest.withColumnRenamed(TS, self.ordered_by.name)
 
     def unreadable(self, limit: int) -> list[BadRow]:
-        """At most ``limit`` rows that cannot be read, each once, though a change of a key is two. Raises: SinkFault"""
+        """At most ``limit`` rows that cannot be read, each once, although a change of a key is two rows.
+
+        Raises: SinkFault
+        """
         loosely = read_rows(msgspec.structs.replace(self.plan, strict=False))
         found = dict.fromkeys(self.raw.collect(chain(loosely, _bad_rows(limit))))
         return [msgspec.json.decode(one, type=BadRow) for one in list(found)[:limit]]
 
     @property
     def _keys(self) -> list[str]:
-        """By which rows are spread over tasks."""
+        """The columns by which rows are spread over tasks."""
         return [column.name for column in self.columns if column.key or self.is_counted]
 
     @property
@@ -278,13 +283,13 @@ def _as_they_are(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 
 def history_ddl(columns: Sequence[LakeColumn]) -> str:
-    """Rows of a history table, in Spark's words."""
+    """The Spark schema of rows of a history table."""
     quoted = (f"{quote(column.name)} {column.type.spark}" for column in columns)
     return ", ".join([f"`{H_OP}` string", f"`{H_TS}` bigint", f"`{H_TIME}` timestamp", *quoted])
 
 
 def stop_if_misplaced(places: Iterable[Place]) -> None:
-    """Raises: Misplaced where the rows of one physical id lie in two partitions"""
+    """Raises: Misplaced when the rows of one physical id are in two partitions"""
     names: dict[int, str] = {}
     for number, name in sorted(places):
         other = names.setdefault(number, name)
@@ -296,7 +301,7 @@ def stop_if_misplaced(places: Iterable[Place]) -> None:
 
 
 def _bad_rows(limit: int) -> ArrowTask:
-    """Return a function over typed rows, to at most ``limit`` of those that cannot be read, each once."""
+    """Return a function from typed rows to at most ``limit`` unreadable ones, each once."""
 
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         seen: dict[str, None] = {}

@@ -1,4 +1,4 @@
-"""The net change of each key by Spark: for a sink that merges by Spark SQL, and where the order is a column's."""
+"""The net change of each key in Spark: for a sink that merges with Spark SQL, and for changes ordered by a column."""
 
 from collections.abc import Sequence
 
@@ -14,16 +14,16 @@ GONE = "_ticdc_gone"
 """Column of ``last_deletes``: the commit_ts of a key's last delete."""
 _NUMBER = "_ticdc_number"
 _LOGICAL = (1 << 18) - 1
-"""Bits of a TSO below its milliseconds: 0 in what is no TSO but a time."""
+"""Bits of a TSO below its milliseconds: 0 in a timestamp that is a time and not a TSO."""
 
 
 def readable(typed: DataFrame) -> DataFrame:
-    """The rows that could be read."""
+    """The readable rows."""
     return typed.where(sf.col(BAD).isNull())
 
 
 def net_changes(typed: DataFrame, columns: Sequence[LakeColumn]) -> DataFrame:
-    """One row a key: its last event, with the op of its first one in ``FIRST``.
+    """One row per key: its last event, with the op of its first event in ``FIRST``.
 
     Events are ordered by commit_ts; at one commit_ts a delete comes before the insert that follows it.
     """
@@ -39,11 +39,12 @@ def net_changes(typed: DataFrame, columns: Sequence[LakeColumn]) -> DataFrame:
 
 
 def newest_changes(typed: DataFrame, columns: Sequence[LakeColumn]) -> DataFrame:
-    """One row a key: its newest change, with its commit_ts in ``TS``, and whether it wins over a row of the table with
-    the same one (``TIES``), or with any (``ALWAYS``).
+    """One row per key: its newest change, with the commit_ts in ``TS``. It also has whether it overwrites a row of the
+    table with the same commit_ts (``TIES``), or with any commit_ts (``ALWAYS``).
 
-    At one commit_ts a delete comes before the insert that follows it, else offsets decide; they alone do within a
-    millisecond, where that is all that is known. A delete without commit_ts has that of what it follows.
+    At one commit_ts, a delete comes before the insert that follows it; otherwise offsets decide the order. If only the
+    millisecond is known, only offsets decide within it. A delete without commit_ts gets the commit_ts of the change
+    before it.
     """
     keys = [quote(column.name) for column in columns if column.key]
     hidden = (sf.col(OP) == "d") & (sf.col(TS) == 0)
@@ -69,14 +70,14 @@ def _as_delete() -> Column:
 
 
 def last_deletes(typed: DataFrame, columns: Sequence[LakeColumn]) -> DataFrame:
-    """Of the keys of deletes among typed rows: the commit_ts of the last one in ``GONE``."""
+    """For each key with deletes among typed rows, the commit_ts of the last delete, in ``GONE``."""
     keys = [quote(column.name) for column in columns if column.key]
     deleted = typed.where((_as_delete() == "d") & sf.col(BAD).isNull())
     return deleted.groupBy(*keys).agg(sf.max(TS).alias(GONE))
 
 
 def not_deleted_since(newest: DataFrame, deletes: DataFrame, columns: Sequence[LakeColumn]) -> DataFrame:
-    """The newest changes without those that an earlier read delete of their key is newer than."""
+    """The newest changes, without changes that are older than a delete of their key that was read earlier."""
     keys = [column.name for column in columns if column.key]
     joined = newest.join(deletes, keys, "left")
     return joined.where(sf.col(GONE).isNull() | (sf.col(TS) >= sf.col(GONE))).select(*newest.columns)

@@ -1,4 +1,4 @@
-"""Decide: from what a batch read, how far all tables may go and which DDLs are due."""
+"""Decide from the events of a batch how far tables may go, and which DDLs are due."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -44,7 +44,7 @@ _ANY_TIME = 2**63 - 1
 
 
 def _may_come(progress: Progress) -> Callable[[TableName, int], bool]:
-    """Return a function that tells whether DDLs of a table up to a commit_ts may not have been read yet."""
+    """Return a function: whether the job may not have read all DDLs of a table up to a commit_ts."""
     read_upto, late = _read_upto(progress), bounds_of_late(progress)
 
     def may_come(name: TableName, commit_ts: int) -> bool:
@@ -54,8 +54,7 @@ def _may_come(progress: Progress) -> Callable[[TableName, int], bool]:
 
 
 def _read_upto(progress: Progress) -> int | None:
-    """The commit_ts up to which every partition was read, but for those that are passed over as idle; ``None`` where
-    there are no watermarks."""
+    """The commit_ts up to which every partition that is not idle was read; ``None``: there are no watermarks."""
     if not is_resolving(progress.mode) or not any(state.watermark for state in progress.partitions):
         return None
     return min((state.watermark for state in progress.partitions if not state.idle), default=None)
@@ -65,23 +64,23 @@ class Decided(msgspec.Struct, frozen=True, kw_only=True):
     """What a batch will do."""
 
     mode: ModeName | None
-    """``None`` while nothing has shown it."""
+    """``None`` until messages show it."""
     advanced: Advanced
     resolved: int
     ddls: list[QueuedDdl]
-    """Those due, in order, with their schemas."""
+    """The due ones, in order, with their schemas."""
     refused: QueuedDdl | None
-    """The first DDL that stops the job: the batch ends just before it."""
+    """The first DDL that stops the job. The batch ends just before it."""
     stop: Stop | None = None
-    """Why it does."""
+    """Why it stops the job."""
     missed: tuple[MissedMessage, ...] = ()
-    """What the batch does not read."""
+    """Messages that the batch does not apply."""
     on_reject: OnReject | Literal[""] = ""
-    """The policy that messages met that cannot be read; ``""``: there are none."""
+    """The policy applied to messages that cannot be read; ``""``: there were none."""
 
 
 class Decider:
-    """The rules of one job; nothing is remembered between calls."""
+    """The rules of one job. Keeps no state between calls."""
 
     def __init__(self, job: Job, letters: Letters, resources: Resources, protocol: str, end: RunEnd) -> None:
         self.job = job
@@ -95,7 +94,7 @@ class Decider:
     def decide(
         self, progress: Progress, mode: ModeName | None, scanned: ScannedBatch, plan: Plan | None, now: float
     ) -> Decided:
-        """Fold what a batch read into the progress. ``plan``: of a try of it that was interrupted.
+        """Fold the events of a batch into the progress. ``plan``: of an interrupted try of this batch.
 
         Raises: RejectedMessage, LateRow, DecisionNeeded, EnvironmentFault, SinkFault, SourceFault, RegistryFault
         """
@@ -110,12 +109,12 @@ class Decider:
         filtered = msgspec.structs.replace(scanned, controls=leave_out(controls, self.job.tables))
         mode, advanced = self._advance(progress, mode, filtered, rules)
         tables = judge_left_out(advanced.progress.tables, self.job.tables, progress.shards)
-        # Also in the queue: once it is due, `tables` may have changed, and rows beyond it were left out.
+        # Queued DDLs, too: `tables` may change before they are due, and rows after them were already filtered by it.
         ddls = self._judge_queue(advanced.progress)
         judged = msgspec.structs.replace(advanced.progress, tables=tables, ddls=ddls)
         judged = note_excluded(judged, self.job.tables, names_left_out(controls, self.job.tables))
         advanced = msgspec.structs.replace(advanced, progress=judged)
-        # Tables may be there already as the policy of the first try had it.
+        # Tables may already have what the policy of the first try made of them.
         on_reject = (plan.on_reject if plan is not None else "") or self.job.on_reject
         databases = of_databases(progress)
         noted = with_topics_of_tables(advanced.progress, controls)
@@ -140,10 +139,10 @@ class Decider:
         if refused is not None:
             resolved = min(resolved, refused.change.commit_ts - 1)
             if is_resolving(mode):
-                # What a DDL beyond it leaves behind is not there.
+                # A table that a later DDL creates or renames is not there yet.
                 resolved, _ = held_by_schemas(advanced.progress, resolved, self._left_out, self._named_after)
                 resolved = max(resolved, progress.applied)
-            # One that came late lies below what is applied, and waits there: its tables do not go past it.
+            # A late DDL is below the applied commit_ts and waits there: its tables do not go past it.
             due = [ddl for ddl in self._due(advanced.progress, resolved, mode) if ddl != refused]
         stop_at_rules(self.job, advanced.progress, [ddl for ddl in due if not is_skipped(self.job, ddl.change)])
         return Decided(
@@ -165,20 +164,20 @@ class Decider:
         return any(of(name).drop_table == "keep" or parks(self.job, name) for name in tables_of(drop))
 
     def fix_mode(self, mode: ModeName | None) -> ModeName | None:
-        """Log what was decided. Raises: UsageError where the run has an option that the mode does not support."""
+        """Log the mode. Raises: UsageError when the run has an option that the mode does not support"""
         if not is_resolving(mode):
             log.warning(
-                "mode %s: %s without watermarks; tables follow the messages, and equal the source at no known "
-                "commitTs while changes come",
+                "mode %s: %s without watermarks. Tables follow the messages; while changes come, they equal the source "
+                "at no known commitTs",
                 mode,
                 self.protocol,
             )
             if self.end.until_ts is not None:
-                raise UsageError(f"--until-ts needs watermarks, and this job is in mode {mode}: there are none")
+                raise UsageError(f"--until-ts needs watermarks, and this job has none (mode {mode})")
             for section, is_there in (("[snapshot]", self.job.snapshot), ("[[history]]", self.job.histories)):
                 if is_there:
                     raise UsageError(
-                        f"{self.job.file}: {section} needs watermarks, and this job is in mode {mode}: none have come. "
+                        f"{self.job.file}: {section} needs watermarks, and this job has received none (mode {mode}). "
                         "Remove the section, or let the changefeed send watermarks (enable-tidb-extension=true). If "
                         'they come later, set mode = "watermark" under [job]'
                     )
@@ -209,7 +208,7 @@ class Decider:
         return mode, self._fold_with_upstream(begun, lambda progress: acting.advance(progress, read, rules, waits))
 
     def _fold_with_upstream(self, begun: Progress, fold: Callable[[Progress], Advanced]) -> Advanced:
-        """Fold once, and again with the schemas that were missing and that the upstream has."""
+        """Fold once, and again if schemas were missing, with those that the upstream has."""
         advanced, upstream = fold(begun), self.job.source.upstream
         if advanced.missing and upstream is not None:
             advanced = fold(add_upstream_schemas(begun, advanced.missing, upstream))
@@ -263,13 +262,13 @@ class Decider:
         return first_stop(self.job, due, known, self.sink.types)
 
     def _keep_rejects(self, number: int, rejects: Sequence[Reject], now: float, on_reject: OnReject) -> None:
-        """Keep unreadable messages as dead letters. Raises: RejectedMessage, EnvironmentFault by the policy"""
+        """Keep unreadable messages as dead letters. Raises: RejectedMessage, EnvironmentFault, by the policy"""
         first = rejects[0]
         where = f"topic {first.topic}, partition {first.partition}, offset {first.offset}"
         if len(rejects) > self.job.max_rejects:
             message = (
                 f"{len(rejects)} messages of one batch cannot be read as {self.protocol}, more than "
-                f"max-rejects = {self.job.max_rejects}; the first: {where}: {first.reason}"
+                f"max-rejects = {self.job.max_rejects}. The first: {where}: {first.reason}"
             )
             raise EnvironmentFault(message)
         self.letters.keep(number, "decode", rejects, now)

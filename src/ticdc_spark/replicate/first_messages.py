@@ -1,4 +1,4 @@
-"""The protocol of a source by its first messages: where the job file does not name it, or names another one."""
+"""Detect the protocol of a source from its first messages, if the job file does not name it or names another one."""
 
 import threading
 from collections.abc import Sequence
@@ -16,9 +16,9 @@ _BYTES = 16 << 20
 
 
 def detected(job: Job, source: Source, stop: threading.Event, *, bounded: bool) -> str | None:
-    """The protocol of the source's first messages. Waits for some where the run has no end; ``None``: stopped first.
+    """The protocol of the source's first messages. An endless run waits for messages. ``None``: it was stopped first.
 
-    Raises: UsageError if they do not show it, or are of several protocols; SourceFault.
+    Raises: UsageError when the messages do not show it, or are of several protocols; SourceFault
     """
     while not stop.is_set():
         starts, end_offsets = source.beginning_offsets(), source.end_offsets()
@@ -39,10 +39,10 @@ def refuse_other(
     controls: Sequence[ControlEvent],
     protocol: str,
 ) -> None:
-    """Look whether a source of which nothing could be read so far has messages of another protocol.
+    """Check whether a source has messages of another protocol, if no message could be read so far.
 
-    ``controls``: what a batch has scanned, from ``starts`` to ``end_offsets``.
-    Raises: UsageError if it has; SourceFault.
+    ``controls``: the events that a batch scanned from ``starts`` to ``end_offsets``.
+    Raises: UsageError when it has such messages; SourceFault
     """
     anything = progress.tables or progress.pending or progress.ddls or progress.schemas
     if anything or any(state.watermark for state in progress.partitions):
@@ -57,8 +57,8 @@ def refuse_other(
     first = min(rejected, key=lambda event: event.offset)
     by = "[source] protocol" if job.source.protocol else "that of earlier runs"
     message = (
-        f"{job.file}: no message of the first {len(read)} can be read as {protocol}: {looks_like}, and {by} is "
-        f"{protocol}. Nothing was applied or left out. The first reason: {first.reason}"
+        f"{job.file}: none of the first {len(read)} messages can be read as {protocol}: {looks_like}, but {by} is "
+        f"{protocol}. Nothing was applied or skipped. The first reason: {first.reason}"
     )
     raise UsageError(message)
 
@@ -67,5 +67,5 @@ def _of(pairs: list[tuple[bytes | None, bytes | None]], option: str) -> str:
     try:
         return detect(pairs[:ENOUGH], option)
     except UsageError:
-        # One that is no message may stand before those that are.
+        # The first ones may not be messages of a changefeed.
         return detect(pairs, option)

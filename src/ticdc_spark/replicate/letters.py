@@ -1,4 +1,4 @@
-"""Dead letters of a batch: what cannot be read, with the messages that hold it."""
+"""Dead letters of a batch: messages and rows that cannot be read."""
 
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -11,7 +11,7 @@ from ticdc_spark.sinks.dead_letters import DeadLetter, DeadLetters
 from ticdc_spark.spark.decode.control import Reject
 
 Keys: TypeAlias = Mapping[tuple[str, int, int], bytes | None]
-"""By topic, partition and offset."""
+"""Keys of messages, by topic, partition and offset."""
 _NEWEST = 50
 
 
@@ -22,11 +22,11 @@ class Letters:
     rows: TopicRows
     kept_in: DeadLetters
     newest: deque[KeptLetter] = field(default_factory=lambda: deque(maxlen=_NEWEST))
-    """For who watches; the oldest first."""
+    """The newest letters for watchers, the oldest of them first."""
 
     @property
     def where(self) -> str:
-        """The place, for messages."""
+        """Where they are kept, for messages."""
         return self.kept_in.where
 
     def keep(self, batch: int, stage: str, rejects: Sequence[Reject], now: float) -> Keys:

@@ -42,11 +42,12 @@ def run(
     watchers: Sequence[Watcher] = (),
     stop: threading.Event | None = None,
 ) -> Summary:
-    """Replicate until stopped, or (``once``) up to where the topics end now, or until all tables are at ``until_ts``.
+    """Replicate until stopped; with ``once``, up to where the topics end now; with ``until_ts``, until all tables are
+    at it.
 
-    Raises: DecisionNeeded and its kinds (exit 4), EnvironmentFault and its kinds (exit 1), those of connections only
-    once ``retry-for`` is over. Progress made before an error stays committed; started again, the job goes on from
-    there.
+    Raises: DecisionNeeded and its subclasses (exit 4); EnvironmentFault and its subclasses (exit 1), those of
+    connections only after ``retry-for``. Progress from before an error stays committed, and the next run continues
+    from there.
     """
     stop, running = stop or threading.Event(), RunningJob(job)
     states = open_state(job.sink, job.name, job.spark)
@@ -77,7 +78,7 @@ def run(
 
 @contextmanager
 def os_faults() -> Iterator[None]:
-    """Turn what the operating system refuses, wherever that is, into a fault of the environment.
+    """Turn every OSError into a fault of the environment.
 
     Raises: EnvironmentFault
     """
@@ -88,8 +89,8 @@ def os_faults() -> Iterator[None]:
 
 
 def _run(run_state: "_RunState", opened: Callable[[Job], Steps | None]) -> Summary:
-    """Turn after turn until one is the last. After a fault of a connection everything is opened again, as by a restart
-    of the job; so it is after a change of the job file."""
+    """Do turns until the last one. After a connection's fault or a change of the job file, open everything again, as a
+    restart of the job would."""
     started = time.monotonic()
     retries = RetryPolicy(run_state.job.retry_for)
     steps = opened(run_state.job)
@@ -108,7 +109,7 @@ def _run(run_state: "_RunState", opened: Callable[[Job], Steps | None]) -> Summa
                     steps = run_state.running.take_over(changed, opened)
                     run_state.upkeep = UpkeepScheduler(run_state.job)
                     retries.retry_for = run_state.job.retry_for
-                    run_state.targets = None  # Its topics may be others.
+                    run_state.targets = None  # The topics may have changed.
                 steps = opened(run_state.job) if steps is None else steps
                 if steps is None:
                     break
@@ -151,7 +152,7 @@ def _close(steps: Steps | None) -> None:
 
 @dataclass(slots=True)
 class _RunState:
-    """What a run keeps from one batch to the next."""
+    """The state of a run between batches."""
 
     running: RunningJob
     heartbeat: Heartbeat
@@ -164,18 +165,18 @@ class _RunState:
     targets: Offsets | None = None
     """With ``once``: how far it reads."""
     requests_looked_for: float = field(default_factory=time.monotonic)
-    """When; a start takes requests, too."""
+    """When requests were last looked for. A start takes requests, too."""
     quiet_since: float = field(default_factory=time.monotonic)
     pace: Pace = field(default_factory=Pace)
     retention: Retention = field(default_factory=Retention)
 
     @property
     def job(self) -> Job:
-        """As it is now."""
+        """The job, with its current job file."""
         return self.running.job
 
     def turn(self, steps: Steps) -> bool:
-        """Do one batch, and wait for the next one to be due; whether there is a next one."""
+        """Do one batch, and wait until the next one is due. Returns: whether there is a next one"""
         if self.once and self.targets is None:
             self.targets = steps.source.end_offsets()
         began = time.monotonic()
@@ -195,17 +196,17 @@ class _RunState:
             self.finished = not report.left and self._is_over(steps, report, loads)
         elif loads != "worked":
             if not report.left and self.until_ts is not None and steps.source.is_recorded:
-                return False  # A recording that ends before until_ts.
+                return False  # The recording ends before until_ts.
             self._wait(report, began)
         return not self.finished
 
     def _is_over(self, steps: Steps, report: BatchReport, loads: str) -> bool:
-        """Whether a run with ``once`` has reached what it was to reach."""
+        """Whether a run with ``once`` has reached its end."""
         if loads == "worked" or report.messages:
             self.quiet_since = time.monotonic()
         waits = loads == "waits" and time.monotonic() - self.quiet_since < self.job.idle_partition_timeout
         if loads == "worked" or (waits and not steps.source.is_recorded):
-            # A full read can begin once the feed has come so far: read on for it.
+            # A full read can begin once the feed has reached its base: read on until then.
             self.targets = steps.source.end_offsets() if waits else self.targets
             self.stop.wait(self.job.poll_interval if waits else 0)
             return False
@@ -214,7 +215,7 @@ class _RunState:
         return further is None
 
     def _wait(self, report: BatchReport, began: float) -> None:
-        """Wait for the next batch: at once where a full one is there, else ``commit-interval`` after this one."""
+        """Wait for the next batch: not at all if a full one is there, otherwise ``commit-interval`` after this one."""
         pause = 0.0 if report.left else self.job.poll_interval
         if report.messages and self.until_ts is None and not report.full:
             pause = max(pause, began + self.job.commit_interval - time.monotonic())

@@ -1,7 +1,7 @@
 """One batch: reach → scan → decide → apply → commit.
 
-Each step is a function of a job, its progress and what the step before gave. After a crash the same steps give the same
-tables: the saved plan has the offsets, and the marks tell what is in the tables already.
+Each step is a function of the job, its progress and the result of the step before. After a crash, the same steps give
+the same tables: the saved plan has the offsets, and the marks show what the tables already have.
 """
 
 import logging
@@ -69,7 +69,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, kw_only=True)
 class OpenJob:
-    """A job whose source, target and state are open. No batch changes it."""
+    """A job with open source, target and state. No batch changes it."""
 
     job: Job
     resources: Resources
@@ -80,24 +80,24 @@ class OpenJob:
 
     @cached_property
     def letters(self) -> Letters:
-        """Where what cannot be read is kept."""
+        """Where messages and rows that cannot be read are kept."""
         return Letters(self.resources.rows, self.resources.letters)
 
     @cached_property
     def decider(self) -> Decider:
-        """The rules by which batches are decided."""
+        """The rules that decide batches."""
         return Decider(self.job, self.letters, self.resources, self.protocol, self.end)
 
     def mode(self, progress: Progress) -> ModeName | None:
-        """``None`` until messages show it. Raises: UsageError for one that the job cannot have"""
+        """``None`` until messages show the mode. Raises: UsageError for a mode that the job cannot have"""
         return of_job(self.job.mode, self.protocol, progress)
 
     def memory(self, progress: Progress, offsets: Offsets) -> str:
-        """See ``Source.memory``. ``progress``: whose rows wait; ``offsets``: where it is read on."""
+        """See ``Source.memory``. ``progress``: with the waiting rows; ``offsets``: where reading continues."""
         return self.resources.source.memory(offsets, stretches(map(range_of, progress.pending)))
 
     def batch(self, progress: Progress) -> Batch:
-        """What a commit to a table needs between batches."""
+        """The context that a commit to a table needs, outside of a batch."""
         return Batch(
             job=self.job,
             sink=self.resources.sink,
@@ -114,7 +114,7 @@ class OpenJob:
 
     @property
     def reads_dump(self) -> bool:
-        """Whether full reads are of a dump, which is as of one time."""
+        """Whether full reads are from a dump, whose rows are all of one time."""
         return self.resources.reader is not None and self.resources.reader.fixed is not None
 
 
@@ -124,43 +124,43 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True):
     number: int
     mode: ModeName | None
     interrupted: Plan | None
-    """The plan of a try of it that was interrupted: tables may have something of it."""
+    """The plan of an interrupted try of this batch: tables may have changes of it."""
     starts: Offsets
     end_offsets: Offsets
     """Exclusive."""
     full: bool
-    """More was there than one batch takes."""
+    """The topics had more than one batch takes."""
     left_out: frozenset[str]
-    """Topics that are not read any more."""
+    """Topics that are no longer read."""
 
     @property
     def messages(self) -> int:
-        """How many there are to read."""
+        """How many messages to read."""
         return sum(max(0, end - self.starts.get(place, end)) for place, end in self.end_offsets.items())
 
 
 class Scanned(msgspec.Struct, frozen=True, kw_only=True):
-    """What the messages of a batch are."""
+    """The messages of a batch, scanned."""
 
     spelled: Spelled
     notes: tuple[SourceNote, ...]
-    """What must still be so of the topics when they are read again; from before they were scanned."""
+    """What must still be true of the topics when they are read again. Taken before the scan."""
 
 
 class Planned(msgspec.Struct, frozen=True, kw_only=True):
-    """What a batch will do, before it is saved and done."""
+    """What a batch will do, before its plan is saved."""
 
     decided: Decided
     plan: Plan
     names: Names
-    """By which its rows were scanned."""
+    """The names that its rows were scanned with."""
     latest_offsets: Offsets
-    """Where the topics ended once it was scanned."""
+    """Where the topics ended after the scan."""
 
 
 def reach(job: OpenJob, progress: Progress, targets: Offsets | None) -> Reached:
-    """Choose what the next batch reads: up to ``targets``, or to where the topics end now. What was interrupted reads
-    the same again.
+    """Choose what the next batch reads: up to ``targets``, or to where the topics end now. An interrupted batch reads
+    the same messages again.
 
     Raises: SourceChanged, SourceFault
     """
@@ -189,9 +189,9 @@ def reach(job: OpenJob, progress: Progress, targets: Offsets | None) -> Reached:
 
 
 def scan_batch(job: OpenJob, progress: Progress, reached: Reached) -> Scanned:
-    """Open the messages of a batch: control events in full, and where rows are.
+    """Scan the messages of a batch: control events in full, and the places of rows.
 
-    Raises: RegistryFault, SourceFault, UsageError where the messages are of another protocol
+    Raises: RegistryFault, SourceFault, UsageError when the messages are of another protocol
     """
     source, rows, registry = job.resources.source, job.resources.rows, job.resources.registry
     starts, end_offsets = reached.starts, reached.end_offsets
@@ -209,7 +209,7 @@ def scan_batch(job: OpenJob, progress: Progress, reached: Reached) -> Scanned:
 def decide_batch(job: OpenJob, progress: Progress, reached: Reached, found: Scanned) -> Planned:
     """Decide how far all tables go, and which DDLs are due.
 
-    Raises: as ``Decider.decide``; UnsupportedDdl where an interrupted try went further than the job file now allows
+    Raises: as ``Decider.decide``; UnsupportedDdl when an interrupted try went further than the job file now allows
     """
     spelled, source = found.spelled, job.resources.source
     end_offsets, interrupted = reached.end_offsets, reached.interrupted
@@ -218,7 +218,7 @@ def decide_batch(job: OpenJob, progress: Progress, reached: Reached, found: Scan
         number=reached.number,
         controls=spelled.controls,
         end_offsets=end_offsets,
-        # A partition that came after the plan would hold tables that the batch under way has made already.
+        # A partition that appeared after the plan would hold back tables that the interrupted batch has written.
         latest_offsets=latest_offsets if interrupted is None else of_plan(latest_offsets, progress, end_offsets),
         new_topics=frozenset(topic for topic, _ in end_offsets)
         - {partition.topic for partition in progress.partitions},
@@ -227,7 +227,7 @@ def decide_batch(job: OpenJob, progress: Progress, reached: Reached, found: Scan
     begun = without_topics(with_new_partitions(spelled.progress, reached.starts, end_offsets), reached.left_out)
     begun = without_removed(begun, source.beginning_offsets())
     for topic in sorted(reached.left_out):
-        log.warning("topic %s is not read any more: `topics` leaves it out, or its tables are dropped", topic)
+        log.warning("topic %s is no longer read: `topics` excludes it, or its tables are dropped", topic)
     decided = job.decider.decide(begun, reached.mode, scanned, interrupted, job.clock())
     stop_if_left_out_before(decided, interrupted)
     plan = Plan(
@@ -245,13 +245,13 @@ def decide_batch(job: OpenJob, progress: Progress, reached: Reached, found: Scan
 
 
 def apply_batch(job: OpenJob, before: Progress, planned: Planned, *, all_tables: bool) -> TimelineResult:
-    """Write what is due to the tables. ``before``: as committed before the batch; ``all_tables``: marks that a person
-    has cleared are written, too, as the first batch of a run does.
+    """Write the due changes to the tables. ``before``: the progress committed before the batch. ``all_tables``: also
+    stamp tables whose marks a person has cleared, as the first batch of a run does.
 
     Raises: DecisionNeeded, SinkFault, SourceFault, RejectedMessage
     """
     decided, progress = planned.decided, planned.decided.advanced.progress
-    # Rows are read without the messages that were skipped when they were scanned, in this batch or before.
+    # Rows are read without the messages that a scan skipped, in this batch or before.
     opening = opening_of(job.job, job.protocol, decided.mode, job.resources.registry)
     job.resources.rows.opening = msgspec.structs.replace(opening, left_out=progress.left_out)
     states = progress.states()
@@ -325,7 +325,7 @@ def _judged(
     *,
     all_tables: bool,
 ) -> Collection[TableName]:
-    """The tables of which something was decided that their stamps may lack."""
+    """The tables whose stamps may lack something that was decided."""
     changed = [name for name, state in now.items() if _is_judged(before.get(name), state)]
     changed += [name for name, state in now.items() if applied.get(name) != state]
     changed += [name for name, state in now.items() if all_tables and state.cleared is not None]
@@ -333,7 +333,7 @@ def _judged(
 
 
 def _is_judged(before: TableState | None, now: TableState) -> bool:
-    """Whether a table's condition has changed: it diverged, was quarantined, or goes on."""
+    """Whether a table's condition has changed: it diverged, was quarantined, or resumed."""
     if before is None or now.is_gone:
         return False
     was = (before.is_clean, before.diverged_since, before.quarantined)
@@ -341,7 +341,7 @@ def _is_judged(before: TableState | None, now: TableState) -> bool:
 
 
 def taken_ddls(planned: Planned, result: TimelineResult) -> list[QueuedDdl]:
-    """The DDLs that a batch took from the queue: it applied them, or left them out as the job file says."""
+    """The DDLs that a batch took from the queue: it applied them, or skipped them as the job file says."""
     return _without(planned.decided.ddls, result.left)
 
 
@@ -351,7 +351,7 @@ def _without(ddls: Sequence[QueuedDdl], those: Iterable[QueuedDdl]) -> list[Queu
 
 
 def _schemas(progress: Progress, ddls: Sequence[QueuedDdl]) -> dict[tuple[str, str, str], Table]:
-    """The schemas that rows of a batch may name: those of its DDLs, too."""
+    """The schemas that rows of a batch may name, including those of its DDLs."""
     tables = [table for ddl in ddls for table in (ddl.change.pre_table, ddl.change.table) if table is not None]
     routes = compiled(progress.routes)
     from_ddls = {named_by_rows(routes, table): table for table in tables if table.version is not None}

@@ -1,4 +1,4 @@
-"""What a job works on, and where a run ends."""
+"""What a job works with, and where a run ends."""
 
 from dataclasses import dataclass
 
@@ -13,7 +13,7 @@ from ticdc_spark.spark.sources.base import Source
 
 @dataclass(frozen=True, kw_only=True)
 class Resources:
-    """What is open while a job runs."""
+    """The open resources of a running job."""
 
     source: Source
     sink: Sink
@@ -21,19 +21,19 @@ class Resources:
     letters: DeadLetters
     store: ProgressStore
     registry: Registered | None = None
-    """``None``: the protocol's messages name no registered schemas."""
+    """``None``: messages of the protocol name no registered schemas."""
     reader: SnapshotReader | None = None
-    """Of whole tables, where the job file has a section ``[snapshot]``."""
+    """Reads whole tables, if the job file has a section ``[snapshot]``."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class RunEnd:
-    """Where a run ends; by default it goes on until it is stopped."""
+    """Where a run ends; by default it runs until it is stopped."""
 
     bounded: bool = False
-    """It reads up to where the topics end."""
+    """The run reads up to where the topics end."""
     until_ts: int | None = None
-    """It stops when all tables are at this commit_ts."""
+    """The run stops when all tables are at this commit_ts."""
 
 
 ENDLESS = RunEnd()

@@ -1,4 +1,4 @@
-"""The scan of a batch: what it needs of a job and its progress, and when it is repeated."""
+"""The scan of a batch: what it needs from a job and its progress, and when it is repeated."""
 
 from collections.abc import Callable, Sequence
 
@@ -22,7 +22,7 @@ from ticdc_spark.spark.decode.control import ControlEvent
 
 
 def opening_of(job: Job, protocol: str, mode: ModeName | None, registry: Registered | None) -> Opening:
-    """How messages are opened now."""
+    """How the job opens messages now."""
     return Opening(
         protocol=protocol,
         native=native_of(job.source),
@@ -38,9 +38,9 @@ def opening_of(job: Job, protocol: str, mode: ModeName | None, registry: Registe
 def scan_plan(
     job: Job, protocol: str, mode: ModeName | None, progress: Progress, registry: Registered | None
 ) -> ScanPlan:
-    """The plan of a batch. While the mode is not known, rows that hide their commit_ts are rows all the same."""
+    """The plan for the scan of a batch. While the mode is unknown, rows that hide their commit_ts count as rows too."""
     acting = acting_mode(mode, protocol)
-    # Without DDL nothing tells two tables apart but the names that their rows have.
+    # Without DDL, only the names in rows distinguish tables.
     exact = PROTOCOLS[protocol].traits.schema_blocks and not is_resolving(mode)
     return ScanPlan(
         opening=opening_of(job, protocol, mode, registry),
@@ -59,8 +59,8 @@ def scan_plan(
 
 
 def _read_before(progress: Progress) -> dict[str, int]:
-    """Below which commit_ts every message of a partition was read before. If a topic was left out meanwhile, it is read
-    again from its start, and what its tables need of it says so."""
+    """For each partition, the commit_ts below which every message was read before. A topic that was excluded for some
+    time is read again from its start; the needs of its tables say how far it was read."""
     found = {partition_key(one.topic, one.partition): one.watermark for one in progress.partitions}
     for table in progress.catching_up:
         for topic, partition, need in table.needs:
@@ -75,7 +75,7 @@ def scan(
     registry: Registered | None,
     scan_by: Callable[[ScanPlan], Sequence[ControlEvent]],
 ) -> Spelled:
-    """Scan a batch, and again where it brings what its rows need: schemas, or names of tables. Both are seldom.
+    """Scan a batch. Scan it again if its messages bring schemas or table names that its rows need, which is rare.
 
     Raises: RegistryFault; as ``scan_by``
     """
@@ -92,7 +92,7 @@ def scan(
 
 
 def learn_waiting(rows: TopicRows, registry: Registered, progress: Progress) -> None:
-    """Fetch the schemas that rows name which wait since an earlier run. Raises: RegistryFault, SourceFault"""
+    """Fetch the schemas of rows that wait since an earlier run. Raises: RegistryFault, SourceFault"""
     opening = msgspec.structs.replace(rows.opening, schemas=dict(registry.known))
     for start, end in rounds(stretches(map(range_of, progress.pending))):
         count = sum(last - start[place] for place, last in end.items())

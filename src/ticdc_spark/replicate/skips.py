@@ -1,4 +1,4 @@
-"""The messages that ``skip-messages`` leaves out. Pure but for the log."""
+"""The messages that ``skip-messages`` skips. Pure, except for the log."""
 
 import logging
 from collections.abc import Sequence
@@ -14,22 +14,21 @@ STAGE = "skip-messages"
 
 
 def skipped_of(controls: Sequence[ControlEvent]) -> tuple[list[ControlEvent], list[MessageSkipped]]:
-    """What is read, and what is left out."""
+    """The events to process, and the skipped messages."""
     left = [event for event in controls if isinstance(event, MessageSkipped)]
     return [event for event in controls if not isinstance(event, MessageSkipped)] if left else list(controls), left
 
 
 def left_out_places(progress: Progress, skipped: Sequence[MessageSkipped]) -> tuple[tuple[str, int, int], ...]:
-    """What ``Progress.left_out`` is after a batch, which decides of the messages that it reads. ``progress``: before
-    it."""
+    """``Progress.left_out`` after a batch, which decides about the messages that it reads. ``progress``: before it."""
     read = known_offsets(progress)
     before = {at for at in progress.left_out if at[2] < read.get(at[:2], 0)}
     return tuple(sorted(before | {(event.topic, event.partition, event.offset) for event in skipped}))
 
 
 def warn_of_old(job: Job, progress: Progress) -> None:
-    """Log which places were passed before: what is read already is left out only if it cannot be read as a row."""
+    """Log which skipped places were read before: for these, the key only affects a row that cannot be read."""
     offsets = {(state.topic, state.partition): state.offset for state in progress.partitions}
     for place in job.skip_messages:
         if place.offset < offsets.get((place.topic, place.partition), 0):
-            log.info("skip-messages %s was read before: it has effect only on a row that cannot be read", place)
+            log.info("skip-messages %s was read before: it only affects a row that cannot be read", place)

@@ -1,6 +1,6 @@
-"""The start of a run: the progress is compared with the tables, the change log and the source as they are now.
+"""The start of a run: compare the progress with the current tables, and take requests.
 
-State, tables and change log are of one time, but for a batch that was interrupted. Where they are not, the job stops.
+The state and the tables must be of the same time, except for an interrupted batch. If they are not, the job stops.
 """
 
 import logging
@@ -36,13 +36,13 @@ from ticdc_spark.spark.sources.base import Source
 log = logging.getLogger(__name__)
 T = TypeVar("T")
 _NAMED = 5
-"""Tables that one error names."""
+"""Most tables that one error names."""
 
 
 def begin(job: Job, source: Source, sink: Sink, store: ProgressStore, protocol: str) -> Progress:
-    """The progress to go on from.
+    """The progress to continue from.
 
-    Raises: DecisionNeeded with the ways out; SinkFault, SourceFault, UsageError
+    Raises: DecisionNeeded, which names the options; SinkFault, SourceFault, UsageError
     """
     found = store.load()
     source.recall(_source_memory(found, store))
@@ -63,7 +63,7 @@ def begin(job: Job, source: Source, sink: Sink, store: ProgressStore, protocol: 
 
 
 def _source_memory(progress: Progress | None, store: ProgressStore) -> str:
-    """What the source goes on with: that of a batch under way, whose offsets tables may have."""
+    """The memory that the source continues with. A batch under way has its own, as tables may have its offsets."""
     if progress is None:
         return ""
     plan = _under_way(progress, store)
@@ -71,40 +71,40 @@ def _source_memory(progress: Progress | None, store: ProgressStore) -> str:
 
 
 def _with_routes(job: Job, sink: Sink, progress: Progress, store: ProgressStore) -> Progress:
-    """The progress by the rules of ``[[route]]`` as they are now. Raises: UsageError, SinkFault"""
+    """The progress with the current rules of ``[[route]]``. Raises: UsageError, SinkFault"""
     changed = with_routes(job, progress)
     if is_interrupted(progress, store):
         _stop_if_made_otherwise(job, sink, progress)
-    store.save(changed)  # before a table is made by the new rules
+    store.save(changed)  # before the new rules create a table
     return changed
 
 
 def _stop_if_made_otherwise(job: Job, sink: Sink, progress: Progress) -> None:
-    """Stop where a batch under way has made or changed a table by other rules: the progress does not know of it.
+    """Stop if a batch under way has created or changed a table by the old rules, without the progress knowing it.
 
-    ``progress``: with the rules as they were. Raises: UsageError, SinkFault
+    ``progress``: with the old rules. Raises: UsageError, SinkFault
     """
     put_back = "Put them back until the batch is done, or drop the table in the target"
     for table in progress.tables:
         if is_in_target(table) and sink.find(table.full_name) is None:
             raise UsageError(
-                f"{job.file}: [[route]]: the rules were changed while a batch was under way that has renamed or "
-                f"dropped `{table.schema}`.`{table.name}`. {put_back}"
+                f"{job.file}: [[route]]: the rules were changed while a batch was under way, and the batch has renamed "
+                f"or dropped `{table.schema}`.`{table.name}`. {put_back}"
             )
     for name in sink.list_tables(job.name):
         found = sink.find(name)
         about = "" if found is None or found.stamp is None else found.stamp.about
         if not about:
             raise UsageError(
-                f"{job.file}: [[route]]: the rules were changed while a batch was under way that has made "
-                f"`{name[0]}`.`{name[1]}`. {put_back}"
+                f"{job.file}: [[route]]: the rules were changed while a batch was under way, and the batch has "
+                f"created `{name[0]}`.`{name[1]}`. {put_back}"
             )
         made = msgspec.json.decode(about.encode(), type=TableState)
         stop_if_changed(job, progress, made.full_name, made.table)
 
 
 def look_at_wanted(job: Job, sink: Sink, progress: Progress, store: ProgressStore) -> Progress:
-    """The progress of a running job. It has tables with a requested full read as the lake has them now.
+    """The progress of a running job, where tables with a requested full read are as the lake has them now.
 
     Raises: DecisionNeeded, SinkFault
     """
@@ -114,12 +114,12 @@ def look_at_wanted(job: Job, sink: Sink, progress: Progress, store: ProgressStor
 
 
 def is_interrupted(progress: Progress, store: ProgressStore) -> bool:
-    """Whether tables may have something of a batch that was not finished."""
+    """Whether tables may have changes of an unfinished batch."""
     return _under_way(progress, store) is not None
 
 
 def furthest(progress: Progress, plan: Plan | None) -> int:
-    """How far the marks of tables can be. ``plan``: that of the batch under way; ``None``: there is none."""
+    """The highest mark that tables can have. ``plan``: of the batch under way; ``None``: there is none."""
     if not _resolves(progress, plan):
         return progress.batch if plan is None else plan.batch
     return max(progress.applied, 0 if plan is None else plan.resolved)
@@ -135,22 +135,21 @@ def _under_way(progress: Progress, store: ProgressStore) -> Plan | None:
 
 
 def _stop_if_there_are_tables(job: Job, sink: Sink) -> None:
-    """Stop where a job without a state has tables. Raises: DecisionNeeded, SinkFault"""
+    """Stop if a job without a state has tables. Raises: DecisionNeeded, SinkFault"""
     tables = sorted(sink.list_tables(job.name))
     if tables:
         names = ", ".join(f"`{schema}`.`{name}`" for schema, name in tables[:_NAMED])
         more = f" and {len(tables) - _NAMED} more" if len(tables) > _NAMED else ""
         raise DecisionNeeded(
-            f"the target has tables of job {job.name!r}, and not the state of the job: {names}{more}. Restore the "
+            f"the target has tables of job {job.name!r}, but not the state of the job: {names}{more}. Restore the "
             "target from a backup, with `_ticdc_spark`. Or drop these tables: the job then begins from scratch"
         )
 
 
 def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], plan: Plan | None) -> Progress:
-    """Look at tables of the job. ``plan``: that of a batch that was not finished, which may have dropped or renamed
-    some.
+    """Look at tables of the job. ``plan``: of an unfinished batch, which may have dropped or renamed some.
 
-    Returns: the progress with what the tables show.
+    Returns: the progress, corrected by what the tables show.
     """
     is_followed = _followed(job, progress)
     tables = [table for table in some if table.mark != NO_MARK and not table.is_dropped and is_followed(table)]
@@ -165,7 +164,7 @@ def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], 
         except FilesGone:
             if name not in asked:
                 raise
-            log.warning("`%s`.`%s` is dropped from the catalog and read again: its files are gone", *name)
+            log.warning("`%s`.`%s`: its files are gone; dropping it from the catalog to read it again", *name)
             sink.drop(name)
             looked = Looked(state=table, stamp=None)
         as_left = looked.stamp is not None and looked.stamp.mark == table.mark and exact
@@ -178,7 +177,7 @@ def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], 
         if name in asked and (looked.stamp is None or looked.behind):
             worse[name] = _to_be_read(sink, table, looked)
         elif looked.stamp is None and is_parked(name) and plan is None:
-            worse[name] = forget(table)  # Somebody has removed it: it cannot come back.
+            worse[name] = forget(table)  # A user has removed it: it cannot come back.
         elif looked.stamp is None:
             if plan is None:
                 raise DecisionNeeded(vanished(job, name, resolves=exact))
@@ -195,8 +194,8 @@ def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], 
 
 
 def _followed(job: Job, progress: Progress) -> Callable[[TableState], bool]:
-    """Whether a run may change a table: what `tables` excludes may be as it is. A parked table has no name at the
-    source, and a merged table those of its shards."""
+    """Return a function: whether a run may change a table. A table that `tables` excludes need not match the state. A
+    parked table has no name at the source, and a merged table has those of its shards."""
     wants = table_filter(job.tables)
     merged = {one.full_name for one in progress.shards if wants(one.table.schema, one.table.name)}
 
@@ -208,8 +207,8 @@ def _followed(job: Job, progress: Progress) -> Callable[[TableState], bool]:
 
 
 def _keep_restored(job: Job, sink: Sink, progress: Progress) -> dict[TableName, TableState]:
-    """Tables that were dropped, or renamed away, and are in the lake again as they were before: somebody restored
-    them. They stay, as tables that were dropped and kept."""
+    """Tables that were dropped or renamed away, and that a user has restored in the lake. They stay, as tables that
+    were dropped and kept."""
     gone = [table for table in progress.tables if table.is_dropped]
     found = {}
     for table, there in zip(gone, _each(job, lambda table: sink.find(table.full_name), gone), strict=True):
@@ -217,19 +216,19 @@ def _keep_restored(job: Job, sink: Sink, progress: Progress) -> dict[TableName, 
         stamp = None if there is None else there.stamp
         if stamp is None or stamp.job != job.name or stamp.mark[0] >= table.ddl_ts:
             continue
-        log.warning("`%s`.`%s` was dropped at %d and is there again: it is left as it is", *name, table.ddl_ts)
+        log.warning("`%s`.`%s` was dropped at %d, but the lake has it again: it stays unchanged", *name, table.ddl_ts)
         found[name] = msgspec.structs.replace(keep(table), mark=stamp.mark)
     return found
 
 
 def _to_be_read(sink: Sink, table: TableState, looked: Looked) -> TableState:
-    """A table that is not what it was, and of which a person wants a full read: whatever it is now will do."""
+    """The state of a table that has changed since, and that has a requested full read: any condition is accepted."""
     if looked.stamp is None:
         return TableState(schema=table.schema, name=table.name, applied=table.applied, topics=table.topics)
     stamp, since = looked.stamp, looked.stamp.mark[0]
     back = set_back(_as_found(table, looked), since)
     if looked.furthest is not None and looked.state is not None:
-        # Its columns are still those of before, and DDLs go on from there: it does not matter what its rows are.
+        # It has its former columns, from which DDLs can continue. Its rows do not matter.
         about = msgspec.json.encode(set_back(looked.state, since)).decode()
         stamp = msgspec.structs.replace(stamp, mark=looked.furthest, about=about)
         back = msgspec.structs.replace(back, mark=min(table.mark, looked.furthest))
@@ -238,7 +237,7 @@ def _to_be_read(sink: Sink, table: TableState, looked: Looked) -> TableState:
 
 
 def _as_found(table: TableState, looked: Looked) -> TableState:
-    """The state of a table that was set back: with the mark that it has, and what other writers did to it since."""
+    """The state of a table that was set back: with its present mark, and with what other writers did to it since."""
     assert looked.stamp is not None, "it is in the lake"
     back = msgspec.structs.replace(table, mark=looked.stamp.mark)
     state = looked.state
@@ -248,7 +247,7 @@ def _as_found(table: TableState, looked: Looked) -> TableState:
 
 
 def _marked_as(table: TableState, held: TableState) -> TableState:
-    """A table with the mark that its stamp has."""
+    """A table marked as diverged, as its stamp says."""
     assert held.diverged_since is not None, "the stamp has a mark"
     return diverge(table, held.diverged_since, held.diverged_why, columns=held.has_unsure_columns)
 

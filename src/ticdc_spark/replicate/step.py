@@ -1,4 +1,4 @@
-"""What a running job does from one batch to the next; holds the committed progress."""
+"""The steps of a running job. They hold the committed progress from one batch to the next."""
 
 import logging
 import time
@@ -34,11 +34,11 @@ from ticdc_spark.replicate.timer import Timer
 
 log = logging.getLogger(__name__)
 REGRESSIONS_TO_WARN = 10
-"""A partition: so many times may its watermark fall before a second changefeed is suspected."""
+"""If watermarks fall more often than this per partition, a second changefeed is suspected."""
 
 
 class Steps:
-    """The steps of a running job: batches, full reads between them, and requests."""
+    """The steps of a running job: batches, full reads between batches, and requests."""
 
     def __init__(self, job: OpenJob) -> None:
         self.open = job
@@ -54,17 +54,15 @@ class Steps:
             self.loader = Loader(job.job, job.job.snapshot, self.sink, job.resources.reader, job.batch)
         elif loads := [one for one in self.progress.tables if one.load is not None and not one.load.began]:
             names = ", ".join(f"{table.schema}.{table.name}" for table in loads)
-            raise UsageError(
-                f"{job.job.file}: [snapshot]: missing; {names} stands still for a full read that is under way"
-            )
+            raise UsageError(f"{job.job.file}: [snapshot]: missing; a full read is under way: {names}")
         self.from_topic = TopicReads(job.job, self.source, self.sink, job.resources.rows, job.batch)
         self._is_due = True
-        """There may be something to apply though no message came: a start, a request, a full read that is done."""
+        """There may be changes to apply without a new message: after a start, a request or a full read."""
         self.in_batch = is_interrupted(self.progress, self.store)
-        """Whether tables may have something of a batch that is not done."""
+        """Whether tables may have changes of an unfinished batch."""
 
     def batch(self, targets: Offsets | None, beat: Callable[[str, int], None]) -> BatchReport:
-        """Do one batch up to ``targets`` (or to where the topics end now) and commit it."""
+        """Do one batch up to ``targets``, or to where the topics end now, and commit it."""
         job, before = self.open, self.progress
         began, looked_at, number = time.monotonic(), job.clock(), before.batch + 1
         phases: dict[str, float] = {}
@@ -107,7 +105,7 @@ class Steps:
         )
 
     def take_requests(self) -> None:
-        """Do what people have asked for since the job began. Raises: DecisionNeeded, EnvironmentFault"""
+        """Take the requests that wait. Raises: DecisionNeeded, EnvironmentFault"""
         reads, whole = self.loader is not None, not is_interrupted(self.progress, self.store)
         progress = take(self.store, self.progress, self.source.beginning_offsets, reads=reads, replays=whole)
         if progress is None:
@@ -118,7 +116,7 @@ class Steps:
         self._is_due = True
 
     def load(self, beat: Callable[[str, int], None]) -> Outcome:
-        """Do what can be done now for full reads of tables. Raises: DecisionNeeded, EnvironmentFault"""
+        """Advance full reads of tables as far as possible now. Raises: DecisionNeeded, EnvironmentFault"""
         from_topic = self.from_topic.wants(self.progress)
         if not from_topic and self.loader is None:
             return "idle"
@@ -133,11 +131,11 @@ class Steps:
         return done
 
     def lagging(self, targets: Offsets) -> Offsets | None:
-        """In a run to an end: partitions that must be read further; ``None``: the run is over."""
+        """In a run to an end: where to read to next; ``None``: the run is over."""
         return lagging(self.source, self.progress, targets)
 
     def _may_advance(self) -> bool:
-        """Whether something else than messages moves the resolved ts: a changed job file, or time."""
+        """Whether the resolved ts may rise without messages: by a changed job file, or by time."""
         job = self.open
         if job.end.until_ts is not None or (self._is_due and self.progress.batch):
             return True
@@ -153,15 +151,13 @@ class Steps:
         self.source.publish(known_offsets(progress))
         self.open.resources.rows.keep(map(range_of, progress.pending))
         if progress.counters.regressions > REGRESSIONS_TO_WARN * max(1, len(progress.partitions)):
-            log.warning(
-                "watermarks went back %d times: a second changefeed on the topic?", progress.counters.regressions
-            )
+            log.warning("watermarks went back %d times: is there a second changefeed?", progress.counters.regressions)
 
     def _without_expired(self, progress: Progress) -> Progress:
-        """Remove the parked tables that cannot come back any more."""
+        """Remove the parked tables that can no longer come back."""
         gone = set(expired(self.open.job, progress.tables, progress.applied))
         for name in gone:
-            log.info("`%s`.`%s` was parked longer than keep-dropped, and is removed", *name)
+            log.info("removing `%s`.`%s`: it was parked longer than keep-dropped", *name)
             self.sink.drop(name)
             failpoints.point("ddl")
         gone |= {name for one in progress.tables if one.is_dropped and is_parked(name := one.full_name)}

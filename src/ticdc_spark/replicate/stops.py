@@ -1,4 +1,4 @@
-"""What stops a job once everything before it is applied and committed."""
+"""Stop a job after everything before the cause is applied and committed."""
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import SchemaMissing, UnsupportedDdl
@@ -8,37 +8,37 @@ from ticdc_spark.replicate.state.progress import Plan, Progress
 
 
 def stop_if_left_out_before(decided: Decided, plan: Plan | None) -> None:
-    """Stop a batch that goes less far than a try of it that was interrupted: that one left a DDL out which stops this
-    one, so tables have passed it. ``plan``: of that try.
+    """Stop a batch that goes less far than its interrupted try: that one skipped a DDL that stops this one, so tables
+    are past it. ``plan``: of that try.
 
     Raises: UnsupportedDdl
     """
     if plan is not None and decided.refused is not None and decided.resolved < plan.resolved:
-        now = "the job file let the job pass it when this batch was begun, and has to until the batch is done"
+        now = "the job file skipped it when this batch began, and must skip it until the batch is done"
         raise UnsupportedDdl(_refusal(decided, now))
 
 
 def stop_if_needed(job: Job, progress: Progress, decided: Decided, now: float) -> None:
-    """Raise what ends the job after a committed batch.
+    """Raise the error that ends the job after a committed batch, if there is one.
 
     Raises: UnsupportedDdl, SchemaMissing, SinkFault
     """
     if decided.refused is not None:
-        raise UnsupportedDdl(_refusal(decided, "all before it is applied"))
+        raise UnsupportedDdl(_refusal(decided, "everything before it is applied"))
     missing = decided.advanced.missing
     waited = now - progress.schema_wait_since
     if missing and progress.schema_wait_since and waited >= job.schema_timeout:
         first = min(missing, key=lambda rows: rows.min_ts)
         message = (
             f"{missing_schema(first)}. No DDL or BOOTSTRAP with it came in {waited:.0f} s "
-            "(schema-timeout). Ways out: [schema] file with its CREATE TABLE, upstream under [source], a BOOTSTRAP, "
-            f'or [schema] skip-to-known = ["{first.schema}.{first.name}"], which leaves these rows out'
+            "(schema-timeout). Options: [schema] file with its CREATE TABLE, upstream under [source], a BOOTSTRAP, "
+            f'or [schema] skip-to-known = ["{first.schema}.{first.name}"], which skips these rows'
         )
         raise SchemaMissing(message)
 
 
 def _refusal(decided: Decided, now: str) -> str:
-    """What there is to do about a DDL that stops the job. ``now``: where the job is."""
+    """The error text for a DDL that stops the job, with the user's options. ``now``: the state of the job."""
     refused, stop = decided.refused, decided.stop
     assert refused is not None and stop is not None, "there is one"
     change = refused.change

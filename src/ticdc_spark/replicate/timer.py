@@ -1,4 +1,4 @@
-"""How long the phases of batches take."""
+"""Measure how long the phases of batches take."""
 
 import logging
 import time
@@ -7,7 +7,7 @@ log = logging.getLogger(__name__)
 
 
 class Timer:
-    """A ``with`` block whose seconds are added to those of its phase."""
+    """A context manager that adds its seconds to those of its phase."""
 
     def __init__(self, seconds: dict[str, float], phase: str) -> None:
         self.seconds, self.phase = seconds, phase

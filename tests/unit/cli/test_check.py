@@ -205,7 +205,7 @@ def test_known_tables_without_a_key_are_named_all_at_once(tmp_path: Path, protoc
     )
     assert check(file)[1]["tables"] == "ok 1 known so far, each with a key"
     file.write_text(file.read_text().replace('tables = ["*.*", "!*.log*"]', 'no-key = "skip"'))
-    assert check(file)[1]["tables"] == "ok 3 known so far; no-key leaves out the rows of `shop`.`log`, `shop`.`log2`"
+    assert check(file)[1]["tables"] == "ok 3 known so far; no-key skips the rows of `shop`.`log`, `shop`.`log2`"
 
 
 def test_tables_to_read_in_full_need_a_key_and_those_without_are_named(tmp_path: Path) -> None:
@@ -237,7 +237,7 @@ def test_tables_to_read_in_full_need_a_key_and_those_without_are_named(tmp_path:
     code, text = check(file)
     assert (code, text["snapshot"]) == (
         2,
-        "FAILED the source has no table that `tables` under [snapshot] and [job] let in",
+        "FAILED the source has no table that `tables` under [snapshot] and [job] include",
     )
 
 

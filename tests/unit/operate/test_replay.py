@@ -141,7 +141,7 @@ def test_a_message_that_kafka_has_removed_is_left_out_of_a_replay(caplog: pytest
     shop.broker.trim(("cdc", 0), 2)
     shop.run()
     assert keys(shop) == [(2, DAY)]
-    assert "topic cdc, partition 0, offset 1 is not in the topic any more" in caplog.text
+    assert "topic cdc, partition 0, offset 1 cannot be replayed: it is no longer in the topic" in caplog.text
     shop.insert("t", id="3", d=DAY)
     shop.watermark()
     shop.run()

@@ -86,7 +86,7 @@ def test_a_job_that_runs_with_tables_that_need_a_look_is_a_warning() -> None:
     status = said(beat(pid=me.pid), held_by(me))
     assert (status.state, status.running) == ("warning", True)
     assert status.reason == (
-        "1 of 4 tables stand still (quarantined), 1 of 4 tables have diverged; 1 messages or rows were left out"
+        "1 of 4 tables are quarantined, 1 of 4 tables have diverged; 1 messages or rows were rejected"
     )
     dropped = tuple(msgspec.structs.replace(table, condition=Dropped()) for table in PROGRESS.tables)
     progress = msgspec.structs.replace(PROGRESS, tables=dropped)
@@ -103,7 +103,7 @@ def test_what_holds_a_table_back_is_named_where_nothing_holds_all() -> None:
     waiting = msgspec.structs.replace(PROGRESS.pending[0], name="b", rows=427)
     progress = msgspec.structs.replace(PROGRESS, hold=WELL.hold, pending=(waiting, PROGRESS.pending[0]), ddls=())
     status = describe(IDENTITY, progress, beat("finished"), None, NOW)
-    what = "`shop`.`b` stands still with 427 changes waiting"
+    what = "`shop`.`b` is held back with 427 changes waiting"
     assert (status.held_back_by.kind, status.held_back_by.what) == ("reject", what)
     assert (status.state, status.reason) == ("warning", "it finished, but not all is applied")
     assert "resume shop.toml" in status.next

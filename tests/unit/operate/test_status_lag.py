@@ -73,14 +73,14 @@ def test_a_job_that_catches_up_shows_what_is_left_and_how_long_that_takes(job_fi
     [("RejectedMessage", "reject"), ("UnsupportedDdl", "ddl"), ("SchemaMissing", "schema"), ("SinkFault", "error")],
 )
 def test_what_a_job_stopped_at_holds_it_back(job_file: Path, error: str, kind: str) -> None:
-    text = "a message cannot be read: bad (topic shop, partition 0, offset 7)\n  To leave out exactly this one: …"
+    text = "a message cannot be read: bad (topic shop, partition 0, offset 7)\n  To skip exactly this one: …"
     failed = beat("failed", error=text, error_code=error, error_at=NOW - 9, exit_code=4)
     status = describe(IDENTITY, WELL, failed, None, NOW)
     assert (status.held_back_by.kind, status.held_back_by.what) == (kind, text.splitlines()[0])
     put(job_file, WELL, failed)
     shown = CliRunner().invoke(main, ["status", str(job_file)], catch_exceptions=False).stdout
     assert f"held back by       {kind}: see the reason\n" in shown
-    assert shown.count("offset 7") == shown.count("To leave out exactly this one") == 1, "an error is printed once"
+    assert shown.count("offset 7") == shown.count("To skip exactly this one") == 1, "an error is printed once"
 
 
 def test_a_stop_is_forgotten_once_the_job_runs_again() -> None:

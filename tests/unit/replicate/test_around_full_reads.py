@@ -307,7 +307,7 @@ def test_a_job_with_full_reads_that_waits_long_for_the_first_watermark_goes_on_o
         shop.insert("t", id=str(key))
     shop.batch(2)
     shop.clock.advance(100.0)
-    with pytest.raises(UsageError, match=r"needs watermarks.* none have come"):
+    with pytest.raises(UsageError, match=r"needs watermarks.* has received none"):
         shop.batch(2)
     shop.watermark()
     shop.run()

@@ -141,7 +141,7 @@ def test_a_stop_that_is_set_while_the_ddl_is_half_done_asks_for_its_end() -> Non
     shop.watermark()
     shop.dies("change columns", after=True)
     shop.configure(modify_column="stop")
-    with pytest.raises(UnsupportedDdl, match="let the job pass it when this batch was begun"):
+    with pytest.raises(UnsupportedDdl, match="skipped it when this batch began"):
         shop.run()
     shop.configure(modify_column="apply")
     shop.run()

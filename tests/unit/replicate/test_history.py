@@ -418,7 +418,7 @@ def test_status_and_a_lost_state_know_of_no_history() -> None:
     assert set(shop.lab.view().tables) == {(SCHEMA, "t")}
     fresh = Recorded()
     fresh.lab.tables.tables = shop.lab.tables.tables
-    with pytest.raises(DecisionNeeded, match=r"and not the state of the job: `shop`.`t`[^`]*$|: `shop`.`t`\W"):
+    with pytest.raises(DecisionNeeded, match=r"but not the state of the job: `shop`.`t`[^`]*$|: `shop`.`t`\W"):
         fresh.start()
 
 

@@ -133,7 +133,9 @@ def test_a_column_that_was_dropped_by_hand_stops_the_job_and_the_way_back_is_nam
     shop.lab.lake.drop_column((SCHEMA, "t"), "v")
     shop.update("t", id="1", v="2")
     shop.watermark()
-    with pytest.raises(DecisionNeeded, match=r"add them again .* Then `ticdc-spark rebuild \S+ \S+\.t` cures it"):
+    with pytest.raises(
+        DecisionNeeded, match=r"add them again .* Then `ticdc-spark rebuild \S+ \S+\.t` clears the mark"
+    ):
         shop.run()
 
 

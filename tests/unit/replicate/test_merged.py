@@ -223,7 +223,7 @@ def test_a_merged_table_that_is_gone_stops_the_job_until_its_shards_are_excluded
     shop.run()
     shop.stop()
     shop.lab.lake.drop((SCHEMA, "orders"))
-    with pytest.raises(DecisionNeeded, match=r"not in the target any more.*exclude the tables that it is made of"):
+    with pytest.raises(DecisionNeeded, match=r"no longer in the target.*exclude the tables that it is made of"):
         shop.run()
     shop.configure(tables=("shop.u",))
     shop.insert("u", id="1")

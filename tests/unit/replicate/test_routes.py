@@ -235,7 +235,7 @@ def test_a_job_without_its_state_names_the_tables_that_it_had() -> None:
     shop.run()
     fresh = Shop(routes=ROUTES)
     fresh.lab.tables.tables = shop.lab.tables.tables
-    with pytest.raises(DecisionNeeded, match=r"has tables of job 'sim', and not the state of the job: `shop`.`t`"):
+    with pytest.raises(DecisionNeeded, match=r"has tables of job 'sim', but not the state of the job: `shop`.`t`"):
         fresh.start()
 
 

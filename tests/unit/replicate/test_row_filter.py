@@ -247,7 +247,7 @@ def test_a_ddl_that_takes_a_column_from_the_condition_stops_before_it(protocol: 
     shop.run()
     shop.sql(f"ALTER TABLE t {ddl}")
     shop.watermark()
-    said = rf"names column `region` of `shop`.`t`, which {becomes} at \d+\. Leave the table out with `tables`"
+    said = rf"names column `region` of `shop`.`t`, which {becomes} at \d+\. Exclude the table with `tables`"
     for _ in range(2):
         with pytest.raises(UsageError, match=said):
             shop.run()

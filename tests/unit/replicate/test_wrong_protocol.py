@@ -22,7 +22,7 @@ def test_another_protocol_is_a_mistake_of_the_job_file(
     lake, store = Lake(), Kept()
     job = job_of(tmp_path, on_reject=policy, parallel_tables=1, batch_rows=batch_rows, source_timezone="UTC")
     wrong = msgspec.structs.replace(job, source=msgspec.structs.replace(job.source, protocol=named))
-    with pytest.raises(UsageError, match=rf"these look like simple, and \[source\] protocol is {named}"):
+    with pytest.raises(UsageError, match=rf"these look like simple, but \[source\] protocol is {named}"):
         run(wrong, ListSource(SIMPLE), lake, store, named)
     assert not lake.tables
     assert lake.letters["job"] == {}

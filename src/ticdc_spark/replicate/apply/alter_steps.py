@@ -1,4 +1,4 @@
-"""The commits by which a DDL brings the columns of a table to those of the source, each with its mark."""
+"""The commits, each with its mark, by which a DDL gives a table the columns of the source."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
@@ -24,17 +24,17 @@ from ticdc_spark.sinks.shaped_types import HASHES
 from ticdc_spark.spark.types import LakeColumn
 
 _LONGEST = 36
-"""Of the part of a name that is set aside which has the column's own name: MySQL's names have 64 characters at most."""
+"""Longest part of the column's own name in a name that is set aside: a name in MySQL has at most 64 characters."""
 
 
 class Commits(msgspec.Struct, frozen=True):
-    """Those of one DDL, and what a table is behind them."""
+    """The commits of one DDL, and what they leave behind."""
 
     commits: list["Commit"]
     inexact: str
-    """What of them is not exact; ``""``: nothing."""
+    """What the commits cannot do exactly; ``""``: they are exact."""
     kept: tuple[KeptColumn, ...]
-    """The columns that the target has and the source has no more."""
+    """The columns that the source dropped and the target keeps."""
 
 
 class Commit(msgspec.Struct, frozen=True):
@@ -44,13 +44,13 @@ class Commit(msgspec.Struct, frozen=True):
     point: str
     write: Callable[[Stamp], None]
     aside: str = ""
-    """The column whose old values it sets aside."""
+    """The column whose old values the commit sets aside."""
 
 
 def commits_of(
     work: TimelineWork, state: TableState, act: Alter, mark: Mark, ts: int, pre_table: Table | None, *, inferred: bool
 ) -> Commits:
-    """The commits that bring the lake's columns to those of the source."""
+    """The commits that give the lake's table the columns of the source."""
     sink, batch, name = work.batch.sink, work.batch, act.table.full_name
     at, step = mark
     wanted = batch.columns(act.table)
@@ -98,7 +98,7 @@ def commits_of(
 
 
 def _rows_moved(where: str, known: Table | None, table: Table) -> Iterator[str]:
-    """Why other rows of a table may meet a condition after a DDL."""
+    """Why other rows of a table may match its condition after a DDL."""
     column = "" if known is None else changed_column(where, known, table)
     if column:
         yield (
@@ -115,7 +115,7 @@ def _kept(sink: sink_base.Sink, column: LakeColumn, ts: int) -> KeptColumn:
 def _make_room(
     work: TimelineWork, changes: ColumnChanges, kept: Sequence[KeptColumn], state: TableState
 ) -> tuple[ColumnChanges, tuple[KeptColumn, ...]]:
-    """Give columns that the source dropped other names where a DDL brings columns of theirs."""
+    """Rename kept columns that the source dropped if a DDL brings columns of their names."""
     after = msgspec.structs.replace(state, kept_columns=tuple(kept))
     held = [column.name for column in work.batch.kept_columns(after)]
     brought = {new.casefold() for _, new in changes.rename} | {column.name.casefold() for column in changes.add}
@@ -136,7 +136,7 @@ def _aside(one: KeptColumn) -> Column:
 
 
 def renames_in_target(act: Alter, old: Iterable[LakeColumn], wanted: Iterable[LakeColumn]) -> dict[str, str]:
-    """The columns that a DDL renames, by their names in the target; a rule may keep a name, or leave a column out."""
+    """The columns that a DDL renames, by their names in the target. A rule may keep a name, or exclude a column."""
     before = {column.source.casefold(): column.name for column in old}
     after = {column.source.casefold(): column.name for column in wanted}
     found = {before.get(one.casefold()): after.get(other.casefold()) for one, other in act.renames.items()}
@@ -144,41 +144,42 @@ def renames_in_target(act: Alter, old: Iterable[LakeColumn], wanted: Iterable[La
 
 
 def with_columns_before(work: TimelineWork, state: TableState, act: Alter) -> TableState:
-    """A table before the first commit of a DDL, with the columns that the lake has, where its schema does not say them:
-    in the midst of the DDL, after a restart, they are not to be seen any more."""
+    """Record the lake's columns of a table before the first commit of a DDL, if its schema does not say them.
+
+    After a restart in the middle of the DDL, they can no longer be seen."""
     return msgspec.structs.replace(state, columns_before=tuple(_columns_before(work, state, act).items()))
 
 
 def _columns_before(work: TimelineWork, state: TableState, act: Alter) -> Mapping[str, str]:
-    """What the lake has of the columns before and after a DDL, and their types; of an adopted table, all. None where
-    the table's schema says them."""
+    """The lake's columns, with their types, that the table has before or after a DDL; all columns of an adopted table.
+    Empty if the table's schema says them."""
     if state.table is not None and not state.has_unsure_columns:
         return {}
     have = work.batch.sink.columns(act.table.full_name)
     if state.table is None:
         return have
     kept = {column.name.casefold() for column in work.batch.kept_columns(state)}
-    # A DDL may have been left out, perhaps half done, and columns may be somebody else's.
+    # A DDL may have been skipped, perhaps half done, and another writer may have made columns.
     named = (*work.batch.columns(state.table), *work.batch.columns(act.table))
     ours = {column.name.casefold() for column in named} - kept
     return {column: kind for column, kind in have.items() if column.casefold() in ours}
 
 
 def _refuse_taken(name: TableName, changes: ColumnChanges, have: Mapping[str, str], ts: int) -> None:
-    """Stop where columns that somebody else made have the names that a DDL brings. Raises: DecisionNeeded"""
+    """Stop if columns of another writer have the names that a DDL brings. Raises: DecisionNeeded"""
     freed = {column.casefold() for column in (*changes.drop, *(old for old, _ in changes.rename))}
     brought = (*(new for _, new in changes.rename), *(column.name for column in changes.add))
     there = {column.casefold() for column in have} - freed
     taken = [column for column in brought if column.casefold() in there]
     if taken:
         raise DecisionNeeded(
-            f"`{name[0]}`.`{name[1]}`: the DDL at {ts} brings a column `{taken[0]}`, and the target's table has one "
-            "already, which this job did not make: rename or drop it"
+            f"`{name[0]}`.`{name[1]}`: the DDL at {ts} brings a column `{taken[0]}`, but the target's table already "
+            "has one that this job did not create: rename or drop it"
         )
 
 
 def _filling(work: TimelineWork, name: TableName, fill: Fill, ts: int) -> Callable[[Stamp], None]:
-    """Give the rows that are there the value of a new column."""
+    """Give existing rows the value of a new column."""
     value = _moment(fill.column, ts, work.batch.session_zone.name) if fill.moment else fill.value
     constant = sink_base.Fill(value, work.batch.lake)
 
@@ -190,7 +191,7 @@ def _filling(work: TimelineWork, name: TableName, fill: Fill, ts: int) -> Callab
 
 
 def _moment(column: LakeColumn, commit_ts: int, zone: str | None) -> str:
-    """The moment of a DDL, as a canonical value of a column: local time of ``zone``, but for a TIMESTAMP."""
+    """The time of a DDL, as a canonical value of a column: local time of ``zone``, except for a TIMESTAMP."""
     at = datetime.fromtimestamp(tso_physical_ms(commit_ts) / 1000, UTC)
     if column.type.arrow != "instant" and zone is not None:
         at = at.astimezone(time_zone(zone))
@@ -201,7 +202,7 @@ def _moment(column: LakeColumn, commit_ts: int, zone: str | None) -> str:
 
 
 def _rewriting(work: TimelineWork, name: TableName, rewrite: Rewrite, plan: ColumnDiff, mark: Mark) -> list[Commit]:
-    """Three commits: set the old column aside and add the new one, convert, drop the old one."""
+    """Three commits: rename the old column aside and add the new one; convert; drop the old column."""
     sink, (at, step), column = work.batch.sink, mark, rewrite.column
     aside = set_column_aside(rewrite, plan, OLD_VALUES)
     drop = ColumnChanges(drop=(OLD_VALUES,))
@@ -220,7 +221,7 @@ def _rewriting(work: TimelineWork, name: TableName, rewrite: Rewrite, plan: Colu
 
 
 def _drop_aside(sink: sink_base.Sink, name: TableName, drop: ColumnChanges, stamp: Stamp) -> None:
-    """The last commit of a type change; somebody may have dropped the column already."""
+    """The last commit of a type change. A user may have dropped the column already."""
     if OLD_VALUES in sink.columns(name):
         sink.change_columns(name, drop, stamp)
     else:

@@ -1,4 +1,4 @@
-"""What applying one batch works on: what all its timelines share, and what one timeline changes."""
+"""The data with which a batch is applied: what its timelines share, and what one timeline changes."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -33,7 +33,7 @@ from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType, without_v
 
 T = TypeVar("T")
 COMMIT_TS = "_ticdc_commit_ts"
-"""Where there is no resolved ts: the lake's column with the commit_ts of each row's last change; 0 where the protocol
+"""In a mode without a resolved ts: the lake's column with the commit_ts of each row's last change; 0: the protocol
 hides it."""
 _LONG = LakeType("bigint", "int64")
 _COMMIT_TS = LakeColumn(
@@ -43,42 +43,42 @@ _COMMIT_TS = LakeColumn(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Batch:
-    """One batch while it is applied: what its timelines share and none of them changes."""
+    """A batch while it is applied: what its timelines share, and do not change."""
 
     job: Job
     sink: Sink
     rows: TopicRows
     letters: Letters
     batch: int
-    """Its number."""
+    """The number of the batch."""
     protocol: str
     pending: tuple[PendingRows, ...]
     schemas: Mapping[tuple[str, str, str], Table]
     now: float
     shards: tuple[Shard, ...] = ()
-    """As they were before the batch."""
+    """The shards before the batch."""
     resolves: bool = True
     """See ``modes.traits``."""
     registry: Registered | None = None
     job_applied: int = 0
-    """What all tables had applied before this batch."""
+    """The commit_ts that all tables had applied before this batch."""
     furthest: int = 2**63 - 1
-    """The highest first half of a mark that this batch makes, or that an interrupted try of it has made."""
+    """The highest first half of a mark that this batch makes, or that an interrupted try of it made."""
     lacking: frozenset[TableName] = frozenset()
-    """Names whose tables may lack changes of any key, and are marked after the batch."""
+    """Names whose tables may lack changes of any key. They are marked after the batch."""
     databases: frozenset[str] = frozenset()
-    """Those whose CREATE DATABASE is applied by the end of the batch: all of their tables are known."""
+    """Databases whose CREATE DATABASE is applied by the end of the batch, so that all their tables are known."""
     unread: frozenset[TableName] = frozenset()
-    """Tables that are to be read in full, and whose read has not begun."""
+    """Tables that need a full read, which has not begun."""
     read: Offsets = field(default_factory=dict)
     """The offsets up to which partitions were read."""
     names: Names = NO_NAMES
-    """By which the rows of the batch are known."""
+    """The names that the rows of the batch were scanned with."""
     topics: Mapping[TableName, Collection[str]] = field(default_factory=dict)
-    """The topics of what waits for tables: one that is new has not noted them yet."""
+    """The topics of waiting rows and DDLs, by table. A new table has not recorded its topics yet."""
 
     def waiting(self, name: TableName, waiting: Sequence[PendingRows], above: int, upto: int) -> RowScan:
-        """Rows that wait for a table."""
+        """The scan of waiting rows of a table."""
         return RowScan(
             table=name,
             ranges=tuple(map(range_of, waiting)),
@@ -98,10 +98,10 @@ class Batch:
     def read_plan(
         self, table: Table, versions: Mapping[str, Table], columns: Sequence[LakeColumn], *, inferred: bool = False
     ) -> ReadPlan:
-        """How the rows of these versions of a table (by schema key) are read into columns.
+        """How to read rows of these versions of a table (by schema key) into columns.
 
-        ``table``: as the source has it now, with TiDB's hidden columns. A rule may exclude some from ``columns``.
-        ``inferred``: the table came from the schemas of rows.
+        ``table``: the source's current schema, with TiDB's hidden columns. A rule may exclude some of its columns from
+        ``columns``. ``inferred``: the table came from the schemas of rows.
         """
         return ReadPlan(
             protocol=self.protocol,
@@ -119,7 +119,7 @@ class Batch:
         )
 
     def read_options(self, *, inferred: bool = False) -> ReadOptions:
-        """How values are read. ``inferred``: as in ``read_plan``."""
+        """How to read values. ``inferred``: as in ``read_plan``."""
         return ReadOptions(
             source_timezone=self.job.source_timezone,
             ambiguous_timestamp=self.job.ambiguous_timestamp,
@@ -129,8 +129,8 @@ class Batch:
         )
 
     def where(self, table: Table, versions: Iterable[Table] = ()) -> str:
-        """The condition of the rows of a table that the target keeps. Raises: UsageError where one of these versions of
-        it does not have the columns"""
+        """The condition for rows of a table that the target keeps. Raises: UsageError when one of ``versions`` lacks a
+        column of the condition"""
         shape = shape_of(compiled(self.job.routes).rule(table.full_name), table)
         for version in versions if shape.where else ():
             row_filter(shape.where, version)
@@ -138,7 +138,7 @@ class Batch:
 
     @property
     def lake(self) -> LakeOptions:
-        """How types look in the lake."""
+        """How the lake represents types."""
         return LakeOptions(tinyint1_as_boolean=self.job.tinyint1 == "boolean", zero_dates=self.job.zero_dates)
 
     @property
@@ -147,29 +147,29 @@ class Batch:
         return SessionZone(self.job.ddl_zone, self.job.ambiguous_timestamp)
 
     def local_defaults(self, *, inferred: bool) -> bool:
-        """Whether a TIMESTAMP's default is local text, since the schema came from SQL. ``inferred``: it came from the
-        schemas of rows, where it is in UTC."""
+        """Whether a TIMESTAMP's default is local text, because the schema came from SQL. ``inferred``: it came from the
+        schemas of rows, where the default is in UTC."""
         return not inferred and not PROTOCOLS[self.protocol].traits.versioned_tables
 
     def columns(self, table: Table) -> tuple[LakeColumn, ...]:
         """The lake's columns of a table, its handle key marked.
 
-        Raises: UsageError for a TIMESTAMP that the protocol sends without its zone, when the job file names none.
+        Raises: UsageError for a TIMESTAMP that the protocol sends without its zone, if the job file names no zone.
         """
         if self.job.source_timezone is None and PROTOCOLS[self.protocol].traits.local_timestamps:
             local = [column.name for column in table.columns if column.type.name == "timestamp"]
             if local:
                 message = (
                     f"[job] source-timezone: missing; column `{local[0]}` of `{table.schema}`.`{table.name}` is a "
-                    f"TIMESTAMP, which {self.protocol} sends as local text: name the changefeed's time zone"
+                    f"TIMESTAMP, which {self.protocol} sends as local text: set it to the changefeed's time zone"
                 )
                 raise UsageError(message)
         columns = self.sink.types.columns(table, handle_key(table), self.lake)
         return columns if self.resolves else (*columns, _COMMIT_TS)
 
     def columns_of(self, state: TableState) -> tuple[LakeColumn, ...]:
-        """The lake's columns that every row of a table is written to: also those that the source dropped. Raises: as
-        ``columns``"""
+        """The lake's columns that each row of a table is written to, including those that the source dropped. Raises:
+        as ``columns``"""
         assert state.table is not None, "the table was created"
         columns, kept = self.columns(state.table), self.kept_columns(state)
         return (*columns, *kept) if self.resolves else (*columns[:-1], *kept, columns[-1])
@@ -177,74 +177,74 @@ class Batch:
     def kept_columns(self, state: TableState) -> tuple[LakeColumn, ...]:
         """The lake's columns that the source dropped."""
         kept = tuple(one.column for one in state.kept_columns)
-        # Their names and types are the target's, so no rule is for them.
+        # Their names and types are already the target's, so no rule applies to them.
         table = Table(schema="", name="", columns=kept)
         return tuple(map(without_values, self.sink.types.columns(table, (), self.lake))) if kept else ()
 
     def stamp(self, state: TableState, mark: Mark, applied_before: int) -> Stamp:
-        """A stamp of this job: ``mark``, and what the table is then."""
+        """A stamp of this job, with ``mark`` and the state of the table at it."""
         about = msgspec.json.encode(for_stamp(state)).decode()
         return Stamp(self.job.name, mark, applied_before, about, self.job_applied)
 
 
 @dataclass(slots=True, kw_only=True)
 class TimelineWork:
-    """The tables of one timeline while it is worked through by one thread; what it has become is its result.
+    """The tables of one timeline, while one thread works through it. Its final contents are the timeline's result.
 
-    A table is read once, at its first use: its own stamp is the truth, and the progress is what was promised.
+    A table is read once, at its first use. Its own stamp is the truth, and the progress is the promise.
     """
 
     batch: Batch
     promised: Mapping[TableName, TableState]
-    """The tables as the progress has them."""
+    """The tables in the progress."""
     known: dict[TableName, TableState | None] = field(default_factory=dict)
-    """What the tables have become, of those that were read; ``None``: nothing is known of such a table."""
+    """The states of the tables that were read; ``None``: nothing is known about the table."""
     stamps: dict[TableName, Stamp | None] = field(default_factory=dict)
-    """Of those that were read; ``None``: the table is not there."""
+    """The stamps of the tables that were read; ``None``: the lake does not have the table."""
     seen: dict[TableName, int | None] = field(default_factory=dict)
-    """The snapshots at which tables were read."""
+    """The snapshots at which the tables were read."""
     rejected: int = 0
     zero_dates: int = 0
     taken: dict[TableName, int] = field(default_factory=dict)
-    """Rows that were applied, by table."""
+    """Applied rows, by table."""
     uncounted: set[TableName] = field(default_factory=set)
-    """Tables of which more may have been applied than ``taken`` counts."""
+    """Tables that may have got more rows than ``taken`` counts."""
     ddls: int = 0
     late_done: dict[TableName, int] = field(default_factory=dict)
-    """The commit_ts up to which late rows were applied, by table: what comes after a DDL does not take them again."""
+    """The commit_ts up to which late rows were applied, by table: steps after a DDL do not apply them again."""
     shards: dict[TableName, Shard] = field(init=False)
-    """The shards that are there at this point, by their names at the source."""
+    """The shards that exist at this point, by their names at the source."""
 
     def __post_init__(self) -> None:
         self.shards = by_source(self.batch.shards)
 
     def state(self, table: TableName) -> TableState | None:
-        """What is known of a table; ``None``: nothing.
+        """What is known about a table; ``None``: nothing.
 
-        Raises: DecisionNeeded when the lake's table is not this job's, or not as it was left.
+        Raises: DecisionNeeded when the lake's table is not this job's, or is not as the job left it.
         """
         if table not in self.known:
             self._look_at(table)
         return self.known[table]
 
     def mark(self, table: TableName) -> Mark:
-        """The table's mark; ``NO_MARK`` when the table is not in the lake. Raises: as ``state``"""
+        """The table's mark; ``NO_MARK``: the table is not in the lake. Raises: as ``state``"""
         found = self.stamp_of(table)
         return NO_MARK if found is None else found.mark
 
     def stamp_of(self, table: TableName) -> Stamp | None:
-        """The table's stamp; ``None`` when the table is not in the lake. Raises: as ``state``"""
+        """The table's stamp; ``None``: the table is not in the lake. Raises: as ``state``"""
         if table not in self.stamps:
             self._look_at(table)
         return self.stamps[table]
 
     def put(self, state: TableState) -> None:
-        """Note what a table has become."""
+        """Record the new state of a table."""
         self.known[state.full_name] = state
         self.stamps.setdefault(state.full_name, None)
 
     def commit(self, state: TableState, mark: Mark, applied_before: int, write: Callable[[Stamp], T]) -> T:
-        """Commit to a table, with a stamp that describes it as ``state``."""
+        """Commit to a table, with ``state`` in its stamp."""
         name = state.full_name
         if state.ddl_ts == mark[0]:
             state = msgspec.structs.replace(state, ddl_step=mark[1])
@@ -255,7 +255,7 @@ class TimelineWork:
         return result
 
     def count(self, table: TableName, upto: int, rows: int | None) -> None:
-        """Count the rows of a range that ends at ``upto``: as the sink did, else those of groups that end there."""
+        """Count the rows of a range that ends at ``upto``: by the sink's count, else by the groups that end there."""
         taken = self.taken.get(table, 0)
         if rows is None:
             self.uncounted.add(table)
@@ -267,7 +267,7 @@ class TimelineWork:
             self.known[table] = msgspec.structs.replace(state, rows=state.rows + rows)
 
     def settle(self) -> None:
-        """Write what was decided about tables since their last commit: that one is quarantined, or has diverged."""
+        """Write to the stamps what was decided about tables since their last commit, such as a quarantine."""
         for name, stamp in list(self.stamps.items()):
             state = self.known.get(name)
             if stamp is None or state is None or not stamp.about:
@@ -276,7 +276,7 @@ class TimelineWork:
             if new.about == stamp.about:
                 continue
             was = msgspec.json.decode(stamp.about.encode(), type=TableState)
-            # Topics alone are worth no commit.
+            # New topics alone do not justify a commit.
             was = msgspec.structs.replace(was, topics=state.topics)
             if new != self.batch.stamp(was, stamp.mark, stamp.applied_before):
                 self.commit(
@@ -287,7 +287,7 @@ class TimelineWork:
                 )
 
     def gone(self, table: TableName) -> None:
-        """Note that a table is not in the lake any more."""
+        """Record that a table is no longer in the lake."""
         self.stamps[table] = None
 
     def _look_at(self, table: TableName) -> None:

@@ -1,4 +1,4 @@
-"""Whether a table still has the columns of its stamp, or columns that lack values, and what becomes of it then."""
+"""Check that a table still has the columns of its stamp and their values, and mark the table or stop if not."""
 
 import logging
 from collections.abc import Callable, Collection, Sequence
@@ -24,8 +24,8 @@ T = TypeVar("T")
 
 
 def lose_hidden_values(state: TableState, before: Table | None) -> TableState:
-    """It has hidden columns of TiDB's, which ``before`` had not. A full read gives none of their values, so the rows
-    that it brought may lack some. A table that came with its CREATE TABLE has had each value with its row."""
+    """Mark a table that has hidden columns of TiDB which ``before`` lacked. A full read has no values of these, so its
+    rows may lack some. A table that began with its CREATE TABLE got each value with its row."""
     columns = () if state.table is None else state.table.columns
     known = () if before is None else before.columns
     new = HIDDEN_NAMES & {column.name for column in columns} - {column.name for column in known}
@@ -36,15 +36,15 @@ def lose_hidden_values(state: TableState, before: Table | None) -> TableState:
 
 
 def expected_columns(state: TableState) -> ExpectedColumns:
-    """Which columns the rows of a table must have. Rows without a column that may be generated mark a table only if it
-    counts as equal to the source, or will: a full read of several moments makes it so once they are all applied."""
+    """Which columns the rows of a table must have. A missing column that may be generated marks the table only if it is
+    clean, or will be: after a full read with rows of several moments, a table settles."""
     if state.has_diverged:
         return "nothing"
     return "all" if state.is_clean or state.settles else "stored"
 
 
 def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> None:
-    """Stop at a table some of whose columns another writer dropped or renamed; it is marked first.
+    """Stop at a table that lost columns because another writer dropped or renamed them. The table is marked first.
 
     Raises: DecisionNeeded
     """
@@ -53,8 +53,8 @@ def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> None:
     name = state.full_name
     if OLD_VALUES in work.batch.sink.columns(name):
         raise DecisionNeeded(
-            f"`{name[0]}`.`{name[1]}` has a column `{OLD_VALUES}`, with the old values of a type change, and does not "
-            "say that it is in one: it was rolled back meanwhile. Roll it forward again, or restore it from a backup"
+            f"`{name[0]}`.`{name[1]}` has a column `{OLD_VALUES}`, with the old values of a type change, but its "
+            "metadata has no type change: the table was rolled back. Roll it forward again, or restore it from a backup"
         )
     gone = missing_columns(work.batch.sink, state, work.batch.columns(state.table))
     if not gone:
@@ -62,19 +62,19 @@ def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> None:
     why = why_gone(gone)
     work.put(diverge(state, state.applied, why, columns=True))
     work.settle()
-    again = f". Then {rebuild_line(work.batch.job, name)} cures it" if work.batch.resolves else ""
+    again = f". Then {rebuild_line(work.batch.job, name)} clears the mark" if work.batch.resolves else ""
     raise DecisionNeeded(
         f"`{name[0]}`.`{name[1]}`: {why}. Rename them back, or add them again ({_adding(work, name, gone)}): the job "
-        f"goes on, with the table marked as diverged, since rows that were there have NULL in them{again}. Or "
-        "restore the table from a backup"
+        f"resumes, with the table marked as diverged, since older rows have NULL in them{again}. Or restore the table "
+        "from a backup"
     )
 
 
 def merge_with_hidden_columns(
     work: TimelineWork, state: TableState, applied_before: int, merge: Callable[[TableState], T]
 ) -> T:
-    """Merge rows into a table, and again with each hidden column of TiDB's that they bring: one version of the table
-    may bring one, and another version the other. ``state``: the table as prepared for the rows.
+    """Merge rows into a table. Merge again whenever the rows turn out to have another hidden column of TiDB: each
+    version of the table may bring one. ``state``: the table, prepared for the rows.
 
     Raises: as ``merge``; UsageError, SinkFault
     """
@@ -88,14 +88,14 @@ def merge_with_hidden_columns(
 def _add_hidden_columns(
     work: TimelineWork, state: TableState, hidden: Collection[str], applied_before: int
 ) -> TableState:
-    """Give a table columns that rows have and no DDL names. Raises: UsageError, SinkFault"""
+    """Add columns to a table that its rows have but that no DDL named. Raises: UsageError, SinkFault"""
     assert state.table is not None, "its rows were read"
     name, table = state.full_name, with_hidden_columns(state.table, hidden)
     assert table != state.table, "the columns are new"
     state = lose_hidden_values(msgspec.structs.replace(state, table=table), state.table)
     there = {column.casefold() for column in work.batch.sink.columns(name)}
     missing = [one for one in work.batch.columns(table) if one.name.casefold() not in there]
-    log.warning("`%s`.`%s`: columns that no DDL names: %s", *name, ", ".join(sorted(hidden)))
+    log.warning("`%s`.`%s`: adding columns that no DDL named: %s", *name, ", ".join(sorted(hidden)))
     changes, sink = ColumnChanges(add=tuple(missing)), work.batch.sink
     write = partial(sink.change_columns, name, changes) if missing else partial(sink.stamp, name)
     work.commit(state, max(work.mark(name), (0, 0)), applied_before, write)
@@ -104,7 +104,7 @@ def _add_hidden_columns(
 
 
 def forget_kept_columns(work: TimelineWork, state: TableState) -> TableState:
-    """A table without the dropped columns that somebody has removed, or whose names its source has again."""
+    """Forget dropped columns that a user removed from the table, or whose names the source uses again."""
     if not state.kept_columns or state.table is None:
         return state
     have = {column.casefold() for column in work.batch.sink.columns(state.full_name)}
@@ -115,27 +115,27 @@ def forget_kept_columns(work: TimelineWork, state: TableState) -> TableState:
 
 
 def stop_if_old_values_are_gone(work: TimelineWork, name: TableName, column: str) -> None:
-    """Stop in the midst of a type change of ``column`` whose old values somebody dropped. Raises: DecisionNeeded"""
+    """Stop if another writer dropped the old values during a type change of ``column``. Raises: DecisionNeeded"""
     if OLD_VALUES not in work.batch.sink.columns(name):
         raise DecisionNeeded(
-            f"`{name[0]}`.`{name[1]}` is in a type change of column `{column}`, and somebody else dropped "
+            f"`{name[0]}`.`{name[1]}` is in a type change of column `{column}`, but another writer dropped "
             f"`{OLD_VALUES}`, with its old values: roll the table back to the snapshot before that, or restore it from "
             "a backup"
         )
 
 
 def stop_if_new_column_is_gone(work: TimelineWork, name: TableName, column: LakeColumn) -> None:
-    """Stop in the midst of a DDL whose new column somebody dropped before it had its values. Raises: DecisionNeeded"""
+    """Stop if another writer dropped a DDL's new column before it had its values. Raises: DecisionNeeded"""
     have = {there.casefold() for there in work.batch.sink.columns(name)}
     if column.name.casefold() not in have:
         raise DecisionNeeded(
-            f"`{name[0]}`.`{name[1]}` is in a DDL that gives values to column `{column.name}`, and somebody else "
+            f"`{name[0]}`.`{name[1]}` is in a DDL that gives values to column `{column.name}`, but another writer "
             f"dropped or renamed it. Rename it back, or add it again ({_adding(work, name, [column])}): the job "
-            "goes on with its values"
+            "then fills it"
         )
 
 
 def _adding(work: TimelineWork, name: TableName, columns: Sequence[LakeColumn]) -> str:
-    """The statement of the target that adds columns."""
+    """The target's statement to add columns."""
     sink = work.batch.sink
     return f"ALTER TABLE {sink.sql_name(name)} {sink.types.add_columns(columns)}"

@@ -1,6 +1,6 @@
-"""Apply a DDL to the lake: each commit carries its mark, and a restart skips what its table has passed.
+"""Apply a DDL to the lake. Each commit has its own mark, so a restart skips the commits that a table already has.
 
-What a DDL changes is computed from the state in the table's stamp, which changes with the last commit of the DDL: a
+The commits are computed from the state in the table's stamp, which only the last commit of the DDL changes. So a
 restart in the middle computes the same commits with the same marks.
 """
 
@@ -125,8 +125,8 @@ def _apply_ddl(work: TimelineWork, ddl: Ddl) -> None:
 
 
 def _may_be_another(batch: Batch, change: SchemaChange) -> bool:
-    """Whether a RENAME may be of a table that the job does not know. It knows all tables of a database that it has seen
-    coming, or whose tables were read in full, but for those that `tables` excludes."""
+    """Whether a RENAME may be of a table that the job does not know. The job knows all tables of a database if it has
+    applied its CREATE DATABASE, or if it reads tables in full. It does not know tables that `tables` excludes."""
     if PROTOCOLS[batch.protocol].traits.versioned_tables:
         return False
     olds = source_tables(change)[0]
@@ -138,7 +138,7 @@ def _may_be_another(batch: Batch, change: SchemaChange) -> bool:
 
 
 def _doubt_guess(work: TimelineWork, name: TableName, change: SchemaChange) -> None:
-    """Mark a table that was renamed, and may be another one than the source's."""
+    """Mark a renamed table that may be another table than the source's."""
     state = work.state(name)
     if state is not None and not state.is_gone:
         why = f"{change.query}: it does not say in which database the table was, and the job knows one of that name"
@@ -147,20 +147,20 @@ def _doubt_guess(work: TimelineWork, name: TableName, change: SchemaChange) -> N
 
 
 def _doubt_of(work: TimelineWork, act: Action, mark: Mark) -> str:
-    """Why a DDL on partitions is not exact, as is known only now; ``""``: it is."""
+    """Why a DDL on partitions is not exact, which only shows when it is applied; ``""``: it is exact."""
     if isinstance(act, Exchange):
         return doubt_of_exchange(work, act, mark)
     return doubt_of(work, act, mark) if isinstance(act, Thin) else ""
 
 
 def _finish_rename(work: TimelineWork, ddl: Ddl) -> bool:
-    """Bring a RENAME to its end that a batch had begun before it was interrupted, whatever the job file makes of it
-    now. Returns: whether it is one"""
+    """Finish a RENAME that an interrupted batch began, whatever the job file now says about it. Returns: whether the
+    DDL is such a RENAME"""
     act = ddl.action.rename if isinstance(ddl.action, Enter | Leave | Restore) else ddl.action
     if not isinstance(act, Alter) or not is_begun(work, act.old, act.table.full_name, ddl.mark):
         return False
     change = ddl.queued.change
-    log.warning("it was begun before, and is brought to its end: %s", change.query)
+    log.warning("finishing a RENAME that an interrupted batch began: %s", change.query)
     alter(work, act, ddl.mark, change.commit_ts, change.pre_table)
     work.ddls += 1
     return True
@@ -221,7 +221,7 @@ def _drop_database(work: TimelineWork, schema: str, mark: Mark, ts: int) -> None
 def _skip(work: TimelineWork, ddl: Ddl) -> None:
     change = ddl.queued.change
     key = left_out_by(work.batch.job, change) or "partition-ddl"
-    log.warning("%s leaves out the DDL at %d: %s", key, change.commit_ts, change.query)
+    log.warning("%s skips the DDL at %d: %s", key, change.commit_ts, change.query)
     _doubt_parked(work, ddl)
     if isinstance(ddl.action, Drop | DropDatabase):
         for name in names(ddl.action, {**work.promised, **work.known}):
@@ -232,18 +232,18 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
                 _keep(work, name, ddl.mark, change.commit_ts)
         return
     before, after = tables_before_and_after(change)
-    freed = before - after  # by a RENAME: the next table that takes such a name is another one
+    freed = before - after  # by a RENAME: the next table of such a name is another one
     for name in sorted(tables_of(change) | set(names(ddl.action, work.promised))):
         if name in freed and work.mark(name) > ddl.mark:
-            continue  # It is that one already.
+            continue  # It is already the next table of this name.
         state = work.state(name) or TableState(schema=name[0], name=name[1])
         if state.is_dropped and name in after:
-            # The source has a table of this name again.
+            # The source again has a table of this name.
             state = TableState(schema=name[0], name=name[1], applied=state.applied, topics=state.topics)
         if OLD_VALUES in (work.batch.sink.columns(name) if work.mark(name) != NO_MARK else ()):
             _undo(work, state, ddl)
         if not state.is_dropped:
-            # A table that comes later under this name lacks what the DDL would have brought along.
+            # A later table of this name lacks what the DDL would have brought.
             why, columns = f"{key} left out: {change.query}", not _keeps_columns(ddl.action)
             if state.table is not None and change.table is not None and name == _name_of(change.table):
                 known = with_partitions_of(state.table, change.table)
@@ -256,7 +256,7 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
 
 
 def _doubt_parked(work: TimelineWork, ddl: Ddl) -> None:
-    """Mark what is parked of a table whose DROP, TRUNCATE or return is left out: it is not the last one any more."""
+    """Mark the parked table if a DROP, TRUNCATE or return of its name is skipped: it is no longer the last one."""
     every = {**work.promised, **{name: state for name, state in work.known.items() if state is not None}}
     parked = parked_of(every.values())
     gone = {ddl.action.original} if isinstance(ddl.action, Restore) else tables_before_and_after(ddl.queued.change)[0]
@@ -276,7 +276,7 @@ def _keeps_columns(act: Action) -> bool:
 
 
 def _undo(work: TimelineWork, state: TableState, ddl: Ddl) -> None:
-    """Give a column its old values back: its type change was begun and did not come to its end."""
+    """Give a column its old values back after a type change that was begun and not finished."""
     name, (at, last) = state.full_name, work.mark(state.full_name)
     if not isinstance(ddl.action, Alter) or state.table is None or at != ddl.mark[0]:
         return
@@ -294,7 +294,7 @@ def _create(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: b
     before = work.state(name)
     now = work.mark(name)
     if now >= mark:
-        return  # It was created before a restart; its stamp has what it has been through since.
+        return  # It was created before a restart; its stamp has what happened to it since.
     if now != NO_MARK and before is not None and before.is_kept:
         set_aside(work, name)
         now = NO_MARK
@@ -312,7 +312,7 @@ def _create(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: b
 
 
 def _drop(work: TimelineWork, name: TableName, mark: Mark, ts: int, *, comes_back: bool = True) -> None:
-    """``comes_back``: whether it may. A table of a database that is dropped does not."""
+    """``comes_back``: whether the table may come back. A table of a dropped database does not."""
     if comes_back and park_dropped(work, name, mark, ts):
         return
     state = work.state(name) or TableState(schema=name[0], name=name[1])
@@ -330,13 +330,13 @@ def _drop(work: TimelineWork, name: TableName, mark: Mark, ts: int, *, comes_bac
 
 
 def _keep(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
-    """A table that the source has no more, or not under a name that the job replicates, stays as it is."""
+    """Keep a table that the source dropped, or renamed to a name that the job does not replicate."""
     state = work.state(name) or TableState(schema=name[0], name=name[1])
     now = work.mark(name)
     if now >= mark:
         return
     if now == NO_MARK:
-        work.put(drop(name, ts, state.topics, state.rows))  # A batch that was interrupted had dropped it, perhaps.
+        work.put(drop(name, ts, state.topics, state.rows))  # An interrupted batch may have dropped it.
         return
     kept = msgspec.structs.replace(keep(doubt_load(state, ts)), applied=ts, ddl_ts=ts)
     work.commit(kept, mark, mark[0], lambda stamp: work.batch.sink.stamp(name, stamp))
@@ -344,7 +344,7 @@ def _keep(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
 
 
 def _enter(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
-    """A RENAME from a name that the job leaves out: the rows from before it were never read."""
+    """Apply a RENAME from a name that the job excludes: the rows from before it were never read."""
     name = table.full_name
     before, now = work.state(name), work.mark(name)
     if now >= mark:
@@ -353,8 +353,8 @@ def _enter(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
         set_aside(work, name)
         now = NO_MARK
     if now != NO_MARK:
-        there = f"the target has one already, at {now[0]}; rename or drop it"
-        message = f"a table is renamed to `{name[0]}`.`{name[1]}` at {ts}: {there}"
+        there = f"the target already has a table of this name, at {now[0]}; rename or drop it"
+        message = f"cannot rename a table to `{name[0]}`.`{name[1]}` at {ts}: {there}"
         raise DecisionNeeded(message)
     why = f"it came under this name by a RENAME at {ts} from one that `tables` leaves out: its older rows are missing"
     log.warning("`%s`.`%s`: %s", *name, why)
@@ -377,7 +377,7 @@ def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain:
         return
     held = state or TableState(schema=name[0], name=name[1])
     in_shape = _is_in_shape(work, held, table, certain=certain)
-    # One that lacks a column goes by the columns that it has: it would count as dropped by somebody else.
+    # A table that lacks a column keeps its known columns: the missing one would count as dropped by another writer.
     known = table if held.table is None or (held.has_unsure_columns and in_shape) else held.table
     sink = work.batch.sink
     after = unverify(held) if keeps_rows else truncate(held, ts, in_shape=in_shape)
@@ -388,8 +388,8 @@ def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain:
 
 
 def _is_in_shape(work: TimelineWork, state: TableState, table: Table, *, certain: bool) -> bool:
-    """Whether a table has the columns of the source: one that was there before the job, or that lacks a DDL, may have
-    others. ``certain``: whether ``table`` is what the source has."""
+    """Whether a table has the columns of the source. A table from before the job, or that lacks a DDL, may have others.
+    ``certain``: whether ``table`` is surely the source's schema."""
     if state.origin != "adopted" and not state.has_unsure_columns:
         return True
     have = {name.casefold(): kind for name, kind in work.batch.sink.columns(state.full_name).items()}
@@ -409,7 +409,8 @@ def _create_missing(
     certain: bool = True,
     why: str = "",
 ) -> None:
-    """A DDL on a table that was never seen (a run from the middle, or TiCDC did not send it before)."""
+    """Create a table at a DDL other than its CREATE, which the job never saw: it began in the middle, or TiCDC did not
+    send it."""
     name = table.full_name
     before = work.state(name)
     state = create_late(table, ts, before.topics if before else (), certain=certain, empty=empty)
@@ -427,9 +428,10 @@ def _create_missing(
 def alter(
     work: TimelineWork, act: Alter, mark: Mark, ts: int, pre_table: Table | None = None, *, inferred: bool = False
 ) -> None:
-    """Bring a table to the columns of ``act.table``, and to its name. ``mark`` is that of the first commit, ``ts`` the
-    commit_ts, which a default like CURRENT_TIMESTAMP means. ``pre_table``: the source's schema before, if it is known.
-    ``inferred``: the new schema came from those of rows, and from no DDL.
+    """Give a table the columns and the name of ``act.table``.
+
+    ``mark``: of the first commit. ``ts``: the commit_ts, which is the value of a default like CURRENT_TIMESTAMP.
+    ``pre_table``: the source's schema before, if known. ``inferred``: the new schema came from rows, not from a DDL.
 
     Raises: DecisionNeeded, SinkFault
     """
@@ -443,17 +445,17 @@ def alter(
         if state is None or state.table is None or state.is_dropped:
             _create_missing(work, act.table, (at, step), ts, certain=act.certain)
         else:
-            # A later DDL dropped or renamed it, before a restart: only what it was is known.
+            # A later DDL dropped or renamed it before a restart: only its former state is known.
             work.put(msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts))
         return
     assert state is not None, "a table of the lake has a state"
     wanted = keep_hidden_columns(act.table, state.table)
-    # The schemas of rows have no partitions.
+    # Schemas of rows have no partitions.
     act = msgspec.structs.replace(act, table=with_partitions_of(wanted, state.table) if inferred else wanted)
     if work.mark(new) >= (at, mark[1] + DDL_STEPS):
-        return  # It has been through this and more.
+        return  # It already has this DDL and more.
     if state.ddl_ts == at and state.ddl_step >= step and state.table == act.table:
-        return  # Its last commit was made: what somebody did to the columns since is none of it.
+        return  # Its last commit is made: what others did to the columns since is not part of the DDL.
     if work.mark(new) < (at, step):
         stop_if_columns_are_gone(work, state)
         state = with_columns_before(work, state, act)
@@ -474,7 +476,7 @@ def alter(
     after = msgspec.structs.replace(after, ddl_step=last[1])
     for one in commits:
         if work.mark(new) < one.mark:
-            # What the table is changes with the last commit, so that a restart in the middle finds the same ones.
+            # Only the last commit changes the table's state, so that a restart in the middle finds the same commits.
             work.commit(after if one.mark == last else state, one.mark, at, one.write)
             failpoints.point(one.point)
     work.put(msgspec.structs.replace(after, mark=work.mark(new)))

@@ -1,13 +1,13 @@
-"""EXCHANGE PARTITION: a partition and a whole table give each other their rows.
+"""EXCHANGE PARTITION: a partition and a table swap their rows.
 
-Three commits and what is gathered before them, each done again only where it is missing after a death:
+It takes a gathering of rows and three commits. After a crash, only missing ones are done again:
 
 1. The rows of the partition are gathered beside the other table.
-2. They are deleted from the table with the partition: the first step of the DDL.
-3. That table takes the rows of the other one, which has them still: the second step.
-4. What was gathered becomes the other table.
+2. They are deleted from the partitioned table: the first step of the DDL.
+3. That table takes the rows of the other table, which still has them: the second step.
+4. The gathered rows become the other table.
 
-Both tables share a timeline, so nothing else is done to one of them in between.
+Both tables share a timeline, so nothing else changes one of them in between.
 """
 
 import logging
@@ -30,7 +30,7 @@ log = logging.getLogger(__name__)
 
 
 def exchange(work: TimelineWork, act: Exchange, mark: Mark, ts: int) -> None:
-    """Exchange the rows. ``mark`` is that of the first commit. Raises: DecisionNeeded, SinkFault"""
+    """Exchange the rows. ``mark``: of the first commit. Raises: DecisionNeeded, SinkFault"""
     name, other = act.table.full_name, act.other
     taken, here, there = (mark[0], mark[1] + 1), work.mark(name), work.mark(other)
     one, two = work.state(name), work.state(other)
@@ -63,7 +63,7 @@ def exchange(work: TimelineWork, act: Exchange, mark: Mark, ts: int) -> None:
 
 
 def doubt_of_exchange(work: TimelineWork, act: Exchange, mark: Mark) -> str:
-    """Why the rows of an EXCHANGE PARTITION are not known exactly; ``""``: they are, or it was begun before."""
+    """Why the rows of an EXCHANGE PARTITION are not known exactly; ``""``: they are, or it has begun before."""
     name, other = act.table.full_name, act.other
     if work.mark(name) >= mark or work.mark(other) >= mark:
         return ""
@@ -76,25 +76,23 @@ def doubt_of_exchange(work: TimelineWork, act: Exchange, mark: Mark) -> str:
         if not handle_key(state.table):
             return f"`{one[0]}`.`{one[1]}` has no key"
         if state.has_unsure_columns:
-            return f"the columns of `{one[0]}`.`{one[1]}` may not be those of the source"
+            return f"the columns of `{one[0]}`.`{one[1]}` may differ from the source's"
     if _columns(work, name) != _columns(work, other):
-        return (
-            f"`{name[0]}`.`{name[1]}` and `{other[0]}`.`{other[1]}` have other columns, or other masks, in the target"
-        )
+        return f"`{name[0]}`.`{name[1]}` and `{other[0]}`.`{other[1]}` have different columns or masks in the target"
     if len(kept := {_where(work, one) for one in (name, other)}) > 1:
         said = " and ".join((one and repr(one)) or "all rows" for one in sorted(kept))
-        return f"[[route]] where keeps other rows of `{name[0]}`.`{name[1]}` than of `{other[0]}`.`{other[1]}`: {said}"
+        return f"[[route]] where differs between `{name[0]}`.`{name[1]}` and `{other[0]}`.`{other[1]}`: {said}"
     return ""
 
 
 def is_begun(work: TimelineWork, act: Exchange, mark: Mark) -> bool:
-    """Whether the first step was done, and the rest may not be."""
+    """Whether the first step is done, while later ones may be missing."""
     name = act.table.full_name
     return work.mark(name) >= mark and NO_MARK < work.mark(act.other) < mark and _is_gathered(work, act, mark)
 
 
 def _is_past(here: Mark, mark: Mark) -> bool:
-    """Whether a table has been through a step, or was dropped or renamed by what came behind it."""
+    """Whether a table is past a step, or a later DDL dropped or renamed it."""
     return here == NO_MARK or here >= mark
 
 
@@ -112,7 +110,7 @@ def _where(work: TimelineWork, name: TableName) -> str:
 
 
 def _token(act: Exchange, mark: Mark) -> str:
-    """Names what was gathered, so that nothing else is taken for it."""
+    """Identifies the gathered rows."""
     return f"exchange {act.table.schema}.{act.table.name} {mark[0]}:{mark[1]}"
 
 
@@ -137,8 +135,8 @@ def _gather(work: TimelineWork, act: Exchange, mark: Mark, state: TableState) ->
 
 
 def _give_away(work: TimelineWork, act: Exchange, mark: Mark, state: TableState) -> None:
-    """Delete the rows of the partition. What the table is changes with the next commit, so that a restart between the
-    two finds the same DDL."""
+    """Delete the rows of the partition. The table's state only changes with the next commit, so that a restart between
+    the two finds the same DDL."""
     name, sink = state.full_name, work.batch.sink
     assert state.table is not None, "it is there"
     where = conditions(work.batch, state.table, act.where)
@@ -152,13 +150,13 @@ def _give_away(work: TimelineWork, act: Exchange, mark: Mark, state: TableState)
 
 
 def _after(state: TableState, other: TableState, ts: int) -> TableState:
-    """A table with rows of another one: it is known as well as the other one, or less."""
+    """The state of a table with rows of another one: no more certain than that of either."""
     both = known_of_both(doubt_load(state, ts), doubt_load(other, ts))
     return msgspec.structs.replace(both, applied=ts, ddl_ts=ts)
 
 
 def _note_what_is_gone(work: TimelineWork, act: Exchange, ts: int) -> None:
-    """After a restart, of tables that a later DDL has dropped or renamed: only what they were is known."""
+    """Record the DDL for tables that a later DDL dropped or renamed before a restart. Only their old state is known."""
     for name in (act.table.full_name, act.other):
         state = work.state(name)
         if state is not None and state.table is not None and not state.is_gone and work.mark(name) == NO_MARK:
@@ -167,10 +165,10 @@ def _note_what_is_gone(work: TimelineWork, act: Exchange, ts: int) -> None:
 
 
 def _give_up(work: TimelineWork, act: Exchange, mark: Mark, ts: int) -> None:
-    """Mark a table that went on without it, or whose rows were gathered and are gone.
+    """Mark a table that advanced without the exchange, or whose gathered rows are gone.
 
-    A table may also be built again from the topic, as the batch was interrupted behind a DROP or a RENAME of it: that
-    one goes away again. The other table has been through the exchange then, and stays as it is.
+    A table may also have been built again from the topic, because the batch was interrupted after a DROP or RENAME of
+    it. It will be dropped or renamed again. The other table already has the exchange then, and stays unchanged.
     """
     taken = (mark[0], mark[1] + 1)
     why = f"EXCHANGE PARTITION at {ts} of `{act.table.schema}`.`{act.table.name}` was not applied: its rows differ"

@@ -1,7 +1,8 @@
-"""Tables without a key: no update or delete finds its row. Rows are counted, left out, or stop the job, by ``no-key``.
+"""Tables without a key, where updates and deletes cannot find their rows. By ``no-key``, the job counts equal rows,
+skips rows, or stops.
 
-A count has no key by which a row that comes twice is the same one. So what is sent again is known by its place alone
-(``changes.tries``), and rows that come late cannot be judged: they mark the table.
+Without a key, a row that is sent twice looks like two rows. So only its place shows that it was sent again
+(``changes.tries``). Late rows cannot be checked that way, so they mark the table.
 """
 
 import logging
@@ -23,21 +24,21 @@ from ticdc_spark.replicate.state.table import LEFT_OUT, TableState, diverge, is_
 log = logging.getLogger(__name__)
 _HIGHEST = 2**63 - 1
 _NAMED = 20
-"""Tables that one error names."""
+"""Most tables that one error names."""
 
 
 def leave_out_rows(work: TimelineWork, state: TableState, since: int) -> TableState:
-    """What a table without a key is, once rows of it from a commit_ts on are left out.
+    """Skip rows of a table without a key from a commit_ts on, and mark the table.
 
-    Raises: DecisionNeeded unless ``no-key = "skip"``; with ``"stop"`` it names every such table
+    Raises: DecisionNeeded unless ``no-key = "skip"``; with ``"stop"``, it names every such table
     """
     match work.batch.job.no_key:
         case "stop":
             raise _stop(work, state.full_name)
         case "apply":
             raise DecisionNeeded(
-                f"`{state.schema}`.`{state.name}` has no key, and its rows cannot be counted without watermarks (mode "
-                '"arrival"): a row that is sent twice would count twice. Leave the table out with `tables` under '
+                f"`{state.schema}`.`{state.name}` has no key, so its rows cannot be counted without watermarks (mode "
+                '"arrival"): a row that is sent twice would count twice. Exclude the table with `tables` under '
                 '[job], or set no-key = "skip" there'
             )
     if not state.has_diverged:
@@ -46,7 +47,7 @@ def leave_out_rows(work: TimelineWork, state: TableState, since: int) -> TableSt
 
 
 def is_counted(work: TimelineWork, state: TableState) -> bool:
-    """Whether a table has no key, and its rows are counted. Raises: NotSupported"""
+    """Whether a table has no key and its rows are counted. Raises: NotSupported"""
     if work.batch.job.no_key != "apply" or state.table is None or handle_key(state.table):
         return False
     work.batch.sink.capabilities.need("counts", f"`{state.schema}`.`{state.name}` has no key")
@@ -54,14 +55,14 @@ def is_counted(work: TimelineWork, state: TableState) -> bool:
 
 
 def counted_again(state: TableState) -> TableState:
-    """A table whose rows are counted, also where ``no-key = "skip"`` left some out before: it lacks these."""
+    """The state of a table whose rows are counted now. It lacks rows that ``no-key = "skip"`` skipped before."""
     if state.diverged_since is None or not is_without_rows(state):
         return state
     return lose_rows(state, state.diverged_since, 'rows were left out before no-key = "apply", and it lacks them')
 
 
 def leave_out_late(state: TableState, late: Sequence[PendingRows]) -> TableState:
-    """What a table without a key is, once rows of it are left out that came late: they may be in it already."""
+    """Skip late rows of a table without a key, and mark the table: it may have these rows already."""
     since = min(rows.min_ts for rows in late)
     why = (
         f"{sum(rows.rows for rows in late)} late rows, the first at {since}, are left out: the table has no key, so it "
@@ -72,8 +73,8 @@ def leave_out_late(state: TableState, late: Sequence[PendingRows]) -> TableState
 
 
 def tries_of(batch: Batch, name: TableName, waiting: Sequence[PendingRows]) -> Tries:
-    """The tries in which rows that wait for a table were sent. All rows of the table between the first and the last of
-    them count, also those that are applied, or are to be later. Raises: SinkFault, SourceFault"""
+    """The tries in which waiting rows of a table were sent. All rows of the table between the first and the last
+    waiting one count, including rows that are applied already, or will be later. Raises: SinkFault, SourceFault"""
     ends: dict[tuple[str, int, TableName | None], tuple[int, int]] = {}
     for one in map(range_of, waiting):
         first, end = ends.get(at := (one.topic, one.partition, one.sent), (one.first, one.end))
@@ -85,7 +86,7 @@ def tries_of(batch: Batch, name: TableName, waiting: Sequence[PendingRows]) -> T
 
 
 def doubt(state: TableState, tries: Tries, above: int, upto: int) -> TableState:
-    """What a table is, if it is not known of a transaction in (above, upto] whether it was sent once or twice."""
+    """Mark a table if a transaction in (above, upto] may have been sent once or twice."""
     doubted = [ts for ts in tries.doubted if above < ts <= upto]
     if not doubted:
         return state

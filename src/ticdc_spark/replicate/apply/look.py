@@ -1,8 +1,8 @@
 """Read the stamp of a table of the lake, and compare it with the progress.
 
-The stamp is the truth: it was written in the very commits that made the table so. The progress is the promise. A table
-that is ahead of it was written by the batch under way, before that was interrupted. A table that is further ahead, or
-behind, is of another time than the state: the job stops.
+The stamp is the truth: the same commit wrote the stamp and the rows. The progress is the promise. An interrupted batch
+may have brought the table ahead of the progress. If the table is further ahead, or behind, it is of another time than
+the state, and the job stops.
 """
 
 import logging
@@ -28,31 +28,31 @@ from ticdc_spark.spark.types import LakeColumn, LakeOptions
 
 log = logging.getLogger(__name__)
 OLD_VALUES = "_ticdc_old"
-"""Column that holds the old values while a type change converts them."""
+"""Column with the old values, while a type change converts them."""
 
 
 class Looked(msgspec.Struct, frozen=True, kw_only=True):
-    """A table as it is, in the light of what was promised."""
+    """A table as it is, compared with its promise."""
 
     state: TableState | None
-    """``None``: nothing is known of such a table."""
+    """``None``: nothing is known about such a table."""
     stamp: Stamp | None
-    """``None``: it is not in the lake."""
+    """``None``: the table is not in the lake."""
     behind: str = ""
-    """One sentence if the table is not as far as it was promised to be; ``""``: it is."""
+    """One sentence if the table is behind its promise; ``""``: it is not."""
     furthest: Mark | None = None
-    """Where it was rolled back: the mark that it had before. Its columns, and ``state``, are still of then."""
+    """If the table was rolled back: the mark that it had before. Its columns and ``state`` are still those of then."""
     snapshot: int | None = None
-    """The table's snapshot then."""
+    """The table's snapshot at that look."""
 
 
 def look_at(
     sink: Sink, job: Job, name: TableName, promise: TableState | None, *, resolves: bool = True, job_applied: int = 0
 ) -> Looked:
-    """Read one table's stamp. ``resolves``: see ``modes.traits``. ``job_applied``: what all tables had applied; 0: not
-    known.
+    """Read one table's stamp. ``resolves``: see ``modes.traits``. ``job_applied``: the commit_ts that all tables had
+    applied; 0: not known.
 
-    Raises: DecisionNeeded when it is not this job's and ``adopt`` is not set; FilesGone, SinkFault
+    Raises: DecisionNeeded when the table is not this job's and ``adopt`` is not set; FilesGone, SinkFault
     """
     try:
         found = sink.find(name)
@@ -75,13 +75,13 @@ def look_at(
         why = f"another writer changed its rows ({found.changed_by}) after {stamp.mark[0]}"
         state = _diverged(state, stamp.mark[0], why)
     if promise is None and stamp.job_applied < job_applied:
-        # A batch that was interrupted had made it, and the job has done without since: `tables` left it out, say.
+        # An interrupted batch had created it, and the job has ignored it since, for example because of `tables`.
         why = f"the job went on without it after {stamp.mark[0]}: what changed meanwhile may be missing"
         state = _diverged(state, stamp.mark[0], why)
     is_ahead = promise is None or stamp.mark > promise.mark
-    in_ddl = stamp.mark[1] >= DDL_STEPS and state.ddl_ts < stamp.mark[0]  # its columns are not yet what the stamp says
+    in_ddl = stamp.mark[1] >= DDL_STEPS and state.ddl_ts < stamp.mark[0]  # its columns do not yet match the stamp
     if is_ahead and resolves and not (in_ddl or state.has_diverged):
-        # A batch that was interrupted has brought it here, and passes over what it did; so nothing else looks.
+        # The interrupted batch that wrote it will skip what it did, so nothing else checks the columns.
         gone = columns_gone(sink, state)
         state = diverge(state, stamp.mark[0], gone, columns=True) if gone else state
     behind = _behind(_where(name, stamp) if resolves else f"`{name[0]}`.`{name[1]}`", stamp, found, promise)
@@ -89,7 +89,7 @@ def look_at(
 
 
 def columns_gone(sink: Sink, state: TableState) -> str:
-    """One sentence about columns that somebody else dropped or renamed; ``""``: none. Raises: SinkFault"""
+    """One sentence about columns that another writer dropped or renamed; ``""``: none. Raises: SinkFault"""
     if state.table is None:
         return ""
     gone = missing_columns(sink, state, sink.types.columns(state.table, (), LakeOptions()))
@@ -97,19 +97,19 @@ def columns_gone(sink: Sink, state: TableState) -> str:
 
 
 def missing_columns(sink: Sink, state: TableState, columns: Sequence[LakeColumn]) -> list[LakeColumn]:
-    """Those of ``columns`` that a table of the lake does not have. Raises: SinkFault"""
+    """The columns among ``columns`` that the lake's table lacks. Raises: SinkFault"""
     have = {column.casefold() for column in sink.columns(state.full_name)}
     return [column for column in columns if column.name.casefold() not in have]
 
 
 def why_gone(gone: Sequence[LakeColumn]) -> str:
-    """One sentence about columns that are not there any more."""
+    """One sentence about columns that are gone."""
     columns = ", ".join(f"`{column.name}`" for column in gone)
     return f"somebody else dropped or renamed columns in the target: {columns}"
 
 
 def rebuild_line(job: Job, name: TableName) -> str:
-    """The command by which a person has a table read again."""
+    """The command that reads a table again."""
     return f"`ticdc-spark rebuild {job.file.name} {name[0]}.{name[1]}`"
 
 
@@ -119,11 +119,11 @@ def _rebuild_ways(job: Job, name: TableName) -> str:
 
 
 def way_back(job: Job, name: TableName, *, resolves: bool) -> str:
-    """What there is to do about a table that is not as far as the job had brought it, or is gone."""
+    """What to do about a table that is behind its promise, or gone."""
     if resolves:
         way = f"Or let the job read it: {_rebuild_ways(job, name)}"
     else:
-        way = "Or drop all tables of the job and the table of its state: the job begins from scratch"
+        way = "Or drop all tables of the job and its state table: the job begins from scratch"
     return (
         f"Restore the table as the job left it. {way}. If you restored the target, restore all of it, with "
         "`_ticdc_spark`, from one backup"
@@ -131,10 +131,10 @@ def way_back(job: Job, name: TableName, *, resolves: bool) -> str:
 
 
 def vanished(job: Job, name: TableName, *, resolves: bool = True) -> str:
-    """One sentence about a table that was there, and what there is to do."""
+    """One sentence about a table that is gone, and what to do."""
     out = "the tables that it is made of" if is_merged(name) else "it"
     return (
-        f"`{name[0]}`.`{name[1]}` was created by this job, but it is not in the target any more. "
+        f"`{name[0]}`.`{name[1]}` was created by this job, but it is no longer in the target. "
         f"{way_back(job, name, resolves=resolves)}. Or exclude {out} with `tables` under [job]"
     )
 
@@ -143,25 +143,23 @@ OLDER_STATE = (
     "the state is an older copy. Restore the whole target from one backup, with `_ticdc_spark`; of a lake, "
     "the warehouse and the catalog"
 )
-"""What there is to do where the lake is newer than the state."""
+"""What to do if the lake is newer than the state."""
 
 
 def stop_if_ahead(job: Job, name: TableName, stamp: Stamp | None, promise: TableState | None, furthest: int) -> None:
-    """Stop at a table that is further than any batch that the state knows of. ``furthest``: that of the batch under
-    way, as in ``Batch``.
+    """Stop at a table that is ahead of every batch in the state. ``furthest``: of the batch under way, as in ``Batch``.
 
     Raises: DecisionNeeded
     """
     known = NO_MARK if promise is None else promise.mark
     if stamp is not None and stamp.job == job.name and stamp.mark > known and stamp.mark[0] > furthest:
         raise DecisionNeeded(
-            f"`{name[0]}`.`{name[1]}` is at {stamp.mark[0]}, and the state of the job knows of nothing beyond "
-            f"{furthest}: {OLDER_STATE}"
+            f"`{name[0]}`.`{name[1]}` is at {stamp.mark[0]}, but the state of the job ends at {furthest}: {OLDER_STATE}"
         )
 
 
 def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState | None) -> TableState:
-    """The state in the stamp, with what only the progress has."""
+    """The state in the stamp, with what only the progress knows."""
     state = msgspec.structs.replace(
         held,
         schema=name[0],
@@ -181,7 +179,7 @@ def _merged(name: TableName, held: TableState, stamp: Stamp, promise: TableState
     state = take_promise(state, promise, same_mark=NO_MARK != promise.mark == stamp.mark)
     if promise.mark == NO_MARK or promise.mark > stamp.mark:
         return state
-    # A quiet table was promised to be farther than its last commit.
+    # A table without recent changes was promised to be further than its last commit.
     return msgspec.structs.replace(state, applied=max(stamp.mark[0], promise.applied))
 
 
@@ -205,13 +203,13 @@ def _behind(where: str, stamp: Stamp, found: TableFound, promise: TableState | N
 
 
 def _stop_if_another(job: Job, name: TableName, held: TableState) -> None:
-    """Stop where the rules of ``[[route]]`` lead to another table of the job. Raises: DecisionNeeded"""
+    """Stop if the rules of ``[[route]]`` lead to another table of the job. Raises: DecisionNeeded"""
     source = held.full_name
     same = source[0].casefold() == name[0].casefold() and source[1].casefold() == name[1].casefold()
-    if job.routes and not same and held.was[-1:] != (source,):  # or it is in a RENAME
+    if job.routes and not same and held.was[-1:] != (source,):  # otherwise a RENAME of it is under way
         target = shown(compiled(job.routes).target(name))
         raise DecisionNeeded(
-            f"{shown(name)} would be {target} in the target, and the job has {shown(source)} there. Drop or rename "
+            f"{shown(name)} would be {target} in the target, but the job has {shown(source)} there. Drop or rename "
             f"{target} there if {shown(source)} is gone at the source, or give {shown(name)} another name by a rule of "
             "[[route]]"
         )
@@ -222,8 +220,8 @@ def _not_ours(sink: Sink, job: Job, name: TableName, promise: TableState | None,
     was_ours = promise is not None and promise.table is not None and not promise.is_gone
     if was_ours and stamp is None:
         message = (
-            f"`{name[0]}`.`{name[1]}` is a table of this job, but what the job wrote into its metadata is gone: it was "
-            "replaced, or its history was removed. Restore it; or drop it, and have it read again by "
+            f"`{name[0]}`.`{name[1]}` is a table of this job, but the job's metadata in it is gone: the table was "
+            "replaced, or its history was removed. Restore it; or drop it, and read it again with "
             f"{rebuild_line(job, name)}"
         )
         raise DecisionNeeded(message)
@@ -241,7 +239,10 @@ def _not_ours(sink: Sink, job: Job, name: TableName, promise: TableState | None,
 
 
 def _refuse_living(sink: Sink, job: Job, name: TableName, stamp: Stamp | None) -> None:
-    """Two jobs that both write to a table would undo each other's rows. Raises: DecisionNeeded, SinkFault"""
+    """Stop if another running job writes to the table: two jobs would undo each other's rows.
+
+    Raises: DecisionNeeded, SinkFault
+    """
     if stamp is None:
         return
     with closing(sink.state(stamp.job)) as states:
@@ -250,8 +251,8 @@ def _refuse_living(sink: Sink, job: Job, name: TableName, stamp: Stamp | None) -
     if held is not None and lives(held, beat):
         owner = describe(held, beat)
         message = (
-            f"`{name[0]}`.`{name[1]}` is written by another job that is running: {owner}. `adopt` takes over the table "
-            "of a job that does not run any more: stop that one, or leave the table out of one of them with `tables` "
+            f"`{name[0]}`.`{name[1]}` is written by another job that is running: {owner}. `adopt` only takes over the "
+            "table of a job that no longer runs: stop that job, or exclude the table from one of them with `tables` "
             "under [job]"
         )
         raise DecisionNeeded(message)

@@ -1,4 +1,4 @@
-"""Apply DDL and rows of shards to their merged table (``config.shards``), which is never dropped."""
+"""Apply DDLs and rows of shards to their merged table (``config.shards``), which is never dropped."""
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
@@ -35,8 +35,8 @@ log = logging.getLogger(__name__)
 
 
 def absorbing(work: TimelineWork, act: Absorb, mark: Mark, ts: int) -> tuple[Alter, Mark] | None:
-    """What a CREATE or ALTER of a shard does to its merged table, as an ALTER; ``None``: it made the table, or was
-    applied before. The rows that a new shard's name had before go first.
+    """The ALTER of a merged table for a CREATE or ALTER of a shard; ``None``: the merged table was created instead.
+    Rows of an older table of a new shard's name are removed first.
 
     Raises: DecisionNeeded, SinkFault, UsageError
     """
@@ -50,7 +50,7 @@ def absorbing(work: TimelineWork, act: Absorb, mark: Mark, ts: int) -> tuple[Alt
         raise DecisionNeeded(not_adopted(name))
     shard = work.shards.get(act.shard.full_name)
     if act.is_new and now < mark and (shard is not None or not state.is_clean):
-        # Rows of an older table of its name may be there, such as one that was dropped and kept.
+        # There may be rows of an older table of its name, such as one that was dropped and kept.
         where = conditions(work.batch, state.table, _rows_of(act.shard.full_name, origin))
         work.commit(state, mark, at, lambda stamp: work.batch.sink.delete_where(name, where, stamp))
         failpoints.point("ddl")
@@ -64,7 +64,7 @@ def absorbing(work: TimelineWork, act: Absorb, mark: Mark, ts: int) -> tuple[Alt
 
 
 def absorbed(merged: Table, origin: tuple[str, ...], shard: Table, before: Table | None) -> Table:
-    """The merged table with what a shard brings. Raises: DecisionNeeded, UsageError"""
+    """The merged table with the columns of a shard added. Raises: DecisionNeeded, UsageError"""
     try:
         return with_shard(merged, origin, shard, before)
     except Misfit as why:
@@ -82,15 +82,15 @@ def _stop_if_alike(work: TimelineWork, merged: TableName, shard: Table, others: 
 def _does_not_fit(shard: Table, merged: TableName, why: str) -> str:
     return (
         f"{shown(shard.full_name)} does not fit into {shown(merged)}: {why}. To copy it by itself, take it "
-        "out of `tables` under [[route]]; or leave it out with `tables` under [job]"
+        "out of `tables` under [[route]]; or exclude it with `tables` under [job]"
     )
 
 
 def not_adopted(name: TableName) -> str:
-    """One sentence about a table in the target that the job has not made."""
+    """One sentence about a table in the target that the job did not create."""
     return (
-        f"{shown(name)}: the target has such a table already, and `adopt` does not take over one that tables are "
-        "merged into. Rename or drop it"
+        f"{shown(name)}: the target has such a table already, and `adopt` cannot take over a merged table. Rename or "
+        "drop it"
     )
 
 
@@ -106,7 +106,7 @@ def _make(work: TimelineWork, state: TableState | None, act: Absorb, mark: Mark,
     )
     made = msgspec.structs.replace(made, emptied=0)  # rows of other shards may be older
     if act.name in work.batch.unread:
-        made = unverify(made)  # other shards are there
+        made = unverify(made)  # there are other shards
     if state is not None and state.diverged_since is not None:
         made = diverge(made, state.diverged_since, state.diverged_why)
     columns = work.batch.columns(table)
@@ -143,20 +143,20 @@ def _rows_of(shard: TableName, origin: tuple[str, ...]) -> Alternatives:
 
 
 def versions_of_shards(work: TimelineWork, name: TableName, keys: Collection[str]) -> dict[str, Table]:
-    """The known schemas that read the rows of shards. ``keys``: the schema keys of the rows."""
+    """The known schemas for rows of shards. ``keys``: the schema keys of the rows."""
     schemas, shards = work.batch.schemas, by_key(work.shards.values())
     found: dict[str, Table] = {}
     for key in keys:
         shard = shards.get(shard_of(key) or ("", ""))
         table = schemas.get((*name, key)) or schemas.get((*name, with_plain_key(key, ANY_VERSION)))
         if shard is not None and plain_key(key) == VALID_THEN:
-            table = shard.table  # the stretch is cut at its DDLs
+            table = shard.table  # the range is split at its DDLs
         found |= {} if table is None else {key: table}
     return found
 
 
 def prepare_merged(work: TimelineWork, state: TableState, versions: Mapping[str, Table], above: int) -> TableState:
-    """Make sure that a merged table is there with the columns of rows. Raises: DecisionNeeded, SinkFault, UsageError"""
+    """Make sure that a merged table exists with the columns of rows. Raises: DecisionNeeded, SinkFault, UsageError"""
     name, sink = state.full_name, work.batch.sink
     origin = compiled(work.batch.job.routes).origin(name)
     if work.mark(name) == NO_MARK:
@@ -190,8 +190,10 @@ def prepare_merged(work: TimelineWork, state: TableState, versions: Mapping[str,
 
 
 def _with_strange(work: TimelineWork, state: TableState, strange: Sequence[Table], above: int) -> TableState:
-    """A merged table that gets rows of shards whose CREATE TABLE the job has not read: their older rows are missing.
-    Raises: DecisionNeeded, SinkFault, UsageError"""
+    """Prepare a merged table for rows of shards whose CREATE TABLE the job has not read: their older rows are missing.
+
+    Raises: DecisionNeeded, SinkFault, UsageError
+    """
     assert state.table is not None, "the table was created"
     name, sink, before = state.full_name, work.batch.sink, state.table
     table, origin = before, compiled(work.batch.job.routes).origin(name)
@@ -200,7 +202,7 @@ def _with_strange(work: TimelineWork, state: TableState, strange: Sequence[Table
         _stop_if_alike(work, name, one, [*others, *(other.full_name for other in strange)])
         table = absorbed(table, origin, one, None)
     if table.columns[: len(before.columns)] != before.columns:
-        why = "a column of it is wider, and no DDL says since when"
+        why = "one of its columns is wider, and no DDL says since when"
         raise DecisionNeeded(_does_not_fit(strange[-1], name, why))
     state = lose_first_rows(msgspec.structs.replace(state, table=table))
     there = {column.casefold() for column in sink.columns(name)}

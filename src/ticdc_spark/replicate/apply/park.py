@@ -1,7 +1,7 @@
-"""Park a table that the source drops or empties, so that RECOVER TABLE and FLASHBACK TABLE can bring it back.
+"""Park a table that the source drops or empties, so that RECOVER TABLE or FLASHBACK TABLE can bring it back.
 
-A table that is dropped is renamed. Of one that is emptied the rows are copied, since it goes on under its name. What
-was begun before a restart comes to its end, whatever the job file says now.
+A dropped table is renamed. If a table is emptied, its rows are copied, since it keeps its name. Parking that began
+before a restart is finished, whatever the job file now says.
 """
 
 import logging
@@ -68,5 +68,5 @@ def _is_parking(work: TimelineWork, name: TableName) -> bool:
 
 
 def forget(state: TableState) -> TableState:
-    """A parked table that is not in the target any more."""
+    """Record that a parked table is no longer in the target."""
     return drop(state.full_name, state.ddl_ts, state.topics)

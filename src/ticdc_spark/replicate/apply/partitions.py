@@ -1,4 +1,4 @@
-"""Apply a DDL that removes the rows of partitions: one commit."""
+"""Apply a DDL that removes the rows of partitions, in one commit."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.types import LakeColumn
 
 _MOST_CHECKED = 1024
-"""Partitions of a table whose rows are compared with their ids: each new id is looked for in all of them."""
+"""Most partitions of a table whose rows are checked against partition ids: each new id is looked up in all of them."""
 
 
 def thin(work: TimelineWork, act: Thin, mark: Mark, ts: int) -> None:
@@ -33,7 +33,7 @@ def thin(work: TimelineWork, act: Thin, mark: Mark, ts: int) -> None:
         ddl_ts=ts,
         partition_ids=(),
     )
-    if now == NO_MARK:  # A later DDL dropped or renamed it, before a restart: only what it was is known.
+    if now == NO_MARK:  # A later DDL dropped or renamed it before a restart: only its former state is known.
         work.put(after)
         return
     stop_if_columns_are_gone(work, state)
@@ -47,9 +47,9 @@ def thin(work: TimelineWork, act: Thin, mark: Mark, ts: int) -> None:
 
 
 def partitions_to_check(state: TableState, columns: Sequence[LakeColumn]) -> Table | None:
-    """A table of whose rows it is noted in which partition they lie; ``None``: nothing is known, or it is doubted.
+    """The table, if the partitions of its rows can be recorded; ``None``: its partitions are not known, or doubtful.
 
-    ``columns``: of the target, which may not have those that tell."""
+    ``columns``: of the target, which may lack the columns that define the partitions."""
     known = None if state.table is None else state.table.partitioning
     if known is None or known.doubt or not known.columns or len(known.partitions) > _MOST_CHECKED:
         return None
@@ -58,8 +58,8 @@ def partitions_to_check(state: TableState, columns: Sequence[LakeColumn]) -> Tab
 
 
 def doubt_of(work: TimelineWork, act: Thin | Exchange, mark: Mark) -> str:
-    """Why rows may lie in other partitions than the DDL was planned by, as the rows before it have told since; ``""``:
-    nothing speaks against it."""
+    """Why rows may be in other partitions than the DDL was planned with, as rows before it have shown since; ``""``:
+    they are not."""
     name = act.table.full_name
     state = work.state(name)
     if state is None or state.table is None or work.mark(name) >= mark:
@@ -71,7 +71,7 @@ def doubt_of(work: TimelineWork, act: Thin | Exchange, mark: Mark) -> str:
 
 
 def conditions(batch: Batch, table: Table, where: Alternatives) -> tuple[tuple[Condition, ...], ...]:
-    """The same rows by the columns of the target."""
+    """Conditions on the target's columns that match the same rows."""
     columns = {column.source.casefold(): column for column in batch.columns(table)}
     return tuple(
         tuple(
@@ -93,5 +93,5 @@ def conditions(batch: Batch, table: Table, where: Alternatives) -> tuple[tuple[C
 
 
 def with_partitions_of(table: Table, other: Table | None) -> Table:
-    """A table with the partitions of another version of it, where there is one."""
+    """A table with the partitions of another version of it, if there is one."""
     return table if other is None else msgspec.structs.replace(table, partitioning=other.partitioning)

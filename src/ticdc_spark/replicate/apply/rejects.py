@@ -1,4 +1,4 @@
-"""Rows that cannot be read: kept with their reason, then handled by ``on-reject``."""
+"""Keep rows that cannot be read, with the reason, then handle them by ``on-reject``."""
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
@@ -18,13 +18,13 @@ from ticdc_spark.topics.storage.layout import place_of
 
 log = logging.getLogger(__name__)
 MOST_NAMED = 20
-"""Unreadable rows that the line of the job file names which leaves them out."""
+"""Most unreadable rows that the suggested ``skip-messages`` line names."""
 LOGGED = 5
-"""Unreadable messages or rows of one batch, or of one table in it, that have a log line of their own."""
+"""Most unreadable messages or rows, of a batch or of a table in it, that get their own log line."""
 
 
 class Quarantined(Exception):
-    """A timeline stops here by ``on-reject = "quarantine"``; the other tables go on."""
+    """A timeline stops here, by ``on-reject = "quarantine"``. Other tables continue."""
 
     def __init__(self, reason: str, since: int) -> None:
         """``since``: the lowest commit_ts of a row that cannot be read."""
@@ -33,7 +33,7 @@ class Quarantined(Exception):
 
 
 class HiddenColumns(Exception):
-    """Rows have hidden columns of TiDB's, which their table has not; nothing was applied."""
+    """Rows have hidden columns of TiDB that their table lacks. Nothing was applied."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         super().__init__(", ".join(names))
@@ -47,10 +47,11 @@ def apply_readable(
     since: int,
     apply: Callable[[TableState, bool], Counts],
 ) -> Counts:
-    """Apply changes of a table; where some cannot be read, keep them as dead letters and follow ``on-reject``.
+    """Apply changes of a table. If some cannot be read, keep them as dead letters and follow ``on-reject``.
 
-    ``since``: their lowest commit_ts. ``apply(state, leave_out)`` commits, without unreadable ones if ``leave_out``.
-    Returns: what was read. The table is marked as diverged where rows were left out, or lack columns.
+    ``since``: their lowest commit_ts. ``apply(state, leave_out)`` commits them, without unreadable ones if
+    ``leave_out``.
+    Returns: what was read. The table is marked as diverged if rows were skipped, or lack columns.
     Raises: RejectedMessage, Quarantined, HiddenColumns, EnvironmentFault when there are more than ``max-rejects``
     """
     name = state.full_name
@@ -75,7 +76,7 @@ def apply_readable(
         if policy == "stop":
             kept = work.batch.letters.where
             message = (
-                f"{reason}; kept in {kept}; nothing of this table was applied past it. "
+                f"{reason}; kept in {kept}. Nothing of this table was applied past it. "
                 f"{ways_out(job, ((row.topic, row.partition, row.offset) for row in others))}"
             )
             raise RejectedMessage(message) from unreadable
@@ -91,7 +92,7 @@ def apply_readable(
 
 
 def lacks(columns: Sequence[str]) -> str:
-    """One sentence about columns that rows do not have."""
+    """One sentence about columns that rows lack."""
     named = ", ".join(f"`{column}`" for column in columns)
     return (
         f"rows came without columns of the table, which hold no value of the source in them: {named}. Either the "
@@ -101,7 +102,7 @@ def lacks(columns: Sequence[str]) -> str:
 
 
 def log_rejects(reasons: Sequence[str]) -> None:
-    """Log what cannot be read: the first few, and how many there are."""
+    """Log the first few reasons, and how many more there are."""
     for reason in reasons[:LOGGED]:
         log.error("rejected: %s", reason)
     if len(reasons) > LOGGED:
@@ -109,15 +110,15 @@ def log_rejects(reasons: Sequence[str]) -> None:
 
 
 def ways_out(job: Job, places: Iterable[tuple[str, int, int]]) -> str:
-    """What a person can do about messages at these places that cannot be read, for an error that stops the job."""
+    """The user's options for unreadable messages at these places, for an error that stops the job."""
     every = sorted({MessagePlace(*place) for place in places})
     line = skip_messages_line([*job.skip_messages, *every[:MOST_NAMED]])
     rest = f" (and {len(every) - MOST_NAMED} more)" if len(every) > MOST_NAMED else ""
     these = "this one" if len(every) == 1 else "these"
     return (
         f"`ticdc-spark dead-letters {job.file.name}` shows what is kept. Correct the source, or set on-reject under "
-        "[job] to quarantine or continue; a table that lacks what is left out is marked as diverged.\n"
-        f"  To leave out exactly {these}, under [job]: {line}{rest}\n"
+        "[job] to quarantine or continue. A table that lacks skipped messages is marked as diverged.\n"
+        f"  To skip exactly {these}, under [job]: {line}{rest}\n"
         f"  `ticdc-spark skip {job.file.name} {every[0]}{' …' if len(every) > 1 else ''}` writes that line"
     )
 
@@ -126,7 +127,7 @@ def _bad_rows(work: TimelineWork, changes: TypedChanges) -> list[BadRow]:
     limit = work.batch.job.max_rejects + 1
     bad = changes.unreadable(limit)
     odd = [found for row in bad if (found := odd_columns(row.reason)) is not None]
-    if odd:  # The task that met another row stopped first.
+    if odd:  # The task that found another unreadable row stopped first.
         raise HiddenColumns(tuple(sorted({name for found in odd for name in found.hidden})))
     if len(bad) >= limit:
         message = f"more than {limit - 1} rows of one batch cannot be read, such as: {bad[0].reason}"
@@ -135,7 +136,7 @@ def _bad_rows(work: TimelineWork, changes: TypedChanges) -> list[BadRow]:
 
 
 def _keep(work: TimelineWork, name: TableName, bad: list[BadRow]) -> str:
-    """Write rows to the dead letters; returns a sentence about the first of them."""
+    """Write rows to the dead letters. Returns: a sentence about the first of them"""
     batch = work.batch
     rejects = [
         Reject(topic=row.topic, partition=row.partition, offset=row.offset, seq=row.seq, reason=row.reason)
@@ -148,7 +149,7 @@ def _keep(work: TimelineWork, name: TableName, bad: list[BadRow]) -> str:
 
 
 def reason_of(name: TableName, row: BadRow, file: str = "") -> str:
-    """A sentence about a row that cannot be read. ``file``: where a file holds it."""
+    """A sentence about a row that cannot be read. ``file``: the file that has the row, if any."""
     return (
         f"`{name[0]}`.`{name[1]}`: a row cannot be read: {row.reason} {f'({file}) ' if file else ''}"
         f"(topic {row.topic}, partition {row.partition}, offset {row.offset}, commitTs {row.commit_ts})"

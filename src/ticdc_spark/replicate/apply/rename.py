@@ -1,7 +1,7 @@
 """RENAME TABLE in the lake: stamp, rename, stamp.
 
-The first stamp says that a RENAME has begun, so that a restart does not take the renamed table for an older one of its
-new name. A table keeps the names that it had: by them a restart recognises a RENAME that was done.
+The first stamp says that a RENAME has begun, so that a restart does not take the renamed table for an older table of
+its new name. A table records its former names, by which a restart recognises a RENAME that was done.
 """
 
 import logging
@@ -22,23 +22,23 @@ log = logging.getLogger(__name__)
 
 
 def rename(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: int) -> None:
-    """Give a table its new name. ``mark`` is that of the first stamp, the second is one step on.
+    """Give a table its new name. ``mark``: of the first stamp. The second stamp is at the next step.
 
     Raises: DecisionNeeded when the new name is taken; SinkFault
     """
     at, step = mark
     before, taken = work.state(old), work.state(new)
     if not work.batch.resolves and before is not None and before.ddl_ts > ts:
-        # A later table has the old name: the DDL by which it took it was read first, or this one was done before.
+        # A later table has the old name: its DDL was read first, or this RENAME was done before.
         if work.mark(new) < mark:
-            log.warning("`%s`.`%s` is another table by now; what was renamed at %d is not here", *old, ts)
+            log.warning("`%s`.`%s` is now another table; the table that was renamed at %d is not here", *old, ts)
         return
     if work.mark(new) >= mark and taken is not None and (old in taken.was or _is_later(taken, at)):
         _forget_copy(work, old, mark)
-    elif NO_MARK < work.mark(old) <= mark:  # beyond it: a later table stands under the old name
+    elif NO_MARK < work.mark(old) <= mark:  # with a higher mark, a later table has the old name
         _move(work, old, new, mark, ts)
     elif taken is not None and taken.is_kept and NO_MARK < work.mark(new) < mark:
-        # The lake does not have the table that comes; the one that was kept under its name is another.
+        # The lake does not have the renamed table, and the kept table of its new name is another one.
         set_aside(work, new)
         work.put(msgspec.structs.replace(drop(new, ts, taken.topics), ddl_ts=0))
     state = work.state(new)
@@ -48,24 +48,26 @@ def rename(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: i
         work.commit(named, (at, step + 1), at, lambda stamp: work.batch.sink.stamp(new, stamp))
         failpoints.point("stamp")
     elif state is not None and NO_MARK < work.mark(new) < mark:
-        # The one that has the name in the lake had it before, and what took it away there did not come.
+        # The lake's table of this name had it before, and the DDL that took the name from it did not come.
         why = f"RENAME TABLE at {ts} gave this name to another table, which was `{old[0]}`.`{old[1]}` and is not here"
         log.warning("`%s`.`%s`: %s", *new, why)
         work.put(diverge(state, ts, why, columns=True))
     elif work.mark(new) == NO_MARK and before is not None and before.table is not None and not before.is_gone:
-        # A later DDL dropped it, before a restart.
+        # A later DDL dropped it before a restart.
         work.put(msgspec.structs.replace(before, schema=new[0], name=new[1], applied=ts, was=_names(before, old)))
     elif work.mark(new) == NO_MARK and before is not None and before.has_diverged and not before.is_gone:
-        # It is not there, and is known to lack something.
+        # The lake does not have it, and it is known to lack changes.
         work.put(msgspec.structs.replace(before, schema=new[0], name=new[1]))
-    # A later DDL that took the name away is remembered, not this one.
+    # If a later DDL took the name away, that one is remembered.
     if work.mark(old) == NO_MARK and (before is None or not before.is_gone or before.ddl_ts < ts):
         work.put(drop(old, ts, () if before is None else before.topics))
 
 
 def is_begun(work: TimelineWork, old: TableName, new: TableName, mark: Mark) -> bool:
-    """Whether the lake has a commit of a RENAME already: its first stamp, or the table under its new name. Raises:
-    SinkFault"""
+    """Whether the lake already has a commit of a RENAME: its first stamp, or the table under its new name.
+
+    Raises: SinkFault
+    """
     if old == new:
         return False
     for name in (old, new):
@@ -86,8 +88,8 @@ def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: in
     if work.mark(new) != NO_MARK and there is not None and there.is_kept:
         set_aside(work, new)
     if work.mark(new) != NO_MARK and there is not None and there.settles >= ts:
-        # It was read in full under this name when the source had renamed it already.
-        log.info("`%s`.`%s` was read ahead, and gives way to `%s`.`%s`", *new, *old)
+        # A full read found it under this name, because the source had already renamed it.
+        log.info("dropping `%s`.`%s`, which was read ahead of its RENAME: `%s`.`%s` takes its place", *new, *old)
         work.batch.sink.drop(new)
         failpoints.point("aside")
         work.gone(new)
@@ -96,7 +98,7 @@ def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: in
     state = come_back(state) if is_parked(old) else state
     meant = msgspec.structs.replace(state, was=_names(state, old))
     if there is not None and there.table is None and there.diverged_since is not None:
-        # Messages of its new name were left out before it had that name here.
+        # Messages of its new name were skipped before it had that name here.
         meant = diverge(meant, there.diverged_since, there.diverged_why)
     if given_up := passed_by(there, ts):
         log.warning("`%s`.`%s`: %s", *new, given_up)
@@ -113,20 +115,22 @@ def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: in
 
 
 def _is_taken(job: Job, new: TableName, there: TableState | None) -> str:
-    """Why a table cannot have its new name, and what there is to do."""
+    """Why a table cannot get its new name, and what to do."""
     name = f"`{new[0]}`.`{new[1]}`"
     if there is None or there.table is None or there.is_gone:
-        return f"the target has a table {name} already; rename or drop that one"
+        return f"the target already has a table {name}; rename or drop that one"
     return (
-        f"{name} is a table of this job, and the DDL by which the source dropped or renamed it was not read. If "
-        f"`topics` under [source] in {job.file.name} leaves out its topic, name it there. If the DDL never comes, "
+        f"{name} is a table of this job, and the job has not read the DDL that dropped or renamed it at the source. If "
+        f"`topics` under [source] in {job.file.name} excludes its topic, name it there. If the DDL never comes, "
         "rename the table in the target yourself"
     )
 
 
 def passed_by(state: TableState | None, ts: int) -> str:
-    """Why a table is another one than the source's that takes its name by a DDL which is older than one that gave up
-    the name, and that was applied before it; ``""``: there is no such DDL."""
+    """Why a table that takes a name at ``ts`` is not the source's: a later DDL, applied before, gave up the name.
+
+    Returns: ``""`` when there is no such DDL.
+    """
     if state is None or not state.is_gone or state.ddl_ts <= ts:
         return ""
     return (
@@ -136,24 +140,24 @@ def passed_by(state: TableState | None, ts: int) -> str:
 
 
 def set_aside(work: TimelineWork, name: TableName) -> None:
-    """Make room for a new table where one was dropped and kept."""
+    """Rename a table that was dropped and kept, to make room for a new one."""
     mark = work.mark(name)
     place = _aside(name, mark)
     while (there := work.batch.sink.find(place)) is not None:
         if there.stamp is not None and there.stamp.job == work.batch.job.name and there.stamp.mark[0] == mark[0]:
-            # It was set aside before a restart; this one was made again from the log.
+            # It was set aside before a restart; this table was created again from the topics.
             work.batch.sink.drop(name)
             work.gone(name)
             return
         place = (name[0], f"{place[1]}_again")
-    log.warning("`%s`.`%s` was dropped and kept; it moves to `%s`", *name, place[1])
+    log.warning("renaming `%s`.`%s`, which was dropped and kept, to `%s`", *name, place[1])
     work.batch.sink.rename(name, place)
     failpoints.point("aside")
     work.gone(name)
 
 
 def was_set_aside(work: TimelineWork, name: TableName, mark: Mark) -> bool:
-    """Whether a table made room for a new one before a restart; ``mark``: that of the DDL by which it was kept."""
+    """Whether a table was renamed before a restart to make room. ``mark``: of the DDL by which it was kept."""
     return work.mark(name) == NO_MARK and work.batch.sink.find(_aside(name, mark)) is not None
 
 
@@ -162,13 +166,13 @@ def _aside(name: TableName, mark: Mark) -> TableName:
 
 
 def _is_later(taken: TableState, at: int) -> bool:
-    """Whether a table that has passed ``at`` took its name after that: what had the name then is gone by now."""
+    """Whether a table that is past ``at`` took its name after it, so that the former table of the name is gone."""
     return bool(taken.was) or taken.emptied > at
 
 
 def _forget_copy(work: TimelineWork, old: TableName, mark: Mark) -> None:
-    """The old name was built again from the log, since the batch was interrupted; its future is under the new name
-    already, or is over."""
+    """Drop the table of the old name, which was built again from the topics after an interruption. The real table
+    already has its new name, or is gone."""
     if NO_MARK < work.mark(old) < mark:
         work.batch.sink.drop(old)
         work.gone(old)

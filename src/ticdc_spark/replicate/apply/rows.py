@@ -1,7 +1,7 @@
-"""Apply a table's rows up to a commit_ts: which of them, by which schemas, into which columns.
+"""Apply a table's rows up to a commit_ts: choose the rows, their schemas and their columns.
 
-A sink may append keys that are new by a commit of their own, before the others are merged: the steps 1 (appended) and
-2 (merged). Rows that were interrupted between the two are merged whole, which changes nothing that is there already.
+A sink may append new keys in one commit, and merge the other rows in a second one: steps 1 (appended) and 2 (merged).
+After an interruption between the two, all rows are merged, which does not change rows that are already there.
 """
 
 import logging
@@ -58,7 +58,7 @@ log = logging.getLogger(__name__)
 
 
 def apply_rows(work: TimelineWork, step: Rows) -> None:
-    """Bring a table from where it is to ``step.upto``.
+    """Apply a table's rows from where it is to ``step.upto``.
 
     Raises: RejectedMessage, Quarantined, DecisionNeeded, SinkFault
     """
@@ -83,18 +83,18 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     late = [rows for rows in waiting if rows.late]
     if late:
         work.late_done[name] = upto
-        # What a DROP or a RENAME took away does not come back under the old name.
+        # Rows that a DROP or a RENAME took away do not come back under the old name.
         gone = state.ddl_ts if mark == NO_MARK and state.is_gone else 0
         above = max(state.emptied, gone, min(above, max(taken or 0, min(rows.min_ts for rows in late) - 1)))
     scan = batch.rows_since(state, above, upto) if late else batch.waiting(name, waiting, above, upto)
     if state.is_gone and (mark == NO_MARK or state.is_kept) and not batch.rows.has_rows(scan):
-        # What waits is of a later table of this name.
+        # The waiting rows are of a later table of this name.
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
     versions = _versions(work, name, state, waiting, everything=bool(late))
     state = _leave_out_unknown(name, state, _unknown(batch, scan, waiting, versions), above)
     if _may_be_of_two(state, versions):
-        # A group of rows may be of two tables that had the name in turn.
+        # A group of rows may be of two tables, if the second one got the name of the first.
         with_keys = {key: msgspec.structs.replace(scan, keys=(key,)) for key in versions}
         versions = {key: one for key, one in versions.items() if batch.rows.has_rows(with_keys[key])}
     if not versions:
@@ -122,8 +122,7 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
 
 
 def _with_columns_of_rows(state: TableState, versions: Mapping[str, Table], above: int) -> TableState:
-    """Mark a table that has columns which a newer version of it, by which rows are read, has not (Simple): no DDL said
-    that they were dropped."""
+    """Mark a table with columns that a newer version of it in the rows lacks (Simple): no DDL dropped them."""
     newest = list(versions.values())[-1]
     assert state.table is not None, "the table was created"
     if state.has_diverged or (newest.version or 0) <= (state.table.version or 0):
@@ -136,7 +135,7 @@ def _with_columns_of_rows(state: TableState, versions: Mapping[str, Table], abov
 
 
 class _Group(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of a table that are applied in one go."""
+    """Rows of a table that are applied together."""
 
     waiting: Sequence[PendingRows]
     scan: RowScan
@@ -145,7 +144,7 @@ class _Group(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def _apply_before(work: TimelineWork, name: TableName, group: _Group, since: int) -> None:
-    """Apply the rows of a group that lie before ``since``, where its table is quarantined."""
+    """Apply the rows of a group before ``since``, at which its table is quarantined."""
     scan = msgspec.structs.replace(group.scan, upto=since - 1)
     waiting = [rows for rows in group.waiting if rows.min_ts < since]
     state = work.state(name)
@@ -157,19 +156,19 @@ def _apply_before(work: TimelineWork, name: TableName, group: _Group, since: int
 
 
 def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
-    """Apply rows to a table that is prepared for them. Raises: as ``apply_readable``, DecisionNeeded"""
+    """Apply rows to a table that is prepared for them. Raises: as ``apply_readable``; DecisionNeeded, SourceChanged"""
     batch, name, scan, waiting = work.batch, state.full_name, group.scan, group.waiting
     above, upto = scan.above, scan.upto
     late = [rows for rows in waiting if rows.late]
     assert state.table is not None, "the table was created"
     columns, tries = batch.columns_of(state), None
     if not handle_key(state.table):
-        # Columns that the source dropped are no part of a whole row.
+        # Columns that the source dropped are not part of a row that is compared as a whole.
         columns, tries = batch.columns(state.table), tries_of(batch, name, waiting)
         state = doubt(state, tries, above, upto)
     assert state.table is not None, "as before"
     is_new = state.is_clean and not group.is_redo and not late and name not in batch.lacking
-    """Whether a key that begins with an insert has no row in the lake."""
+    """Whether a key whose first change is an insert surely has no row in the lake."""
     partitioned = None if late else partitions_to_check(state, columns)
     plan = batch.read_plan(state.table, group.versions, columns)
     if histories(batch.job.histories).befores(name):
@@ -188,7 +187,7 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
 
     def commit(now: TableState, leave_out: bool) -> Counts:
         after = msgspec.structs.replace(now, applied=upto)
-        if late:  # nor does a full read that settles make it clean
+        if late:  # a full read that settles must not make it clean either
             after = unverify(after)
         readable = replace(
             changes,
@@ -202,7 +201,7 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
             new_keys=changes.new_keys and now.is_clean,
             places=frozenset(now.partition_ids),
         )
-        # What a quarantined table gets is one commit: after a death, nothing would do what comes behind an append.
+        # A quarantined table gets one commit: after a crash, nothing would do the merge that follows an append.
         appended = None if now.is_quarantined else batch.stamp(after, (upto, ROWS_APPENDED), above)
 
         def write(stamp: Stamp) -> None:
@@ -226,7 +225,7 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
 
 
 def _scanned(group: _Group) -> int:
-    """How many rows there are at least, as the scan counted them: those of ranges that are applied as a whole."""
+    """A lower bound of the rows: the scan's counts of the ranges that are applied as a whole."""
     whole = (
         rows.rows
         for rows in group.waiting
@@ -238,11 +237,12 @@ def _scanned(group: _Group) -> int:
 
 
 def _late_rows_taken(work: TimelineWork, name: TableName, upto: int) -> int | None:
-    """The commit_ts up to which a table has its late rows, 0 before the first; ``None``: all, or all up to ``upto``.
-    They lie at or below what the job had applied, and a DDL that came late may stand between them."""
+    """The commit_ts up to which a table has its late rows; 0: none yet; ``None``: all, or all up to ``upto``.
+
+    Late rows are at or below what the job had applied, and a late DDL may be between them."""
     promise, mark = work.promised.get(name), work.mark(name)
     if promise is not None and NO_MARK < promise.mark < mark and mark > (upto, ROWS_MERGED):
-        work.late_done[name] = upto  # The batch was interrupted after the table had taken them.
+        work.late_done[name] = upto  # The batch was interrupted after the table had got them.
         return None
     taken = work.late_done.get(name, 0)
     had = max(work.batch.job_applied, 0 if promise is None else promise.applied)
@@ -252,7 +252,7 @@ def _late_rows_taken(work: TimelineWork, name: TableName, upto: int) -> int | No
 def _late_rows_to_take(
     work: TimelineWork, state: TableState, taken: int | None, upto: int
 ) -> tuple[TableState, list[PendingRows]]:
-    """The late rows that a table takes now; it is marked if some of them are left out."""
+    """The late rows that a table gets now. The table is marked if some of them are skipped."""
     if taken is None:
         return state, []
     name, above = state.full_name, max(state.emptied, taken)
@@ -267,7 +267,7 @@ def _late_rows_to_take(
 
 
 def _leave_out_behind_ddl(state: TableState, behind: Sequence[PendingRows]) -> TableState:
-    """Late rows from before a DDL may have other columns than the table, and so may all rows that came since."""
+    """Skip late rows from before a DDL, and mark their table: these rows may have other columns than the table."""
     since = min(rows.min_ts for rows in behind)
     why = (
         f"{sum(rows.rows for rows in behind)} late rows, the first at {since}, are from before a DDL at {state.ddl_ts} "
@@ -280,7 +280,7 @@ def _leave_out_behind_ddl(state: TableState, behind: Sequence[PendingRows]) -> T
 def _without_late(
     work: TimelineWork, state: TableState, waiting: Sequence[PendingRows], upto: int
 ) -> tuple[TableState, list[PendingRows]]:
-    """A table without a key takes no late rows, and is marked."""
+    """Skip late rows of a table without a key, and mark the table."""
     late = [rows for rows in waiting if rows.late]
     if late:
         state = leave_out_late(state, late)
@@ -295,7 +295,7 @@ def _is_of(rows: PendingRows, name: TableName) -> bool:
 def _versions(
     work: TimelineWork, name: TableName, state: TableState, waiting: Sequence[PendingRows], *, everything: bool
 ) -> dict[str, Table]:
-    """The schemas that read the waiting rows, oldest first."""
+    """The schemas of the waiting rows, the oldest first."""
     batch = work.batch
     keys = {rows.schema_key for rows in waiting}
     if everything:
@@ -304,7 +304,7 @@ def _versions(
     for key in () if is_merged(name) else keys:
         table = batch.schemas.get((*name, key)) or batch.schemas.get((*name, ANY_VERSION))
         if key == VALID_THEN and state.table is not None:
-            table = state.table  # the stretch is cut at the table's DDLs
+            table = state.table  # the range is split at the table's DDLs
         if table is not None and batch.registry is not None and state.table is not None:
             table = restrict_columns(table, state.table)
         if table is not None:
@@ -315,35 +315,35 @@ def _versions(
 def _unknown(
     batch: Batch, scan: RowScan, waiting: Sequence[PendingRows], versions: Mapping[str, Table]
 ) -> list[PendingRows]:
-    """Rows whose schema is not known."""
+    """Waiting rows whose schema is not known."""
     unknown = [rows for rows in waiting if rows.schema_key not in versions]
     if not is_merged(scan.table):
         return unknown
-    # What is counted with others may be of another time, when the shard was there.
+    # Rows that are counted in the same group may be of another time, when the shard existed.
     keys = {rows.schema_key for rows in unknown}
     here = {key for key in keys if batch.rows.has_rows(msgspec.structs.replace(scan, keys=(key,)))}
     return [rows for rows in unknown if rows.schema_key in here]
 
 
 def _leave_out_unknown(name: TableName, state: TableState, unknown: Sequence[PendingRows], above: int) -> TableState:
-    """Rows without a schema that are here all the same are left out by ``skip-to-known``."""
+    """Skip rows without a known schema. They only get here by ``skip-to-known``."""
     if not unknown:
         return state
     count, since = sum(rows.rows for rows in unknown), max(above + 1, min(rows.min_ts for rows in unknown))
-    log.warning("`%s`.`%s`: %d rows of unknown versions are left out by skip-to-known", *name, count)
+    log.warning("`%s`.`%s`: skip-to-known skips %d rows of unknown schema versions", *name, count)
     return diverge(state, since, f"{count} rows of unknown schema versions were left out by skip-to-known")
 
 
 def _prepare_table(
     work: TimelineWork, name: TableName, state: TableState, versions: dict[str, Table], above: int
 ) -> TableState:
-    """Make sure that the table is there with every column that the rows have."""
+    """Make sure that the table exists, with every column that the rows have."""
     batch, newest = work.batch, list(versions.values())[-1]
     mark = work.mark(name)
     if mark == NO_MARK:
         if state.table is not None and not state.is_gone:
             raise DecisionNeeded(vanished(batch.job, name, resolves=batch.resolves))
-        # A file may be of another time than the rows.
+        # A schema file may be of another time than the rows.
         from_file = newest is batch.schemas.get((*name, ANY_VERSION))
         new = create_by_rows(state, newest, above, certain=not from_file)
         columns = batch.columns(newest)
@@ -358,17 +358,17 @@ def _prepare_table(
         state = diverge(come_back(state), above, why)
     table = state.table or newest
     stop_if_columns_are_gone(work, state)
-    # What the lake has counts: a death after the columns were added leaves them there.
+    # Look at the lake's columns: after a crash, columns may have been added already.
     have = {key.casefold() for key in batch.sink.columns(name)}
     missing = [column for column in batch.columns(newest) if column.name.casefold() not in have]
     extra = _new_columns(table, newest)
     if extra:
         merged = msgspec.structs.replace(table, columns=(*table.columns, *extra))
-        # A full read that settles does not make it clean: at the source its rows may have a default in these columns.
+        # A full read that settles must not make it clean: at the source, its rows may have a default in these columns.
         state = unverify(msgspec.structs.replace(state, table=merged))
     state = forget_kept_columns(work, state)
     if missing:
-        # The source's schema changed without a DDL that TiCDC sends, or before this job's first message.
+        # The source's schema changed by a DDL that TiCDC does not send, or before this job's first message.
         log.warning("`%s`.`%s`: columns without a DDL: %s", *name, ", ".join(column.source for column in missing))
         changes = ColumnChanges(add=tuple(missing))
         at = max(mark, (0, 0))
@@ -389,7 +389,7 @@ def _columns_lacking(table: Table, newest: Table) -> list[str]:
 
 
 def _may_be_of_two(state: TableState, versions: Mapping[str, Table]) -> bool:
-    """Whether rows may be of two tables, one of which had the name after the other."""
+    """Whether rows may be of two tables, the second of which got the name of the first."""
     if not versions or state.table is None or is_merged(state.full_name):
         return False
     return _has_other_columns(state.table, list(versions.values())[-1])

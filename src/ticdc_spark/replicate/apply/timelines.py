@@ -1,4 +1,4 @@
-"""Apply: work through the timelines of a batch, some at a time, and fold their results."""
+"""Apply the timelines of a batch, some at a time, and fold their results."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
@@ -21,30 +21,30 @@ from ticdc_spark.replicate.state.table import TableState, diverge, quarantine
 from ticdc_spark.sinks.mark import NO_MARK
 
 TOGETHER = 64
-"""Timelines whose rows are read together, most of which wait for them at a time."""
+"""Timelines that run at a time. Most of them wait, and their rows are read together."""
 ApplyRows = Callable[[TimelineWork, Rows], None]
-"""How a mode applies the rows of a table up to the end of a step."""
+"""Applies the rows of a table up to the end of a step, as a mode does."""
 
 
 class TimelineResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What one timeline, or a whole batch, has become."""
+    """The result of a timeline, or of a whole batch."""
 
     states: dict[TableName, TableState]
     touched: frozenset[TableName]
-    """The tables that were read and are in the lake."""
+    """Tables that were read and are in the lake."""
     left: tuple[QueuedDdl, ...] = ()
-    """DDLs that were not applied, as their timeline stopped before them."""
+    """DDLs that were not applied, because their timeline stopped before them."""
     taken: dict[TableName, int] = {}
-    """Rows that were applied, by table."""
+    """Applied rows, by table."""
     uncounted: frozenset[TableName] = frozenset()
-    """Tables of which more may have been applied than ``taken`` counts."""
+    """Tables that may have got more rows than ``taken`` counts."""
     ddls: int = 0
     rejected: int = 0
     zero_dates: int = 0
 
     @property
     def rows(self) -> int:
-        """Rows that were applied."""
+        """All applied rows."""
         return sum(self.taken.values())
 
 
@@ -54,7 +54,8 @@ def apply(
     lines: Sequence[Sequence[Step]],
     apply_rows: ApplyRows,
 ) -> TimelineResult:
-    """Apply all timelines, ``parallel-tables`` at a time. The first error ends it once the running ones are done.
+    """Apply all timelines, ``parallel-tables`` at a time. After an error, no new timeline starts, and the error is
+    raised once the running ones are done.
 
     Raises: DecisionNeeded, SinkFault, RejectedMessage
     """
@@ -77,7 +78,7 @@ def apply(
 
 
 def settle(batch: Batch, states: Mapping[TableName, TableState], names: Iterable[TableName]) -> TimelineResult:
-    """Write what was decided about tables that have no timeline in a batch. Raises: as ``apply``"""
+    """Write what was decided about tables without a timeline in a batch. Raises: as ``apply``"""
     work = TimelineWork(batch=batch, promised=states)
     for name in names:
         work.state(name)
@@ -136,8 +137,8 @@ def _work(
 
 
 def _note_missing(work: TimelineWork) -> None:
-    """Mark the tables that the DDLs of a timeline left to the source, and that the lake does not have: the DDLs came
-    in another order, as some of them stood in topics that were read late."""
+    """Mark tables that should exist after the DDLs of a timeline, but that the lake does not have. The DDLs came in
+    another order, because some topics were read late."""
     for name, stamp in work.stamps.items():
         state = work.known.get(name)
         if stamp is not None or state is None or state.table is None or state.is_gone or state.load is not None:
@@ -149,22 +150,22 @@ def _note_missing(work: TimelineWork) -> None:
 
 
 def _doomed(work: TimelineWork, name: TableName, later: Sequence[Step]) -> bool:
-    """Whether the rows of a table need not be written: further on it is dropped, under whatever name, or it went on
-    under another name before a restart."""
+    """Whether the rows of a table need not be written: a later step drops it, under whatever name, or it got another
+    name before a restart."""
     job, now = work.batch.job, name
     for step in later:
         if not isinstance(step, Ddl):
             continue
         match step.action:
             case Exchange() if now in names(step.action, {}):
-                return _has_gone_on(work, name)  # Its rows go on in another table.
+                return _has_gone_on(work, name)  # Its rows move to another table.
             case Leave() if now == step.action.name:
                 return was_set_aside(work, name, step.mark)
             case Drop() | DropDatabase() if now in names(step.action, {now: None}) and not is_merged(now):
                 kept = job.ddl.of(now).drop_table == "keep" or is_skipped(job, step.queued.change)
                 if isinstance(step.action, Drop) and parks(job, now) and not kept:
                     return _has_gone_on(work, name)
-                # What a table was before it is dropped is in its history.
+                # A history table keeps the rows of a table that is dropped.
                 unseen = not kept and histories(job.histories).of(name) is None
                 is_away = _is_away(work, name) or _has_gone_on(work, name)  # under its name before the batch, or since
                 return unseen or was_set_aside(work, name, step.mark) or is_away
@@ -178,20 +179,20 @@ def _doomed(work: TimelineWork, name: TableName, later: Sequence[Step]) -> bool:
 
 
 def _has_gone_on(work: TimelineWork, name: TableName) -> bool:
-    """Whether a table has been through what comes further on before a restart: it is known, and not there any more."""
+    """Whether later steps moved a table before a restart: the job knows it, but the lake no longer has it."""
     state = work.state(name)
     return work.mark(name) == NO_MARK and state is not None and state.table is not None and not state.is_gone
 
 
 def _is_away(work: TimelineWork, name: TableName) -> bool:
-    """Whether the lake had a table before the batch and has it no more: a try that was interrupted dropped it, when
-    the job file did not say yet that it stays."""
+    """Whether the lake had a table before the batch and lost it: an interrupted try dropped it, before the job file
+    said to keep it."""
     before = work.promised.get(name)
     return work.mark(name) == NO_MARK and before is not None and before.mark != NO_MARK and not before.is_gone
 
 
 def _quarantine(work: TimelineWork, line: Sequence[Step], reason: str) -> None:
-    """Stop every table of a timeline where it is."""
+    """Quarantine every table of a timeline where it is."""
     for step in line:
         if isinstance(step, Rows):
             state = work.state(step.table) or TableState(schema=step.table[0], name=step.table[1])

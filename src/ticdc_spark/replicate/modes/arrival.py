@@ -1,11 +1,11 @@
 """Advance, timelines and commit of a batch in arrival mode, where there are no watermarks. Pure.
 
-A batch reaches to its own end. A DDL waits until its copy was read from every partition of its topic, or until a
-partition was read to the end that it had once the DDL was seen: TiCDC sends a DDL after the rows before it, so then
-they are all there. What has a higher commit_ts waits with it. What is older than an applied DDL of its table and comes
-later was sent before: a replay; of its very commit_ts, if its SQL is the same.
+A batch goes up to its own end. A DDL waits for each partition of its topic: either for a copy of the DDL there, or for
+the end that the partition had when the DDL was first seen. TiCDC sends a DDL after the rows before it, so these rows
+are then all read. Changes with a higher commit_ts wait with the DDL. A change that is older than an applied DDL of its
+table was sent before, so it is a replay. So is a DDL with the same commit_ts and the same SQL.
 
-The number of the batch stands for the commit_ts in marks: it only rises.
+Marks have the number of the batch in place of a commit_ts, because it only rises.
 """
 
 import logging
@@ -50,7 +50,7 @@ from ticdc_spark.spark.decode.control import (
 
 log = logging.getLogger(__name__)
 EVERYTHING = 2**63 - 1
-"""The bound of a batch that no DDL holds."""
+"""The bound of a batch that no DDL holds back."""
 
 
 def advance_arrived(
@@ -59,7 +59,8 @@ def advance_arrived(
     rules: Rules,
     waits: SchemaWaits,
 ) -> Advanced:
-    """Fold the control events of one batch into the progress; ``resolved``: the commit_ts up to which it is applied."""
+    """Fold the control events of a batch into the progress. The result's ``resolved``: the commit_ts up to which the
+    batch is applied."""
     end_offsets, latest_offsets = scanned.end_offsets, scanned.latest_offsets
     ordered = sorted(scanned.controls, key=lambda event: (event.topic, event.partition, event.offset, event.seq))
     read, _ = read_partitions(progress, ordered, end_offsets, latest_offsets, rules)
@@ -105,7 +106,7 @@ def advance_arrived(
 
 
 def _bound(ddls: Sequence[QueuedDdl], progress: Progress, rules: Rules) -> tuple[int, Hold]:
-    """Up to which commit_ts rows and DDLs are applied: just before the first DDL that waits."""
+    """The commit_ts up to which rows and DDLs are applied: just before the first waiting DDL."""
     first = min((ddl for ddl in ddls if ddl.waits), key=lambda ddl: ddl.change.commit_ts, default=None)
     if first is None:
         return EVERYTHING, Hold(kind="none", what="")
@@ -121,7 +122,7 @@ def _ddls(
     read: Mapping[tuple[str, int], PartitionState],
     latest_offsets: Offsets,
 ) -> tuple[tuple[QueuedDdl, ...], int]:
-    """The queue with this batch's DDLs, each with what it still waits for; and how many were replays."""
+    """The queue with the batch's DDLs, each with the partitions that it still waits for; and the number of replays."""
     last_ddls = {last.full_name: last for last in progress.last_ddls}
     queue = {identity(ddl.change): ddl for ddl in progress.ddls}
     copies: dict[tuple[int, str, str, str], set[int]] = {}
@@ -131,7 +132,7 @@ def _ddls(
             continue
         change = event.change
         before, after = tables_before_and_after(change)
-        # A RENAME of a topic that is read late may be older than the last DDL of one of its two names only.
+        # A RENAME in a topic that is read late may be older than the last DDL of only one of its two names.
         named = {change.full_name, *(before | after if before - after and after - before else ())}
         if all(name in last_ddls and _was_applied(change, last_ddls[name]) for name in named):
             replays += 1
@@ -155,7 +156,7 @@ def _ddls(
 
 
 def _was_applied(change: SchemaChange, last: LastDdl) -> bool:
-    """Whether a DDL is not beyond the last one of a name."""
+    """Whether a DDL is at or before the last DDL of a name."""
     if change.commit_ts != last.commit_ts:
         return change.commit_ts < last.commit_ts
     return _digest(change.query) in last.queries
@@ -166,12 +167,12 @@ def _digest(query: str) -> str:
 
 
 def replay_below_last_ddl(progress: Progress) -> dict[TableName, int]:
-    """The commit_ts up to which rows of a table are replays: those of its last DDL's own time may follow it."""
+    """The commit_ts up to which rows of a table are replays. Rows at the commit_ts of its last DDL may follow it."""
     return {last.full_name: last.commit_ts - 1 for last in progress.last_ddls if last.name}
 
 
 def assign_marks(lines: Iterable[Sequence[Step]], at: int) -> list[list[Step]]:
-    """Give the steps of timelines marks with ``at``, the number of the batch, in the order of each line."""
+    """Give the steps of timelines their marks, with ``at``, the number of the batch, in the order of each timeline."""
     found = []
     for line in lines:
         steps: list[Step] = []
@@ -231,12 +232,12 @@ def _without_ddl(
         return progress, controls
     left = [event for event in controls if not isinstance(event, DdlRead)]
     if progress.ddls or len(left) < len(controls):
-        log.warning("DDL is left out: deletes of %s have no commitTs, so their order is not known", protocol)
+        log.warning("DDL is skipped: deletes of %s have no commitTs, so their order is not known", protocol)
     return msgspec.structs.replace(progress, ddls=()), left
 
 
 class ArrivalMode:
-    """A batch is applied when it has been read."""
+    """A batch is applied once it is read."""
 
     name: ClassVar[ModeName] = "arrival"
     resolves: ClassVar[bool] = False
@@ -244,10 +245,10 @@ class ArrivalMode:
     def understood(
         self, progress: Progress, controls: Sequence[ControlEvent], protocol: str
     ) -> tuple[Progress, Sequence[ControlEvent]]:
-        """See ``Mode``: DDL where deletes hide their commit_ts, as it is not known which of them it follows."""
+        """See ``Mode``. Removes DDL if deletes hide their commit_ts, as it is not known which deletes a DDL follows."""
         hides = any(event.summary.hidden for event in controls if isinstance(event, RowsRead))
         if any(isinstance(event, WatermarkRead) for event in controls) and not hides:
-            log.warning("there are watermarks: a new job would run in mode watermark, which is exact")
+            log.warning("the topics have watermarks: a new job would run in mode watermark, which is exact")
         return _without_ddl(progress, controls, protocol)
 
     def advance(self, progress: Progress, scanned: ScannedBatch, rules: Rules, waits: SchemaWaits) -> Advanced:

@@ -1,9 +1,9 @@
-"""Apply a range of a table's rows in arrival mode: what came in a batch, each key's newest change.
+"""Apply a range of a table's rows in arrival mode: of the rows in a batch, the newest change of each key.
 
-Without watermarks older changes may still come, so each row of the lake keeps its commit_ts in a hidden column, and an
-older change never wins over a newer one. When a deleted key was deleted is read from the change log, as far back as
-``log-retention``. Deletes that hide their commit_ts (Avro) follow the order of their partition. Every commit carries
-the batch's ordinal in its mark, in place of a commit_ts.
+Without watermarks, older changes may still come. So each row of the lake keeps its commit_ts in a hidden column, and an
+older change never overwrites a newer one. The topics show when a deleted key was deleted, as far back as they keep
+messages. Deletes that hide their commit_ts (Avro) follow the order of their partition. Each commit has the number of
+the batch in its mark, in place of a commit_ts.
 """
 
 import logging
@@ -55,7 +55,7 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
     keys = tuple(sorted({rows.schema_key for rows in waiting}))
     target, followed = _target(batch, state, keys)
     if target is None:
-        log.warning("`%s`.`%s`: deletes of a table that has had no row; there is nothing to delete", *name)
+        log.warning("`%s`.`%s`: ignoring deletes of a table that has had no rows", *name)
         return
     inferred = bool(followed)
     state = _prepared(work, name, state, target, mark, inferred=inferred)
@@ -74,17 +74,17 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
 
 
 class _Group(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of a table that are applied in one go."""
+    """Rows of a table that are applied together."""
 
     step: Rows
     mark: Mark
     waiting: Sequence[PendingRows]
     followed: tuple[str, ...]
-    """The schemas without DDL that it has followed then."""
+    """The schemas without DDL that the table has followed after these rows."""
 
 
 def _merge(work: TimelineWork, state: TableState, group: _Group) -> None:
-    """Apply rows to a table that is prepared for them. Raises: as ``apply_readable``, DecisionNeeded"""
+    """Apply rows to a table that is prepared for them. Raises: as ``apply_readable``; DecisionNeeded"""
     batch, name, step, target = work.batch, group.step.table, group.step, state.table
     assert target is not None, "it was prepared"
     inferred, waiting = bool(group.followed), group.waiting
@@ -120,9 +120,9 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> None:
 
 
 def _deletes(batch: Batch, state: TableState, scan: RowScan, plan: ReadPlan) -> Deletes:
-    """The changes that may have deleted keys, moves of keys among them, that the topics have in the range of a scan.
+    """The changes in the range of a scan that may have deleted keys, including changes of a key.
 
-    If a condition says which rows are kept, every change may have.
+    If a condition decides which rows are kept, every change may have.
     """
     keys = None if plan.schemas is None else tuple(plan.tables)
     ops = None if plan.where else ("delete", "update")
@@ -131,25 +131,25 @@ def _deletes(batch: Batch, state: TableState, scan: RowScan, plan: ReadPlan) -> 
 
 
 def _target(batch: Batch, state: TableState, keys: Sequence[str]) -> tuple[Table | None, tuple[str, ...]]:
-    """The table that holds what is there and what comes; and the schemas without DDL that it has followed then."""
+    """The table that holds both existing and new rows; and the schemas without DDL that it has then followed."""
     name = state.full_name
     table, followed = state.table, state.schema_keys
     if batch.registry is None:
         table = table or batch.schemas.get((*name, ANY_VERSION)) or batch.schemas.get((*name, VALID_THEN))
         if table is not None and not followed:
-            return table, followed  # from DDL, a file or the upstream: blocks have nothing to add
+            return table, followed  # from DDL, a file or the upstream: schema blocks add nothing
     new_keys = [key for key in keys if key not in followed and (*name, key) in batch.schemas]
     for key in sorted(new_keys, key=lambda key: batch.schemas[*name, key].version or int(key)):
         new = batch.schemas[*name, key]
         if table is None or batch.registry is not None or (new.version or 0) >= (table.version or 0):
-            # an older block is of a partition that is behind
+            # an older block comes from a partition that is behind
             table = new if table is None else follow(table, new, batch.job.schema_change)
         followed = (*followed, key)
     return table, followed
 
 
 def _version(batch: Batch, name: TableName, key: str, target: Table, followed: Sequence[str] = ()) -> Table:
-    """What rows with a schema key hold of the table: a column that came later has its default there."""
+    """The part of the table that rows with a schema key have. Columns that were added later get their default."""
     known = batch.schemas.get((*name, key)) if batch.registry is not None or followed else None
     return target if known is None else restrict_columns(known, target)
 
@@ -157,19 +157,19 @@ def _version(batch: Batch, name: TableName, key: str, target: Table, followed: S
 def _prepared(
     work: TimelineWork, name: TableName, state: TableState, target: Table, mark: Mark, *, inferred: bool
 ) -> TableState:
-    """Create the table, or give it the columns that it lacks, with marks before that of the rows."""
+    """Create the table, or add the columns that it lacks, with marks before that of the rows."""
     if work.mark(name) == NO_MARK and state.table is not None and not state.is_gone:
         raise DecisionNeeded(vanished(work.batch.job, name, resolves=False))
     if state.table == target:
         return forget_kept_columns(work, state)
     if state.table is not None:
-        log.warning("`%s`.`%s`: columns without a DDL, by a new schema", *name)
+        log.warning("`%s`.`%s`: a new schema changes its columns without a DDL", *name)
     newest = max((rows.max_ts for rows in work.batch.pending if rows.full_name == name), default=0)
     alter(work, Alter(name, target, {}), (mark[0], mark[1] - DDL_STEPS // 2), newest, inferred=inferred)
     if COMMIT_TS not in work.batch.sink.columns(name):
         message = (
-            f"the target's `{name[0]}`.`{name[1]}` has no column `{COMMIT_TS}`, which orders changes "
-            f"where there are no watermarks; it cannot be adopted"
+            f"cannot adopt `{name[0]}`.`{name[1]}`: it has no column `{COMMIT_TS}`, which orders changes in a job "
+            f"without watermarks"
         )
         raise DecisionNeeded(message)
     after = work.state(name)
@@ -178,7 +178,7 @@ def _prepared(
 
 
 def _every_version(batch: Batch, name: TableName, target: Table) -> dict[str, Table]:
-    """By schema key, what rows of the table that the log has may hold."""
+    """By schema key, the part of the table that rows in the topics may have."""
     if batch.registry is None:
         return {VALID_THEN: target}
     return {key: _version(batch, name, key, target) for *known, key in batch.schemas if tuple(known) == name}

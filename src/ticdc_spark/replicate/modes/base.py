@@ -1,7 +1,7 @@
-"""A mode: how a batch is bounded, and so what its marks are, what a replay is and how rows are applied.
+"""A mode: it decides how a batch is bounded, and so what its marks are, what a replay is and how rows are applied.
 
-``watermark``: everything up to a commit_ts is known to be there, and all tables equal the source at it. ``arrival``:
-without watermarks, a batch is applied when it has been read. A job has one mode for its whole life.
+``watermark``: everything up to a commit_ts is known to be read, and all tables equal the source at it. ``arrival``:
+without watermarks, a batch is applied once it is read. A job keeps its mode for its whole life.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,41 +22,41 @@ from ticdc_spark.spark.decode.control import ControlEvent, Reject
 
 
 class Rules(msgspec.Struct, frozen=True, kw_only=True):
-    """What of the job file and of the run decides how far a batch goes. Durations in seconds."""
+    """The settings of the job file and of the run that decide how far a batch goes. Durations in seconds."""
 
     idle_timeout: float
     bounded: bool
-    """A run to an end: a partition that is consumed to its end is idle at once."""
+    """It is a run to an end: a partition that is consumed to its end is idle at once."""
     until_ts: int | None = None
     now: float
     floor: int = 0
-    """The resolved ts of a try of the batch that was interrupted: it goes at least as far again."""
+    """The resolved ts of an interrupted try of the batch, which now goes at least as far."""
 
 
 class ScannedBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """What a batch read."""
+    """The events that a batch read."""
 
     number: int
     controls: Sequence[ControlEvent]
     end_offsets: Offsets
     """Exclusive offsets that the batch read to."""
     latest_offsets: Offsets
-    """End offsets of the topics after it was read."""
+    """End offsets of the topics after the batch was read."""
     new_topics: frozenset[str] = frozenset()
-    """Topics of which the progress knew nothing before: new ones, and those that are read again from their start."""
+    """Topics that the progress did not know: new topics, and topics that are read again from their start."""
     names: Names = Names()
-    """By which its rows were scanned."""
+    """The names that its rows were scanned with."""
 
 
 class Advanced(msgspec.Struct, frozen=True, kw_only=True):
-    """The progress that will be committed, but for what apply adds; and what to apply."""
+    """The progress to be committed, without what applying adds; and what to apply."""
 
     progress: Progress
     resolved: int
     rejects: tuple[Reject, ...]
     late: int
     missing: tuple[PendingRows, ...]
-    """Rows that wait for a schema and hold the resolved ts."""
+    """Rows that wait for a schema and hold back the resolved ts."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +64,15 @@ class SchemaWaits:
     """Which rows wait for a schema."""
 
     left_out: Callable[[str, str], bool] = lambda _schema, _table: False
-    """Tables whose rows do not, though theirs is not known."""
+    """Tables whose rows do not wait, although their schema is not known."""
     named_after: Callable[[Sequence[QueuedDdl]], frozenset[TableName]] = lambda _ddls: frozenset()
-    """The tables that queued DDLs leave behind, for rows that name no schema."""
+    """The tables that exist after queued DDLs, for rows that name no schema."""
     registered: Sequence[KnownSchema] | None = None
-    """The tables of a registry's schemas, where rows name schemas; ``None``: tables follow DDL."""
+    """The tables of a registry's schemas, if rows name schemas; ``None``: tables follow DDL."""
 
 
 class Mode(Protocol):
-    """What differs between the modes."""
+    """The parts that differ between modes."""
 
     name: ClassVar[ModeName]
     resolves: ClassVar[bool]
@@ -81,7 +81,7 @@ class Mode(Protocol):
     def understood(
         self, progress: Progress, controls: Sequence[ControlEvent], protocol: str
     ) -> tuple[Progress, Sequence[ControlEvent]]:
-        """The progress and the events of a batch without what has no meaning in this mode."""
+        """Remove from the progress and the events of a batch what has no meaning in this mode."""
 
     def advance(self, progress: Progress, scanned: ScannedBatch, rules: Rules, waits: SchemaWaits) -> Advanced:
         """Fold the control events of one batch into the progress. Pure."""
@@ -98,7 +98,7 @@ class Mode(Protocol):
         resolved: int,
         bounds: Bounds,
     ) -> list[list[Step]]:
-        """The steps of a batch. ``progress``: as committed before it. ``bounds``: tables that may not go as far."""
+        """The steps of a batch. ``progress``: before it. ``bounds``: tables that must stop before ``resolved``."""
 
     def apply_rows(self, work: TimelineWork, step: Rows) -> None:
         """Apply the rows of one table up to the end of a step."""
@@ -113,4 +113,4 @@ class Mode(Protocol):
         left: Sequence[QueuedDdl],
         now: float,
     ) -> Progress:
-        """The progress after a batch that applied ``ddls``, and not those ``left``."""
+        """The progress after a batch that applied ``ddls``, but not the DDLs in ``left``."""

@@ -1,8 +1,8 @@
-"""Watermark or arrival: whether a topic has watermarks.
+"""Choose the mode, watermark or arrival, by whether the topics have watermarks.
 
-With watermarks everything up to a commit_ts is known to be there, and tables equal the source at it. Without, a batch
-is applied when it has been read (arrival). A job is one or the other for its whole life. Rows that hide their commit_ts
-(Avro's without TiDB's extension, and its deletes of the classic architecture) have no place among watermarks.
+With watermarks, everything up to a commit_ts is known to be read, and tables equal the source at it. Without them, a
+batch is applied once it is read (arrival). A job keeps its mode for its whole life. Rows that hide their commit_ts
+(Avro's without TiDB's extension, and its deletes of the classic architecture) cannot be ordered among watermarks.
 """
 
 import logging
@@ -20,13 +20,13 @@ from ticdc_spark.spark.decode.control import ControlEvent, RowsRead
 log = logging.getLogger(__name__)
 MODES: dict[ModeName, Mode] = {mode.name: mode for mode in (WatermarkMode(), ArrivalMode())}
 ENOUGH_ROWS = 100_000
-"""So many rows without a watermark are no accident: TiCDC sends one a second."""
+"""After this many rows without a watermark, none will come: TiCDC sends one a second."""
 
 
 def of_job(wanted: ModeName | None, protocol: str, progress: Progress) -> ModeName | None:
-    """The mode of a job before it has read anything; ``None``: until messages show it.
+    """The mode of a job before a batch is read; ``None``: messages have to show it.
 
-    Raises: UsageError for a mode that the protocol does not allow, or other than the job's so far.
+    Raises: UsageError for a mode that the protocol does not allow, or that differs from the job's mode so far
     """
     allowed: tuple[ModeName, ...] = ("watermark",)
     watermarks = PROTOCOLS[protocol].traits.watermarks
@@ -54,22 +54,22 @@ def hides(controls: Sequence[ControlEvent]) -> bool:
 
 
 def refuse_hidden(controls: Sequence[ControlEvent], mode: ModeName | None) -> None:
-    """It is not known which watermark such rows belong below. Raises: DecisionNeeded."""
+    """Stop at rows that hide their commit_ts in a job with watermarks. Raises: DecisionNeeded"""
     if mode == "watermark" and hides(controls):
         raise DecisionNeeded(
-            "rows without commitTs, which have no place among watermarks (deletes of TiCDC's classic architecture, in "
+            "rows without commitTs cannot be ordered among watermarks (deletes of TiCDC's classic architecture, in "
             'Avro); begin a new job with mode = "arrival" under [job], with another `name` and an empty target'
         )
 
 
 def acting_mode(mode: ModeName | None, protocol: str) -> Mode:
-    """How rows are scanned. While the mode is not known, rows that hide their commit_ts are rows all the same."""
+    """The mode to scan rows in. While the job's mode is unknown, rows that hide their commit_ts count as rows too."""
     return MODES[mode or ("arrival" if PROTOCOLS[protocol].traits.hidden_deletes else "watermark")]
 
 
 def as_read(progress: Progress, *, at_end: bool, waited: bool, hidden: bool = False) -> ModeName | None:
-    """The mode that messages show. ``progress`` has taken them in; ``at_end``: a run to an end has read everything;
-    ``waited``: there was time enough for a watermark; ``hidden``: rows hide their commit_ts."""
+    """The mode that messages show. ``progress``: with these messages; ``at_end``: a run to an end has read everything;
+    ``waited``: the job has waited long enough for a watermark; ``hidden``: rows hide their commit_ts."""
     if hidden:
         return "arrival"
     if any(state.watermark for state in progress.partitions):

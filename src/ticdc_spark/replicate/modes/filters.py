@@ -1,4 +1,4 @@
-"""What a job leaves out by the job file: tables that ``tables`` excludes, rows older than the first known schema."""
+"""What the job file excludes: tables by ``tables``, and rows older than the first known schema."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 
@@ -17,7 +17,7 @@ from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, RowsRead, ta
 
 
 def leave_out(controls: Sequence[ControlEvent], patterns: Sequence[str]) -> list[ControlEvent]:
-    """Drop what concerns only tables that ``tables`` under [job] does not name. A DDL may name several."""
+    """Drop events that only concern tables excluded by ``tables`` under [job]. A DDL may name several tables."""
     if not patterns:
         return list(controls)
     is_included = table_filter(patterns)
@@ -33,7 +33,7 @@ def leave_out(controls: Sequence[ControlEvent], patterns: Sequence[str]) -> list
 
 
 def names_left_out(controls: Sequence[ControlEvent], patterns: Sequence[str]) -> dict[TableName, int]:
-    """The names that rows or DDLs have and that ``tables`` under [job] leaves out, each with the highest commit_ts."""
+    """The names in rows and DDLs that ``tables`` under [job] excludes, each with its highest commit_ts."""
     found: dict[TableName, int] = {}
     is_included = table_filter(patterns)
     for event in controls:
@@ -45,7 +45,7 @@ def names_left_out(controls: Sequence[ControlEvent], patterns: Sequence[str]) ->
 
 
 def _changed(event: ControlEvent) -> tuple[Collection[TableName], int]:
-    """The names under which an event changes tables, and the commit_ts of the last change."""
+    """The names of the tables that an event changes, and the commit_ts of the last change."""
     match event:
         case RowsRead(summary=summary) if summary.rows:
             return [shard_of(event.schema_key) or (event.schema, event.table)], summary.max_ts
@@ -56,13 +56,13 @@ def _changed(event: ControlEvent) -> tuple[Collection[TableName], int]:
 
 
 def _named_by(change: SchemaChange) -> set[TableName]:
-    """The tables that a DDL names, as the source has them."""
+    """The tables that a DDL names, by their names at the source."""
     before, after = source_tables(change)
     return before | after
 
 
 def _named_as(event: ControlEvent) -> TableName | None:
-    """The table of an event, as the source has it."""
+    """The table of an event, by its name at the source."""
     shard = shard_of(event.schema_key) if isinstance(event, RowsRead) else None
     return shard or table_of(event)
 
@@ -70,7 +70,7 @@ def _named_as(event: ControlEvent) -> TableName | None:
 def judge_left_out(
     tables: Sequence[TableState], patterns: Sequence[str], shards: Iterable[Shard] = ()
 ) -> tuple[TableState, ...]:
-    """Mark the tables that ``tables`` under [job] does not name any more: what changes in them is not read."""
+    """Mark tables that ``tables`` under [job] no longer includes: their changes are not read."""
     if not patterns:
         return tuple(tables)
     is_included = table_filter(patterns)
@@ -89,18 +89,18 @@ def judge_left_out(
 
 
 def _filtered_by(table: TableState) -> TableName:
-    """The name that decides: of a parked table, the one by which DDL may bring it back."""
+    """The name that decides whether a table is excluded. For a parked table, it is the name that a DDL may restore."""
     name = table.full_name
     return table.was[-1] if table.was and is_parked(name) else name
 
 
 def _stays(table: TableState) -> bool:
-    """Whether a table is kept as it is, and cannot come back."""
+    """Whether a table is kept, and cannot come back."""
     return table.is_kept and not is_parked(table.full_name)
 
 
 def at_the_filter(ddls: Sequence[QueuedDdl], patterns: Sequence[str]) -> list[QueuedDdl]:
-    """Mark the RENAMEs by which a table comes into what ``tables`` names, or goes out of it."""
+    """Set the kind of each RENAME from an excluded name to an included one, or the reverse, by ``tables``."""
     if not patterns:
         return list(ddls)
     is_included = table_filter(patterns)
@@ -117,5 +117,5 @@ def at_the_filter(ddls: Sequence[QueuedDdl], patterns: Sequence[str]) -> list[Qu
 
 
 def skip_to_known(patterns: Sequence[str]) -> Callable[[str, str], bool]:
-    """Whether rows of a table without a schema are left out, by ``skip-to-known`` under [schema]."""
+    """Return a function: whether ``skip-to-known`` under [schema] skips rows of a table without a schema."""
     return table_filter(patterns) if patterns else lambda _schema, _table: False

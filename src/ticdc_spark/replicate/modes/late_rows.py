@@ -1,6 +1,6 @@
-"""Late rows: rows below what their table has applied that are no replays, by ``late-rows`` under [job].
+"""Late rows: rows below what their table has applied that are not replays. ``late-rows`` under [job] handles them.
 
-A row is a replay if a watermark above it stands before it, or if the same row stands in what was read before.
+A row is a replay if its partition had a higher watermark before it, or if the same row was read before.
 """
 
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ from ticdc_spark.spark.decode.control import RowsRead, WatermarkRead
 
 
 def add_late_rows(job: Job, rows: TopicRows, scanned: ScannedBatch, before: Progress, advanced: Advanced) -> Advanced:
-    """Look up which rows of a batch are late and no replays. ``before``: the progress before the batch.
+    """Find the rows of a batch that are late and not replays. ``before``: the progress before the batch.
 
     Raises: LateRow with ``late-rows = "fail"``; SourceFault
     """
@@ -36,7 +36,7 @@ def add_late_rows(job: Job, rows: TopicRows, scanned: ScannedBatch, before: Prog
         first = min(found, key=lambda late: (late.min_ts, late.topic, late.partition, late.first))
         total = sum(late.rows for late in found if late.full_name == first.full_name)
         message = (
-            f"`{first.schema}`.`{first.name}`: {total} rows came after the table had passed them; the first has "
+            f"`{first.schema}`.`{first.name}`: {total} rows came after the table had passed them. The first has "
             f"commitTs {first.min_ts} (topic {first.topic}, partition {first.partition}, offset {first.first}) and "
             "is no replay. Was the changefeed's filter widened, or another changefeed started on this topic? "
             'late-rows = "apply-if-newest" applies them; `ticdc-spark rebuild` reads the table again'
@@ -54,7 +54,7 @@ def _late_rows(rows: TopicRows, scanned: ScannedBatch, before: Progress, after: 
     read, waiting = known_offsets(before), topics_of(after)
     for name, events in by_table.items():
         topics = {topic for table in before.tables if table.full_name == name for topic in table.topics}
-        # A topic that was left out is read again from its start: what its table has of it is a replay.
+        # A topic that was excluded is read again from its start: its table already has these rows, as replays.
         events = [event for event in events if event.topic not in topics & scanned.new_topics]
         found = [
             (event, row) for event in events for row in rows.identities(_scan_of(event)) if not _passed(row, watermarks)
@@ -68,7 +68,7 @@ def _late_rows(rows: TopicRows, scanned: ScannedBatch, before: Progress, after: 
 
 
 def _scan_of(event: RowsRead) -> RowScan:
-    """The rows of a summary that may be late."""
+    """The scan of the rows of a summary that may be late."""
     counts = event.summary
     return RowScan(
         table=(event.schema, event.table),

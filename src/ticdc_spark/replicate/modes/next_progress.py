@@ -1,4 +1,4 @@
-"""Commit: the progress of a batch from what it advanced and what it applied. Pure."""
+"""Compute the progress to commit, from what a batch advanced and applied. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -16,7 +16,7 @@ from ticdc_spark.replicate.state.progress import PendingRows, Progress, QueuedDd
 from ticdc_spark.replicate.state.table import TableState
 
 DROPPED_KEPT_MS = 30 * 86_400_000
-"""How long a dropped table's name is remembered, so that replays of its messages are known for what they are."""
+"""How long a dropped table's name is remembered, to recognise replays of its messages."""
 
 States = Mapping[TableName, TableState]
 
@@ -31,9 +31,9 @@ def committed(
     *,
     newest: int | None = None,
 ) -> Progress:
-    """The progress after a batch that brought ``states`` to ``resolved``. ``left``: DDLs that still wait.
+    """The progress after a batch that brought tables to ``resolved``. ``left``: DDLs that still wait.
 
-    ``newest``: the commit_ts that was reached, unless it is ``resolved``.
+    ``newest``: the commit_ts that was reached, if it is not ``resolved``.
     """
     oldest = tso_physical_ms(resolved if newest is None else newest) - DROPPED_KEPT_MS
     behind = bounds_behind(progress)
@@ -64,10 +64,10 @@ def _moved(state: TableState, resolved: int) -> TableState:
 def counted_off(
     pending: Sequence[PendingRows], taken: Mapping[TableName, int], uncounted: Collection[TableName], resolved: int
 ) -> tuple[PendingRows, ...]:
-    """Groups of rows less those that a batch applied, by table: the oldest first, as they are applied in order.
+    """Subtract the rows that a batch applied to each table from the waiting groups, the oldest group first.
 
-    The sum over a table is exact where its rows were counted; how it falls on groups that were cut at one commit_ts
-    is not, and does not matter. ``uncounted``: tables of which more may have been applied.
+    The sum over a table is exact if the sink counted its rows. How it splits over groups that were cut at the same
+    commit_ts is not exact, and does not matter. ``uncounted``: tables that may have got more rows.
     """
     left, found = dict(taken), {}
     for at, rows in sorted(enumerate(pending), key=lambda one: (one[1].max_ts, one[0])):
@@ -92,9 +92,9 @@ def _still_waiting(pending: Sequence[PendingRows], bounds: Bounds, resolved: int
 def _still_queued(
     ddls: Sequence[QueuedDdl], left: Sequence[QueuedDdl], resolved: int, behind: Bounds
 ) -> tuple[QueuedDdl, ...]:
-    """``behind``: tables that catch up, of which DDLs may be to come that are older than one that waits."""
+    """The queue after a batch. ``behind``: tables that catch up, and may still get DDLs older than a waiting one."""
     held = {identity(ddl.change) for ddl in left}
-    # What it is made like may be dropped, or another table, while it waits.
+    # While a CREATE … LIKE waits, its model may be dropped or replaced, so it keeps the schema that it has now.
     filled = {
         identity(ddl.change): ddl
         for ddl in left

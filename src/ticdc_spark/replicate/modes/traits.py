@@ -1,4 +1,4 @@
-"""What follows from a job's mode wherever it does not matter how far a batch goes. See ``modes.base``."""
+"""What depends on a job's mode outside of the modes themselves. See ``modes.base``."""
 
 from typing import Literal
 
@@ -6,10 +6,10 @@ from ticdc_spark.config.values import ModeName
 
 
 def is_resolving(mode: ModeName | Literal[""] | None) -> bool:
-    """Whether a batch goes to a resolved ts, below which everything is known to be there.
+    """Whether a batch goes up to a resolved ts, below which everything is known to be read.
 
-    Then marks are commitTs, and tables can be read in full, parked, and cut by their partitions. Otherwise marks are
-    numbers of batches, and a table has a column that orders the changes of its rows. A mode that messages have not
-    shown yet counts as one that resolves.
+    If so, marks have a commitTs, and tables can be read in full, be parked, and lose the rows of partitions. Otherwise
+    marks have the number of the batch, and a table has a column that orders the changes of its rows. A mode that
+    messages have not shown yet counts as resolving.
     """
     return mode != "arrival"

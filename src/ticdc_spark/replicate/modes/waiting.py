@@ -1,4 +1,4 @@
-"""Rows that wait for their schema: how far tables may go before them. Pure."""
+"""Rows that wait for their schema, and how far tables may go before them. Pure."""
 
 from collections.abc import Callable, Sequence
 
@@ -15,9 +15,9 @@ def held_by_schemas(
     left_out: Callable[[str, str], bool],
     named_after: Callable[[Sequence[QueuedDdl]], frozenset[TableName]],
 ) -> tuple[int, tuple[PendingRows, ...]]:
-    """How far tables may go before rows whose schema is not known, at most ``resolved``; and those rows.
+    """How far tables may go before rows of unknown schema, at most ``resolved``; and those rows.
 
-    The other arguments are those of ``advance``, ``progress`` with what the batch read.
+    ``progress``: with the events of the batch. The other arguments are those of ``advance``.
     """
     known = {(schema.schema, schema.name, schema.key) for schema in progress.schemas}
     known |= {(table.schema, table.name, VALID_THEN) for table in progress.tables if table.table is not None}
@@ -36,7 +36,7 @@ def held_by_schemas(
             left_behind[bound] = named_after([ddl for ddl in progress.ddls if ddl.change.commit_ts <= bound])
         shard = shard_of(key)
         if shard is not None:
-            # Of rows that were cut, the first one is not known; no older table of the name is there any more.
+            # If rows were cut, their first one is not known. But then no older table of the name exists any more.
             first = rows.max_ts if rows.cut else rows.min_ts
             return plain_key(key) == VALID_THEN and made.get(shard, bound) < min(first, bound)
         return key == VALID_THEN and name in left_behind[bound]

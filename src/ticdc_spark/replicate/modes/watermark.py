@@ -1,7 +1,7 @@
-"""Advance: how far all tables may go by what a batch read. A pure function over control events.
+"""Advance: compute how far all tables may go from the control events of a batch. Pure.
 
-resolved = min over partitions of the watermark, minus 1: a watermark W only guarantees that everything **smaller** than
-W was sent, and it often equals the commit_ts of a DDL that is still to come.
+resolved = the minimum of the partitions' watermarks, minus 1. A watermark W only guarantees that everything **below** W
+was sent, and it often equals the commit_ts of a DDL that is still to come.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -61,7 +61,7 @@ def advance(
     begun = msgspec.structs.replace(begun, shards=seen_shards(progress.shards, ordered))
     passed_before = resolved < progress.applied
     resolved, missing = held_by_schemas(begun, resolved, waits.left_out, waits.named_after)
-    # A table that catches up waits for schemas by itself, also below what the others are bounded by now.
+    # A table that catches up waits for schemas by itself, even below the current bound of other tables.
     now = held_by_schemas(begun, progress.applied, waits.left_out, waits.named_after)[1] if passed_before else missing
     if missing:
         first = min(missing, key=lambda rows: rows.min_ts)
@@ -88,7 +88,7 @@ def advance(
 
 
 def due(ddls: Iterable[QueuedDdl], resolved: int, tables: Iterable[TableState] = ()) -> list[QueuedDdl]:
-    """The DDLs to apply, in order. ``tables``: as they are before."""
+    """The DDLs to apply, in order. ``tables``: before these DDLs."""
     live = [table.full_name for table in tables if not table.is_gone]
     return in_order((ddl for ddl in ddls if ddl.change.commit_ts <= resolved), live)
 
@@ -96,7 +96,7 @@ def due(ddls: Iterable[QueuedDdl], resolved: int, tables: Iterable[TableState] =
 def read_partitions(
     progress: Progress, controls: Sequence[ControlEvent], end_offsets: Offsets, latest_offsets: Offsets, rules: Rules
 ) -> tuple[dict[tuple[str, int], PartitionState], int]:
-    """Partitions with their new offsets and watermarks; and how often a watermark fell."""
+    """Partitions with their new offsets and watermarks, and how often a watermark fell."""
     states = {(state.topic, state.partition): state for state in progress.partitions}
     for topic, partition in [*end_offsets, *latest_offsets]:
         fresh = PartitionState(topic=topic, partition=partition, offset=0)
@@ -108,7 +108,7 @@ def read_partitions(
         if isinstance(event, WatermarkRead):
             place = (event.topic, event.partition)
             highest = marks.get(place, states[place].watermark)
-            # One a fall, however long it takes to be made up for: a restart falls once, two changefeeds all the time.
+            # Count each fall once, however long it lasts: a restart causes one fall, two changefeeds cause many.
             regressions += event.commit_ts < last.get(place, highest)
             last[place] = event.commit_ts
             marks[place] = max(highest, event.commit_ts)
@@ -116,15 +116,15 @@ def read_partitions(
     for place, state in states.items():
         reaches = reached(of_cut.get(place, ()), state) if state.reaches else 0
         watermark, end = marks.get(place, state.watermark), end_offsets.get(place, state.offset)
-        heard = place in marks  # also a lower one: what is sent again comes to where it was
+        heard = place in marks  # a lower one counts too: a changefeed that sends again reaches the old watermark later
         states[place] = msgspec.structs.replace(
             state,
             offset=end,
             end=latest_offsets.get(place, end),
             watermark=watermark,
             reaches=reaches,
-            # What was read a moment ago may be of a partition that awoke, with its next watermark on the way: once,
-            # as what others write there, without watermarks, must not hold everything for ever.
+            # New messages may come from a partition that awoke, whose next watermark is on its way: they restart
+            # the time, but only once, since messages of others, without watermarks, must not hold back all forever.
             behind_since=0.0 if heard or (end > state.offset and not state.stirred) else state.behind_since,
             stirred=not heard and (state.stirred or (end > state.offset and state.behind_since > 0)),
         )
@@ -136,7 +136,8 @@ def read_partitions(
 def _resolve(
     progress: Progress, states: Mapping[tuple[str, int], PartitionState], latest_offsets: Offsets, rules: Rules
 ) -> tuple[tuple[PartitionState, ...], int, Hold]:
-    """The minimum over partitions; one that is consumed to its end, with no newer watermark, counts as the highest."""
+    """The minimum over partitions. A partition that is consumed to its end without a newer watermark counts as highest
+    once it is idle."""
     highest = max((state.watermark for state in states.values()), default=0)
     marked: list[PartitionState] = []
     lowest: PartitionState | None = None
@@ -163,8 +164,8 @@ def _resolve(
 
 
 def _ddls(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[tuple[QueuedDdl, ...], tuple[TableState, ...]]:
-    """The queue with the DDLs of a batch, and the tables, marked where one comes too late for them. ``controls`` are in
-    the order of their offsets."""
+    """The queue with the DDLs of a batch, and the tables, marked if a DDL came too late for them. ``controls``: in the
+    order of their offsets."""
     queue = {identity(ddl.change): ddl for ddl in progress.ddls}
     states = progress.states()
     for event in controls:
@@ -181,8 +182,8 @@ def _ddls(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[tuple[Q
 
 
 def _is_replay(progress: Progress, change: SchemaChange, states: Mapping[TableName, TableState]) -> bool:
-    """Whether a DDL was applied before. One at or below ``applied`` may be new to a table that was never seen: its
-    topic was added, or found, later than the others; rows of such a table count from the beginning, too."""
+    """Whether a DDL was applied before. A DDL at or below ``applied`` may still be new to a table that was never seen,
+    because its topic was added or found later. Rows of such a table count from the beginning, too."""
     ts = change.commit_ts
     if ts > progress.applied:
         return False
@@ -190,7 +191,7 @@ def _is_replay(progress: Progress, change: SchemaChange, states: Mapping[TableNa
 
 
 def waiting_rows(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[tuple[PendingRows, ...], int, int]:
-    """Rows that wait, with those of this batch; and counts of replays and of rows that may be late."""
+    """The waiting rows, including the batch's; and the numbers of replays and of rows that may be late."""
     new: list[PendingRows] = []
     replays = late = 0
     for event in controls:
@@ -221,7 +222,7 @@ def waiting_rows(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[
 
 
 def seen_tables(tables: Iterable[TableState], controls: Sequence[ControlEvent]) -> tuple[TableState, ...]:
-    """Note the topics of known tables; a table that is new gets its state when it is applied."""
+    """Record the topics of known tables. A new table gets its state when it is applied."""
     topics: dict[tuple[str, str], set[str]] = {}
     for event in controls:
         name = table_of(event)
@@ -236,7 +237,7 @@ def seen_tables(tables: Iterable[TableState], controls: Sequence[ControlEvent]) 
 
 
 class WatermarkMode:
-    """Up to the lowest watermark, every table equals the source."""
+    """Every table equals the source up to the lowest watermark."""
 
     name: ClassVar[ModeName] = "watermark"
     resolves: ClassVar[bool] = True
@@ -244,7 +245,7 @@ class WatermarkMode:
     def understood(
         self, progress: Progress, controls: Sequence[ControlEvent], protocol: str
     ) -> tuple[Progress, Sequence[ControlEvent]]:
-        """See ``Mode``: schema blocks, as DDL says which schema is valid."""
+        """See ``Mode``. Removes schema blocks, since DDL says which schema is valid."""
         return without_blocks(progress, controls)
 
     def advance(self, progress: Progress, scanned: ScannedBatch, rules: Rules, waits: SchemaWaits) -> Advanced:

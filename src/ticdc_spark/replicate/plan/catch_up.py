@@ -1,7 +1,7 @@
-"""Tables that are first seen behind the others: how far each may go by its own partitions. Pure.
+"""Tables that are behind when they are first seen: their own partitions decide how far each may go. Pure.
 
-The job's resolved ts does not bound them: it had passed them before their first message came. Their topics' watermarks
-do, and in a partition that had passed such messages, too, only a watermark higher than that.
+The job's resolved ts does not bound them, since it was past their first message when that came. The watermarks of
+their topics do. If a partition's watermark was past such a message too, only a higher watermark bounds them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,9 +30,9 @@ def catching_up(
 ) -> tuple[CatchUp, ...]:
     """The tables that are behind after a batch.
 
-    ``progress``: before it; ``controls``: by partition in the order of their offsets; ``partitions``: after it;
-    ``resolved``: how far the others go; ``missing``: rows without a known schema; ``ended``: a run to an end has read
-    everything, so nothing more comes of what is read.
+    ``progress``: before the batch; ``controls``: by partition, in the order of their offsets; ``partitions``: after the
+    batch; ``resolved``: how far the other tables go; ``missing``: rows without a known schema; ``ended``: a run to an
+    end has read everything, so no more messages come in the topics that are read.
     """
     passed, events = _passed(progress, controls)
     places = [(state.topic, state.partition) for state in partitions]
@@ -54,7 +54,7 @@ def catching_up(
         own = {topic for topic, _ in needs}
         needs |= {place: needs.get(place, 0) for place in places if place[0] in own}
         if name in went_on:
-            # Its messages come here by now; a topic that it had under another name does not matter any more.
+            # Its messages now come in these topics, so a topic from a former name no longer matters.
             behind[name] = {place: need for place, need in needs.items() if place[0] in topics}
     if ended:
         behind = {name: needs for name, needs in behind.items() if any(topic not in topics for topic, _ in needs)}
@@ -74,18 +74,18 @@ def catching_up(
         for name, needs in behind.items()
     )
     reached = {(state.topic, state.partition): state for state in partitions}
-    # While nothing is resolved, a table is behind all the same: an idle partition may let the others go at once.
+    # A table is behind even while nothing is resolved: an idle partition may let the other tables advance at once.
     furthest = max(progress.applied, resolved, 1)
     return tuple(one for one in found if _is_left_out(one, reached) or _bound(one, reached) < furthest)
 
 
 def _is_left_out(one: CatchUp, reached: Mapping[Place, PartitionState]) -> bool:
-    """Whether a topic of a table is not read: however far the others go, the table waits for it."""
+    """Whether a topic of a table is not read. The table waits for that topic, however far the other tables go."""
     return any((topic, partition) not in reached for topic, partition, _ in one.needs)
 
 
 def _gone_on(progress: Progress, controls: Sequence[ControlEvent]) -> set[TableName]:
-    """The tables of which rows came that are newer than all that they have."""
+    """The tables that got rows newer than what they have applied."""
     applied = {table.full_name: table.applied for table in progress.tables}
     return {
         (event.schema, event.table)
@@ -98,8 +98,12 @@ def _gone_on(progress: Progress, controls: Sequence[ControlEvent]) -> set[TableN
 def _passed(
     progress: Progress, controls: Sequence[ControlEvent]
 ) -> tuple[dict[Place, int], list[tuple[TableName, int, Place, int]]]:
-    """The watermarks after which partitions went back to older messages, those before the batch for all; and what
-    brings tables: (table, lowest commit_ts, partition, watermark that stood before it as far as its place is known)."""
+    """Find the watermarks after which partitions went back to older messages, and the messages that name tables.
+
+    Returns: a watermark for each partition, which is at least the one before the batch. And a tuple for each table in
+    rows or in a DDL: (table, lowest commit_ts, partition, watermark of the partition before it). That watermark is 0
+    for rows, whose place is not known.
+    """
     high = {(state.topic, state.partition): state.watermark for state in progress.partitions}
     passed = dict(high)
     events: list[tuple[TableName, int, Place, int]] = []
@@ -126,8 +130,10 @@ def _passed(
 def with_drops(
     progress: Progress, controls: Sequence[ControlEvent], ddls: Sequence[QueuedDdl], pending: Sequence[PendingRows]
 ) -> tuple[QueuedDdl, ...]:
-    """The queue, with each DROP DATABASE that was applied, or passed, before older messages of tables of that database
-    came. ``ddls``, ``pending``: with those of the batch."""
+    """Queue each DROP DATABASE again that was applied, or passed, before older messages of its tables came.
+
+    ``ddls``, ``pending``: including those of the batch.
+    """
     drops = (*progress.dropped_databases, *_passed_drops(progress, controls))
     if not drops:
         return tuple(ddls)
@@ -143,7 +149,7 @@ def with_drops(
 
 
 def _passed_drops(progress: Progress, controls: Sequence[ControlEvent]) -> list[QueuedDdl]:
-    """The DROP DATABASEs of a batch that the job has passed: copies, or sent late with the tables that they drop."""
+    """The DROP DATABASEs in a batch that the job is past: copies, or sent late together with the tables they drop."""
     return [
         QueuedDdl(change=event.change, topic=event.topic, partition=event.partition, offset=event.offset)
         for event in controls
@@ -152,21 +158,21 @@ def _passed_drops(progress: Progress, controls: Sequence[ControlEvent]) -> list[
 
 
 def with_dropped(drops: Sequence[QueuedDdl], applied: Sequence[QueuedDdl], oldest: int) -> tuple[QueuedDdl, ...]:
-    """What is remembered of DROP DATABASE after a batch that applied some DDLs. ``oldest``: those from before this time
-    are forgotten, milliseconds since the epoch."""
+    """The DROP DATABASEs to remember after a batch that applied some DDLs. ``oldest``: those from before this time are
+    forgotten, milliseconds since the epoch."""
     found = {database_of(drop.change): drop for drop in drops}
     found |= {name: ddl for ddl in applied if (name := database_of(ddl.change))}
     return tuple(ddl for ddl in found.values() if tso_physical_ms(ddl.change.commit_ts) >= oldest)
 
 
 def database_of(change: SchemaChange) -> str:
-    """The database that a DROP DATABASE names; ``""`` of another DDL."""
+    """The database that a DROP DATABASE names; ``""`` for any other DDL."""
     act = action(change)
     return act.name if isinstance(act, DropDatabase) else ""
 
 
 def bounds_behind(progress: Progress) -> Bounds:
-    """How far the tables may go that catch up, or that wait for a full read of what they were at some commit_ts."""
+    """How far tables may go that catch up, or that wait for a full read from a dump of some commit_ts."""
     bounds = bounds_of_late(progress)
     for wanted in progress.wanted:
         if wanted.at:
@@ -176,7 +182,7 @@ def bounds_behind(progress: Progress) -> Bounds:
 
 
 def bounds_of_late(progress: Progress) -> Bounds:
-    """Up to which commit_ts all that there is of the tables that catch up was read."""
+    """For each table that catches up, the commit_ts up to which all its messages were read."""
     reached = {(state.topic, state.partition): state for state in progress.partitions}
     return {one.full_name: _bound(one, reached) for one in progress.catching_up}
 
@@ -187,8 +193,8 @@ def _bound(one: CatchUp, reached: Mapping[Place, PartitionState]) -> int:
     for topic, partition, need in one.needs:
         state = reached.get((topic, partition))
         if state is None:
-            return 0  # It is not read.
-        # A topic whose table was dropped or renamed away gets no newer watermark: in the end it is idle.
+            return 0  # The topic is not read.
+        # A topic whose table was dropped or renamed away gets no newer watermark, and becomes idle in the end.
         passed = highest if state.idle else state.watermark
         marks.append(passed if passed > need or state.idle else 0)
     bound = max(0, min(marks, default=0) - 1)

@@ -1,4 +1,4 @@
-"""How a table of the target gets from the columns that it has to those that the source's table has. Pure."""
+"""Compute the changes that give a table of the target the columns of the source's table. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -13,23 +13,23 @@ from ticdc_spark.spark.types import LakeColumn
 
 
 class Rewrite(msgspec.Struct, frozen=True):
-    """A type change that the target does not do by itself: every value is converted, as MySQL converts."""
+    """A type change that the target cannot do by itself: every value is converted the way MySQL does it."""
 
     column: LakeColumn
     conversion: ColumnConversion
 
 
 class Fill(msgspec.Struct, frozen=True):
-    """A new column whose old rows are not NULL."""
+    """A new column that is not NULL in old rows."""
 
     column: LakeColumn
     value: str | bytes | None
-    """Canonical; ``None`` with ``moment``: the DDL's own time."""
+    """In canonical form; ``None`` with ``moment``: the DDL's own time."""
     moment: bool = False
 
 
 class SessionZone(msgspec.Struct, frozen=True):
-    """The time zone of the session in which DDLs run: ``[job] ddl-timezone``, else ``source-timezone``."""
+    """The time zone of the sessions that run DDLs: ``[job] ddl-timezone``, else ``source-timezone``."""
 
     name: str | None
     """``None``: neither key is set."""
@@ -37,29 +37,29 @@ class SessionZone(msgspec.Struct, frozen=True):
 
 
 class ColumnDefaults(msgspec.Struct, frozen=True, kw_only=True):
-    """How it is known what older rows have in a new column."""
+    """How to find the value of a new column in older rows."""
 
     session: SessionZone = SessionZone(None)
     local: bool = False
     """The schema came from SQL, so a TIMESTAMP default is local time of ``session`` (Simple: UTC)."""
     literal: bool = False
-    """It came from the schemas of rows, so a TEXT or BLOB may have any default; see ``mysql.default_value``."""
+    """The schema came from the schemas of rows, so a TEXT or BLOB may have any default; see ``mysql.default_value``."""
     computed: Collection[str] = ()
-    """The source's names of new columns whose values in old rows its server made."""
+    """New columns, by their names at the source, for which its server computed the values of old rows."""
 
 
 _PLAIN = ColumnDefaults()
 
 
 class ColumnDiff(msgspec.Struct, frozen=True):
-    """How one table gets from its live columns to the wanted ones."""
+    """The changes that bring a table from its live columns to the wanted ones."""
 
     changes: ColumnChanges
     fills: tuple[Fill, ...]
     rewrites: tuple[Rewrite, ...]
-    """Also of columns whose lake type stays while their values change (DATETIME(6) to DATETIME)."""
+    """These include columns whose values change while their lake type stays (DATETIME(6) to DATETIME)."""
     inexact: tuple[str, ...] = ()
-    """One sentence for each rewrite or new column whose values may differ: the table is to be marked."""
+    """One sentence for each rewrite or new column whose values may be wrong: the table must be marked."""
     order: tuple[str, ...] = ()
     """All lake names in the source's order."""
 
@@ -73,13 +73,13 @@ def column_diff(
     old: Sequence[LakeColumn] = (),
     defaults: ColumnDefaults = _PLAIN,
 ) -> ColumnDiff:
-    """Compare the live columns of a table (name to the sink's type, in the table's order) with the wanted ones.
+    """Compare the live columns of a table (name to the sink's type, in the table's order) with the wanted columns.
 
     ``renames``: names in the target, old to new. ``types``: the sink's. ``old``: the table's columns before, whose
-    source types decide the conversion; a live column that is not among them, or has another type there, is converted by
-    its type in the target alone.
+    source types decide the conversion. A live column that is not in ``old``, or has another type there, is converted
+    by its type in the target alone.
 
-    Raises: UsageError when such a default is needed for old rows and no zone is set.
+    Raises: UsageError when old rows need a local TIMESTAMP default and no time zone is set.
     """
     folded = {name.casefold(): new for name, new in renames.items()}
     after = {column.name.casefold(): column for column in wanted}
@@ -90,13 +90,13 @@ def column_diff(
     ]
     moved = {name for name, _ in rename}
     taken = {new.casefold() for _, new in rename}
-    # A column whose name another one takes is dropped by the same statement.
+    # The statement drops a column if another column takes its name.
     drop = tuple(
         name for name in live if name not in moved and (name.casefold() not in after or name.casefold() in taken)
     )
     kept = {name: kind for name, kind in live.items() if name not in moved and name not in drop}
     origins = {new.casefold(): name for name, new in rename} | {name.casefold(): name for name in kept}
-    # A change of case alone is a rename too.
+    # A change of letter case alone is a rename, too.
     rename += [(name, after[name.casefold()].name) for name in kept if after[name.casefold()].name != name]
     add = tuple(column for column in wanted if column.name.casefold() not in origins)
     before = {column.name: column for column in old}
@@ -141,14 +141,14 @@ def _conversion(
 def _order(
     live: Mapping[str, str], wanted: tuple[LakeColumn, ...], renamed: Mapping[str, str], dropped: tuple[str, ...]
 ) -> tuple[str, ...]:
-    """The wanted names in order; empty when additions at the end, renames and drops leave them so anyway."""
+    """The wanted names in order; empty if renames, drops and additions at the end give that order anyway."""
     found = [renamed.get(name, name) for name in live if name not in dropped]
     names = tuple(column.name for column in wanted)
     return () if (*found, *(name for name in names if name not in found)) == names else names
 
 
 def set_aside(rewrite: Rewrite, evolved: ColumnDiff, aside: str) -> ColumnChanges:
-    """The changes that begin a rewrite: the old column is renamed ``aside``, the new one comes where it stood."""
+    """The first changes of a rewrite: rename the old column to ``aside``, and add the new column in its place."""
     name = rewrite.column.name
     order = tuple(one for other in evolved.order for one in ((other, aside) if other == name else (other,)))
     return ColumnChanges(rename=((name, aside),), add=(rewrite.column,), order=order)
@@ -156,7 +156,7 @@ def set_aside(rewrite: Rewrite, evolved: ColumnDiff, aside: str) -> ColumnChange
 
 def _fill(column: LakeColumn, defaults: ColumnDefaults) -> Fill | None:
     if column.mask is not None and column.mask.how != "hash":
-        return Fill(column, None) if column.mask.how == "constant" else None  # whatever the source has in it
+        return Fill(column, None) if column.mask.how == "constant" else None  # whatever value the source has
     value = default_value(column.column, literal=defaults.literal)
     if value is NO_CONSTANT:
         return Fill(column, None, moment=True) if _is_moment(column) else None
@@ -166,13 +166,13 @@ def _fill(column: LakeColumn, defaults: ColumnDefaults) -> Fill | None:
 
 
 def _is_moment(column: LakeColumn) -> bool:
-    """Whether older rows get the moment of the DDL."""
+    """Whether older rows get the time of the DDL."""
     default = str(column.column.default)
     return column.type.arrow in {"date", "local", "instant"} and is_moment(default)
 
 
 def _is_unknown(column: LakeColumn, defaults: ColumnDefaults) -> bool:
-    """Whether only the source can tell what older rows have in a new column."""
+    """Whether only the source knows the values of a new column in older rows."""
     if column.mask is not None and column.mask.how != "hash":
         return False
     if column.column.stored or column.source in defaults.computed:
@@ -188,23 +188,23 @@ def _unknown_default(column: LakeColumn) -> str:
 
 
 def _about_moment(column: LakeColumn) -> str:
-    """The server's clock when the statement ran, in its session's zone, is in no message."""
+    """No message has the server's clock at the time of the statement, in its session's zone."""
     default = column.column.default
     return f"column `{column.source}`: rows from before it have the DDL's commitTs in place of its default, {default!r}"
 
 
 def local_default(column: LakeColumn, value: str | bytes, session: SessionZone) -> str | bytes:
-    """The canonical value, in UTC, of a default that SQL gives as local text; only TIMESTAMP has a zone.
+    """Convert a default that SQL gives as local text to its canonical value in UTC. Only TIMESTAMP has a zone.
 
-    Raises: UsageError when no zone is set, or the default is no time there.
+    Raises: UsageError when no zone is set, or the default is not a valid time in the zone.
     """
     kind = column.column.type
     if kind.name != "timestamp" or isinstance(value, bytes) or value.startswith("0000-00-00"):
         return value
     if session.name is None:
         message = (
-            f"[job] ddl-timezone: missing; the new TIMESTAMP column `{column.source}` has the default {value!r}, which "
-            f"is local time of the session that ran the DDL: name its time zone, or set source-timezone"
+            f"[job] ddl-timezone: missing; the new TIMESTAMP column `{column.source}` has the default {value!r}, in "
+            f"local time of the session that ran the DDL: set the time zone of that session, or set source-timezone"
         )
         raise UsageError(message)
     try:

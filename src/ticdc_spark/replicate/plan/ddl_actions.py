@@ -1,7 +1,7 @@
-"""What a DDL does to the target. Pure: from a DDL and the tables as they are, to actions.
+"""Turn a DDL into the action that it needs in the target. Pure.
 
-The schemas before and after come from the message where it carries them; the SQL shows what two schemas cannot: that
-a column was renamed and not replaced, and that rows move without row messages.
+The schemas before and after the DDL come from the message, if it has them. The SQL shows what two schemas cannot:
+that a column was renamed and not replaced, or that rows move without row messages.
 """
 
 from collections.abc import Mapping
@@ -32,12 +32,12 @@ from ticdc_spark.replicate.plan.parked import is_parked
 from ticdc_spark.replicate.plan.shard_actions import Absorb, Clear, NotFollowed, of_shard
 
 NAMED_OTHERWISE = "named otherwise"
-"""Kind of a DDL whose names are not those of the rows."""
+"""Kind of a DDL whose names differ from those in the rows."""
 UNCERTAIN = "by columns that are not certain"
-"""Kind of a DDL that starts from columns that may not be the source's: a schema file gave them, or an earlier DDL of
-the table may be missing."""
+"""Kind of a DDL whose table may not have had the source's columns: a schema file gave them, or an earlier DDL may be
+missing."""
 ENTERS, LEAVES = "enters the filter", "leaves the filter"
-"""Kinds of a RENAME by which a table comes into what ``tables`` under [job] names, or goes out of it."""
+"""Kinds of a RENAME to a name that ``tables`` under [job] includes from one that it excludes, or the reverse."""
 
 
 _NO_SCHEMA = "no schema comes with it, and none is known ([schema] file may have its CREATE TABLE)"
@@ -69,46 +69,46 @@ class Thin(msgspec.Struct, frozen=True):
     """DROP PARTITION and TRUNCATE PARTITION: rows go without row messages."""
 
     table: Table
-    """What it is after it."""
+    """The table after the DDL."""
     where: Alternatives
-    """The rows that go."""
+    """The rows that it removes."""
     by: Partitioning
     """The partitions by which it is known which rows these are."""
 
 
 class Exchange(msgspec.Struct, frozen=True):
-    """EXCHANGE PARTITION: a partition and a whole table give each other their rows, without row messages."""
+    """EXCHANGE PARTITION: a partition and a table swap their rows, without row messages."""
 
     table: Table
-    """The table with the partition, as it is after it."""
+    """The partitioned table, after the DDL."""
     other: TableName
     where: Alternatives
     """The rows of the partition."""
     by: Partitioning
     """The partitions by which it is known which rows these are."""
     validated: bool
-    """Whether the rows that come belong to the partition."""
+    """Whether the incoming rows are known to belong to the partition."""
 
 
 class Alter(msgspec.Struct, frozen=True):
-    """ALTER TABLE, and a RENAME of the table when ``old`` is another name."""
+    """ALTER TABLE; also a RENAME of the table if ``old`` is another name."""
 
     old: TableName
     table: Table
     renames: dict[str, str]
-    """Columns, old name to new."""
+    """Renamed columns: old name to new name."""
     replaced: tuple[str, ...] = ()
-    """Columns that it drops and adds again under their name."""
+    """Columns that it drops and adds again under the same name."""
     certain: bool = True
     """Whether the columns are known to be those of the source."""
     computed: tuple[str, ...] = ()
-    """New columns with values of the server's in the rows that are there."""
+    """New columns for which the server computed the values of existing rows."""
     inexact: tuple[str, ...] = ()
-    """Why rows that are there may have other values, as far as that is known before it is applied."""
+    """Why existing rows may get other values than at the source, if that is known before it is applied."""
 
 
 class Enter(msgspec.Struct, frozen=True):
-    """A table comes under a name that the job replicates, with rows that the job has never read."""
+    """A RENAME to a name that the job replicates: the table has rows that the job has never read."""
 
     table: Table
     rename: Alter
@@ -116,7 +116,7 @@ class Enter(msgspec.Struct, frozen=True):
 
 
 class Leave(msgspec.Struct, frozen=True):
-    """A table goes on under a name that the job leaves out."""
+    """A RENAME to a name that the job excludes."""
 
     name: TableName
     rename: Alter
@@ -143,7 +143,7 @@ class DropDatabase(msgspec.Struct, frozen=True):
 
     name: str
     shards: tuple[Clear, ...] = ()
-    """What becomes of merged tables with shards there."""
+    """What it does to merged tables with shards in the database."""
 
 
 class Nothing(msgspec.Struct, frozen=True):
@@ -157,7 +157,7 @@ class Refused(msgspec.Struct, frozen=True):
 
     why: str
     rows_only: bool = False
-    """Whether it leaves the columns of its tables as they are."""
+    """Whether it leaves the columns of its tables unchanged."""
 
 
 Action: TypeAlias = (
@@ -251,7 +251,7 @@ def _restored(change: SchemaChange, original: TableName) -> Action:
 
 
 def _at_the_filter(act: Action, kind: str) -> Action:
-    """What a RENAME is to a job that replicates only one of its names."""
+    """What a RENAME means for a job that replicates only one of its two names."""
     if isinstance(act, Alter) and kind == ENTERS:
         return Enter(act.table, act)
     return Leave(act.old, act) if isinstance(act, Alter) and kind == LEAVES else act
@@ -277,7 +277,7 @@ def _alter(statement: RenameTables | AlterTable, change: SchemaChange) -> Action
 
 
 def _thin(change: SchemaChange, part: MoveRows, *, is_only: bool) -> Action:
-    """What a DDL does that removes the rows of partitions, or exchanges them."""
+    """The action of a DDL that removes or exchanges the rows of partitions."""
     assert change.table is not None, "its schema is known"
     if not is_only:
         return Refused(f"{part.what}: TiCDC does not send the rows that it adds or removes", is_of_partitions(change))
@@ -307,7 +307,7 @@ def _rows_of(part: MoveRows, before: Table | None) -> Alternatives | NotComputed
 
 
 def is_of_partitions(change: SchemaChange) -> bool:
-    """Whether a DDL adds or removes the rows of partitions, for which no row messages come, and does nothing else."""
+    """Whether a DDL only adds or removes the rows of partitions, for which no row messages are sent."""
     try:
         statement = statement_of(change)
     except MessageError:
@@ -319,7 +319,7 @@ def is_of_partitions(change: SchemaChange) -> bool:
 
 
 def names(act: Action, tables: Mapping[TableName, object]) -> tuple[TableName, ...]:
-    """The tables whose timelines an action binds together; ``tables`` are all that are known."""
+    """The tables whose timelines an action joins. ``tables``: all known tables."""
     match act:
         case Create(table) | Truncate(table) | Thin(table):
             return (table.full_name,)

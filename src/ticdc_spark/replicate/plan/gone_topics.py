@@ -1,4 +1,4 @@
-"""Topics that the job does not read any more, and what becomes of their tables. Pure."""
+"""Topics that the job no longer reads, and what happens to their tables. Pure."""
 
 from collections.abc import Collection
 
@@ -17,9 +17,9 @@ from ticdc_spark.replicate.state.progress import Progress
 
 
 def without_tables(progress: Progress, topics: Collection[str]) -> set[str]:
-    """Those of ``topics`` that had tables, every one of which is dropped: by what is applied, or by what waits.
+    """The topics among ``topics`` that had tables, all of them dropped by applied or waiting DDLs.
 
-    A topic with unread messages is none of them: they may create a table."""
+    A topic with unread messages is excluded: these may create a table."""
     if not topics:
         return set()
     of_tables = {topic for table in progress.tables for topic in table.topics} | {ddl.topic for ddl in progress.ddls}
@@ -28,9 +28,9 @@ def without_tables(progress: Progress, topics: Collection[str]) -> set[str]:
 
 
 def without_topics(progress: Progress, topics: Collection[str]) -> Progress:
-    """The progress without topics that are not read any more.
+    """The progress without topics that are no longer read.
 
-    Their tables stay where they are: once such a topic is read again, they go on from there.
+    Their tables stay where they are, and continue from there once such a topic is read again.
     """
     if not topics:
         return progress
@@ -41,7 +41,7 @@ def without_topics(progress: Progress, topics: Collection[str]) -> Progress:
         if of & left
     }
     for rows in progress.pending:
-        # Also under a name that a DDL which waits takes away: the table lacks them until they are read again.
+        # Also under a name that a waiting DDL removes: the table lacks these rows until they are read again.
         if rows.topic in left:
             parts = (one for one in progress.partitions if one.topic == rows.topic)
             needs = tuple((one.topic, one.partition, one.watermark) for one in parts)
@@ -52,7 +52,7 @@ def without_topics(progress: Progress, topics: Collection[str]) -> Progress:
     return msgspec.structs.replace(
         progress,
         partitions=tuple(state for state in progress.partitions if state.topic not in left),
-        # Once their topic is read again, it is read from its start.
+        # If their topic is read again, it is read from its start.
         pending=tuple(rows for rows in progress.pending if rows.topic not in left),
         catching_up=tuple(
             one for name, one in catching_up.items() if name in stay or not {need[0] for need in one.needs} & left
@@ -61,7 +61,7 @@ def without_topics(progress: Progress, topics: Collection[str]) -> Progress:
 
 
 def _topics_of_live(progress: Progress) -> dict[TableName, set[str]]:
-    """The topics of each table that the source has, by what is applied and by what waits."""
+    """The topics of each table that the source has, according to applied and waiting rows and DDLs."""
     known = [table for table in progress.tables if not is_merged(table.full_name)]
     topics = {table.full_name: {*table.topics} for table in known}
     live = {table.full_name for table in known if not table.is_gone}

@@ -1,8 +1,8 @@
-"""Holds: how far each table may go when one of them stands still. Pure.
+"""Holds: how far each table may go while some of them are paused. Pure.
 
-A quarantined table does not advance, and one that is read in full waits at the base of the read. A DDL that names it
-waits with it, and so does what comes after that DDL in every other table that the DDL names: the rows of a table's new
-name belong behind its RENAME.
+A quarantined table does not advance, and a table that is read in full waits at the base of the read. A DDL that names
+such a table waits with it. So do later changes of every other table that the DDL names: the rows of a table's new name
+belong after its RENAME.
 """
 
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from ticdc_spark.replicate.state.progress import QueuedDdl
 from ticdc_spark.replicate.state.table import TableState
 
 Bounds = dict[TableName, int]
-"""The commit_ts up to which a table may go, for the tables that may not go as far as the others."""
+"""The commit_ts up to which a table may go, for tables that must stay behind the resolved ts."""
 
 
 def bounds_of(
@@ -25,10 +25,10 @@ def bounds_of(
     behind: Mapping[TableName, int] | None = None,
     stopped: Sequence[QueuedDdl] = (),
 ) -> tuple[Bounds, list[QueuedDdl]]:
-    """The bounds of tables, and the DDLs that wait, in order.
+    """The bounds of tables, and the waiting DDLs in order.
 
-    ``ddls``: those queued, with their schemas. ``behind``: tables that catch up, with how far they may go.
-    ``stopped``: DDLs that wait in any case, one that cannot be replayed for one.
+    ``ddls``: the queued ones, with their schemas. ``behind``: tables that catch up, with how far they may go.
+    ``stopped``: DDLs that wait in any case, such as one that cannot be replayed.
     """
     still = {name for name, state in states.items() if state.quarantined}
     bounds: Bounds = {**(behind or {}), **{name: states[name].applied for name in still}}
@@ -45,7 +45,7 @@ def bounds_of(
         ts = ddl.change.commit_ts
         act = action(ddl.change)
         members = names(act, named) or tuple(tables_of(ddl.change))
-        named |= dict.fromkeys(members)  # A DROP DATABASE further on drops what comes into it by then.
+        named |= dict.fromkeys(members)  # A later DROP DATABASE drops the tables that came into it before.
         if isinstance(act, DropDatabase):
             members = tuple(name for name in members if name not in states or states[name].applied < ts)
         if identity(ddl.change) in waits or any(name in still or bounds.get(name, ts) < ts for name in members):

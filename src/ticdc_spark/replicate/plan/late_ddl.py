@@ -1,7 +1,7 @@
-"""DDLs that come later than their tables have passed them: the topic is read only now in which they stand. Pure.
+"""Late DDLs: their tables are already past them, because their topic is only read now. Pure.
 
-Watermarks of other topics had brought such a table so far. Where it has had no commit since, the DDL is applied as if
-it had come in time; where it has, rows of another schema may be in it, and it is marked.
+Watermarks of other topics let such a table advance. If the table has had no commit since the DDL, the DDL is applied
+as if it had come in time. Otherwise the table may have rows of the wrong schema, and is marked.
 """
 
 from collections.abc import Mapping
@@ -19,22 +19,22 @@ States = Mapping[TableName, TableState]
 
 
 def late_for(progress: Progress, change: SchemaChange, topic: str, states: States) -> set[TableName]:
-    """The tables that a DDL changes and that have passed it without it. ``progress``: before the batch; ``topic``:
-    where the DDL stands."""
+    """The tables that a DDL changes and that went past its commit_ts without it. ``progress``: before the batch;
+    ``topic``: that of the DDL."""
     ts = change.commit_ts
     if ts > progress.applied:
         return set()
     if any(one.watermark > ts for one in progress.partitions if one.topic == topic):
-        return set()  # It was read before.
+        return set()  # The job read it before.
     if change.merged is not None and change.merged in states and not _is_known(progress, change):
-        # A later DDL of another shard says nothing about this one.
+        # A later DDL of another shard does not mean that this one was applied.
         state = msgspec.structs.replace(states[change.merged], ddl_ts=0, emptied=0)
         return {change.merged} if _has_passed(state, ts) else set()
     return {name for name in tables_of(change) if name in states and _has_passed(states[name], ts)}
 
 
 def _is_known(progress: Progress, change: SchemaChange) -> bool:
-    """Whether the shards that a DDL leaves behind are known to the job."""
+    """Whether the job knows the shards that exist after a DDL."""
     return source_tables(change)[1] <= {*by_source(progress.shards)}
 
 
@@ -45,7 +45,7 @@ def _has_passed(state: TableState, ts: int) -> bool:
 
 
 def with_late(state: TableState, change: SchemaChange) -> TableState:
-    """A table that a late DDL names: marked where a commit after the DDL has been made to it."""
+    """A table that a late DDL names. It is marked if it has had a commit after the DDL."""
     ts = change.commit_ts
     if state.mark < (ts, DDL_STEPS):
         return state

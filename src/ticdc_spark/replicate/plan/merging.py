@@ -1,6 +1,6 @@
-"""Several tables of the source as one: its columns, by those of its shards. Pure.
+"""Merge several tables of the source (shards) into one: its columns, from those of its shards. Pure.
 
-The merged table has every column that a shard has or had, each of the widest type. It loses none.
+The merged table has every column that a shard has or had, with the widest of their types. It never loses a column.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -27,14 +27,14 @@ class Misfit(Exception):
 
 
 def with_shard(merged: Table, origin: Sequence[str], shard: Table, before: Table | None = None) -> Table:
-    """A merged table with what a shard brings. ``before``: the shard before a DDL; ``None``: all of it is new.
+    """A merged table with the columns of a shard added. ``before``: the shard before a DDL; ``None``: the shard is new.
 
     Raises: Misfit, UsageError
     """
     alone = merged_table(merged.full_name, origin, shard)
     if (before is None or handle_key(before) != handle_key(shard)) and handle_key(alone) != handle_key(merged):
         have, has = handle_key(merged)[len(origin) :], handle_key(shard)
-        raise Misfit(f"its key is {', '.join(has)}, and that of the others is {', '.join(have)}")
+        raise Misfit(f"its key is {', '.join(has)}, but the key of the other tables is {', '.join(have)}")
     known = {} if before is None else {one.name: one for one in before.columns}
     columns = list(merged.columns)
     places = {one.name.casefold(): at for at, one in enumerate(columns)}
@@ -42,7 +42,7 @@ def with_shard(merged: Table, origin: Sequence[str], shard: Table, before: Table
         was, at = known.get(column.name), places.get(column.name.casefold())
         if was is not None and not _takes(column.type, was.type):
             raise Misfit(
-                f"column `{column.name}` becomes {_shown(column.type)}, which not every {_shown(was.type)} fits in"
+                f"column `{column.name}` becomes {_shown(column.type)}, which cannot hold every {_shown(was.type)}"
             )
         if at is None:
             columns.append(column)
@@ -52,19 +52,19 @@ def with_shard(merged: Table, origin: Sequence[str], shard: Table, before: Table
 
 
 def stop_if_alike(origin: Sequence[str], shard: TableName, others: Iterable[TableName]) -> None:
-    """Stop where two shards of a merged table would have the same origin. Raises: Misfit"""
+    """Stop if two shards of a merged table would have the same origin. Raises: Misfit"""
     if len(origin) > 1:
         return
     for other in others:
         if other[1].casefold() == shard[1].casefold() and other[0].casefold() != shard[0].casefold():
             raise Misfit(
-                f"`{other[0]}`.`{other[1]}` is in it, and has the same text in column `{origin[0]}`. Let `origin` name "
-                "two columns, for the database and the table"
+                f"`{other[0]}`.`{other[1]}` is in it already, with the same text in column `{origin[0]}`. Let `origin` "
+                "name two columns, for the database and the table"
             )
 
 
 def merged_of(name: TableName, origin: Sequence[str], shards: Iterable[Table]) -> Table:
-    """The merged table of some shards; there is one at least. Raises: Misfit, UsageError"""
+    """The merged table of one or more shards. Raises: Misfit, UsageError"""
     first, *more = shards
     table = merged_table(name, origin, first)
     for shard in more:
@@ -73,8 +73,8 @@ def merged_of(name: TableName, origin: Sequence[str], shards: Iterable[Table]) -
 
 
 def other_defaults(merged: Table, shard: Shard | None, after: Table) -> tuple[str, ...]:
-    """Why rows of a shard from before a DDL have other values than at the source, in columns that it adds: the merged
-    table has had them before. ``shard``: before the DDL."""
+    """Why older rows of a shard differ from the source in columns that its DDL adds, but that the merged table already
+    has. ``shard``: the shard before the DDL."""
     if shard is None:
         return ()
     known = {one.name for one in shard.table.columns}
@@ -92,7 +92,7 @@ def other_defaults(merged: Table, shard: Shard | None, after: Table) -> tuple[st
 
 
 def with_change(shards: Mapping[TableName, Shard], change: SchemaChange) -> dict[TableName, Shard]:
-    """The shards, by their names at the source, after a DDL."""
+    """The shards after a DDL, by their names at the source."""
     dropped_with = {shard for _, shard in change.shards}
     found = {name: one for name, one in shards.items() if name not in dropped_with}
     if change.merged is None:
@@ -118,9 +118,9 @@ def with_change(shards: Mapping[TableName, Shard], change: SchemaChange) -> dict
 def with_dropped_shards(
     ddls: Sequence[QueuedDdl], before: Iterable[Shard], states: Mapping[TableName, TableState]
 ) -> list[QueuedDdl]:
-    """DDLs in their order, each DROP DATABASE with the shards that it drops. ``before``: those before all of them;
-    ``states``: the tables then. One that comes again, for a table that is read late, drops no shard that was made
-    since."""
+    """DDLs in their order, where each DROP DATABASE has the shards that it drops. ``before``, ``states``: the shards
+    and tables before all DDLs. A DROP DATABASE that is queued again, for a table that is read late, drops no shard
+    that was created since."""
     shards, found = by_source(before), []
     for ddl in ddls:
         act = action(ddl.change)
@@ -145,9 +145,9 @@ def with_shards(
     states: Mapping[TableName, TableState],
     schemas: Mapping[tuple[str, str, str], Table],
 ) -> Progress:
-    """The progress of a batch with the shards after it. ``ddls``: those that it took; ``states``: the tables after it.
+    """The progress of a batch with the shards after it. ``ddls``: DDLs that it took; ``states``: the tables after it.
 
-    A shard whose CREATE TABLE was not read is known by its first rows.
+    A shard whose CREATE TABLE was not read becomes known by its first rows.
     """
     shards = by_source(progress.shards)
     named = by_key(progress.shards)
@@ -177,7 +177,7 @@ def with_shards(
         shard, name = shard_of(one.key), one.full_name
         if shard is None or shard not in gone or (*name, one.key) in waiting or name not in states:
             return True
-        # A later table of its name may be known already.
+        # The schema of a later table of its name may be known already.
         return one.since > states[name].applied or (one.table.version or 0) > (named[shard].table.version or 0)
 
     kept = tuple(filter(is_needed, progress.schemas))
@@ -185,7 +185,7 @@ def with_shards(
 
 
 def seen_shards(shards: Sequence[Shard], controls: Iterable[ControlEvent]) -> tuple[Shard, ...]:
-    """Note the topics of known shards."""
+    """Record the topics of known shards."""
     topics: dict[TableName, set[str]] = {}
     for event in controls if shards else ():
         if isinstance(event, RowsRead) and (shard := shard_of(event.schema_key)) is not None:
@@ -197,7 +197,7 @@ def seen_shards(shards: Sequence[Shard], controls: Iterable[ControlEvent]) -> tu
 
 
 def _with_topics(shards: Iterable[Shard], topics: Mapping[TableName, set[str]]) -> tuple[Shard, ...]:
-    """Shards with the topics that they have been seen in, by their names as schema keys have them."""
+    """Add topics to shards. ``topics``: by the shards' names in schema keys."""
     found = []
     for one in shards:
         new = topics.get(folded(one.table.full_name), set()) - {*one.topics}
@@ -211,12 +211,12 @@ def by_source(shards: Iterable[Shard]) -> dict[TableName, Shard]:
 
 
 def by_key(shards: Iterable[Shard]) -> dict[TableName, Shard]:
-    """Shards by their names as schema keys have them."""
+    """Shards by their names in schema keys."""
     return {folded(one.table.full_name): one for one in shards}
 
 
 def first_creates(ddls: Iterable[QueuedDdl]) -> dict[TableName, int]:
-    """The first CREATE TABLE of each shard, by its name as schema keys have it: its commit_ts."""
+    """The commit_ts of the first CREATE TABLE of each shard, by the shard's name in schema keys."""
     found: dict[TableName, int] = {}
     for change in (ddl.change for ddl in ddls):
         if change.merged is not None and _is_create(change):
@@ -233,23 +233,23 @@ def _is_create(change: SchemaChange) -> bool:
 
 
 def _widened(have: Column, column: Column) -> Column:
-    """The column of the merged table that has the values of both. Raises: Misfit"""
+    """The column of the merged table that holds the values of both. Raises: Misfit"""
     if have.name != column.name:
-        raise Misfit(f"column `{column.name}` is written `{have.name}` in the others")
+        raise Misfit(f"column `{column.name}` is spelled `{have.name}` in the other tables")
     if {have.virtual, column.virtual} == {True, False} or {have.stored, column.stored} == {True, False}:
-        raise Misfit(f"column `{column.name}` is generated in some of them, and not in all")
+        raise Misfit(f"column `{column.name}` is generated in some of the tables, but not in all")
     if _takes(have.type, column.type):
         return have
     if _takes(column.type, have.type):
         return msgspec.structs.replace(have, type=column.type)
     raise Misfit(
-        f"column `{column.name}` is {_shown(column.type)}, and {_shown(have.type)} in the others: neither has all "
-        "values of the other"
+        f"column `{column.name}` is {_shown(column.type)}, but {_shown(have.type)} in the other tables, and neither "
+        "type has all values of the other"
     )
 
 
 def _takes(wide: ColumnType, narrow: ColumnType) -> bool:
-    """Whether a type has every value of another one, written alike."""
+    """Whether a type has every value of another type, with the same text."""
     one, other = _plain(narrow), _plain(wide)
     if one == other:
         return True

@@ -8,8 +8,8 @@ from ticdc_spark.model import SchemaChange, TableName
 
 
 def tables_before_and_after(change: SchemaChange) -> tuple[set[TableName], set[TableName]]:
-    """The tables that a DDL names before it and after it, by its SQL and by the schemas that come with it. One on a
-    shard names the merged table."""
+    """The tables that a DDL names, before it and after it, by its SQL and by the schemas in its message. A shard's DDL
+    names the merged table."""
     if change.merged is None:
         before, after = source_tables(change)
         return before | {*change.candidates}, after | {*change.candidates}
@@ -20,7 +20,7 @@ def tables_before_and_after(change: SchemaChange) -> tuple[set[TableName], set[T
 def is_guessed(change: SchemaChange) -> bool:
     """Whether the SQL of a RENAME names a table without its database.
 
-    Then only the table's name says which one it is, unless the protocol sends the old table beside the SQL.
+    Then only the table's name identifies it, unless the protocol sends the old table beside the SQL.
     """
     try:
         statement = parse(change.query)
@@ -30,7 +30,7 @@ def is_guessed(change: SchemaChange) -> bool:
 
 
 def source_tables(change: SchemaChange) -> tuple[set[TableName], set[TableName]]:
-    """The same, where shards have names of their own."""
+    """As ``tables_before_and_after``, but a shard has its own name."""
     try:
         before, after = map(set, change_tables(change))
     except MessageError:
@@ -38,7 +38,7 @@ def source_tables(change: SchemaChange) -> tuple[set[TableName], set[TableName]]
     drops = bool(before) and not after
     if change.pre_table is not None:
         before.add(change.pre_table.full_name)
-    if change.table is not None and not drops:  # of a DROP some protocols send the table as both
+    if change.table is not None and not drops:  # some protocols send a dropped table as both
         after.add(change.table.full_name)
     if not before and not after and change.name:
         before.add(change.full_name)

@@ -1,4 +1,4 @@
-"""Which offsets a batch reads, and whether there is anything to do without a message. No Spark."""
+"""Which offsets a batch reads, and whether there is work without a new message. No Spark."""
 
 import msgspec
 
@@ -8,11 +8,11 @@ from ticdc_spark.replicate.state.progress import Plan, Progress
 from ticdc_spark.spark.sources.base import Source
 
 WAITING_BATCHES = 2
-"""Batches of rows that may wait before partitions that are ahead are not read any further."""
+"""If more rows than this many batches wait, partitions that are ahead are not read further."""
 
 
 def first_offsets(source: Source, progress: Progress, end_offsets: Offsets) -> Offsets:
-    """Where each partition of ``end_offsets`` is read from."""
+    """The first offset to read, for each partition of ``end_offsets``."""
     known = known_offsets(progress)
     if all(place in known for place in end_offsets):
         return known
@@ -20,19 +20,19 @@ def first_offsets(source: Source, progress: Progress, end_offsets: Offsets) -> O
 
 
 def known_offsets(progress: Progress) -> Offsets:
-    """Where each partition that the progress knows is read on."""
+    """The next offset to read, for each partition that the progress knows."""
     return {(state.topic, state.partition): state.offset for state in progress.partitions}
 
 
 def starts_of_new(progress: Progress, starts: Offsets, end_offsets: Offsets) -> tuple[tuple[str, int, int], ...]:
-    """(topic, partition, offset) where the partitions begin that the progress does not know yet."""
+    """(topic, partition, offset) where new partitions begin, which the progress does not know yet."""
     known = known_offsets(progress)
     new = [(*place, start) for place, start in starts.items() if place in end_offsets and place not in known]
     return tuple(sorted(new))
 
 
 def of_plan(latest_offsets: Offsets, progress: Progress, end_offsets: Offsets) -> Offsets:
-    """``latest_offsets`` without partitions that came after a plan with ``end_offsets`` was made."""
+    """``latest_offsets`` without partitions that appeared after a plan with ``end_offsets`` was made."""
     known = known_offsets(progress)
     return {place: end for place, end in latest_offsets.items() if place in end_offsets or place in known}
 
@@ -43,11 +43,11 @@ class Reach(msgspec.Struct, frozen=True):
     end_offsets: Offsets
     """Exclusive."""
     full: bool
-    """More was there than one batch takes."""
+    """The topics had more than one batch takes."""
 
 
 def reach_of(plan: Plan) -> Reach:
-    """How far a batch read whose try was interrupted."""
+    """How far an interrupted batch had read."""
     return Reach({(topic, partition): end for topic, partition, end in plan.end_offsets}, plan.full)
 
 
@@ -61,8 +61,8 @@ def choose_offsets(job: Job, source: Source, progress: Progress, targets: Offset
 
 
 def _not_far_ahead(progress: Progress, end_offsets: Offsets, most: int) -> Offsets:
-    """Where to read to: where more than ``most`` rows wait, only in the partitions with the lowest watermark, as the
-    others' rows could not be applied before."""
+    """Where to read to. If more than ``most`` rows wait, only partitions with the lowest watermark are read: rows of
+    the other partitions could not be applied before theirs."""
     if sum(rows.waiting for rows in progress.pending) <= most:
         return end_offsets
     unread = [one for one in progress.partitions if end_offsets.get((one.topic, one.partition), 0) > one.offset]
@@ -75,8 +75,10 @@ def _not_far_ahead(progress: Progress, end_offsets: Offsets, most: int) -> Offse
 
 
 def lagging(source: Source, progress: Progress, targets: Offsets) -> Offsets | None:
-    """In a run to an end: partitions that must be read further, because they have no watermark as high as the
-    others' and messages came while the others were read. ``None``: the run is over."""
+    """In a run to an end: where to read to next; ``None``: the run is over.
+
+    A partition is read further if its watermark is below the highest and messages came while others were read.
+    """
     highest = max((state.watermark for state in progress.partitions), default=0)
     latest_offsets = source.end_offsets()
     more = {
@@ -100,5 +102,5 @@ def may_advance(job: Job, progress: Progress, *, bounded: bool, mode_known: bool
     timeout = 0.0 if bounded else job.idle_partition_timeout
     highest = max((state.watermark for state in progress.partitions), default=0)
     behind = [state for state in progress.partitions if state.watermark < highest and not state.idle]
-    # One that was not at its end after the last batch (behind_since 0) is there now: nothing is to be read.
+    # A partition that was not at its end after the last batch (behind_since 0) is there now: nothing is left to read.
     return any(not state.behind_since or now - state.behind_since >= timeout for state in behind)

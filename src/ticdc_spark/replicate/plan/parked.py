@@ -1,6 +1,6 @@
-"""Tables that the source dropped or emptied, parked under a hidden name until they cannot come back any more. Pure.
+"""Tables that the source dropped or emptied, parked under a hidden name until they can no longer come back. Pure.
 
-A parked table is one that is kept, and whose last former name is that of the source.
+A parked table is a kept table. Its last former name is the one it had at the source.
 """
 
 from collections.abc import Iterable
@@ -13,29 +13,30 @@ from ticdc_spark.replicate.state.table import TableState
 
 _PREFIX = "_ticdc_dropped_"
 _LONGEST = 29
-"""Of the part that has the table's own name: MySQL's names have 64 characters at most."""
+"""Longest part of the table's own name: a name in MySQL has at most 64 characters."""
 
 
 def parked_name(name: TableName, ts: int) -> TableName:
-    """Where a table is parked by a DDL at a commit_ts."""
+    """The hidden name of a table that a DDL at a commit_ts parks."""
     own = shortened(name[1], _LONGEST)
     return name[0], f"{_PREFIX}{ts}_{own}"
 
 
 def is_parked(name: TableName) -> bool:
-    """Whether a name is one of a parked table."""
+    """Whether a name is that of a parked table."""
     return name[1].startswith(_PREFIX)
 
 
 def parks(job: Job, name: TableName) -> bool:
-    """Whether a table is parked when it is dropped or emptied: either way, or what is parked might not be the last."""
+    """Whether a table is parked when it is dropped or emptied. It is parked in both cases or in none: otherwise the
+    parked table might not be the last one of its name."""
     of = job.ddl.of(name)
     return of.keep_dropped > 0 and "keep" not in (of.drop_table, of.truncate_table)
 
 
 def parked_of(states: Iterable[TableState]) -> dict[TableName, TableState]:
-    """The parked tables by the names that they had, of each name the last one. Where a later table of the name is gone
-    and is not parked, none comes back."""
+    """The last parked table of each name, by that name. A name whose later table is gone and not parked has none, since
+    the older table does not come back."""
     every = list(states)
     gone = {state.full_name: state.ddl_ts for state in every if state.is_gone}
     found = sorted(filter(_is_one, every), key=lambda state: state.ddl_ts)
@@ -43,7 +44,7 @@ def parked_of(states: Iterable[TableState]) -> dict[TableName, TableState]:
 
 
 def expired(job: Job, states: Iterable[TableState], applied: int) -> list[TableName]:
-    """The parked tables that are older than ``keep-dropped``. ``applied``: the commit_ts up to which all is applied."""
+    """The parked tables older than ``keep-dropped``. ``applied``: the commit_ts up to which everything is applied."""
     now = tso_physical_ms(applied)
     return [
         state.full_name

@@ -1,4 +1,4 @@
-"""Rows that wait in the topics: where they lie, and how their list stays short. Pure."""
+"""Rows that wait in the topics: where they are, and how their list stays short. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,16 +8,16 @@ from ticdc_spark.changes.ranges import RowRange
 from ticdc_spark.replicate.state.progress import PendingRows
 
 MOST_STRETCHES = 64
-"""Stretches of one table in one partition; beyond them neighbours become one, which is read as a whole."""
+"""Most ranges of one table in one partition. With more, neighbours become one range, which is read as a whole."""
 
 
 def range_of(rows: PendingRows) -> RowRange:
-    """Where rows lie."""
+    """Where waiting rows are."""
     return RowRange(rows.topic, rows.partition, rows.first, rows.end, rows.sent or rows.full_name)
 
 
 def bounded(pending: Sequence[PendingRows]) -> tuple[PendingRows, ...]:
-    """Rows that wait, with neighbouring stretches of a table as one where it has very many."""
+    """Waiting rows, with neighbouring ranges of a table joined if it has very many."""
     groups: dict[tuple[str, int, str, str, str, tuple[str, str] | None, bool], list[PendingRows]] = {}
     for rows in pending:
         key = (rows.topic, rows.partition, rows.schema, rows.name, rows.schema_key, rows.sent, rows.late)

@@ -1,4 +1,4 @@
-"""Policy: which DDLs are left out by the job file, and before which the job stops. Pure."""
+"""Policy: which DDLs the job file skips, and which DDLs stop the job. Pure."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -41,12 +41,12 @@ Tables: TypeAlias = Mapping[TableName, Table]
 
 
 def is_skipped(job: Job, change: SchemaChange) -> bool:
-    """Whether a DDL is left out, and its tables are marked: by ``skip-ddl`` or ``partition-ddl``."""
+    """Whether ``skip-ddl`` or ``partition-ddl`` skips a DDL and marks its tables."""
     return bool(left_out_by(job, change))
 
 
 def left_out_by(job: Job, change: SchemaChange) -> str:
-    """The key of the job file that leaves a DDL out; ``""``: none does."""
+    """The key of the job file that skips a DDL; ``""``: none does."""
     if any(skip.matches(change.commit_ts, change.query) for skip in job.skip_ddl):
         return "skip-ddl"
     if is_of_partitions(change) and isinstance(action(change), Refused) and partition_ddl(job, change) != "stop":
@@ -55,18 +55,18 @@ def left_out_by(job: Job, change: SchemaChange) -> str:
 
 
 def partition_ddl(job: Job, change: SchemaChange) -> OfPartitions:
-    """What becomes of a DDL on the rows of partitions that are not computed."""
+    """What the job does with a DDL on partitions whose rows it cannot compute."""
     return job.ddl.of(_partitioned(change)).partition_ddl
 
 
 def way_to_mark(job: Job, change: SchemaChange) -> str:
-    """How the job passes DDL on the rows of partitions that are not computed, one line."""
+    """One line: how to let the job pass DDLs on partitions whose rows it cannot compute."""
     section = job.ddl.section_of(_partitioned(change), "partition-ddl")
     return f'To mark the tables of every such DDL and go on, under {section}: partition-ddl = "mark"'
 
 
 def _partitioned(change: SchemaChange) -> TableName:
-    """The table whose partitions a DDL is about."""
+    """The table whose partitions a DDL changes."""
     try:
         first = change_tables(change)[0][:1]
     except MessageError:
@@ -75,15 +75,18 @@ def _partitioned(change: SchemaChange) -> TableName:
 
 
 class Stop(msgspec.Struct, frozen=True):
-    """Why a DDL stops the job, and what there is to do."""
+    """Why a DDL stops the job, and what the user can do."""
 
     why: str
     ways: tuple[str, ...]
-    """Each of them one line: in words, with the key of the job file."""
+    """Options of one line each, with the key of the job file."""
 
 
 def stop_of(job: Job, change: SchemaChange, tables: Tables, types: TypeMap) -> Stop | None:
-    """Whether the job stops before a DDL: it cannot be replayed, or ``[ddl]`` says so. ``tables``: those before it."""
+    """Why the job stops before a DDL: it cannot be replayed, or ``[ddl]`` says so. ``tables``: those before the DDL.
+
+    Returns: ``None`` when the job does not stop.
+    """
     if is_skipped(job, change):
         return None
     skip = f"To skip exactly this one, under [job]: {skip_ddl_line(change.commit_ts, change.query)}"
@@ -110,7 +113,7 @@ def stop_of(job: Job, change: SchemaChange, tables: Tables, types: TypeMap) -> S
 
 
 def first_stop(job: Job, ddls: Iterable[QueuedDdl], tables: Tables, types: TypeMap) -> tuple[QueuedDdl, Stop] | None:
-    """The first of some DDLs, in order, before which the job stops. ``tables``: those before all of them."""
+    """The first of some DDLs, in order, before which the job stops. ``tables``: those before the first DDL."""
     known = dict(tables)
     for ddl in ddls:
         if (stop := stop_of(job, ddl.change, known, types)) is not None:
@@ -146,7 +149,7 @@ def _after_shard(job: Job, tables: Tables, act: Absorb | Clear) -> dict[TableNam
         for name in act.shards if act.is_drop else ():
             known.pop(name, None)
         return known
-    with suppress(Misfit, UsageError):  # It is left out, or stops the job.
+    with suppress(Misfit, UsageError):  # The DDL is skipped, or stops the job.
         known[act.name] = _absorbed(job, act, tables)
     return known | {act.shard.full_name: act.shard}
 
@@ -168,7 +171,7 @@ def tables_after(job: Job, tables: Tables, change: SchemaChange) -> dict[TableNa
 def _stopping(
     job: Job, act: Action, change: SchemaChange, tables: Tables, types: TypeMap
 ) -> Iterator[tuple[TableName, str]]:
-    """The keys of ``[ddl]`` that stop the job before a DDL, each with the table for which it is in force."""
+    """The keys of ``[ddl]`` that stop the job before a DDL, each with the table that the key applies to."""
 
     stops = partial(_stops, job)
     match act:
@@ -207,7 +210,7 @@ def _stopping_columns(job: Job, act: Alter, before: Table | None, types: TypeMap
 
 
 def _stops(job: Job, name: TableName, *keys: str) -> Iterator[tuple[TableName, str]]:
-    """Those of some keys of ``[ddl]`` that stop the job before a DDL of a table, each with the table."""
+    """The keys among ``keys`` that stop the job before a DDL of a table, each with the table."""
     in_force = job.ddl.of(name)
     return ((name, key) for key in keys if getattr(in_force, key.replace("-", "_")) == "stop")
 
@@ -216,7 +219,7 @@ def _of_columns(job: Job, act: Alter, before: Table, types: TypeMap) -> Iterator
     try:
         found = _evolved(job, act, before, types)
     except (MessageError, UsageError):
-        return  # It stops the job where it is applied.
+        return  # It stops the job when it is applied.
     if found.changes.drop:
         yield "drop-column"
     if any(one.casefold() != other.casefold() for one, other in found.changes.rename):
@@ -226,7 +229,7 @@ def _of_columns(job: Job, act: Alter, before: Table, types: TypeMap) -> Iterator
 
 
 def _evolved(job: Job, act: Alter, before: Table, types: TypeMap) -> ColumnDiff:
-    """What becomes of the columns that the target has: new ones stop nothing."""
+    """What a DDL does to the columns that the target has. New columns stop nothing."""
     lake = LakeOptions(tinyint1_as_boolean=job.tinyint1 == "boolean", zero_dates=job.zero_dates)
     old, new = (types.columns(table, handle_key(table), lake) for table in (before, act.table))
     renames = {one.casefold(): other.casefold() for one, other in act.renames.items()}

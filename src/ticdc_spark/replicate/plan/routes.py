@@ -1,4 +1,4 @@
-"""What the rules of ``[[route]]`` mean to a job that has tables already, and to the DDL that comes. Pure."""
+"""Check the rules of ``[[route]]`` against the tables that a job has already, and against new DDL. Pure."""
 
 from collections.abc import Iterable, Sequence
 
@@ -26,11 +26,11 @@ NEEDS_WATERMARKS = (
     "send them (enable-tidb-extension=true)"
 )
 """Why a job merges no tables."""
-_PUT_BACK = "put back the rule that it was made by, above those that are new"
+_PUT_BACK = "put back the rule that it was created by, above the new rules"
 
 
 def with_routes(job: Job, progress: Progress) -> Progress:
-    """The progress of a job that goes on by the rules of its file. Raises: UsageError where a table would change"""
+    """The progress with the rules of the job file. Raises: UsageError when they would change an existing table"""
     salt = salt_mark(job.mask_salt)
     if (progress.routes, progress.mask_salt) == (job.routes, salt):
         return progress
@@ -44,7 +44,7 @@ def with_routes(job: Job, progress: Progress) -> Progress:
 
 
 def _stop_if_merged_otherwise(job: Job, progress: Progress) -> None:
-    """Stop where what waits, or is there, would be merged with other tables, or not any more. Raises: UsageError"""
+    """Stop if a known table would be merged with other tables than before, or no longer merged. Raises: UsageError"""
     before, now = compiled(progress.routes), compiled(job.routes)
     if not (before.merges or now.merges):
         return
@@ -59,46 +59,46 @@ def _stop_if_merged_otherwise(job: Job, progress: Progress) -> None:
             if before.origin(name) != now.origin(name):
                 columns = ", ".join(before.origin(name))
                 raise UsageError(
-                    f"{job.file}: [[route]] origin: {shown(target_of(name))} has the columns {columns} by the rules "
-                    f"that it was made by: {_PUT_BACK}; or let another job copy its tables"
+                    f"{job.file}: [[route]] origin: {shown(target_of(name))} was created with the origin columns "
+                    f"{columns}: {_PUT_BACK}; or let another job copy its tables"
                 )
         elif before.merged(name) != now.merged(name):
             raise UsageError(
-                f"{job.file}: [[route]] origin: {shown(name)} is known to the job already, and would be merged with "
+                f"{job.file}: [[route]] origin: the job has {shown(name)} already, and would now merge it with "
                 f"other tables than before: {_PUT_BACK}; or let another job copy it"
             )
 
 
 def stop_if_changed(job: Job, progress: Progress, name: TableName, table: Table | None) -> None:
-    """Stop where a table of the target would have another name, or other columns, by the rules as they are now.
+    """Stop if the current rules would give a table of the target another name or other columns.
 
-    ``table``: as the target has it. Raises: UsageError
+    ``table``: its schema in the target. Raises: UsageError
     """
     before, now = compiled(progress.routes), compiled(job.routes)
     if before.target(name) != now.target(name):
         raise UsageError(
             f"{job.file}: [[route]]: {shown(name)} is {shown(before.target(name))} in the target, and would be "
-            f"{shown(now.target(name))} by the rules as they are now. A table that is there keeps its name: {_PUT_BACK}"
+            f"{shown(now.target(name))} by the current rules. An existing table keeps its name: {_PUT_BACK}"
         )
     if table is None:
         return
     was, becomes = shape_of(before.rule(name), table), shape_of(now.rule(name), table)
     if was != becomes:
         raise UsageError(
-            f"{job.file}: [[route]]: the rules as they are now do something else to {_difference(was, becomes)} of "
+            f"{job.file}: [[route]]: the current rules do something else to {_difference(was, becomes)} of "
             f"{shown(name)}, which is in the target already: {_PUT_BACK}; or let another job copy it"
         )
     if was.is_hashed and progress.mask_salt != salt_mark(job.mask_salt):
         raise UsageError(
-            f"{job.file}: [job] mask-salt: columns of {shown(name)} were hashed with another one, and equal values "
-            "would have two hashes: put it back"
+            f"{job.file}: [job] mask-salt: columns of {shown(name)} were hashed with another one, so equal values "
+            "would have two hashes: put the old one back"
         )
 
 
 def stop_at_rules(job: Job, progress: Progress, ddls: Iterable[QueuedDdl] = (), more: Sequence[TableName] = ()) -> None:
-    """Stop before two tables have one name in the target, and before a DDL that the rules for columns do not allow.
+    """Stop before two tables get one name in the target, and before a DDL that the rules for columns do not allow.
 
-    ``ddls``: those that are due. ``more``: tables that come. Raises: UsageError
+    ``ddls``: the due ones. ``more``: new tables. Raises: UsageError
     """
     if not (job.routes or job.histories):
         return
@@ -124,7 +124,7 @@ def stop_at_rules(job: Job, progress: Progress, ddls: Iterable[QueuedDdl] = (), 
 
 
 def with_hidden_partitions(job: Job, ddls: Sequence[QueuedDdl]) -> list[QueuedDdl]:
-    """DDLs without what cannot be computed from the target: partitions by columns that it does not have."""
+    """Mark partitions in DDLs as unusable if the target does not have the columns that define them."""
     routes = compiled(job.routes)
     found = []
     for ddl in ddls:
@@ -138,7 +138,7 @@ def with_hidden_partitions(job: Job, ddls: Sequence[QueuedDdl]) -> list[QueuedDd
 
 
 def is_in_target(state: TableState) -> bool:
-    """Whether the job has left the table in the target."""
+    """Whether the target has the table, written by this job."""
     return state.mark != NO_MARK and not state.is_dropped
 
 
@@ -154,7 +154,7 @@ def _doubted(routes: Routes, table: Table) -> Table:
 
 
 def _stop_at_alter(routes: Routes, act: Alter, before: Table | None, ddl: QueuedDdl) -> None:
-    """Stop at a RENAME of a table or a column to a name of which the rules say something else. Raises: UsageError"""
+    """Stop at a RENAME of a table or a column to a name that the rules treat differently. Raises: UsageError"""
     name = act.table.full_name
     now = shape_of(routes.rule(name), act.table)
     if now.where:
@@ -179,8 +179,10 @@ def _stop_at_alter(routes: Routes, act: Alter, before: Table | None, ddl: Queued
 
 
 def _stop_if_not_judged(where: str, act: Alter, before: Table | None, ddl: QueuedDdl) -> None:
-    """Stop at a DDL that takes a column from under a condition, also where another one gets its name. Raises:
-    UsageError"""
+    """Stop at a DDL that drops or renames a column that ``where`` names, even if another column gets its name.
+
+    Raises: UsageError
+    """
     renamed = [(old.casefold(), new.casefold()) for old, new in act.renames.items()]
     others = {name for old, new in renamed if old != new for name in (old, new)}
     stay = {column.name.casefold() for column in act.table.columns} - others
@@ -190,19 +192,19 @@ def _stop_if_not_judged(where: str, act: Alter, before: Table | None, ddl: Queue
             becomes = "is dropped" if to is None else f"becomes `{to}`"
             raise UsageError(
                 f"{WHERE} {where!r} names column `{column.name}` of {shown(act.old)}, which {becomes} at "
-                f"{ddl.change.commit_ts}. Leave the table out with `tables` under [job], and let another job load it "
-                f"by another condition: {ddl.change.query}"
+                f"{ddl.change.commit_ts}. Exclude the table with `tables` under [job], and let another job load it "
+                f"with another condition: {ddl.change.query}"
             )
 
 
 def _said(shape: Shape) -> dict[str, str]:
-    """What is said of columns that the target does not have as they are, by their names in lower case."""
+    """The rule of each column that the target lacks or has masked, by its name in lower case."""
     masked = {name.casefold(): f'mask-columns = "{how}"' for name, how in shape.masked}
     return {name.casefold(): "drop-columns" for name in shape.dropped} | masked
 
 
 def _difference(one: Shape, other: Shape) -> str:
-    """What two shapes differ in."""
+    """The differences between two shapes."""
     pairs = ((one.dropped, other.dropped), (one.masked, other.masked), (one.renamed, other.renamed))
     found = {each if isinstance(each, str) else each[0] for a, b in pairs for each in set(a) ^ set(b)}
     columns = [f"column `{name}`" for name in sorted(found)]

@@ -21,23 +21,23 @@ from ticdc_spark.ddl.statements import (
 from ticdc_spark.model import SchemaChange, Table, TableName
 
 OF_SEVERAL = "of several tables"
-"""Kind of a DDL that names a shard, and tables that are none of the same merged table."""
-_OF_SEVERAL = "it names tables that are in several merged tables, or of which some are merged and some are not"
-_RENAMED = "a table that is merged with others by [[route]] is renamed, and its rows have the old name"
-_RESTORED = "TiCDC does not send the rows that come back, and nothing is kept of a merged table"
+"""Kind of a DDL that names a shard, and tables outside its merged table."""
+_OF_SEVERAL = "it names tables of several merged tables, or tables that are merged and tables that are not"
+_RENAMED = "it renames a table that [[route]] merges with others, and the rows in the target keep the old name"
+_RESTORED = "TiCDC does not send the rows that come back, and the job parks no rows of a merged table"
 
 
 class Absorb(msgspec.Struct, frozen=True):
-    """CREATE TABLE or ALTER TABLE of a shard: the merged table gets what it lacks."""
+    """CREATE TABLE or ALTER TABLE of a shard: the merged table gets the columns that it lacks."""
 
     name: TableName
     """Of the merged table."""
     shard: Table
     """The shard after it."""
     before: Table | None
-    """``None``: it is new, or not known."""
+    """The shard before it; ``None``: it is new, or not known."""
     is_new: bool
-    """It is a CREATE TABLE: no row in the target is of it."""
+    """It is a CREATE TABLE: the target has no row of the shard."""
     replaced: tuple[str, ...] = ()
     certain: bool = True
     computed: tuple[str, ...] = ()
@@ -57,9 +57,9 @@ class NotFollowed(msgspec.Struct, frozen=True):
     """A DDL that a merged table does not follow."""
 
     why: str
-    """``""``: its schema is not known."""
+    """``""``: the schema is not known."""
     moves_rows: bool = False
-    """Rows of partitions go or come."""
+    """It adds or removes rows of partitions."""
 
 
 def of_shard(
@@ -90,12 +90,12 @@ def _altered(
 ) -> Absorb | NotFollowed:
     moves = [part.what for part in parts if isinstance(part, MoveRows) and not part.lossless]
     if moves:
-        return NotFollowed(f"{moves[0]}: TiCDC does not send the rows of a shard that go or come", moves_rows=True)
+        return NotFollowed(f"{moves[0]}: TiCDC does not send the rows that it adds or removes", moves_rows=True)
     if any(isinstance(part, RenameTo) for part in parts):
         return NotFollowed(_RENAMED)
     if renames := column_renames(change.query):
         one, other = next(iter(renames.items()))
-        return NotFollowed(f"column `{one}` of a shard becomes `{other}`, and the other shards still have `{one}`")
+        return NotFollowed(f"column `{one}` of a shard becomes `{other}`, but the other shards still have `{one}`")
     if change.table is None:
         return NotFollowed("")
     return Absorb(

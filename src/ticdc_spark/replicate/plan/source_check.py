@@ -1,4 +1,4 @@
-"""Whether a source is still the one that was read: the same topics, with the messages that were not read yet."""
+"""Check that a source is still the one that was read: the same topics, with all messages not read yet."""
 
 import re
 from collections.abc import Collection, Mapping, Sequence
@@ -16,30 +16,30 @@ from ticdc_spark.replicate.state.table import diverge
 from ticdc_spark.spark.sources.base import Source
 
 WAYS_OUT = (
-    "If the topic was created again, begin a new job, with another `name` and an empty target; if messages "
-    "were removed before they were read, what they held is lost to this job, and a new one must begin too"
+    "If the topic was created again, begin a new job with another `name` and an empty target. If messages were "
+    "removed before they were read, this job has lost their changes: begin a new one, too"
 )
 
 
 NOT_THERE = (
-    "If its tables are not needed any more, take it out of `topics` under [source]: they stay as they are. Otherwise "
-    "begin a new job, with another `name` and an empty target"
+    "If its tables are no longer needed, take it out of `topics` under [source]: they stay unchanged. Otherwise "
+    "begin a new job with another `name` and an empty target"
 )
 
 
 def source_notes(source: Source, progress: Progress) -> tuple[SourceNote, ...]:
-    """What must still be so when the source is read on from the progress. Raises: SourceFault"""
+    """What must still be true when reading continues from the progress. Raises: SourceFault"""
     offsets = known_offsets(progress)
     if progress.batch == 0:
-        # Of a topic that is read from offset 0 nothing was read: one that is created again is as good.
+        # Nothing was read of a topic at offset 0: if it is created again, nothing is lost.
         begun = {topic for (topic, _), offset in offsets.items() if offset > 0}
         offsets = {place: offset for place, offset in offsets.items() if place[0] in begun}
     return _notes(source, offsets)
 
 
 def notes_of_batch(source: Source, progress: Progress, end_offsets: Offsets) -> tuple[SourceNote, ...]:
-    """The same of a batch that is about to be read up to ``end_offsets``, its new topics too. Taken before it is read:
-    a topic that is made anew meanwhile is then noticed, at the latest by the next batch. Raises: SourceFault"""
+    """What must still be true after a batch up to ``end_offsets``, also of new topics. Take the notes before the read:
+    then the next batch at the latest notices a topic that is created again meanwhile. Raises: SourceFault"""
     return _notes(source, known_offsets(progress) | end_offsets)
 
 
@@ -49,9 +49,11 @@ def _notes(source: Source, offsets: Offsets) -> tuple[SourceNote, ...]:
 
 
 def with_notes_of_left_out(notes: tuple[SourceNote, ...], progress: Progress) -> tuple[SourceNote, ...]:
-    """The notes after a batch, with those of topics that the job had read and that `topics` leaves out by now. Once
-    such a topic is read again, it must be the same one: rows and DDLs of the old one were applied, or wait.
-    ``progress``: that after the batch, with the notes of the one before."""
+    """The notes after a batch. They include topics that the job has read but that `topics` now excludes.
+
+    If such a topic is read again, it must be the same one: rows and DDLs of the old one were applied, or wait.
+    ``progress``: after the batch, with the notes from before it.
+    """
     read = {state.topic for state in progress.partitions} | {note.topic for note in notes}
     left = {note.topic for note in progress.source} - read
     left -= without_tables(progress, left)
@@ -59,12 +61,12 @@ def with_notes_of_left_out(notes: tuple[SourceNote, ...], progress: Progress) ->
 
 
 def check_source(source: Source, progress: Progress, config: SourceConfig) -> frozenset[str]:
-    """Compare the source with what is known of it.
+    """Compare the source with what the job knows about it.
 
-    Returns: the topics that the progress knows and that are not read any more: ``config`` does not name them, or they
-    are gone and every table of theirs is dropped.
+    Returns: the topics in the progress that are no longer read: ``config`` does not name them, or they are gone and all
+    their tables are dropped.
 
-    Raises: SourceChanged naming what is not as it was; SourceFault
+    Raises: SourceChanged, which names what has changed; SourceFault
     """
     known = known_offsets(progress)
     beginning, end_offsets = source.beginning_offsets(), source.end_offsets()
@@ -72,7 +74,7 @@ def check_source(source: Source, progress: Progress, config: SourceConfig) -> fr
     left = {topic for topic in gone if not _is_named(config, topic)} | without_tables(progress, gone)
     known = {place: offset for place, offset in known.items() if place[0] not in left}
     ends = {(one.topic, one.partition): one.end for one in progress.partitions}
-    # New topics, too: the job may have read them before `topics` left them out.
+    # New topics, too: the job may have read them before `topics` excluded them.
     notes = source.notes(dict.fromkeys(end_offsets, 0) | known)
     _compare(progress.source, notes, {topic for topic, _ in end_offsets.keys() - known.keys()})
     for place, offset in known.items():
@@ -80,7 +82,7 @@ def check_source(source: Source, progress: Progress, config: SourceConfig) -> fr
         if place not in end_offsets:
             if offset > 0:
                 unread = f" of {ends[place]}" if ends[place] > offset else ""
-                message = f"{where} is not there any more; it was read up to offset {offset}{unread}. {NOT_THERE}"
+                message = f"{where} is not there any more. It was read up to offset {offset}{unread}. {NOT_THERE}"
                 raise SourceChanged(message)
         elif end_offsets[place] < offset:
             raise SourceChanged(
@@ -97,7 +99,7 @@ def check_source(source: Source, progress: Progress, config: SourceConfig) -> fr
 
 
 def _stop_if_removed(progress: Progress, beginning: Offsets, left: Collection[str]) -> None:
-    """Stop where rows that are not applied yet were removed from their topic. Raises: SourceChanged"""
+    """Stop if rows were removed from their topic before they were applied. Raises: SourceChanged"""
     asked = {one.full_name for one in progress.wanted if one.asked}
     gone: dict[TableName, PendingRows] = {}
     for rows in progress.pending:
@@ -109,15 +111,15 @@ def _stop_if_removed(progress: Progress, beginning: Offsets, left: Collection[st
         more = f" (and rows of {len(gone) - 1} more tables)" if len(gone) > 1 else ""
         raise SourceChanged(
             f"`{schema}`.`{table}`: rows in topic {rows.topic}, partition {rows.partition}, from offset "
-            f"{rows.first} on, are not applied yet, and the topic begins at offset "
-            f"{beginning[rows.topic, rows.partition]} now{more}. Have the tables read again (`ticdc-spark rebuild`), "
+            f"{rows.first} on, are not applied yet, but the topic now begins at offset "
+            f"{beginning[rows.topic, rows.partition]}{more}. Read the tables again (`ticdc-spark rebuild`), "
             "and keep messages longer (retention.ms of the topic)"
         )
 
 
 def without_removed(progress: Progress, beginning: Offsets) -> Progress:
-    """The progress without messages that the topics do not have any more. They are skipped messages, or rows of tables
-    that are to be read in full."""
+    """The progress without messages that are gone from the topics: skipped messages, and rows of tables for which a
+    person asked a full read."""
     left_out = tuple(at for at in progress.left_out if at[2] >= beginning.get(at[:2], 0))
     progress = msgspec.structs.replace(progress, left_out=left_out)
     asked = {one.full_name for one in progress.wanted if one.asked}
@@ -140,8 +142,8 @@ def without_removed(progress: Progress, beginning: Offsets) -> Progress:
 
 
 def without_left_out(source: Source, plan: Plan, config: SourceConfig, left_out: Collection[str]) -> Plan:
-    """The plan of a batch that a crash interrupted, without ``left_out``, and without topics that are gone and that
-    ``config`` does not name any more. The progress does not know a topic that this batch was the first to read.
+    """The plan of an interrupted batch, without the topics in ``left_out``, and without topics that are gone and that
+    ``config`` no longer names. The progress does not know a topic that this batch was the first to read.
 
     Raises: SourceFault
     """
@@ -152,8 +154,8 @@ def without_left_out(source: Source, plan: Plan, config: SourceConfig, left_out:
 
 
 def check_plan(source: Source, plan: Plan) -> None:
-    """Compare the source with a batch that was decided before a death: what is in tables already came from there, and
-    is not read yet by the progress.
+    """Compare the source with a batch that was planned before a crash. Its rows may be in tables already, although the
+    progress has not read them yet.
 
     Raises: SourceChanged; SourceFault
     """
@@ -171,18 +173,18 @@ def check_plan(source: Source, plan: Plan) -> None:
         if beginning.get((topic, partition), 0) > start:
             raise SourceChanged(
                 f"topic {topic}, partition {partition} begins at offset {beginning[topic, partition]}, and {begun} "
-                f"from {start} on: the messages between were removed meanwhile. {WAYS_OUT}"
+                f"from {start} on: the messages between were removed since. {WAYS_OUT}"
             )
 
 
 def _compare(
     then: Sequence[SourceNote], now: Mapping[tuple[str, str], str], left: Collection[str] = frozenset()
 ) -> None:
-    """``left``: topics that `topics` under [source] had left out."""
+    """``left``: topics that `topics` under [source] excluded before."""
     for note in then:
         value = now.get((note.topic, note.what), note.value)
         if value != note.value:
-            left_out = ". You can also leave the topic out of `topics` under [source]" if note.topic in left else ""
+            left_out = ". You can also take the topic out of `topics` under [source]" if note.topic in left else ""
             raise SourceChanged(f"{note.what} was {note.value} and is {value}. {WAYS_OUT}{left_out}")
 
 

@@ -1,6 +1,6 @@
-"""The names in what a batch read get the one spelling that the job has for each; behind this, names are equal or not.
+"""Give each name in a batch the one spelling that the job uses for it, so that later code can compare names exactly.
 
-Rows get their names when they are scanned, by ``scan_names``. Pure.
+Rows get their names during the scan, from ``scan_names``. Pure.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -37,7 +37,7 @@ from ticdc_spark.spark.decode.control import (
 
 _Identity = tuple[int, str, str, str]
 _NAMING = (DdlRead, BootstrapRead, SchemaBlockRead, MessageSkipped)
-"""Control events whose names are those of the messages: rows were scanned by theirs."""
+"""Control events whose names are still those of the messages. Rows got theirs during the scan."""
 
 
 class _HasName(Protocol):
@@ -49,18 +49,18 @@ class _HasName(Protocol):
 
 
 class Spelled(NamedTuple):
-    """What a batch read, under the names by which the job knows its tables."""
+    """The events of a batch, with the names that the job uses for its tables."""
 
     progress: Progress
     controls: list[ControlEvent]
     scan_names: Names
-    """The names by which its rows have to be scanned: all that the batch has are among them."""
+    """The names to scan its rows with. They include all names in the batch."""
 
 
 def scan_names(progress: Progress, *, exact: bool = False) -> Names:
-    """The names that are known before a batch: all that the progress has, those of tables that are there first."""
+    """The names known before a batch: all names in the progress, existing tables first."""
     live = [_name(one) for one in progress.tables if not one.is_gone]
-    # A state of an older version may have two tables whose names differ by case alone: they stay two.
+    # A state of an older version may have two tables whose names differ only by case: they stay two tables.
     known = KnownNames(Names(tables=tuple(name for name in live if not is_merged(name)), exact=exact))
     for database in progress.databases:
         known.add_database(database)
@@ -74,23 +74,23 @@ def scan_names(progress: Progress, *, exact: bool = False) -> Names:
             known.add_database(one.schema)
     for ddl in (*progress.dropped_databases, *progress.ddls):
         _learn(known, _Named(ddl.change, is_raw=False))
-    for wanted in progress.wanted:  # by the name that the source has now, and the DDLs to come are older
+    for wanted in progress.wanted:  # last: these are the source's names now, and the DDLs still to come are older
         known.add(_name(wanted))
     return known.names()
 
 
 def _with_schemas(progress: Progress) -> list[_HasName]:
-    """What has the name of a table whose schema is known."""
+    """Entries that have the name of a table with a known schema."""
     found: list[_HasName] = [*progress.schemas, *progress.catching_up]
     if progress.shards or compiled(progress.routes).merges:
-        # Rows have the name of the merged table, and DDL those of the shards.
+        # Rows have the name of the merged table, DDLs have the names of the shards.
         found += [one.table for one in progress.schemas if is_merged(one.full_name)]
         found += [one.table for one in progress.shards]
     return found
 
 
 def spell(progress: Progress, controls: Sequence[ControlEvent], scanned_by: Names) -> Spelled:
-    """Resolve the names of a batch. ``scanned_by``: the names by which its rows were scanned."""
+    """Resolve the names of a batch. ``scanned_by``: the names that its rows were scanned with."""
     met = [event for event in controls if isinstance(event, RowsRead) and not is_merged((event.schema, event.table))]
     unknown = {(event.schema, event.table) for event in met} - set(scanned_by.tables)
     if not unknown and not any(isinstance(event, _NAMING) for event in controls):
@@ -126,11 +126,11 @@ def spell(progress: Progress, controls: Sequence[ControlEvent], scanned_by: Name
 
 
 def as_merged(routes: Routes, change: SchemaChange) -> SchemaChange:
-    """A DDL on a shard as one on its merged table. Raises: UsageError"""
+    """Turn the DDL of a shard into one of its merged table. Raises: UsageError"""
     named = _Named(change, is_raw=False)
     names = [name for name in named.full if name[1]]
     if isinstance(named.statement, CreateTable):
-        names = names[:1]  # and not the table that it is made like
+        names = names[:1]  # not the table in LIKE
     elif named.statement is None and change.name:
         names = [change.full_name]
     tables = {routes.known_as(name) for name in names}
@@ -143,14 +143,14 @@ def as_merged(routes: Routes, change: SchemaChange) -> SchemaChange:
 
 
 def keeps_names(controls: Iterable[ControlEvent], names: Names) -> bool:
-    """Whether rows that were scanned have the same names by ``names``."""
+    """Whether scanned rows would get the same names from ``names``."""
     known = KnownNames(names)
     rows = {(event.schema, event.table) for event in controls if isinstance(event, RowsRead)}
     return all(is_merged(name) or known.of_rows(name) == name for name in rows)
 
 
 def by_source(progress: Progress, there: Collection[TableName]) -> dict[TableName, TableName]:
-    """The names by which a job knows the tables that a source has. Two that differ by case alone have one name."""
+    """The job's name for each table of a source. Tables whose names differ only by case get one name."""
     known = KnownNames(scan_names(progress))
     for name in there:
         known.add(name)
@@ -181,7 +181,7 @@ def _with_name(table: Table, name: TableName) -> Table:
 
 
 def _in_order(ddls: Iterable["_Named"], rows: Iterable[RowsRead]) -> list["_Named | RowsRead"]:
-    """By time, so that a table has the letters of its CREATE."""
+    """Sort by time, so that a table's name is spelled as in its CREATE."""
     found: list[tuple[tuple[object, ...], _Named | RowsRead]] = []
     found += [((one.change.commit_ts, 0, one.change.query), one) for one in ddls]
     found += [((one.summary.min_ts, 1, one.schema, one.table), one) for one in rows]
@@ -189,7 +189,7 @@ def _in_order(ddls: Iterable["_Named"], rows: Iterable[RowsRead]) -> list["_Name
 
 
 def _learn(known: KnownNames, named: "_Named") -> None:
-    """Know the names in a DDL."""
+    """Add the names in a DDL to ``known``."""
     for full, one in zip(named.full, named.references, strict=True):
         if not full[1]:
             known.add_database(full[0])
@@ -200,7 +200,7 @@ def _learn(known: KnownNames, named: "_Named") -> None:
 
 
 def _spelled_ddls(progress: Progress, read: Sequence[SchemaChange], known: KnownNames) -> dict[_Identity, SchemaChange]:
-    """The DDLs of the queue and of a batch, under the names by which the job knows their tables."""
+    """The DDLs of the queue and of a batch, with the job's names for their tables."""
     found = {identity(ddl.change): ddl.change for ddl in progress.ddls}
     queued, routes = set(found), compiled(progress.routes)
     for change in read:
@@ -219,7 +219,7 @@ def _spelled_ddls(progress: Progress, read: Sequence[SchemaChange], known: Known
 
 
 _There: TypeAlias = dict[TableName, bool]
-"""Tables: whether each is there, or is gone."""
+"""Tables, each with whether it exists."""
 
 
 def _tables(progress: Progress) -> _There:
@@ -229,9 +229,10 @@ def _tables(progress: Progress) -> _There:
 
 
 def _meant(named: "_Named", at: int, there: _There) -> tuple[TableName, tuple[TableName, ...]]:
-    """The table that a name in a DDL means, and others that it may mean.
+    """The table that a name in a DDL means, and other tables that it may mean.
 
-    Of a RENAME into another database, messages may have only that one: `RENAME TABLE a TO other.b` comes under `other`.
+    The message of a RENAME into another database may have only the new one: `RENAME TABLE a TO other.b` comes under
+    `other`.
     """
     name, (one, *more) = named.full[at], named.references[at:]
     if not isinstance(named.statement, RenameTables) or one.is_new or one.name[0] or not more[0].name[0]:
@@ -248,7 +249,7 @@ def _meant(named: "_Named", at: int, there: _There) -> tuple[TableName, tuple[Ta
 
 
 def _follow(there: _There, change: SchemaChange) -> None:
-    """Which tables are there after a DDL."""
+    """Update which tables exist after a DDL."""
     named = _Named(change, is_raw=False)
     if isinstance(named.statement, DatabaseDdl):
         if named.statement.what == "drop":
@@ -262,10 +263,10 @@ def _follow(there: _There, change: SchemaChange) -> None:
 
 
 class _Named:
-    """A DDL whose names are looked up."""
+    """A DDL with the names in it."""
 
     def __init__(self, change: SchemaChange, *, is_raw: bool) -> None:
-        """``is_raw``: it is as its message has it; else its names were resolved."""
+        """``is_raw``: the DDL is as its message has it; otherwise its names were resolved."""
         self.change, self.is_raw = change, is_raw
         try:
             self.statement: Statement | None = parse(change.query)
@@ -275,17 +276,17 @@ class _Named:
         self.written = [(one.name[0] or change.schema, one.name[1]) for one in self.references]
         named = list(change.named) or self.written
         self.full: list[TableName] = list(map(self._as_sent, named)) if is_raw else list(named)
-        """As far as they are resolved."""
+        """Resolved if the DDL is."""
 
     def _as_sent(self, name: TableName) -> TableName:
-        """A name as the message has it beside its SQL, where it is that name: as rows have it."""
+        """A name as the message spells it beside its SQL, which is how rows spell it."""
         change = self.change
         tables = [one.full_name for one in (change.table, change.pre_table) if one is not None]
         sent = [*tables, (change.schema, change.name if name[1] else "")]
         return name if name in sent else next((one for one in sent if is_same_name(one, name)), name)
 
     def spelled(self, known: KnownNames, candidates: tuple[TableName, ...]) -> SchemaChange:
-        """The DDL under its resolved names. ``candidates``: as of ``SchemaChange``."""
+        """The DDL with its resolved names. ``candidates``: as in ``SchemaChange``."""
         change = self.change
         own = known.table(_name(change)) if change.name else (known.database(change.schema), "")
         plain = [(one.name[0] or own[0], one.name[1]) for one in self.references]
@@ -304,7 +305,7 @@ class _Named:
 
 
 def databases_after(databases: Sequence[str], applied: Sequence[QueuedDdl]) -> tuple[str, ...]:
-    """The databases that CREATE DATABASE has made, after a batch that applied some DDLs."""
+    """The databases that CREATE DATABASE has made, after a batch that applied DDLs."""
     found = dict.fromkeys(databases)
     for ddl in applied:
         named = _Named(ddl.change, is_raw=False)

@@ -1,7 +1,7 @@
-"""Timelines: the order in which one batch is applied. Pure.
+"""Timelines: the order in which a batch is applied. Pure.
 
-A table's rows are cut at the DDLs that name it. Tables that a DDL binds together (a rename, a database) share one
-timeline, worked through in order; timelines are independent of each other and run in parallel.
+A table's rows are split at the DDLs that name it. Tables that a DDL binds together (by a rename, or as one database)
+share a timeline, whose steps run in order. Timelines are independent of each other and run in parallel.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,7 +17,7 @@ from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.mark import Mark
 
 ROWS_APPENDED, ROWS_MERGED = 1, 2
-"""Steps of a stretch of rows, at the commit_ts where it ends."""
+"""Steps of a range of rows, at the commit_ts where the range ends."""
 DDL_STEPS = 1000
 """Steps reserved for each DDL at one commit_ts; the n-th DDL (from 1) begins at step n * DDL_STEPS."""
 
@@ -28,19 +28,19 @@ class Rows(msgspec.Struct, frozen=True, kw_only=True):
     table: TableName
     upto: int
     above: int = -1
-    """Where there is no resolved ts: rows of this commit_ts and before went with an earlier step of the batch."""
+    """In a mode without a resolved ts: an earlier step of the batch applied rows of this commit_ts and before."""
     mark: Mark | None = None
-    """Where there is no resolved ts: what the commit carries."""
+    """In a mode without a resolved ts: the mark of the commit."""
 
 
 class Ddl(msgspec.Struct, frozen=True, kw_only=True):
-    """Apply a DDL; its steps begin at ``step``."""
+    """Apply a DDL, whose steps begin at ``step``."""
 
     queued: QueuedDdl
     action: Action
     step: int
     at: int | None = None
-    """Where there is no resolved ts: the number of the batch, which marks have instead."""
+    """In a mode without a resolved ts: the number of the batch, which its marks have."""
 
     @property
     def mark(self) -> Mark:
@@ -52,7 +52,7 @@ Step: TypeAlias = Rows | Ddl
 
 
 def identity(change: SchemaChange) -> tuple[int, str, str, str]:
-    """What copies of one DDL have in common; the case of their names may differ."""
+    """A key that all copies of one DDL share. The case of their names may differ."""
     return change.commit_ts, change.schema.lower(), change.name.lower(), change.query
 
 
@@ -63,9 +63,9 @@ def timelines(
     resolved: int,
     bounds: Mapping[TableName, int] | None = None,
 ) -> list[list[Step]]:
-    """Plan a batch: independent lists of steps, each in its order.
+    """Plan a batch: independent lists of steps, each in order.
 
-    ``ddls``: those due, ordered. ``bounds``: tables that may not go as far as ``resolved``. A table without rows and
+    ``ddls``: the due ones, in order. ``bounds``: tables that must stop before ``resolved``. A table without rows or
     DDLs has no timeline.
     """
     ends = bounds or {}
@@ -78,7 +78,7 @@ def timelines(
     bound: list[tuple[QueuedDdl, Action, tuple[TableName, ...]]] = []
     for ddl, act in acts:
         members = tuple(sorted(tables_of(ddl.change))) if isinstance(act, Refused) else names(act, known)
-        # One that is refused is due only where skip-ddl leaves it out, and marks its tables from there on.
+        # A refused DDL is due only if skip-ddl skips it; it then marks its tables.
         groups.join(members)
         bound.append((ddl, act, members))
     for name in waiting:

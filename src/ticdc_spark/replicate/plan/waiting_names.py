@@ -1,4 +1,4 @@
-"""The names and topics of what waits: rows and DDLs that are read and not applied. Pure."""
+"""The tables and topics of waiting rows and DDLs, which are read but not applied. Pure."""
 
 from collections.abc import Collection, Mapping, Sequence
 
@@ -12,7 +12,7 @@ from ticdc_spark.spark.decode.control import BootstrapRead, ControlEvent, DdlRea
 
 
 def topics_of(progress: Progress) -> dict[TableName, set[str]]:
-    """The topics of what waits, by table."""
+    """The topics of waiting rows and DDLs, by table."""
     found: dict[TableName, set[str]] = {}
     for rows in progress.pending:
         found.setdefault(rows.full_name, set()).add(rows.topic)
@@ -23,9 +23,9 @@ def topics_of(progress: Progress) -> dict[TableName, set[str]]:
 
 
 def names_in(progress: Progress, topics: Collection[str]) -> tuple[dict[TableName, int], bool]:
-    """The tables of these topics that have waiting rows or DDLs, each with the commit_ts of the last one.
+    """The tables with waiting rows or DDLs in these topics, each with the commit_ts of the last one.
 
-    Returns also whether a topic belongs to no known table: then its messages may be of any table, and all are named.
+    Also returns whether a topic belongs to no known table. Its messages may then be of any table, so all are returned.
     """
     waiting = topics_of(progress)
     strange = bool(set(topics) - _topics_of_tables(progress))
@@ -34,15 +34,15 @@ def names_in(progress: Progress, topics: Collection[str]) -> tuple[dict[TableNam
 
 
 def of_databases(progress: Progress) -> frozenset[str]:
-    """Topics that have had watermarks, and nothing of a table: where tables have topics of their own, the default one,
-    in which the DDL of databases comes. What cannot be read of it may be the DROP of any database."""
+    """Topics that have had watermarks but no message of a table. If each table has its own topic, the default topic is
+    one: it gets the DDL of databases. A message of it that cannot be read may be the DROP of any database."""
     seen = {state.topic for state in progress.partitions if state.watermark}
     of_tables = {state.topic for state in progress.partitions if state.of_tables}
     return frozenset(seen - of_tables - _topics_of_tables(progress))
 
 
 def with_topics_of_tables(progress: Progress, controls: Sequence[ControlEvent]) -> Progress:
-    """Note the topics in which something of a table has come."""
+    """Record the topics that have had a message of a table."""
     found = {
         event.topic
         for event in controls
@@ -63,7 +63,7 @@ def _topics_of_tables(progress: Progress) -> set[str]:
 
 
 def last_of(progress: Progress) -> dict[TableName, int]:
-    """The names that rows or DDLs wait for, each with the commit_ts of the last of these."""
+    """The tables with waiting rows or DDLs, each with the commit_ts of the last one."""
     until: dict[TableName, int] = {}
     for rows in progress.pending:
         name = rows.full_name
@@ -75,7 +75,7 @@ def last_of(progress: Progress) -> dict[TableName, int]:
 
 
 def with_topics(states: Mapping[TableName, TableState], progress: Progress) -> dict[TableName, TableState]:
-    """Tables with the topics of what waited for them: one that is new could not note them before."""
+    """Add the topics of waiting rows and DDLs to their tables. A new table could not record them before."""
     waited = topics_of(progress)
     return {
         name: msgspec.structs.replace(state, topics=tuple(sorted({*state.topics, *waited[name]})))

@@ -1,4 +1,4 @@
-"""Probe whether tasks wait while a cluster runs no executor: Spark waits for one without end, and says nothing."""
+"""Detect that tasks wait while a cluster runs no executor. Spark itself waits forever, without a message."""
 
 from concurrent.futures import Future, wait
 
@@ -11,9 +11,9 @@ TIMEOUT = 3.0
 
 
 class ExecutorProbe:
-    """Call it for one sentence if tasks wait and there is no executor; ``""``: there is one, or the JVM does not say.
+    """Call it for one sentence if tasks wait without an executor; ``""``: there is one, or the JVM does not answer.
 
-    The question runs in a thread of its own: a JVM that is busy must not hold up whoever asks.
+    The question runs in its own thread, so that a busy JVM does not block the caller.
     """
 
     def __init__(self) -> None:
@@ -40,6 +40,6 @@ def _starved() -> str:
     if executors > 0:
         return ""
     return (
-        f"{context.master} runs no executor of this job, and tasks wait for one. Start workers again, or see what has "
-        "their cores; the job then goes on by itself"
+        f"{context.master} runs no executor of this job, and tasks wait for one. Start workers again, or find what "
+        "uses their cores; the job then resumes by itself"
     )

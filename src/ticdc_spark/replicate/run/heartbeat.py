@@ -1,4 +1,4 @@
-"""The heartbeat of a run: written beside the state now and then while all is well, and how the run ended."""
+"""The heartbeat of a run: written beside the state at intervals, and once more when the run ends."""
 
 import logging
 import os
@@ -21,18 +21,18 @@ log = logging.getLogger(__name__)
 HEARTBEAT = 10.0
 """Seconds between heartbeats."""
 SUSPICIOUS = 10.0
-"""Seconds in one phase, after which what it may wait for is probed: the source, where it is read, and Spark."""
+"""Seconds in one phase after which the heartbeat probes what the phase may wait for: the source, and Spark."""
 _READS = ("source", "scan")
 _NO_TASKS = ("starting", "waiting")
 _END_PAUSES = (1.0, 2.0, 4.0, 0.0)
-"""Seconds between tries to write down how a run ended, where an object store does not answer."""
+"""Seconds between tries to write how a run ended, if an object store does not answer."""
 
 
 _NO_ERROR: dict[str, Any] = {"error": None, "error_code": None, "error_at": None}
 
 
 class Heartbeat:
-    """A run as ``status`` sees it. Use as a context manager: an error that leaves it is written down."""
+    """The status of a run. Use it as a context manager, which writes an error that leaves it to the status."""
 
     def __init__(
         self,
@@ -43,8 +43,8 @@ class Heartbeat:
         every: float = HEARTBEAT,
         suspicious: float = SUSPICIOUS,
     ) -> None:
-        """``silent`` probes the source, and returns one sentence if it does not answer; ``starved`` the same for tasks
-        that no executor runs. Each is called once a phase that may wait for it has taken ``suspicious`` seconds."""
+        """``silent`` probes the source, and returns one sentence if it does not answer. ``starved`` does so for tasks
+        that no executor runs. They are called when a phase that may wait for them takes ``suspicious`` seconds."""
         self.store = store
         now = time.time()
         self.status = Status(state="pending", at=now, started_at=now, pid=os.getpid(), phase="starting")
@@ -58,7 +58,7 @@ class Heartbeat:
         self._alive = False
         self._fence: Callable[[], None] = lambda: None
         self.suspected: Callable[[str], None] = lambda _: None
-        """Told when what the job waits for does not answer, see ``Watcher.suspected``."""
+        """Called when what the job waits for does not answer, see ``Watcher.suspected``."""
 
     def __enter__(self) -> "Heartbeat":
         return self
@@ -73,13 +73,13 @@ class Heartbeat:
             if self._alive or self._is_over():
                 self.end("failed", error=text, error_code=type(error).__name__, error_at=time.time(), exit_code=code)
         except EnvironmentFault as fault:
-            # What ended the run must not be hidden by this, nor said twice.
+            # This must neither hide the error that ended the run, nor repeat it.
             if str(fault) != text:
-                log.warning("the end of the run is not written down: %s", fault)
+                log.warning("cannot write the end of the run to the status: %s", fault)
 
     def start(self, token: str = "", fence: Callable[[], None] = lambda: None) -> None:
         """Begin to write: this process owns the job now. ``token``: of the owner; ``fence``: raises DecisionNeeded once
-        it is not the owner any more."""
+        it is no longer the owner."""
         self._alive, self._fence = True, fence
         self.status = msgspec.structs.replace(self.status, token=token)
         if before := load_status(self.store):
@@ -89,12 +89,12 @@ class Heartbeat:
 
     @property
     def watcher(self) -> Watcher:
-        """What is told of the run."""
+        """The watcher that updates this status."""
         return Watcher(phase=self.beat, committed=self.note, trouble=self.trouble)
 
     def beat(self, phase: str, batch: int) -> None:
-        """Note what the job is doing. It is written once in the store's ``pause``; on a disk a wait, the phase that
-        lasts, at once."""
+        """Record what the job is doing. It is written once per ``pause`` of the store. On a disk, a wait is written at
+        once, since it lasts."""
         with self._lock:
             before = self.status
             self.status = in_phase(before, phase, batch)
@@ -104,19 +104,19 @@ class Heartbeat:
             self._write()
 
     def note(self, report: BatchReport) -> None:
-        """Note how far the source is read; it is stored with the next beat."""
+        """Record how far the source is read. It is stored with the next beat."""
         with self._lock:
             self.status = with_report(self.status, report)
 
     def trouble(self, fault: EnvironmentFault) -> None:
-        """Note what keeps the job from going on for now; it tries again."""
+        """Record what holds the job up while it retries."""
         with self._lock:
             self.status = in_trouble(self.status, fault, time.time())
         try:
             self._write()
         except EnvironmentFault as unwritten:
-            # It may be the state's own store that does not answer.
-            log.warning("not written down: %s", unwritten)
+            # The state's own store may be the one that does not answer.
+            log.warning("cannot write the status: %s", unwritten)
 
     def end(self, state: str, **more: Any) -> None:
         """Write the final status."""
@@ -132,11 +132,11 @@ class Heartbeat:
             except SinkFault as fault:
                 unwritten = str(fault)
             time.sleep(pause)
-        # What was done stays done, whether it can be written down or not.
-        log.warning("the end of the run is not written down: %s", unwritten)
+        # The run's work stays done, even if its end cannot be written.
+        log.warning("cannot write the end of the run to the status: %s", unwritten)
 
     def _is_over(self) -> bool:
-        """Whether the stored status is of a run that has ended; that of a living run is not overwritten."""
+        """Whether the stored status is of a run that has ended. The status of a live run is not overwritten."""
         there = load_status(self.store)
         return there is None or there.state in ("failed", "stopped", "finished")
 
@@ -144,7 +144,7 @@ class Heartbeat:
         while not self._stop.wait(min(self._every, self._suspicious)):
             try:
                 if time.time() - self.status.at >= self._every:
-                    self._fence()  # the heartbeat of an owner that was overtaken beats no more
+                    self._fence()  # stops the heartbeat once another process has taken the job over
                     self._write()
             except DecisionNeeded as taken:
                 log.error("%s", taken)
@@ -154,7 +154,7 @@ class Heartbeat:
             self._suspect()
 
     def _suspect(self) -> None:
-        """Where a phase takes long, probe what it waits for: clients of a source, and Spark, retry silently."""
+        """Probe what a long phase may wait for: clients of a source, and Spark, retry silently."""
         with self._lock:
             phase, since = self.status.phase, self._since
         if phase in _NO_TASKS or time.monotonic() - since < self._suspicious:

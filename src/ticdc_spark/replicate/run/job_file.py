@@ -1,4 +1,4 @@
-"""The job of a run follows its file: a changed one is taken over between two batches."""
+"""Follow the job file during a run: a changed file takes effect between two batches."""
 
 import logging
 import time
@@ -14,70 +14,70 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 _Signature = tuple[int, int, int]
 SETTLED = 1.0
-"""Seconds for which a file must not change before it is read: a part of it may be a valid file, without its rules."""
+"""Seconds without a change before a file is read: a part of it may be a valid file, but without all its rules."""
 
 
 class RunningJob:
-    """The job as it runs, which follows its file."""
+    """The running job, which follows its file."""
 
     def __init__(
         self, job: Job, load: Callable[[Path], Job] = load_job, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self.job = job
-        """As it is now."""
+        """The current job."""
         self._load, self._clock = load, clock
         self._seen = _signature(job.file)
         self._met = (self._seen, 0.0)
-        """The file as it was looked at last, and since when it is so."""
+        """The signature of the file at the last look, and since when it has it."""
 
     def changed(self) -> Job | None:
-        """The job as its file has it now, once for each change that a running job can take over.
+        """The job of a changed file, once for each change that a running job can adopt; ``None``: no such change.
 
-        A file that cannot be used is logged, and the job goes on by the one before.
+        A file that cannot be used is logged, and the job continues with the former one.
         """
         signature = _signature(self.job.file)
         if signature is None or signature == self._seen:
-            return None  # An editor may be just about to put the new one in its place.
+            return None  # An editor may be about to replace the file.
         now = self._clock()
         if signature != self._met[0]:
             self._met = (signature, now)
         if now - self._met[1] < SETTLED:
-            return None  # It may be half written.
+            return None  # The file may be half written.
         self._seen = signature
         try:
             found = self._load(self.job.file)
         except UsageError as error:
-            log.warning("the job file was changed and cannot be used; the job goes on as before: %s", error)
+            log.warning("cannot use the changed job file; the job continues with the old one: %s", error)
             return None
         if found == self.job:
             return None
         if fixed := needs_restart(self.job, found):
             log.warning(
-                "the job file was changed, and %s cannot change while the job runs. Nothing of the file is taken over; "
-                "restart the job for it",
+                "cannot use the changed job file: %s cannot change while the job runs. The job continues with the old "
+                "file; restart it to use the new one",
                 ", ".join(fixed),
             )
             return None
         return found
 
     def take_over(self, job: Job, opened: Callable[[Job], T]) -> T | None:
-        """Open the job by a changed file; ``None``: it does not fit what the job has done, which goes on as before.
+        """Open the job with a changed file; ``None``: it does not fit what the job has done, so the old one stays.
 
-        Raises: as ``opened``; the change is taken over all the same
+        Raises: as ``opened``; the changed file then stays in use
         """
         before, self.job = self.job, job
         try:
             found = opened(job)
         except UsageError as error:
             self.job = before
-            log.error("the changed job file does not fit; the job goes on as before: %s", error)
+            log.error("the changed job file does not fit; the job continues with the old one: %s", error)
             return None
-        log.info("the changed job file is taken over")
+        log.info("using the changed job file")
         return found
 
 
 def needs_restart(job: Job, found: Job) -> list[str]:
-    """What two versions of a job file differ in that a running job cannot change, as the file names it."""
+    """The keys and sections in which two versions of a job file differ, and that a running job cannot change."""
     compared = {
         "[job] name": (job.name, found.name),
         "[job] owner": (job.owner, found.owner),

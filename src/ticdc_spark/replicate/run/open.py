@@ -1,4 +1,4 @@
-"""Open what a job works on: Spark, the catalog, the source, and the tables as they are now."""
+"""Open what a job works with: Spark, the catalog, the source and the tables."""
 
 import logging
 import threading
@@ -40,7 +40,7 @@ def open_steps(
     """
     registry = registered(job.source)
     kind = sink_kind(job)
-    # A master that does not answer, or gives no executor, is waited for in calls of the JVM that nothing interrupts.
+    # Waiting for a master that does not answer, or gives no executor, happens in JVM calls that cannot be interrupted.
     starting = in_background(lambda: open_spark(job, source_parts(job.source)), "start-spark")
     while not starting.done():
         if stop.is_set():
@@ -55,7 +55,7 @@ def open_steps(
     protocol = _protocol(job, source, store, stop, bounded=bounded)
     if protocol is None:
         return None
-    decoder(protocol, native=native_of(job.source))  # UsageError for what another protocol has not
+    decoder(protocol, native=native_of(job.source))  # UsageError for options of another protocol
     if not PROTOCOLS[protocol].traits.registry:
         registry = None
     elif registry is None:
@@ -83,7 +83,7 @@ def open_steps(
 
 
 def open_spark(job: Job, more: Sequence[Part] = ()) -> SparkSession:
-    """A session that can write the job's lake. ``more``: packages beside those of the sink.
+    """A session that can write the job's lake. ``more``: packages in addition to those of the sink.
 
     Raises: EnvironmentFault, SinkFault, UsageError
     """
@@ -97,12 +97,12 @@ def open_spark(job: Job, more: Sequence[Part] = ()) -> SparkSession:
     if SparkSession.getActiveSession() is None:
         packages = "1 package" if len(parts) == 1 else f"{len(parts)} packages"
         log.info("Spark: starting; the first time it fetches %s", packages)
-    # A session of its own: under an application that is open already, its settings are left alone.
+    # A new session, so that the settings of an application that is already open do not change.
     return open_session(f"ticdc-spark {job.name}", options, parts).newSession()
 
 
 def _protocol(job: Job, source: Source, store: ProgressStore, stop: threading.Event, *, bounded: bool) -> str | None:
-    """The protocol as the job file names it, as it was, or as the first messages show it."""
+    """The protocol from the job file, from the state, or from the first messages."""
     before = store.load()
     named = job.source.protocol or (before.protocol if before else "")
     if named:

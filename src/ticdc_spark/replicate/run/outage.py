@@ -1,11 +1,11 @@
-"""Probe whether a source is there at all, where its client retries silently."""
+"""Probe whether a source can be reached, since its client retries silently."""
 
 import socket
 
 from ticdc_spark.config.job import KafkaSource, SourceConfig, StorageSource
 
 _LAST_PORT = 65535
-"""Systems take a higher one for another port."""
+"""Systems would use another port for a higher number."""
 TIMEOUT = 3.0
 """Seconds for one broker to accept a connection."""
 
@@ -13,7 +13,7 @@ TIMEOUT = 3.0
 def silent(source: SourceConfig, timeout: float = TIMEOUT) -> str:
     """One sentence if none of a source's brokers accepts a connection, or its folder is gone; ``""``: it is there."""
     if isinstance(source, StorageSource):
-        return ""  # what reads it says so
+        return ""  # its reader reports this itself
     if not isinstance(source, KafkaSource):
         return "" if source.path.exists() else f"the recorded topic {source.path} is not there"
     why = ""

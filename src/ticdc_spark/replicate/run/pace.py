@@ -1,19 +1,19 @@
-"""How fast the last batches of a run read messages."""
+"""The speed at which the last batches of a run read messages."""
 
 from collections import deque
 
 _BATCHES = 5
-"""Of the last batches: one alone may be of few large messages, or wait for a slow commit."""
+"""How many of the last batches count: a single one may have few large messages, or a slow commit."""
 
 
 class Pace:
-    """Messages a second, over the last batches."""
+    """Messages per second, over the last batches."""
 
     def __init__(self) -> None:
         self._batches: deque[tuple[int, float]] = deque(maxlen=_BATCHES)
 
     def add(self, messages: int, seconds: float) -> None:
-        """Count a batch that read messages; one that read none says nothing."""
+        """Count a batch. One that read no messages does not count."""
         if messages:
             self._batches.append((messages, seconds))
 

@@ -1,4 +1,4 @@
-"""What ``check`` and a start look at: the state, brokers, topics, protocol, registry, tables, Spark, catalog."""
+"""The checks of ``check`` and of a start: state, brokers, topics, protocol, registry, tables, Spark, catalog."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -39,7 +39,7 @@ from ticdc_spark.topics.messages import recorded_messages
 
 _NO_SUCH_ID = 2**31 - 1
 _MESSAGES = 200
-"""The first messages of a source, which are looked at."""
+"""How many of a source's first messages are checked."""
 
 
 class Checked(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,15 +47,15 @@ class Checked(msgspec.Struct, frozen=True, kw_only=True):
 
     what: str
     found: str
-    """What was found; of a failure, the error's text."""
+    """What was found; the error's text after a failure."""
     error: TicdcSparkError | None = None
 
 
 def checks(job: Job, *, starting: bool = False, spark: bool = False) -> Iterator[Checked]:
-    """Run one check after the other; what builds on something that failed is left out.
+    """Run the checks in order. A check that depends on a failed one is skipped.
 
-    ``starting``: by a process that holds the job and starts it: without its owner, and without the tables, which it
-    reads at once. ``spark``: start Spark, too, and open the catalog.
+    ``starting``: the process owns the job and starts it, so it checks neither the owner nor the tables, which it reads
+    next. ``spark``: start Spark, too, and open the catalog.
     """
     warehouse = _checked("warehouse", lambda: sink_kind(job).place(job))
     yield warehouse
@@ -95,7 +95,7 @@ def checks(job: Job, *, starting: bool = False, spark: bool = False) -> Iterator
 
 
 def stop_at_fault(job: Job, report: Callable[[str], None]) -> None:
-    """Run the checks of a start; ``report`` gets what was found. Raises: the first error"""
+    """Run the checks of a start. ``report`` gets the results. Raises: the first error"""
     for checked in checks(job, starting=True):
         if checked.error is not None:
             raise checked.error
@@ -119,7 +119,7 @@ def _state(job: Job) -> str:
 
 
 def stop_if_owned(job: Job) -> str:
-    """Whether another process runs a job. Raises: LeaseHeld, SinkFault"""
+    """Stop if another process runs a job. Raises: LeaseHeld, SinkFault"""
     with closing(open_state(job.sink, job.name, job.spark)) as states:
         held = read_state(states).held
         beat = None if held is None else beat_of(states, held)
@@ -172,22 +172,22 @@ def _tables(job: Job, messages: list[Message], known: set[TableName]) -> str:
 
 
 def _rights(job: Job, known: set[TableName]) -> str:
-    """Whether the user of the target may write the tables that are known. Raises: UsageError, SinkFault"""
+    """Check that the target's user may write the known tables. Raises: UsageError, SinkFault"""
     return sink_kind(job).stop_without_rights(job.sink, [*map(compiled(job.routes).target, known)])
 
 
 def security(source: KafkaSource) -> dict[str, str]:
-    """How to reach the cluster without Spark. Raises: UsageError where only Spark can."""
+    """The options to reach the cluster without Spark. Raises: UsageError when only Spark can"""
     options = {key.removeprefix("kafka."): value for key, value in source.options.items()}
     return librdkafka_options({key: value for key, value in options.items() if key.startswith(SECURITY)})
 
 
 def matching(topics: list[str], pattern: str) -> list[str]:
-    """The topics that a pattern takes, as far as Python reads it."""
+    """The topics that a pattern matches; none if only Java can read the pattern."""
     try:
         return [topic for topic in topics if not topic.startswith("__") and re.fullmatch(pattern, topic)]
     except re.error:
-        return []  # Java's regular expressions have more than Python's: Spark looks
+        return []  # Java's regular expressions can do more than Python's: Spark will look
 
 
 def _protocol(job: Job, messages: list[Message]) -> str:
@@ -203,7 +203,7 @@ def _protocol(job: Job, messages: list[Message]) -> str:
         if named is None:
             raise
         if described := describe_other(pairs, named):
-            raise UsageError(f"{job.file}: [source] protocol is {named}, and {described}") from None
+            raise UsageError(f"{job.file}: [source] protocol is {named}, but {described}") from None
         return f"{named}, by the job file; the first messages do not show it"
     if named is None or looks_like == named:
         return f"{looks_like}, by the first messages"
@@ -215,7 +215,7 @@ def _protocol(job: Job, messages: list[Message]) -> str:
         if not all(isinstance(event, Rejected) for pair in pairs for event in of.open_message(*pair)):
             return f"{named}, by the job file"
     raise UsageError(
-        f"{job.file}: [source] protocol is {named}, and the first {len(pairs)} messages look like {looks_like}"
+        f"{job.file}: [source] protocol is {named}, but the first {len(pairs)} messages look like {looks_like}"
     )
 
 

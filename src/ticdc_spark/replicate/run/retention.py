@@ -1,15 +1,15 @@
-"""For how long the topics keep messages."""
+"""How long the topics keep messages."""
 
 import time
 
 from ticdc_spark.spark.sources.base import Source
 
 _SECONDS = 600.0
-"""How often a source is asked."""
+"""Seconds between two questions to the source."""
 
 
 class Retention:
-    """Asks a source now and then, and remembers the answer."""
+    """Asks a source at intervals, and remembers the answer."""
 
     def __init__(self) -> None:
         self._kept: dict[str, float] = {}

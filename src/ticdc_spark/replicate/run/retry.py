@@ -1,4 +1,4 @@
-"""Retries of what a job connects to: a broker, a registry or a catalog that is away for a while."""
+"""Retries while a broker, a registry or a catalog cannot be reached."""
 
 import logging
 import time
@@ -9,21 +9,21 @@ from ticdc_spark.sinks.capabilities import SinkConflict
 
 log = logging.getLogger(__name__)
 CONNECTIONS = (SourceFault, SinkFault, RegistryFault)
-"""Faults that may pass by themselves. Others, such as too many unreadable messages or a full disk under the state
-folder, end the job at once."""
+"""Faults that may pass by themselves. Other faults, such as too many unreadable messages or a full disk under the
+state folder, end the job at once."""
 FIRST_PAUSE = 1.0
 LONGEST_PAUSE = 30.0
 
 
 class RetryPolicy:
-    """How long a run goes on trying after a fault, and when it tries next.
+    """How long a run retries after a fault, and when it retries next.
 
-    Only a job that has done a batch in this run retries: what was wrong from the start is an error at once, unless
-    another writer was faster.
+    Only a run that has done a batch retries. A fault from the start is an error at once, unless another writer was
+    faster.
     """
 
     def __init__(self, retry_for: float, clock: Callable[[], float] = time.monotonic) -> None:
-        """``retry_for``: seconds from the first of several faults in a row; 0: every fault ends the job."""
+        """``retry_for``: seconds since the first of several faults in a row; 0: every fault ends the job."""
         self.retry_for = retry_for
         self._clock = clock
         self._worked = False
@@ -31,13 +31,13 @@ class RetryPolicy:
         self._pause = FIRST_PAUSE
 
     def worked(self) -> None:
-        """Note that a batch was done."""
+        """Record that a batch was done."""
         if self._since is not None:
-            log.warning("goes on after %.0f seconds", self._clock() - self._since)
+            log.warning("resumed after %.0f seconds", self._clock() - self._since)
         self._worked, self._since, self._pause = True, None, FIRST_PAUSE
 
     def pause_after(self, fault: EnvironmentFault) -> float | None:
-        """Seconds to wait before the next try; ``None``: the job ends by this fault."""
+        """Seconds to wait before the next try; ``None``: this fault ends the job."""
         if not isinstance(fault, CONNECTIONS) or not (self._worked or isinstance(fault, SinkConflict)):
             return None
         now = self._clock()

@@ -1,4 +1,4 @@
-"""Which tables have no key, before a job meets their first row."""
+"""Find tables without a key before a job meets their first row."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -21,12 +21,12 @@ from ticdc_spark.streams.detect import ENOUGH, detect
 from ticdc_spark.streams.sql_tables import SqlTables
 
 _SCHEMAS = 1000
-"""Tables of ``[snapshot]`` whose keys are looked at."""
+"""Most tables of ``[snapshot]`` whose keys are checked."""
 _NAMED = 5
 
 
 def tables_to_read(job: Job, keys: SnapshotKeys, found: set[TableName]) -> str:
-    """Whether the tables of ``[snapshot]`` are there, and can be read in full. ``found`` gets their names.
+    """Check that the tables of ``[snapshot]`` exist and have keys. ``found`` gets their names.
 
     Raises: DecisionNeeded, UsageError
     """
@@ -51,13 +51,13 @@ def tables_to_read(job: Job, keys: SnapshotKeys, found: set[TableName]) -> str:
         raise no_key(_some(without), "[snapshot] or [job]")
     if not names:
         raise UsageError(nothing_to_read(keys))
-    some = f", the first {_SCHEMAS:,} of them looked at" if len(names) > _SCHEMAS else ""
+    some = f", the first {_SCHEMAS:,} of them checked" if len(names) > _SCHEMAS else ""
     left_out = f"; without a key, and not read: {_some(without)}" if without else ""
     return f"{len(names) - len(without):,} tables to read{some}{left_out}"
 
 
 def known_tables(job: Job, messages: Sequence[Message]) -> dict[TableName, Table]:
-    """The tables that the state, or one of the first messages, describes. Raises: UsageError"""
+    """The tables that the state or the first messages describe. Raises: UsageError"""
     before = progress_of(job)
     known = {each.full_name: each.table for each in (before.tables if before else ()) if each.table}
     named = job.source.protocol or (before.protocol if before else "")
@@ -69,7 +69,7 @@ def known_tables(job: Job, messages: Sequence[Message]) -> dict[TableName, Table
 
 
 def check_keys(job: Job, tables: Mapping[TableName, Table]) -> str:
-    """Whether each table that is known has a key, and its own name in the target. Raises: DecisionNeeded, UsageError"""
+    """Check that each known table has a key, and its own name in the target. Raises: DecisionNeeded, UsageError"""
     for table in tables.values():
         compiled(job.routes).stop_if_wrong(table)
     stop_at_rules(job, progress_of(job) or Progress(job=job.name), more=list(tables))
@@ -77,14 +77,14 @@ def check_keys(job: Job, tables: Mapping[TableName, Table]) -> str:
     if without and job.no_key == "stop":
         raise no_key(_some(without), "[job]")
     if without and job.no_key == "apply":
-        return f"{len(tables):,} known so far; without a key, so that their rows are counted: {_some(without)}"
+        return f"{len(tables):,} known so far; without a key, so their rows are counted: {_some(without)}"
     if without:
-        return f"{len(tables):,} known so far; no-key leaves out the rows of {_some(without)}"
+        return f"{len(tables):,} known so far; no-key skips the rows of {_some(without)}"
     return f"{len(tables):,} known so far, each with a key" if tables else "the first messages describe none"
 
 
 def _described(protocol: WireProtocol[Any], messages: Sequence[Message]) -> dict[TableName, Table]:
-    """The tables that DDL and BOOTSTRAP among the messages describe."""
+    """The tables that DDLs and BOOTSTRAPs among the messages describe."""
     of, found, by_sql = decoder(protocol.name), {}, SqlTables()
     for message in messages:
         for event in of.open_message(message.key, message.value):

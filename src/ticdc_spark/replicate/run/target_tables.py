@@ -1,4 +1,4 @@
-"""Whether the target has tables of others under the names of a job, before the job makes its first one."""
+"""Look for tables of others that have the names of a job's tables, before the job creates its first one."""
 
 from collections.abc import Collection
 
@@ -12,13 +12,13 @@ from ticdc_spark.replicate.state.store import progress_of
 from ticdc_spark.sinks.registry import open_sink, sink_kind
 
 _MOST = 1000
-"""Tables that are looked at."""
+"""Most tables that are checked."""
 
 
 def look_at_target(job: Job, spark: SparkSession, names: Collection[TableName]) -> str:
-    """Look for tables of a job in its target. ``names``: as the source has them.
+    """Look for tables of a job in its target. ``names``: the source's.
 
-    Raises: DecisionNeeded for one that is not of this job, and not to be taken over by ``adopt``; SinkFault
+    Raises: DecisionNeeded for a table that is not this job's, if ``adopt`` does not take it over; SinkFault
     """
     if sink_kind(job).is_untouched(job.sink):
         return "nothing is there yet"
@@ -28,5 +28,5 @@ def look_at_target(job: Job, spark: SparkSession, names: Collection[TableName]) 
     tables = sorted(set(map(compiled(job.routes).known_as, names)))
     some = tables[:_MOST]
     there = sum(look_at(sink, job, name, promised.get(name)).stamp is not None for name in some)
-    rest = f", the first {_MOST:,} of them looked at" if len(tables) > _MOST else ""
+    rest = f", the first {_MOST:,} of them checked" if len(tables) > _MOST else ""
     return f"{there:,} of {len(tables):,} known tables are there{rest}"

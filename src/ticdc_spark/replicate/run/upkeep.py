@@ -1,4 +1,4 @@
-"""Upkeep of the tables between the batches of a job: one table at a time, and only a share of the time."""
+"""Upkeep of tables between the batches of a job: one table at a time, for a limited share of the time."""
 
 import logging
 import time
@@ -14,11 +14,11 @@ from ticdc_spark.sinks.upkeep import Upkeep, UpkeepPolicy, UpkeepResult
 
 log = logging.getLogger(__name__)
 SHARE = 0.2
-"""Of a run's time that upkeep may take."""
+"""The part of a run's time that upkeep may take."""
 
 
 class UpkeepScheduler:
-    """When which table is looked after. Only tables that changed since the last look are looked at."""
+    """Decides which table gets its upkeep, and when. Only tables that changed since their last upkeep need it."""
 
     def __init__(self, job: Job, clock: Callable[[], float] = time.time) -> None:
         self._keys = job.upkeep
@@ -26,10 +26,10 @@ class UpkeepScheduler:
         self._began = clock()
         self._spent = 0.0
         self._looked: dict[TableName, tuple[float, int | None]] = {}
-        """When a table was looked at, and the snapshot that the job had left it with then."""
+        """When a table had its last upkeep, and the job's snapshot of the table at that time."""
 
     def turn(self, sink: Upkeep, progress: Progress, watcher: Watcher = UNWATCHED) -> bool:
-        """Look after the table that waits longest, if one is due; whether one was."""
+        """Do the upkeep of the table that has waited longest, if one is due. Returns: whether one was"""
         now = self._clock()
         if not self._keys.enabled or self._spent > SHARE * (now - self._began):
             return False
@@ -49,7 +49,7 @@ class UpkeepScheduler:
     def finish(
         self, sink: Upkeep, progress: Progress, touched: Iterable[TableName], watcher: Watcher = UNWATCHED
     ) -> None:
-        """At the end of a run to an end, which may be too short for any interval: look after what it wrote."""
+        """Do the upkeep of the tables that a run wrote. A run to an end may be too short for any interval."""
         tables = _living(progress)
         for name in touched if self._keys.enabled else ():
             if name in tables:
@@ -62,8 +62,8 @@ class UpkeepScheduler:
         try:
             result = sink.look_after(name, policy_of(self._keys), began)
         except SinkFault as fault:
-            # Another writer was faster, for one. A catalog that is away ends the next batch, not its upkeep.
-            log.warning("%s; tried again in %.0f seconds", fault, self._keys.interval)
+            # Another writer may have been faster. An unreachable catalog ends the next batch, not the upkeep.
+            log.warning("%s; retrying in %.0f seconds", fault, self._keys.interval)
             why = str(fault)
         else:
             if result.done:
@@ -80,7 +80,7 @@ def policy_of(keys: UpkeepKeys) -> UpkeepPolicy:
 
 
 def _living(progress: Progress) -> dict[TableName, TableState]:
-    """Tables that are in the lake and not being read in full."""
+    """Tables in the lake, without those that are being read in full."""
     return {
         state.full_name: state
         for state in progress.tables

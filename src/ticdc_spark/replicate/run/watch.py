@@ -1,4 +1,4 @@
-"""What watches a run: its status, what a terminal shows, its metrics. The loop tells all of them the same."""
+"""Watchers of a run: its status, its terminal output, its metrics. The loop makes the same calls to all of them."""
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
@@ -13,13 +13,13 @@ from ticdc_spark.sinks.upkeep import UpkeepResult
 
 
 class Maintained(msgspec.Struct, frozen=True, kw_only=True):
-    """One look after the files of a table."""
+    """One upkeep of a table's files."""
 
     table: TableName
     seconds: float
     result: UpkeepResult = UpkeepResult()
     fault: str = ""
-    """Why it could not be done; ``""``: it could."""
+    """Why it failed; ``""``: it did not."""
 
 
 def _ignore(*_: Any) -> None:
@@ -28,25 +28,25 @@ def _ignore(*_: Any) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Watcher:
-    """What is told of a run, in the thread of its loop: each call must be quick, and must not fail."""
+    """Calls during a run, in the thread of its loop. Each must be quick, and must not fail."""
 
     phase: Callable[[str, int], None] = _ignore
-    """The job begins to do something, in a batch by its number."""
+    """The job begins a phase, in the batch of this number."""
     committed: Callable[[BatchReport], None] = _ignore
     """A batch is committed, or the topics had nothing new."""
     trouble: Callable[[EnvironmentFault], None] = _ignore
-    """A connection has failed, and the job tries again."""
+    """A connection has failed, and the job retries."""
     maintained: Callable[[Maintained], None] = _ignore
-    """The files of a table were looked after."""
+    """The upkeep of a table's files has ended."""
     suspected: Callable[[str], None] = _ignore
-    """What the job waits for does not answer, one sentence; ``""``: it does again. In the thread of the heartbeat."""
+    """One sentence if what the job waits for does not answer; ``""``: it does again. In the heartbeat's thread."""
 
 
 UNWATCHED = Watcher()
 
 
 def together(watchers: Iterable[Watcher]) -> Watcher:
-    """One that tells several, in their order."""
+    """A watcher that calls several, in their order."""
     every = tuple(watchers)
 
     def phase(name: str, batch: int) -> None:

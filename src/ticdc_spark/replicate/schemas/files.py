@@ -1,4 +1,4 @@
-"""Schemas that no message carries: CREATE statements from the files of ``[schema] file``."""
+"""Schemas that no message has: CREATE statements from the files of ``[schema] file``."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,12 +18,13 @@ from ticdc_spark.replicate.state.progress import KnownSchema, Progress
 
 
 def with_schema_files(progress: Progress, files: Sequence[Path]) -> Progress:
-    """Add the tables of the files to what is known. They read rows whose own version no message carries.
+    """Add the tables of the files to the known schemas. They read rows whose own version no message has.
 
-    A file holds CREATE TABLE statements, each ended by ``;`` at the end of a line; ``CREATE DATABASE`` and ``USE`` set
-    the schema of what follows. A file named ``<schema>.<table>-schema.sql``, as Dumpling writes them, needs neither.
+    A file has CREATE TABLE statements, each ended by ``;`` at the end of a line. ``CREATE DATABASE`` and ``USE`` set
+    the database of the statements after them. A file named ``<schema>.<table>-schema.sql``, as Dumpling writes it,
+    needs neither.
 
-    Raises: UsageError naming the file and the statement that cannot be read, or two tables of one name.
+    Raises: UsageError, which names the file and the statement that cannot be read, or two tables of one name
     """
     found: dict[TableName, KnownSchema] = {}
     for file in files:
@@ -48,7 +49,7 @@ def with_schema_files(progress: Progress, files: Sequence[Path]) -> Progress:
 
 
 def _of_shard(routes: Routes, one: KnownSchema) -> KnownSchema:
-    """A table of the files as rows name it."""
+    """A table of the files, by the name and key in rows."""
     shard = one.full_name
     merged = routes.merged(shard)
     if merged is None:
@@ -57,7 +58,7 @@ def _of_shard(routes: Routes, one: KnownSchema) -> KnownSchema:
 
 
 def _as_known(one: KnownSchema, name: TableName) -> KnownSchema:
-    """A table under the name by which the job knows it."""
+    """A table with the name that the job uses."""
     table = msgspec.structs.replace(one.table, schema=name[0], name=name[1])
     return msgspec.structs.replace(one, schema=name[0], name=name[1], table=table)
 
@@ -84,7 +85,7 @@ def _tables(file: Path) -> list[KnownSchema]:
                 raise UsageError(message) from error
             if not table.schema:
                 message = (
-                    f"[schema] file {file}: no database for {statement[:80]!r}; write `db`.`table`, or USE before it"
+                    f"[schema] file {file}: no database for {statement[:80]!r}; write `db`.`table`, or USE db before it"
                 )
                 raise UsageError(message)
             tables.append(KnownSchema(schema=table.schema, name=table.name, key=ANY_VERSION, table=table))

@@ -1,4 +1,4 @@
-"""Which schemas are known, by the keys that rows name them with."""
+"""The known schemas, by the keys that rows have."""
 
 from collections.abc import Callable, Iterable, Sequence
 
@@ -12,23 +12,22 @@ from ticdc_spark.replicate.state.progress import KnownSchema, PendingRows, Progr
 from ticdc_spark.spark.decode.control import BootstrapRead, ControlEvent, DdlRead, RowsRead, SchemaBlockRead
 
 ANY_VERSION = "*"
-"""Schema key of a schema from ``[schema] file``: it reads the rows whose own version no message carries."""
+"""Schema key of a schema from ``[schema] file``: it reads rows whose own version no message has."""
 VALID_THEN = ""
-"""Schema key of the protocols whose rows name no schema: the one that is valid at their commit_ts reads them."""
+"""Schema key of protocols whose rows name no schema: the schema valid at their commit_ts reads them."""
 KEPT_VERSIONS = 8
-"""Schema versions kept per table beyond those that waiting rows or DDLs need."""
+"""Schema versions kept per table, in addition to those that waiting rows or DDLs need."""
 
 
 def is_block(key: str) -> bool:
-    """Whether a schema key names a schema block (Debezium), which describes a table where no DDL does."""
+    """Whether a schema key names a schema block (Debezium), which describes a table without DDL."""
     return key.startswith(BLOCK_MARK)
 
 
 def without_blocks(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[Progress, tuple[ControlEvent, ...]]:
-    """The progress and the events of a batch where watermarks, and so DDL, say which schema is valid.
+    """Remove schema blocks from the progress and the events of a batch: with watermarks, DDL determines the schema.
 
-    Rows that came before the mode was known have the keys of their schema blocks. From now on messages are opened
-    without them.
+    Rows from before the mode was known have the keys of their schema blocks. Later messages are opened without them.
     """
     pending = tuple(
         msgspec.structs.replace(rows, schema_key=with_plain_key(rows.schema_key, VALID_THEN))
@@ -48,7 +47,7 @@ def without_blocks(progress: Progress, controls: Sequence[ControlEvent]) -> tupl
 
 
 def known_schemas(progress: Progress, controls: Sequence[ControlEvent]) -> tuple[KnownSchema, ...]:
-    """The history of schemas, with those of this batch's messages."""
+    """The known schemas, with those in the batch's messages."""
     known = {(schema.schema, schema.name, schema.key): schema for schema in progress.schemas}
     routes = compiled(progress.routes)
     for event in controls:
@@ -73,7 +72,7 @@ def _remember(known: dict[tuple[str, str, str], KnownSchema], routes: Routes, ta
 
 
 def named_by_rows(routes: Routes, table: Table) -> tuple[str, str, str]:
-    """The table and the schema key that rows of a version of a table have. Raises: UsageError"""
+    """The table and the schema key in rows of a version of a table. Raises: UsageError"""
     key, source = "" if table.version is None else str(table.version), table.full_name
     merged = routes.merged(source)
     return (*source, key) if merged is None else (*merged, key_of_shard(key, source))
@@ -82,9 +81,9 @@ def named_by_rows(routes: Routes, table: Table) -> tuple[str, str, str]:
 def bound_of_schemas(
     pending: Iterable[PendingRows], bound: int, is_known: Callable[[PendingRows, int], bool]
 ) -> tuple[int, tuple[PendingRows, ...]]:
-    """The commit_ts before the first rows whose schema is not known, at most ``bound``; and those rows.
+    """The commit_ts just before the first rows of unknown schema, at most ``bound``; and the rows of unknown schema.
 
-    ``is_known``: whether the schema of rows is, with the DDLs up to a commit_ts; it may not be with fewer of them.
+    ``is_known``: whether the schema of rows is known with the DDLs up to a commit_ts. With fewer DDLs it may not be.
     """
     missing: list[PendingRows] = []
     while found := [rows for rows in pending if rows.min_ts <= bound and not is_known(rows, bound)]:
@@ -94,7 +93,7 @@ def bound_of_schemas(
 
 
 def forget_schemas(progress: Progress) -> tuple[KnownSchema, ...]:
-    """Drop versions that nothing can need any more, so that the history does not grow with time."""
+    """Drop versions that are no longer needed, so that the history does not grow with time."""
     waiting = {(rows.schema, rows.name, rows.schema_key) for rows in progress.pending}
     current = {
         _key_of(state.table): KnownSchema(
@@ -106,7 +105,7 @@ def forget_schemas(progress: Progress) -> tuple[KnownSchema, ...]:
     waiting |= current.keys()
     known = {(schema.schema, schema.name, schema.key): schema for schema in progress.schemas}
     by_table: dict[tuple[TableName, TableName | None], list[KnownSchema]] = {}
-    # What a table is now may have been forgotten while another table had its name.
+    # A table's current schema may have been forgotten while another table had its name.
     for schema in {**{at: one for at, one in current.items() if one.key}, **known}.values():
         by_table.setdefault((schema.full_name, shard_of(schema.key)), []).append(schema)
     gone = {table.full_name for table in progress.tables if table.is_dropped}

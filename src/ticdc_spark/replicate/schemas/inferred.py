@@ -1,16 +1,15 @@
-"""Schema changes without a DDL (Avro, Debezium's schema blocks): from one schema of a table to the next. Pure.
+"""Schema changes without a DDL (Avro, Debezium's schema blocks): follow one schema of a table to the next. Pure.
 
-A registry's schema has the columns that there are now, not what was done. Columns that are new are added, and old rows
-take their defaults. A type that holds every value of the old one is followed: a wider integer, a DECIMAL with more
-digits before the point, DOUBLE for FLOAT. Whatever else two schemas differ by may have been one of several DDLs: a
-column that is gone and one that is new may be a RENAME COLUMN, another type may come with rewritten rows for which
-there is no row message. So the operator has to decide: ``stop``, or ``keep`` what the lake has. TRUNCATE, DROP and
-RENAME TABLE leave no trace in any schema.
+A registry's schema shows the present columns, not the DDL that changed them. New columns are added, and old rows get
+their defaults. A type that holds every value of the old one is followed: a wider integer, a DECIMAL with more digits
+before the point, DOUBLE for FLOAT. Any other difference may come from one of several DDLs. A missing and a new column
+may be a RENAME COLUMN. A new type may come with rewritten rows that no message has. So the operator must decide:
+``stop``, or ``keep`` the lake's columns. TRUNCATE, DROP and RENAME TABLE leave no trace in any schema.
 
-The caller follows a schema that it sees for the first time, unless its id is below that of the table's newest: that
-is an older one, from a partition that is behind. A registry gives an old id again when a table returns to an old
-schema, so rows of a schema seen before are read into the columns that are there now, replays or not. A schema block has
-no id: the commit_ts of its first row stands for its version.
+The caller follows a schema that it sees for the first time, except a schema block that is older than the table's: that
+one comes from a partition that is behind. A registry returns the old id when a table returns to an old schema. So rows
+of a known schema are read into the present columns, replays or not. A schema block has no id: the commit_ts of its
+first row is its version.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ Policy: TypeAlias = Literal["stop", "keep"]
 
 
 class Additions(msgspec.Struct, frozen=True):
-    """New columns, wider types, or nothing that rows show: order, nullability, defaults, ENUM members at the end."""
+    """New columns or wider types, or no change in rows: order, nullability, defaults, ENUM members at the end."""
 
     columns: tuple[Column, ...]
 
@@ -37,11 +36,11 @@ class Other(msgspec.Struct, frozen=True):
 
     reasons: tuple[str, ...]
     columns: tuple[Column, ...]
-    """What is new beside them."""
+    """New columns, in addition."""
 
 
 def schema_change(old: Table, new: Table) -> Additions | Other:
-    """Compare two schemas of one table. Names of columns are equal whatever their case, as in MySQL."""
+    """Compare two schemas of one table. The case of column names does not matter, as in MySQL."""
     before, after = ({column.name.casefold(): column for column in table.columns} for table in (old, new))
     added = tuple(column for name, column in after.items() if name not in before)
     reasons = [f"column `{column.name}` is gone" for name, column in before.items() if name not in after]
@@ -57,18 +56,18 @@ def schema_change(old: Table, new: Table) -> Additions | Other:
 
 
 def follow(old: Table, new: Table, policy: Policy) -> Table:
-    """The table that holds the rows of both schemas: the old columns in their order, then the new ones.
+    """The table for rows of both schemas: the old columns in their order, then the new ones.
 
-    With ``keep`` a column that is gone stays, its type stays, and so does the key.
+    With ``keep``, missing columns, changed types and the key stay as they were.
 
-    Raises: UnsupportedDdl if there is more than additions, with ``stop``.
+    Raises: UnsupportedDdl for other changes than additions, with ``stop``
     """
     change = schema_change(old, new)
     if isinstance(change, Other) and policy == "stop":
         raise UnsupportedDdl(
             f"the schema of `{old.schema}`.`{old.name}` changed without a DDL: "
-            f'{"; ".join(change.reasons)}. schema-change = "keep" under [job] goes on with the columns that the table '
-            "has; a value that does not fit them is then a reject"
+            f'{"; ".join(change.reasons)}. schema-change = "keep" under [job] keeps the columns that the table has; '
+            "a value that does not fit them is then rejected"
         )
     latest = {column.name.casefold(): column for column in new.columns}
     kept = tuple(_newest(column, latest.get(column.name.casefold(), column)) for column in old.columns)
@@ -76,13 +75,13 @@ def follow(old: Table, new: Table, policy: Policy) -> Table:
 
 
 def _newest(old: Column, new: Column) -> Column:
-    """The newer default, nullability and members; the older name, and type where it is another."""
+    """The newer default, nullability and members, with the older name. The type stays unless the newer widens it."""
     kind = new.type if _continues(old.type, new.type) else old.type
     return msgspec.structs.replace(new, name=old.name, type=kind)
 
 
 def _continues(old: ColumnType, new: ColumnType) -> bool:
-    """Whether values of the old type are values of the new one, unchanged."""
+    """Whether the new type has every value of the old one, unchanged."""
     if old.elements == new.elements:
         return old == new or _widens(old, new)
     return (

@@ -1,4 +1,4 @@
-"""The partitions of tables while DDL is followed: messages carry none, so that they come from its SQL. Pure."""
+"""Follow the partitions of tables through the SQL of DDLs, since messages do not have them. Pure."""
 
 from collections.abc import Mapping
 
@@ -20,9 +20,11 @@ def with_partitions(
     from_sql: bool,
     zone: str | None = None,
 ) -> SchemaChange:
-    """A DDL whose tables have their partitions. ``tables``: before it. ``model``: the table that CREATE LIKE names.
-    ``from_sql``: its schemas come from SQL, which need not say by which collation text compares. ``zone``: the time
-    zone of the session that ran it."""
+    """A DDL with the partitions of its tables filled in.
+
+    ``tables``: before the DDL. ``model``: the table that CREATE LIKE names. ``from_sql``: the schemas come from SQL,
+    which may not say which collation text has. ``zone``: the time zone of the session that ran the DDL.
+    """
     if change.table is None:
         return change
     try:
@@ -35,7 +37,7 @@ def with_partitions(
         return _having(change, None, found if liked is None else liked.partitioning)
     source = change.pre_table or change.table
     known = tables.get(source.full_name)
-    if isinstance(statement, AlterTable):  # With an EXCHANGE PARTITION comes the other table as the one before it.
+    if isinstance(statement, AlterTable):  # EXCHANGE PARTITION comes with the other table as the table before it.
         known = tables.get((statement.name[0] or change.schema, statement.name[1]), known)
     if isinstance(statement, AlterTable) and (other := _other_of(statement, change)) is not None:
         return _exchanged(change, statement, known, tables.get(other), zone)
@@ -46,7 +48,7 @@ def with_partitions(
         if from_sql and after is not None and _may_change_collations(statement, after, change.table):
             after = None
         if change.pre_table is None and any(isinstance(part, MoveRows) for part in statement.parts):
-            change = msgspec.structs.replace(change, pre_table=change.table)  # It changes no column.
+            change = msgspec.structs.replace(change, pre_table=change.table)  # The DDL changes no column.
     return _having(change, before, after)
 
 
@@ -59,7 +61,7 @@ def _other_of(statement: AlterTable, change: SchemaChange) -> TableName | None:
 def _exchanged(
     change: SchemaChange, statement: AlterTable, known: Table | None, other: Table | None, zone: str | None
 ) -> SchemaChange:
-    """An EXCHANGE PARTITION as one of the table with the partition: the message may be of the other table."""
+    """Turn an EXCHANGE PARTITION into a DDL of the partitioned table: its message may be of the other table."""
     before = None if known is None else known.partitioning
     if before is not None and other is None:
         before = msgspec.structs.replace(before, doubt="the job does not know the other table")
@@ -98,5 +100,5 @@ def _having(change: SchemaChange, before: Partitioning | None, after: Partitioni
 
 
 def without_partitions(table: Table) -> Table:
-    """A table whose partitions are not known."""
+    """A table without its known partitions."""
     return table if table.partitioning is None else msgspec.structs.replace(table, partitioning=None)

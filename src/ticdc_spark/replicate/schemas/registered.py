@@ -1,8 +1,8 @@
-"""Schemas of a registry (Avro, Debezium in Avro): the driver fetches what messages name, tasks get the texts.
+"""Schemas of a registry (Avro, Debezium in Avro): the driver fetches those that messages name, and tasks get the texts.
 
-A scan returns the pairs of ids (key, value) that its messages name. An id that is not known yet is fetched, and the
-batch is scanned again: schemas change seldom, so nearly every batch is scanned once. Avro's schemas name their tables;
-for Debezium's the rows name their table.
+A scan returns the pairs of ids (key, value) that its messages name. If an id is new, its schema is fetched, and the
+batch is scanned again. Schemas rarely change, so nearly every batch is scanned once. Avro's schemas name their tables.
+Debezium's do not: the rows name their table.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ class Registered:
     def __init__(self, texts: Schemas) -> None:
         self._texts = texts
         self.protocol = ""
-        """The protocol whose schemas they are; set when that is known."""
+        """The protocol of the schemas; set once it is known."""
         self.known: dict[int, str] = {}
         self._refused: set[int] = set()
 
@@ -37,7 +37,7 @@ class Registered:
             close()
 
     def learn(self, controls: Sequence[ControlEvent]) -> bool:
-        """Fetch the schemas that a scan met and did not have; whether any was found.
+        """Fetch the schemas that a scan found missing. Returns: whether any was fetched
 
         Raises: RegistryFault
         """
@@ -46,7 +46,7 @@ class Registered:
         )
 
     def fetch(self, numbers: Iterable[int]) -> bool:
-        """Fetch schemas; whether any is new. Raises: RegistryFault."""
+        """Fetch schemas. Returns: whether any is new. Raises: RegistryFault"""
         new = False
         for number in set(numbers) - self.known.keys() - self._refused:
             try:
@@ -57,14 +57,14 @@ class Registered:
         return new
 
     def texts(self, keys: Iterable[str]) -> dict[int, str]:
-        """The texts of some schemas, by their ids as rows have them. Raises: RegistryFault."""
+        """The texts of some schemas, by their ids in rows. Raises: RegistryFault"""
         numbers = [int(key) for key in keys if key.isdigit()]
         self.fetch(numbers)
         return {number: self.known[number] for number in numbers if number in self.known}
 
     def tables(self, controls: Sequence[ControlEvent], names: Names = NO_NAMES) -> list[KnownSchema]:
-        """The tables that values' schemas describe, with the key that stood beside each; in order of their ids.
-        ``names``: those by which rows were scanned."""
+        """The tables that schemas of values describe, each with the schema of the key beside it, in order of their ids.
+        ``names``: the names that rows were scanned with."""
         found: dict[tuple[int, TableName], KnownSchema] = {}
         known = KnownNames(names)
         named = _named(controls)
@@ -81,8 +81,8 @@ class Registered:
     def add_schemas(
         self, progress: Progress, controls: Sequence[ControlEvent], mode: str | None, names: Names = NO_NAMES
     ) -> Progress:
-        """Add the tables of this batch's schemas to the progress; where watermarks bound a batch, also those of the
-        keys that deletes name. ``names``: as in ``tables``."""
+        """Add the tables of the batch's schemas to the progress. In watermark mode, also add those of the key schemas
+        that deletes name. ``names``: as in ``tables``."""
         known = {(schema.schema, schema.name, schema.key): schema for schema in progress.schemas}
         for table in self.tables(controls, names):
             known.setdefault((table.schema, table.name, table.key), table)
@@ -102,11 +102,11 @@ class Registered:
                 return []
             return protocol(self.protocol).registered_tables(key, value, named)
         except MessageError:
-            return []  # the scan rejects each of its messages
+            return []  # The scan rejects each of its messages.
 
 
 def restrict_columns(schema: Table, table: Table) -> Table:
-    """Restrict a table to the columns that rows with a schema have."""
+    """Restrict a table to the columns of a schema."""
     there = {column.name.casefold() for column in schema.columns}
     return msgspec.structs.replace(
         table, columns=tuple(column for column in table.columns if column.name.casefold() in there)
@@ -114,9 +114,9 @@ def restrict_columns(schema: Table, table: Table) -> Table:
 
 
 def registered(source: SourceConfig) -> Registered | None:
-    """The registry of a source; ``None`` where it names none.
+    """The registry of a source; ``None``: it has none.
 
-    Raises: UsageError for an address or an option that the client does not take; RegistryFault for a file.
+    Raises: UsageError for an address or an option that the client does not accept; RegistryFault for a file
     """
     where = source.schema_registry
     if where is None:
@@ -125,7 +125,7 @@ def registered(source: SourceConfig) -> Registered | None:
 
 
 def _named(controls: Sequence[ControlEvent]) -> dict[str, list[TableName]]:
-    """The tables whose rows name a schema, sorted, by its id as rows have it."""
+    """The tables whose rows name a schema, sorted, by its id in rows."""
     found: dict[str, set[TableName]] = {}
     for event in controls:
         if isinstance(event, RowsRead):

@@ -1,6 +1,6 @@
-"""DDL of the protocols that carry only its SQL (Open, canal-json): the schemas before and after, by folding the SQL.
+"""Compute the schemas before and after a DDL by folding its SQL, for protocols that only send SQL (Open, canal-json).
 
-A message that carries the schemas (Simple) is left as it is, and the fold goes on from them.
+If a message has the schemas (Simple), they stay, and the fold continues from them.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,26 +38,26 @@ IsParking: TypeAlias = Callable[[TableName], bool]
 
 @dataclass(frozen=True, kw_only=True)
 class SchemaRules:
-    """What of a job decides which schemas its DDLs have."""
+    """The rules of a job that decide which schemas its DDLs have."""
 
     sanitised: bool = False
-    """Rows call tables and columns otherwise than DDL does where that has other characters (Avro)."""
+    """Rows have other names than DDL for tables and columns with special characters (Avro)."""
     is_included: Callable[[str, str], bool] = lambda _schema, _name: True
     """Whether the job replicates a name."""
     is_skipped: Callable[[SchemaChange], bool] = lambda _change: False
-    """Whether a DDL is left out."""
+    """Whether a DDL is skipped."""
     lacking: Mapping[TableName, int] = field(default_factory=dict)
-    """Tables that may lack a DDL up to a commit_ts."""
+    """Tables that may lack a DDL, each with the commit_ts up to which it may."""
     may_come: Callable[[TableName, int], bool] = lambda _name, _ts: False
-    """Whether DDLs of a table up to a commit_ts may not have been read yet."""
+    """Whether the job may not have read all DDLs of a table up to a commit_ts."""
     has_partitions: bool = True
-    """Whether the partitions of tables are followed. Without watermarks they tell nothing exactly."""
+    """Whether the partitions of tables are followed. Without watermarks, they are not exact."""
     zone: str | None = None
     """The time zone of the sessions that run DDLs."""
     is_parking: IsParking = lambda _name: False
-    """Whether a table that is dropped or emptied can come back."""
+    """Whether a dropped or emptied table can come back."""
     shards: Mapping[TableName, Table] = field(default_factory=dict)
-    """Tables that are merged into others."""
+    """Tables whose rows go into a merged table."""
 
 
 PLAIN_RULES = SchemaRules()
@@ -71,14 +71,14 @@ def with_schemas(
 ) -> list[QueuedDdl]:
     """Fill in the schemas of DDLs, in the order in which they are applied.
 
-    One whose table is not known, or whose SQL is not understood, stays without schemas, and is refused later on. So is
-    one that names what rows call otherwise. Where a table may lack a DDL, what takes its columns over is ``UNCERTAIN``.
-    So is what is made like another table while DDLs of that one may come.
+    A DDL stays without schemas, and is refused later, if its table is not known or its SQL is not understood. It is
+    also refused if rows have other names than it. A DDL whose table may lack an earlier DDL is ``UNCERTAIN``. So is a
+    CREATE LIKE while DDLs of its model may still come.
     """
     files: dict[TableName, Table] = {
         _named_by(schema): schema.table for schema in known if plain_key(schema.key) == ANY_VERSION
     }
-    # What describes a table that no DDL has made: it is of the table before the first DDL.
+    # Schemas of tables that no DDL created: they describe the table before its first DDL.
     described = {
         _named_by(schema): schema.table for schema in known if plain_key(schema.key) == VALID_THEN and schema.since
     }
@@ -99,11 +99,11 @@ def with_schemas(
         sources = before if model is None else {*before, model}
         doubted = {name for name in sources if name in unsure or not rules.is_included(*name)}
         if model is not None and model in states and states[model].ddl_ts > change.commit_ts:
-            doubted.add(model)  # It has been through a later DDL.
+            doubted.add(model)  # A later DDL has changed it.
         if model is not None and rules.may_come(model, change.commit_ts):
             doubted.add(model)
         if model is not None and model in states and is_unfollowed(states[model]):
-            doubted.add(model)  # Its DDL may not be sent, or may be in a topic that is not read.
+            doubted.add(model)  # Its DDL may not be sent, or be in a topic that is not read.
         like = None if model in doubted else model
         change = parked.follow(change, None if rules.is_skipped(change) else tables)
         if is_restored(change):
@@ -111,7 +111,7 @@ def with_schemas(
             tables = {**tables, change.table.full_name: change.table}
         elif change.table is None:
             taken = model or _goes_on_from(change)
-            # A file may be of another time than the DDL.
+            # A schema file may be of another time than the DDL.
             if taken in doubted or (taken in files and tables.get(taken) is files[taken]):
                 change = msgspec.structs.replace(change, kind=UNCERTAIN)
             (change, after_it), known_before = _filled(change, tables), tables
@@ -144,7 +144,7 @@ def with_schemas(
 def _made_since(
     change: SchemaChange, tables: Mapping[TableName, Table], states: Mapping[TableName, TableState], rules: SchemaRules
 ) -> dict[TableName, Table]:
-    """The tables that a DROP DATABASE does not drop which comes again, for a table that is read late."""
+    """The tables that stay at a DROP DATABASE that is queued again, for a table that is read late."""
     if not database_of(change):
         return {}
     passed = {name for name, state in states.items() if state.applied >= change.commit_ts}
@@ -153,12 +153,12 @@ def _made_since(
 
 
 def _named_by(known: KnownSchema) -> TableName:
-    """The table that a schema describes, as the source has it."""
+    """The table that a schema describes, by its name at the source."""
     return known.full_name if shard_of(known.key) is None else known.table.full_name
 
 
 class ParkedTables:
-    """The tables that can come back, while DDL is followed."""
+    """The tables that can come back, as DDLs are followed."""
 
     def __init__(self, states: Mapping[TableName, TableState], is_parking: IsParking) -> None:
         self._is_parking = is_parking
@@ -169,8 +169,8 @@ class ParkedTables:
         }
 
     def follow(self, change: SchemaChange, tables: Mapping[TableName, Table] | None) -> SchemaChange:
-        """Note what a DDL drops or empties; one that brings a table back comes with it. ``tables``: before it;
-        ``None``: it is left out."""
+        """Record the tables that a DDL drops or empties. A DDL that brings a table back gets its schema. ``tables``:
+        before the DDL; ``None``: the DDL is skipped."""
         try:
             statement = statement_of(change)
             before = change_tables(change)[0]
@@ -194,14 +194,15 @@ class ParkedTables:
 
 
 def is_restored(change: SchemaChange) -> bool:
-    """Whether a DDL brings a parked table back, with which it comes."""
+    """Whether a DDL brings a parked table back, and has its schema."""
     return change.pre_table is not None and is_parked(change.pre_table.full_name)
 
 
 def with_generated(change: SchemaChange, tables: Mapping[TableName, Table]) -> Table | None:
-    """The table of a DDL whose message has it (Simple), with what only SQL says: which columns are generated.
+    """The table in a DDL's message (Simple), with the information that only SQL has: which columns are generated.
 
-    What the SQL does not name is as in ``tables``, as they are before it; of a table that is not there, not known.
+    Columns that the SQL does not name are as in ``tables``, which are before the DDL. If the table is not there, it is
+    not known which of them are generated.
     """
     table = change.table
     if table is None:
@@ -241,7 +242,7 @@ def _goes_on_from(change: SchemaChange) -> TableName | None:
 
 
 def model_of(change: SchemaChange) -> TableName | None:
-    """The table that a CREATE TABLE … LIKE names. ``None`` of another DDL."""
+    """The table that a CREATE TABLE … LIKE names; ``None``: it is another DDL."""
     try:
         statement = statement_of(change)
     except MessageError:
@@ -252,7 +253,7 @@ def model_of(change: SchemaChange) -> TableName | None:
 
 
 def _names(change: SchemaChange) -> set[str]:
-    """Every name in a DDL that rows have, too."""
+    """Every name in a DDL that rows have as well."""
     try:
         before, after = change_tables(change)
     except MessageError:
@@ -291,7 +292,7 @@ def _filled(change: SchemaChange, tables: dict[TableName, Table]) -> tuple[Schem
 
 
 def _named(table: Table, name: TableName) -> Table:
-    """A table under the name that the lake has it by: it keeps the old one until the last commit of its RENAME."""
+    """A table with its name in the lake: its schema keeps the old name until the last commit of a RENAME."""
     if table.full_name == name:
         return table
     return msgspec.structs.replace(table, schema=name[0], name=name[1])
@@ -300,10 +301,10 @@ def _named(table: Table, name: TableName) -> Table:
 def named_after(
     ddls: Sequence[QueuedDdl], keeps: Callable[[SchemaChange], bool] = lambda _drop: False
 ) -> frozenset[TableName]:
-    """The tables that queued DDLs leave behind: rows of these need not wait for a schema.
+    """The tables that exist after queued DDLs: rows of these need not wait for a schema.
 
-    One whose first DDL changes, renames or empties it is not among them: that DDL needs the schema that the rows before
-    it do. ``keeps``: whether the lake keeps what a DROP drops.
+    A table whose first DDL changes, renames or empties it is excluded: that DDL needs the same schema as the rows
+    before it. ``keeps``: whether the lake keeps the table of a DROP.
     """
     names: set[TableName] = set()
     changed: set[TableName] = set()

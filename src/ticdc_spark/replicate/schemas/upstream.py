@@ -1,4 +1,4 @@
-"""Schemas that no message carries, read from the upstream database as of the first row that waits for them."""
+"""Schemas that no message has, read from the upstream database as of the first row that waits for them."""
 
 import logging
 from collections.abc import Sequence
@@ -16,14 +16,14 @@ log = logging.getLogger(__name__)
 
 
 def add_upstream_schemas(progress: Progress, missing: Sequence[PendingRows], uri: str) -> Progress:
-    """Add the tables that the upstream has to the known ones; rows of the others go on waiting.
+    """Add the missing tables that the upstream has to the known schemas. Rows of other tables keep waiting.
 
-    Raises: SourceFault if the database cannot be reached or refuses the login.
+    Raises: SourceFault when the database cannot be reached or refuses the login
     """
     first: dict[tuple[str, str, str], int] = {}
     for rows in missing:
         if is_merged(rows.full_name):
-            continue  # Its shards come with their CREATE TABLE.
+            continue  # The schemas of its shards come with their CREATE TABLE.
         named = (rows.schema, rows.name, rows.schema_key)
         first[named] = min(rows.min_ts, first.get(named, rows.min_ts))
     found = []
@@ -32,9 +32,9 @@ def add_upstream_schemas(progress: Progress, missing: Sequence[PendingRows], uri
             try:
                 table = parse_create(upstream.show_create(schema, name, ts), schema, "escape")
             except MessageError as error:
-                log.warning("`%s`.`%s`: its schema%s waits: %s", schema, name, key and f" {key}", error)
+                log.warning("`%s`.`%s`: cannot read its schema%s: %s", schema, name, key and f" {key}", error)
                 continue
-            log.info("`%s`.`%s`: its schema was read from the upstream as of %d", schema, name, ts)
+            log.info("`%s`.`%s`: read its schema from the upstream as of %d", schema, name, ts)
             found.append(KnownSchema(schema=schema, name=name, key=key, table=_versioned(table, name, key)))
     return msgspec.structs.replace(progress, schemas=(*progress.schemas, *found)) if found else progress
 

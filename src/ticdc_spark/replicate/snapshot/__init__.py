@@ -1,1 +1,1 @@
-"""Full reads of tables, and how the changes join them. See ``docs/how-to/snapshots.md``."""
+"""Full reads of tables, and how changes are applied on top. See ``docs/how-to/snapshots.md``."""

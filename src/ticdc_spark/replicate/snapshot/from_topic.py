@@ -1,8 +1,8 @@
-"""Tables read again from the job's own topics: what began with a CREATE or TRUNCATE that they still have.
+"""Read tables again from the job's own topics, if these still have the CREATE or TRUNCATE that the table began with.
 
-Between two batches a table waits at what the job has applied, its base. All its rows since it was empty, up to
-the base, are gathered beside it, of each key the last one, and become the table in one commit. Then it goes on with
-the feed. A death in between leaves the table as it was, and the next process begins again.
+Between two batches, the table is paused at its base, which is what the job has applied. The last row of each key, from
+when the table was empty up to the base, is gathered beside the table. In one commit, these rows become the table, which
+then continues with the feed. A crash in between leaves the table unchanged, and the next process begins again.
 """
 
 import logging
@@ -59,12 +59,12 @@ _ROWS_A_TASK, _MOST_TASKS = 500_000, 32
 
 
 class TopicReads:
-    """The reads of one job from its own topics; nothing is remembered between calls."""
+    """Reads a job's tables from its own topics. Keeps no state between calls."""
 
     def __init__(
         self, job: Job, source: Source, sink: Sink, rows: TopicRows, batch: Callable[[Progress], Batch]
     ) -> None:
-        """``batch``: what a commit to a table needs, for a progress."""
+        """``batch``: gives the context of a commit to a table, for a progress."""
         self.job, self.source, self.sink, self.rows, self.batch = job, source, sink, rows, batch
 
     @staticmethod
@@ -74,9 +74,9 @@ class TopicReads:
         return reading or any(one.from_topic for one in progress.wanted)
 
     def step(self, progress: Progress, save: Save) -> Outcome:
-        """Read one table that waits for it; ``save`` stores the progress.
+        """Read one waiting table. ``save`` stores the progress.
 
-        Raises: DecisionNeeded where a table is not in the lake and cannot be read; SinkFault, SourceFault
+        Raises: DecisionNeeded when a table is not in the lake and cannot be read; SinkFault, SourceFault
         """
         for table in progress.tables:
             if table.load is not None and table.load.began:
@@ -89,7 +89,7 @@ class TopicReads:
         return "waits" if wanted else "idle"
 
     def _begin(self, progress: Progress, wanted: WantedLoad, save: Save) -> bool:
-        """Returns: whether something was done; else the table is to wait."""
+        """Returns: whether something was done; otherwise the table must wait"""
         name, base = wanted.full_name, progress.applied
         if not (is_resolving(progress.mode) and self.sink.capabilities.full_reads):
             blind = f"watermarks, and the job is in mode {progress.mode}"
@@ -105,7 +105,7 @@ class TopicReads:
             history = self._history(work, progress, state, base)
             table = as_known(history.table, state, work)
             _stop_if_not_folded(work.batch, history, table)
-            # Once the read has begun, the table has moved: what can go wrong with its rows shows before.
+            # Read all rows once before the read begins and changes the table: rows that cannot be read show first.
             changes = self._changes(work, name, table, history, base)
             tasks = 1 + (changes.inserts + changes.others) // _ROWS_A_TASK if changes.can_spread else 1
             changes.write(_none, tasks=min(tasks, _MOST_TASKS))
@@ -113,9 +113,9 @@ class TopicReads:
             self._refuse(progress, work, name, _why(error), save)
             return True
         token = f"{progress.batch}.{base}.{work.mark(name)[1]}"
-        log.info("`%s`.`%s`: it is read from its topics, from %d to %d", *name, history.start, base)
+        log.info("`%s`.`%s`: reading it from its topics, from %d to %d", *name, history.start, base)
         state = msgspec.structs.replace(state, ddl_ts=max(state.ddl_ts, history.last_ddl))
-        # Given up, one that was not in the lake has no rows.
+        # If the read is given up, a table that was not in the lake has no rows.
         gone = work.mark(name) == NO_MARK
         work.put(diverge(state, history.start, "it was not in the target, and could not be read") if gone else state)
         begin(work, name, table, Loading(base=base, token=token, exact=True, began=history.start))
@@ -125,7 +125,7 @@ class TopicReads:
         return True
 
     def _finish(self, progress: Progress, promised: TableState, history: History | None, save: Save) -> None:
-        """Gather a table, and bring it in. ``history``: where it was read just now."""
+        """Gather a table's rows, and load them. ``history``: if it was just read."""
         name, work = promised.full_name, self._work(progress)
         state = work.state(name)
         if state is not None and state.load is not None:
@@ -146,22 +146,22 @@ class TopicReads:
                 self._refuse(progress, work, name, _why(error), save)
                 return
             bring_in(work, name, note)
-            log.info("`%s`.`%s`: %d rows are read from its topics and brought in", *name, note.rows)
+            log.info("`%s`.`%s`: loaded %d rows from its topics", *name, note.rows)
             read = Counters(rows=note.rows, zero_dates=note.zero_dates)
             progress = msgspec.structs.replace(progress, counters=progress.counters + read)
-        # else it was brought in before a restart
+        # otherwise it was loaded before a restart
         save(_without_notes(with_states(progress, work, self.sink), name, promised))
 
     def _work(self, progress: Progress) -> TimelineWork:
         return TimelineWork(batch=self.batch(progress), promised=progress.states())
 
     def _refuse(self, progress: Progress, work: TimelineWork, name: TableName, why: str, save: Save) -> None:
-        """Let a table go on as it was, and note why. Raises: DecisionNeeded where it is not in the lake"""
+        """Give up a table's read, and record why. Raises: DecisionNeeded when the table is not in the lake"""
         state = work.state(name)
         text = f"`{name[0]}`.`{name[1]}` cannot be read from its topics: {why}"
         if work.mark(name) == NO_MARK and state is not None and not state.is_gone:
             raise DecisionNeeded(
-                f"{text}. It is not in the target any more. Name a database or a dump under [snapshot], and run "
+                f"{text}. It is no longer in the target. Name a database or a dump under [snapshot], and run "
                 f"`ticdc-spark rebuild {self.job.file.name} {name[0]}.{name[1]}`"
             )
         log.warning("%s; the table does not change", text)
@@ -178,7 +178,10 @@ class TopicReads:
         return history_of(self._found(progress, state, topics_of(progress).get(name, set())), state, base)
 
     def _found(self, progress: Progress, state: TableState, waiting: set[str]) -> Found:
-        """Everything of a table in its topics, up to where the job has read them. Raises: NotInTopics, SourceFault"""
+        """Everything that a table's topics have of it, up to where the job has read them.
+
+        Raises: NotInTopics, SourceFault
+        """
         topics = {*state.topics, *waiting} or {one.topic for one in progress.partitions}
         ends = {place: end for place, end in known_offsets(progress).items() if place[0] in topics}
         beginning = self.source.beginning_offsets()
@@ -201,7 +204,7 @@ class TopicReads:
 
     @staticmethod
     def _changes(work: TimelineWork, name: TableName, table: Table, history: History, base: int) -> TypedChanges:
-        """The rows of a table as net changes, to be read into the columns of ``table``."""
+        """The rows of a table as net changes, with the columns of ``table``."""
         batch, rows = work.batch, bounded(history.rows)
         inserts, count = sum(one.inserts for one in rows), sum(one.rows for one in rows)
         tables, valid = _versions(history)
@@ -244,15 +247,15 @@ def _why(error: Exception) -> str:
 
 
 def _versions(history: History) -> tuple[dict[str, Table], tuple[tuple[int, str], ...]]:
-    """The schemas that read rows, by key; and which are valid above which commit_ts, for rows that name none."""
+    """The schemas of rows, by key; and for rows that name no schema, the key that is valid above each commit_ts."""
     tables = [(history.start, history.first), *((one.ts, one.alter.table) for one in history.altered)]
     valid = {f"since {ts}": table for ts, table in tables}
     return {**history.schemas, **valid}, tuple((ts, f"since {ts}") for ts, _ in tables)
 
 
 def _stop_if_not_folded(batch: Batch, history: History, table: Table) -> None:
-    """Make sure that each row may be read into the columns of ``table``, as the table is at the base, whichever DDLs
-    came after the row: these have added columns with a constant, and dropped others. Raises: NotInTopics"""
+    """Make sure that each row can be read into the columns of ``table``, the table at the base, whichever DDLs came
+    after the row. These DDLs may only add columns with a constant default, and drop columns. Raises: NotInTopics"""
     before = batch.columns(history.first)
     if not handle_key(table):
         raise NotInTopics("it has no key")
@@ -295,7 +298,7 @@ def _evolved(batch: Batch, one: Altered, before: tuple[LakeColumn, ...], after: 
 def _why_not_folded(
     one: Altered, evolved: ColumnDiff, before: tuple[LakeColumn, ...], after: tuple[LakeColumn, ...]
 ) -> str:
-    """Why rows from before an ALTER may not be read as those after it; ``""``: they may."""
+    """Why rows from before an ALTER cannot be read like rows after it; ``""``: they can."""
     if evolved.changes.rename:
         return f"it renames column `{evolved.changes.rename[0][0]}`"
     members = {column.source.casefold(): column.column.type.elements for column in before}
@@ -316,14 +319,14 @@ def _why_not_folded(
 
 
 def _with_refused(progress: Progress, name: TableName, why: str) -> Progress:
-    """The progress without a request, and with what became of it."""
+    """The progress without a request, and with the reason for refusing it."""
     others = tuple(one for one in progress.refused if one.full_name != name)
     refused = (*others, Refused(schema=name[0], name=name[1], why=why))
     return msgspec.structs.replace(without(progress, {name}), refused=refused)
 
 
 def _without_notes(progress: Progress, name: TableName, read: TableState) -> Progress:
-    """The progress without what was noted as missing in a table that was read since. ``read``: with its read."""
+    """The progress without notes of what a table lacked before it was read. ``read``: the table during its read."""
     assert read.load is not None, "it was under way"
     base = read.load.base
     missed = tuple(one for one in progress.missed if one.full_name != name or one.until > base)

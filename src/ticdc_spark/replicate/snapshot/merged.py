@@ -1,4 +1,4 @@
-"""Merged tables (``config.shards``) as a reader of whole tables shows them: their shards, one after the other."""
+"""Read merged tables (``config.shards``) in full: their shards, one after the other."""
 
 from __future__ import annotations
 
@@ -29,18 +29,18 @@ class ShardRead(msgspec.Struct, frozen=True, array_like=True):
     """A shard whose rows are read."""
 
     source: TableName
-    """As the source has it."""
+    """Its name at the source."""
     name: TableName
-    """As the job knows it, and as its rows say of which shard they are."""
+    """The name that the job uses, and that its rows have in their origin columns."""
     identity: str
     schema: str
-    """A digest of it, as it is now."""
+    """A digest of its current schema."""
 
 
 class MergedTables:
-    """The tables of a source, with merged tables in place of their shards. As ``SnapshotReader`` without ``wave``.
+    """The tables of a source, with merged tables in place of their shards. Like ``SnapshotReader``, without ``wave``.
 
-    What it shows of a merged table now is of one look: each shard is listed and asked for once.
+    It looks at a merged table's current shards only once: each shard is listed once, and its schema is read once.
     """
 
     def __init__(self, reader: SnapshotReader, job: Job, progress: Progress) -> None:
@@ -58,7 +58,7 @@ class MergedTables:
         return [*(name for name in self.source.tables() if name not in shards), *merged]
 
     def names_of_shards(self, name: TableName) -> list[TableName]:
-        """The shards of a merged table that the source has now, by the names by which the job knows them.
+        """The shards of a merged table that the source has now, by the names that the job uses.
 
         Raises: SourceFault
         """
@@ -76,11 +76,11 @@ class MergedTables:
             raise MessageError(f"its tables do not fit together: {why}") from why
 
     def shards(self, name: TableName, at: int | None) -> list[Table]:
-        """The shards of a merged table, as the job names them. Raises: as ``schema``"""
+        """The shards of a merged table, with the names that the job uses. Raises: as ``schema``"""
         return [table for _, table in self.by_source(name, at)]
 
     def by_source(self, name: TableName, at: int | None) -> list[tuple[TableName, Table]]:
-        """The shards of a merged table, each behind its name at the source. Raises: as ``schema``"""
+        """The shards of a merged table, as pairs (name at the source, table). Raises: as ``schema``"""
         if at is not None:
             return self._shards_at(name, at)
         if name not in self._now:
@@ -96,7 +96,7 @@ class MergedTables:
         return found
 
     def identity(self, name: TableName) -> str:
-        """Of a merged table, what ``wave_of_shards`` needs to know of its shards."""
+        """The identity of a table. For a merged table, what ``wave_of_shards`` needs to know about its shards."""
         if not is_merged(name):
             return self.source.identity(name)
         found = [
@@ -115,7 +115,7 @@ class MergedTables:
 
     @cached_property
     def _merged(self) -> Mapping[TableName, list[tuple[TableName, TableName]]]:
-        """The shards of each merged table: their names at the source, and to the job. Raises: SourceFault"""
+        """The shards of each merged table: their names at the source and in the job. Raises: SourceFault"""
         found: dict[TableName, list[tuple[TableName, TableName]]] = {}
         for source, known in by_source(self._progress, self.source.tables()).items():
             merged = self._routes.merged(known) if self._includes(*known) else None
@@ -128,16 +128,16 @@ class Merged(NamedTuple):
     """A merged table whose read has begun."""
 
     table: Table
-    """As it was then."""
+    """The table when its read began."""
     origin: Sequence[str]
-    """Its columns that say of which shard a row is."""
+    """The columns that say which shard a row comes from."""
     columns_of: Callable[[Table], Sequence[LakeColumn]]
-    """The target's columns, of a table."""
+    """Gives the target's columns of a table."""
     filled: Callable[[LakeColumn], Value]
-    """What rows of a shard have in a column that the shard lacks."""
+    """Gives the value of a column in rows of a shard that lacks it."""
 
     def fits(self, shard: Table) -> bool:
-        """Whether the table takes every row of a shard."""
+        """Whether the table can hold every row of a shard."""
         try:
             return with_shard(self.table, self.origin, shard) == self.table
         except (Misfit, UsageError):
@@ -145,7 +145,7 @@ class Merged(NamedTuple):
 
 
 def wave_of_shards(reader: SnapshotReader, wanted: Wanted, merged: Merged) -> Wave:
-    """Plan the next chunks of a merged table: those of one of its shards. Raises: as ``SnapshotReader.wave``"""
+    """Plan the next chunks of a merged table, which are from one of its shards. Raises: as ``SnapshotReader.wave``"""
     shards = msgspec.json.decode(wanted.identity, type=list[ShardRead])
     number, _, upto = wanted.upto.partition(" ")
     at = int(number or 0)
@@ -188,7 +188,7 @@ def wave_of_shards(reader: SnapshotReader, wanted: Wanted, merged: Merged) -> Wa
 
 
 def identity_with(identity: str, shards: Iterable[Table]) -> str:
-    """The identity of a merged table with these shards alone. ``identity``: with all that the source has."""
+    """The identity of a merged table with only these shards. ``identity``: with all shards that the source has."""
     there = {one.full_name for one in shards}
     found = [one for one in msgspec.json.decode(identity, type=list[ShardRead]) if one.name in there]
     return msgspec.json.encode(found).decode()
@@ -199,12 +199,12 @@ def _digest(table: Table) -> str:
 
 
 class _Widened:
-    """Rows of a shard with the columns of its merged table; sent to tasks."""
+    """Gives rows of a shard the columns of its merged table. Sent to tasks."""
 
     def __init__(
         self, read: ReadParts, columns: Sequence[LakeColumn], values: Mapping[str, Value], lake: LakeOptions
     ) -> None:
-        """``values``: of the columns that the shard lacks, by the lake's names."""
+        """``values``: the values of columns that the shard lacks, by the lake's names."""
         self.read = read
         self.schema = pa.schema([pa.field(column.name, arrow_type(column.type)) for column in columns])
         self.constants: dict[str, pa.Array] = {}
@@ -221,7 +221,7 @@ class _Widened:
                 try:
                     widened = self._widened(batch)
                 except pa.ArrowInvalid as error:
-                    # First the rest: a shard that was altered meanwhile is read again.
+                    # Read the rest first: it raises SourceMoved if the shard was altered, and the shard is read again.
                     for _ in read:
                         pass
                     raise MessageError(f"{UNREADABLE}: {error}") from error
@@ -245,13 +245,13 @@ def _cast(array: pa.Array, wider: pa.DataType) -> pa.Array:
     if array.type == wider:
         return array
     if pa.types.is_decimal(array.type) and pa.types.is_string(wider):
-        # Arrow writes small ones with an exponent.
+        # Arrow writes small numbers with an exponent.
         return pa.array([None if one is None else f"{one:f}" for one in array.to_pylist()], wider)
     return array.cast(wider)
 
 
 def with_shards_read(progress: Progress, name: TableName, tables: Iterable[Table]) -> Progress:
-    """The progress where a merged table has these shards."""
+    """The progress in which a merged table has these shards."""
     topics = {one.table.full_name: one.topics for one in progress.shards}
     read = (Shard(schema=name[0], name=name[1], table=one, topics=topics.get(one.full_name, ())) for one in tables)
     others = (one for one in progress.shards if one.full_name != name)

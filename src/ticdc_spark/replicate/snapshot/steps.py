@@ -1,4 +1,4 @@
-"""The commits of one table's full read: it begins, is given up, or is brought in. Each can be done again."""
+"""The commits of a table's full read: begin it, give it up, or load its rows. Each can be repeated."""
 
 import logging
 
@@ -21,15 +21,15 @@ from ticdc_spark.sinks.mark import NO_MARK, Mark
 
 log = logging.getLogger(__name__)
 LOAD_STEP = 1_000_000_000
-"""The first step of a full read at its base: behind all rows and DDLs of that commit_ts."""
+"""The first step of a full read at its base, after all rows and DDLs of that commit_ts."""
 
 
 def begin(work: TimelineWork, name: TableName, table: Table, load: Loading, *, lacks: bool = False) -> None:
-    """Let a table stand still at the base of ``load`` with the columns of ``table``, and begin to gather.
+    """Pause a table at the base of ``load``, with the columns of ``table``, and begin to gather rows.
 
-    ``lacks``: it may lack changes since then.
+    ``lacks``: the table may lack changes from before the base.
 
-    Raises: DecisionNeeded where the lake's table is another job's; SinkFault
+    Raises: DecisionNeeded when the lake's table is another job's; SinkFault
     """
     sink, base = work.batch.sink, load.base
     state = work.state(name) or TableState(schema=name[0], name=name[1])
@@ -50,11 +50,11 @@ def begin(work: TimelineWork, name: TableName, table: Table, load: Loading, *, l
     add = [
         column for column in columns if column.name.casefold() not in live or live[column.name.casefold()][0] in drop
     ]
-    # Given up, it would lack what it stood still for, or what was in these columns.
+    # If the read is given up, the table lacks the changes up to the base, or the values in dropped columns.
     loses = f"a full read of it began at {base}, and was given up" if drop or (there and state.applied < base) else ""
     begun = begin_load(state, table, load, loses)
     kept = zip(state.kept_columns, work.batch.kept_columns(state), strict=True)
-    # One whose name the source has again is the source's from here on: every row is read.
+    # A kept column whose name the source has again is now the source's column: every row is read.
     still = tuple(one for one, column in kept if column.name.casefold() not in wanted)
     begun = msgspec.structs.replace(begun, kept_columns=still)
     if lacks:
@@ -72,7 +72,7 @@ def begin(work: TimelineWork, name: TableName, table: Table, load: Loading, *, l
 
 
 def with_states(progress: Progress, work: TimelineWork, sink: Sink | None = None) -> Progress:
-    """The progress with what tables have become. ``sink``: where their snapshots are looked up."""
+    """The progress with the new states of tables. ``sink``: to look up their snapshots."""
     states = progress.states()
     for name, state in work.known.items():
         if state is None or (name not in states and work.stamps.get(name) is None):
@@ -84,8 +84,8 @@ def with_states(progress: Progress, work: TimelineWork, sink: Sink | None = None
 
 
 def as_known(table: Table, state: TableState | None, work: TimelineWork) -> Table:
-    """A table as the job knows it, where its rows look the same, with TiDB's hidden columns that it has. What the job
-    does not know comes from the source: whether columns are generated, and its partitions."""
+    """The job's schema of a table if its rows look the same, else the source's with the hidden columns of TiDB that it
+    has. The source fills in what the job does not know: which columns are generated, and the partitions."""
     if state is None or state.table is None or state.is_gone or work.mark(state.full_name) == NO_MARK:
         return table
     table = keep_hidden_columns(table, state.table)
@@ -94,7 +94,7 @@ def as_known(table: Table, state: TableState | None, work: TimelineWork) -> Tabl
 
 
 def _with_generated(table: Table, source: Table) -> Table:
-    """A table with what the source says of its columns and no message has said."""
+    """A table with what only the source knows about it: generated columns and partitions."""
     virtual = {column.name: column.virtual for column in source.columns}
     columns = tuple(
         msgspec.structs.replace(column, virtual=virtual.get(column.name)) if column.virtual is None else column
@@ -104,7 +104,7 @@ def _with_generated(table: Table, source: Table) -> Table:
 
 
 def give_up(work: TimelineWork, name: TableName) -> None:
-    """Let a table go on as what it was before its read began. Raises: SinkFault"""
+    """Give up a table's read: the table has its former condition again. Raises: SinkFault"""
     state = work.state(name)
     assert state is not None and state.load is not None, "its read is under way"
     base, after = state.load.base, give_up_load(state)
@@ -113,7 +113,7 @@ def give_up(work: TimelineWork, name: TableName) -> None:
 
 
 def bring_in(work: TimelineWork, name: TableName, note: LoadNote) -> None:
-    """Make what was gathered the table, which goes on from the base then. From the topics, it is what its CREATE or
+    """Make the gathered rows the table, which continues from the base. If they were read from the topics, its CREATE or
     TRUNCATE and its rows have made it. Raises: SinkFault"""
     state = work.state(name)
     assert state is not None and state.load is not None, "its read is under way"
@@ -128,8 +128,10 @@ def bring_in(work: TimelineWork, name: TableName, note: LoadNote) -> None:
 
 
 def _other_columns(work: TimelineWork, state: TableState) -> list[str]:
-    """The columns of an adopted table that the source does not have. They may be anybody's, so they stay. Raises:
-    SinkFault"""
+    """The columns of an adopted table that the source does not have. They stay, since anyone may have made them.
+
+    Raises: SinkFault
+    """
     if state.origin != "adopted":
         return []
     assert state.table is not None, "its read is under way"

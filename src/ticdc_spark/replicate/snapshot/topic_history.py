@@ -1,8 +1,8 @@
-"""What the topics of a job still hold of one table: the CREATE or TRUNCATE that it last began empty with, the DDLs
-since then, and where its rows are. Pure.
+"""What a job's topics still have of one table. This is the CREATE or TRUNCATE that it last began with, the DDLs since,
+and the places of its rows. Pure.
 
-TiCDC sends the rows of a table after the DDL by which it begins. So a partition has all of them if it was read from
-its first message, or if the messages that are left begin with a watermark or a DDL that is not above that DDL.
+TiCDC sends the rows of a table after the DDL that begins it. So a partition has all of them if it is read from offset
+0, or if its remaining messages show a watermark or a DDL that is not above that DDL.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -50,22 +50,22 @@ from ticdc_spark.spark.decode.control import (
 
 
 class NotInTopics(Exception):
-    """Why a table cannot be read from its topics, in one sentence. Not an error of its own."""
+    """One sentence: why a table cannot be read from its topics. It is caught, not raised to the user."""
 
 
 class Found(msgspec.Struct, frozen=True, kw_only=True):
-    """What was read of the topics so far, of one table."""
+    """What the topics have of one table, up to where they are read."""
 
     name: TableName
     partitions: tuple[PartitionState, ...]
-    """With how far back each reaches (``plan.reach``)."""
+    """Each with how far back it reaches (``plan.reach``)."""
     ddls: tuple[QueuedDdl, ...] = ()
-    """Those that name the table, or drop its database; each once."""
+    """DDLs that name the table, or drop its database, each once."""
     rows: tuple[PendingRows, ...] = ()
     schemas: tuple[KnownSchema, ...] = ()
-    """Of the table's versions, where rows name them."""
+    """The schemas of the table's versions, if rows name them."""
     unreadable: str = ""
-    """Where the first message is that may be of the table and that is not read."""
+    """The place of the first message that may be of the table and that is not read."""
 
 
 class Altered(msgspec.Struct, frozen=True):
@@ -77,36 +77,36 @@ class Altered(msgspec.Struct, frozen=True):
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
-    """What makes a table, from the moment at which it was empty."""
+    """Everything that makes a table, from the moment when it was empty."""
 
     start: int
     """commit_ts of its CREATE or TRUNCATE."""
     first: Table
-    """What it was then."""
+    """The table at ``start``."""
     altered: tuple[Altered, ...]
     """In order."""
     last_ddl: int
-    """commit_ts of the last DDL on it."""
+    """commit_ts of its last DDL."""
     rows: tuple[PendingRows, ...]
-    """Where the rows behind ``start`` are, up to the base."""
+    """The places of its rows after ``start``, up to the base."""
     counted: int
-    """How many of these there are at least."""
+    """A lower bound of their number."""
     schemas: Mapping[str, Table]
-    """By the schema key that rows name."""
+    """Schemas by the schema key in rows."""
 
     @property
     def table(self) -> Table:
-        """What it is at the base."""
+        """The table at the base."""
         return self.altered[-1].alter.table if self.altered else self.first
 
 
 def nothing_found(name: TableName, starts: Offsets) -> Found:
-    """Before anything is read. ``starts``: the first message of each partition."""
+    """The value before anything is read. ``starts``: the first message of each partition."""
     return Found(name=name, partitions=partitions_at(starts))
 
 
 def with_read(found: Found, controls: Sequence[ControlEvent]) -> Found:
-    """The same with what the next messages hold."""
+    """Add the events of the next messages."""
     ordered = sorted(controls, key=lambda event: (event.topic, event.partition, event.offset, event.seq))
     places = by_place(ordered)
     partitions = tuple(_read_on(one, places.get((one.topic, one.partition), ())) for one in found.partitions)
@@ -137,8 +137,8 @@ def with_read(found: Found, controls: Sequence[ControlEvent]) -> Found:
 
 
 def history_of(found: Found, state: TableState, base: int) -> History:
-    """How the table came to what it is at ``base``, and the proof that the topics have all of it. ``state``: as the job
-    knows the table.
+    """The history of the table up to ``base``, after checking that the topics have all of it. ``state``: the job's
+    state of the table.
 
     Raises: NotInTopics
     """
@@ -206,8 +206,8 @@ def _cut_off(one: PartitionState, start: int) -> str:
 
 
 def _began(ddls: Sequence[QueuedDdl], found: Found) -> tuple[int | None, int]:
-    """Where in ``ddls`` the table was created, if that is known and the DDLs go on from it; and where it last began
-    empty. Raises: NotInTopics"""
+    """Two indexes in ``ddls``: of the table's CREATE, if it is known and later DDLs continue from it; and of the DDL
+    that the table last began with. Raises: NotInTopics"""
     created = began = None
     live, why = False, ""
     first_row = min((one.min_ts for one in found.rows), default=0)
@@ -215,7 +215,7 @@ def _began(ddls: Sequence[QueuedDdl], found: Found) -> tuple[int | None, int]:
         change = ddl.change
         match _statement(change):
             case CreateTable(if_not_exists=maybe):
-                # One that does nothing, where the table was there, is sent by some.
+                # Some senders also send one that did nothing, because the table existed.
                 if live or (maybe and 0 < first_row < change.commit_ts and not why):
                     created = began = None
                     why = f"a second CREATE TABLE comes at {change.commit_ts}, without a DROP before it"
@@ -259,10 +259,10 @@ def _statement(change: SchemaChange) -> Statement | None:
 def _schemas(
     ddls: Sequence[QueuedDdl], created: int | None, began: int, state: TableState
 ) -> tuple[Table, tuple[Altered, ...]]:
-    """What the table was when it last began empty, and the ALTERs since. Raises: NotInTopics"""
+    """The table when it last began empty, and the ALTERs since. Raises: NotInTopics"""
     first = began if created is None else created
     name = state.full_name
-    if state.table is not None and len(ddls) > first + 1:  # Its partitions are known as they are now.
+    if state.table is not None and len(ddls) > first + 1:  # Only its present partitions are known.
         state = msgspec.structs.replace(state, table=without_partitions(state.table))
     filled = with_schemas(ddls[first:], {name: state} if created is None else {}, ())
     before, later = filled[: began - first + 1], filled[began - first + 1 :]
@@ -275,7 +275,7 @@ def _schemas(
         raise NotInTopics("its topics do not show with which columns it began")
     query = ddls[began].change.query
     if created is None and ddls[began].change.table is None and any(_is_of_effect(ddl.change) for ddl in later):
-        # Its columns are known as they are now, and not as they were.
+        # Only its present columns are known.
         raise NotInTopics(f"its topics do not show which columns it had when {query} emptied it")
     return table, tuple(_altered(later))
 

@@ -1,4 +1,4 @@
-"""Which tables are to be read in full, and when a table that was read equals the source. Pure."""
+"""Which tables need a full read, and when a table that was read equals the source. Pure."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 
@@ -17,19 +17,20 @@ Wants = Callable[[str, str], bool]
 
 
 def wanted_tables(keys: SnapshotKeys, job: Job) -> Wants:
-    """Which tables full reads are of: those that both ``tables``, under ``[snapshot]`` and ``[job]``, let in."""
+    """Return a function: whether a table may be read in full. Both ``tables`` under ``[snapshot]`` and ``tables`` under
+    ``[job]`` must include it."""
     some, every = table_filter(keys.tables or ["*.*"]), table_filter(job.tables or ["*.*"])
     return lambda schema, name: some(schema, name) and every(schema, name)
 
 
 def nothing_to_read(keys: SnapshotKeys) -> str:
-    """What is said where a source shows no table that is wanted."""
-    text = "the source has no table that `tables` under [snapshot] and [job] let in"
+    """The text for a source without a table to read."""
+    text = "the source has no table that `tables` under [snapshot] and [job] include"
     return text if keys.upstream is None else f"{text}, or its user lacks the grant SELECT"
 
 
 def with_new_tables(progress: Progress, there: Iterable[TableName], at: int) -> Progress:
-    """Want the tables of a source that the job has never seen."""
+    """Request full reads of the source's tables that the job has never seen."""
     known = {table.full_name for table in progress.tables}
     return _with(progress, [name for name in there if name not in known], at)
 
@@ -37,14 +38,15 @@ def with_new_tables(progress: Progress, there: Iterable[TableName], at: int) -> 
 def with_new_shards(
     progress: Progress, merged: Iterable[TableName], shards_of: Callable[[TableName], Collection[TableName]]
 ) -> Progress:
-    """Want merged tables that may lack a shard. Its CREATE TABLE may be on its way; that is known once it is read."""
+    """Request full reads of merged tables that may lack a shard. The shard's CREATE TABLE may still be on its way,
+    which is not known before it is read."""
     known = {one.table.full_name for one in progress.shards}
     return _with(progress, [name for name in merged if not known >= {*shards_of(name)}], 0)
 
 
 def with_partial_tables(progress: Progress, gone: Collection[tuple[TableName, int]], wants: Wants) -> Progress:
-    """Want the tables that came with their first messages, and not with a CREATE TABLE. ``gone``: those that the source
-    did not have, each with the commit_ts of its last DDL."""
+    """Request full reads of tables that began with a message other than their CREATE TABLE. ``gone``: tables that the
+    source did not have, each with the commit_ts of its last DDL."""
     found = [
         table.full_name
         for table in progress.tables
@@ -65,7 +67,7 @@ def _with(progress: Progress, names: Iterable[TableName], at: int) -> Progress:
 
 
 def without(progress: Progress, names: Collection[TableName]) -> Progress:
-    """Want some tables no more."""
+    """Remove the requests for some tables."""
     left = tuple(one for one in progress.wanted if one.full_name not in names)
     return progress if len(left) == len(progress.wanted) else msgspec.structs.replace(progress, wanted=left)
 
@@ -82,8 +84,8 @@ def waits_for_quarantined(progress: Progress, name: TableName, base: int) -> boo
 
 
 def without_passed(progress: Progress, bases: Mapping[TableName, int]) -> Progress:
-    """The progress without the DDLs that waited for a table whose full read begins behind them: it has the columns of
-    its base. ``bases``: of the reads that begin."""
+    """The progress without waiting DDLs that a full read already includes, since it has the columns of its base.
+    ``bases``: the bases of the reads that begin, by table."""
     left = tuple(
         ddl
         for ddl in progress.ddls
@@ -93,7 +95,7 @@ def without_passed(progress: Progress, bases: Mapping[TableName, int]) -> Progre
 
 
 def with_settled(states: Mapping[TableName, TableState], resolved: int, bounds: Bounds) -> dict[TableName, TableState]:
-    """Tables after a batch: those whose full read was of several moments equal the source behind the last of them."""
+    """Tables after a batch. A table whose full read has rows of several moments equals the source after the last."""
     found = dict(states)
     for name, state in states.items():
         if 0 < state.settles <= min(resolved, bounds.get(name, resolved)) and not state.is_quarantined:

@@ -1,4 +1,4 @@
-"""What the progress notes: of names, what may be missing in the tables that have them; of the source, what it was."""
+"""Notes in the progress: what tables may lack, by their names; tables that catch up; and what the source was."""
 
 from typing import Literal
 
@@ -8,18 +8,19 @@ from ticdc_spark.model import TableName
 
 
 class MissedNote(msgspec.Struct, frozen=True, kw_only=True):
-    """A name, and messages that the job did not read and that tables of the name lack."""
+    """A name, and messages that the job did not apply and that tables of this name lack."""
 
     schema: str
     name: str
     kind: Literal["row", "any", "excluded"]
-    """A change of the table that ``skip-messages`` names; a message that may be of any table of its topic, and may be
-    a DDL; what ``tables`` under [job] excludes."""
+    """``row``: a change of the table, named by ``skip-messages``. ``any``: a message that may be of any table of its
+    topic, and may be a DDL. ``excluded``: ``tables`` under [job] excludes it."""
     until: int
-    """commit_ts of the row, or of the last of what waited for the name: tables that have it until then are marked."""
+    """commit_ts of the row, or of the last row or DDL that waited for the name. Tables that get the name up to then are
+    marked."""
     why: str
     quarantine: bool = False
-    """By ``on-reject``."""
+    """Whether ``on-reject`` quarantines the table."""
 
     @property
     def full_name(self) -> TableName:
@@ -28,16 +29,16 @@ class MissedNote(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CatchUp(msgspec.Struct, frozen=True, kw_only=True):
-    """A table that was first seen by messages below what the job had applied: its topic was added or found later, or
-    the changefeed began to send it from an older checkpoint. It goes as far as its own partitions show."""
+    """A table whose first messages were older than what the job had applied: its topic was added or found later, or the
+    changefeed began to send it from an older checkpoint. It advances only as far as its own partitions allow."""
 
     schema: str
     name: str
     needs: tuple[tuple[str, int, int], ...]
-    """(topic, partition, watermark): the partitions of its topics, each with the watermark that it must exceed to
-    bound the table: the one that it had passed already when older messages of the table came; 0: none."""
+    """(topic, partition, watermark) of the partitions of its topics. A partition bounds the table only with a watermark
+    above this one. The partition had already passed it when older messages of the table came; 0: it had passed none."""
     until: int | None = None
-    """commit_ts before its first rows whose schema is not known; ``None``: there are none."""
+    """commit_ts just before its first rows of unknown schema; ``None``: it has no such rows."""
 
     @property
     def full_name(self) -> TableName:
@@ -46,7 +47,7 @@ class CatchUp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SourceNote(msgspec.Struct, frozen=True, kw_only=True):
-    """What must still be so when a source is read on: the id of a topic, or what a recording held."""
+    """What must still be true when the job continues to read a source: the id of a topic, or what a recording held."""
 
     topic: str
     what: str

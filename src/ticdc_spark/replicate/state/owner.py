@@ -1,9 +1,9 @@
-"""One process per job: who owns the state of a job may write to its tables, and taking over raises the epoch.
+"""One process per job: only the owner of a job's state may write to its tables. Taking a job over raises its epoch.
 
-A living owner is never pushed aside. After a crash on this machine the job is taken once the owner's process and its
-JVM are gone, since the JVM can outlive the process and still commit. An owner on another machine cannot be looked at:
-the job is taken when its heartbeat has not changed for its ttl and a commit's time on top, by our clock, so that
-clocks need not agree.
+A running owner never loses its job. After a crash on this machine, the job can be taken once the owner's process and
+its JVM are gone. The JVM can outlive the process and still commit. A process on another machine cannot be seen. Its job
+can be taken once its heartbeat has not changed for its ttl plus a commit's time. This uses our clock alone, so clocks
+need not agree.
 """
 
 import logging
@@ -22,9 +22,9 @@ from ticdc_spark.sinks.state import StateStore
 
 log = logging.getLogger(__name__)
 TTL = 30.0
-"""Seconds that a heartbeat is good for; three are sent in that time."""
+"""Seconds that a heartbeat is valid for; three are sent in that time."""
 COMMIT_WINDOW = 60.0
-"""Seconds that a commit under way on another machine may still take after its owner's last heartbeat."""
+"""Seconds that a commit on another machine may still take after its owner's last heartbeat."""
 JVM_PATIENCE = 60.0
 """Seconds to wait for the JVM of a killed owner."""
 POLL = 0.2
@@ -35,27 +35,27 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
 
     host: str
     machine: str
-    """Identifies this boot of this machine (or container) among others of the same host name."""
+    """Identifies this boot of this machine or container, among others of the same host name."""
     process: Process
     jvm: Process | None = None
-    """The JVM of its Spark driver: it can still commit when the process itself is gone."""
+    """The JVM of its Spark driver, which can still commit when the process itself is gone."""
     label: str | None = None
     token: str
-    """Of one taking of the job."""
+    """Identifies one taking of the job."""
 
 
 class Ownership(msgspec.Struct, frozen=True, kw_only=True):
-    """Who owns a job, as its state has it."""
+    """The owner of a job, in its state."""
 
     job: str
     owner: Owner
     epoch: int
-    """Rises by one each time that the job is taken."""
+    """Rises by one each time the job is taken."""
     released: bool = False
 
 
 class TakeoverWait(msgspec.Struct, frozen=True, kw_only=True):
-    """Seconds that a start waits for the end of an earlier owner."""
+    """Seconds that a start waits for an earlier owner to end."""
 
     ttl: float = TTL
     commit_window: float = COMMIT_WINDOW
@@ -63,12 +63,12 @@ class TakeoverWait(msgspec.Struct, frozen=True, kw_only=True):
 
 
 RUNNING: set[str] = set()
-"""Tokens of owners in this process whose runs have not ended. One that ended may have been unable to give the job back,
-since its target was away."""
+"""Tokens of owners in this process whose runs have not ended. A run that ended may still own its job, if its target was
+unreachable."""
 
 
 def this_process(label: str | None = None) -> Owner:
-    """The owner that this process is; each call is another one."""
+    """This process as an owner; each call makes a new one."""
     me = process(os.getpid())
     assert me is not None, "this process runs"
     return Owner(host=socket.gethostname(), machine=machine(), process=me, label=label, token=uuid4().hex)
@@ -82,7 +82,7 @@ def is_ours(found: Ownership | None, mine: Ownership) -> bool:
 
 
 def load_status(states: StateStore) -> Status | None:
-    """The last heartbeat; ``None`` where there is none that can be read: nothing depends on it."""
+    """The last heartbeat; ``None``: there is none, or it cannot be read. Nothing depends on it."""
     data = states.heartbeat()
     try:
         return None if data is None else msgspec.json.decode(data, type=Status)
@@ -97,7 +97,7 @@ def beat_of(states: StateStore, held: Ownership) -> Status | None:
 
 
 def describe(held: Ownership, beat: Status | None) -> str:
-    """Describe an owner for messages."""
+    """An owner as text, for messages."""
     owner = held.owner
     label = f" ({owner.label})" if owner.label else ""
     jvm = f", JVM pid {owner.jvm.pid}" if owner.jvm else ""
@@ -106,7 +106,7 @@ def describe(held: Ownership, beat: Status | None) -> str:
 
 
 def _has_ended(owner: Owner) -> bool:
-    """Whether an owner was a run of this very process, which is over."""
+    """Whether an owner was a run of this process that is over."""
     here = owner.machine == machine() and owner.process == process(os.getpid())
     return here and owner.token not in RUNNING
 
@@ -121,9 +121,9 @@ def lives(held: Ownership | None, beat: Status | None) -> bool:
 
 
 def await_end(states: StateStore, held: Ownership, wait: TakeoverWait, stop: threading.Event) -> None:
-    """Wait until an owner has surely ended.
+    """Wait until an owner has certainly ended.
 
-    Raises: LeaseHeld when it lives; it names the owner, the host, the age of the heartbeat and what to do. SinkFault
+    Raises: LeaseHeld when it still runs; it names the owner, the host, the heartbeat's age and what to do. SinkFault
     """
     if held.owner.machine == machine():
         _await_processes(states, held, wait.jvm, stop)
@@ -139,7 +139,7 @@ def _await_processes(states: StateStore, held: Ownership, seconds: float, stop: 
     jvm = held.owner.jvm
     if jvm is None or not runs(jvm):
         return
-    log.warning("waiting for the JVM of a job that is gone, pid %d, at most %.0f s", jvm.pid, seconds)
+    log.warning("waiting for the JVM of the job's last run, pid %d, for at most %.0f s", jvm.pid, seconds)
     end = time.monotonic() + seconds
     while runs(jvm):
         if time.monotonic() > end or stop.wait(POLL):
@@ -148,17 +148,17 @@ def _await_processes(states: StateStore, held: Ownership, seconds: float, stop: 
 
 
 def _await_silence(states: StateStore, held: Ownership, seconds: float, stop: threading.Event) -> None:
-    log.warning("watching for %.0f s whether %s still lives", seconds, describe(held, beat_of(states, held)))
+    log.warning("watching for %.0f s whether %s still runs", seconds, describe(held, beat_of(states, held)))
     version, beat = states.version(), states.heartbeat()
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         stopped = stop.wait(min(max(POLL, states.pause / 5), seconds))
         if states.version() != version:
-            return  # it may have given the job back: it is looked at again
+            return  # It may have given the job back: the caller looks again.
         if stopped or states.heartbeat() != beat:
             raise refused(states, held, "stop it there first")
 
 
 def refused(states: StateStore, held: Ownership, todo: str) -> LeaseHeld:
-    """The error of a start beside a living owner."""
+    """The error of a start while another owner runs."""
     return LeaseHeld(f"{states.where} is held by {describe(held, beat_of(states, held))}; {todo}")

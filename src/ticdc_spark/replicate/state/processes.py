@@ -1,4 +1,4 @@
-"""Which process is meant, also after its number has been given to another one, and whether it still runs."""
+"""Identify a process even after its pid was reused, and see whether it still runs."""
 
 import socket
 import subprocess
@@ -12,11 +12,11 @@ class Process(msgspec.Struct, frozen=True):
 
     pid: int
     started: str
-    """When it started, as the machine writes it; with ``pid`` it identifies one process between two boots."""
+    """Its start time in the machine's format. With ``pid`` it identifies one process between two boots."""
 
 
 def process(pid: int) -> Process | None:
-    """Return the process that has this number now; ``None`` when none runs (a zombie does not run)."""
+    """Return the process that has this pid now; ``None``: none runs. A zombie does not run."""
     if not Path("/proc/self/stat").exists():
         return _process_of_ps(pid)
     try:
@@ -24,21 +24,21 @@ def process(pid: int) -> Process | None:
         threads = sum(1 for _ in Path(f"/proc/{pid}/task").iterdir())
     except OSError:
         return None
-    # The name of the program, in parentheses, may hold anything; what follows it does not.
+    # The program's name, in parentheses, may contain any character; the fields after it do not.
     fields = stat.rpartition(")")[2].split()
-    # A main thread that has ended shows as a zombie while other threads of the process still work.
+    # A process whose main thread has ended shows as a zombie, even while its other threads work.
     if fields[0] in "ZX" and threads <= 1:
         return None
     return Process(pid, fields[19])
 
 
 def runs(which: Process) -> bool:
-    """Whether this very process still runs, and not a later one of the same number."""
+    """Whether this process still runs, and not a later one with the same pid."""
     return process(which.pid) == which
 
 
 def machine() -> str:
-    """Identifies this machine, this boot and this container among others of the same host name."""
+    """Identify this machine, boot and container, among others of the same host name."""
     try:
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
         return f"{boot}/{Path('/proc/self/ns/pid').readlink()}"

@@ -1,9 +1,8 @@
-"""Progress: the state of a job after a batch, stored last; and the plan of the batch under way, stored first.
+"""The progress of a job, which is stored after each batch, and the plan of a batch, which is stored before it.
 
-The progress after batch N is f(progress after N-1, batch N). The plan fixes the offsets of the batch that is being
-worked on, once it is decided and before a table is written, so that a restart does the same batch again.
-``state.store`` keeps both in the target. The status is a heartbeat beside them for ``ticdc-spark status``; no decision
-depends on it.
+The progress after batch N is f(progress after N-1, batch N). The plan fixes the offsets of a batch before any table is
+written, so that a restart does the same batch again. ``state.store`` keeps both in the target. The status is a
+heartbeat beside them for ``ticdc-spark status``; no decision depends on it.
 """
 
 from typing import Literal
@@ -23,38 +22,38 @@ class PartitionState(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     offset: int
-    """The next one to read."""
+    """The next offset to read."""
     end: int = 0
-    """Where the partition ended when the job last looked."""
+    """The end of the partition when the job last looked."""
     watermark: int = 0
-    """The highest read so far; 0: none yet."""
+    """The highest watermark read so far; 0: none yet."""
     behind_since: float = 0.0
     """Since when it is consumed to its end with a watermark below the highest, seconds since the epoch; 0: it is not.
 
-    Not when its watermark last rose: after a batch that took long, every watermark is old."""
+    This is not when its watermark last rose: after a long batch, every watermark is old."""
     stirred: bool = False
-    """A message has begun that time anew since its watermark last rose: no other one does."""
+    """A message has restarted that time since the watermark last rose. Only one message does so."""
     idle: bool = False
-    """It counted as the highest watermark because it was consumed to its end without a newer one."""
+    """It counted as having the highest watermark, because it was consumed to its end without a newer one."""
     reaches: int = 0
-    """The lowest commit_ts of a watermark or DDL in it, where its first messages were not read; see ``plan.reach``."""
+    """If its first messages were not read: the lowest commit_ts of a watermark or DDL in it; see ``plan.reach``."""
     of_tables: bool = False
-    """Rows or DDL of a table have come in its topic, also of one that is left out."""
+    """Its topic has had rows or DDL of a table, even of an excluded one."""
     gone_until: int = 0
-    """Where nothing of it was read: commit_ts of the newest that it can have had before; 0: not known yet."""
+    """If nothing of it was read: the highest commit_ts that its earlier messages can have had; 0: not known yet."""
 
 
 class WantedLoad(msgspec.Struct, frozen=True, kw_only=True):
-    """A table that is to be read in full, and whose read has not begun."""
+    """A table that needs a full read, which has not begun."""
 
     schema: str
     name: str
     at: int = 0
-    """commit_ts of what it is read from (a dump), beyond which the table does not go before; 0: of a database."""
+    """commit_ts of the dump that it is read from; the table waits there until the read begins. 0: it has no dump."""
     asked: bool = False
-    """A person asked for it: whatever the table is, it is read."""
+    """A person asked for it, so the table is read whatever its condition."""
     from_topic: bool = False
-    """It is read from the topics, and not from what ``[snapshot]`` names."""
+    """It is read from the topics, not from the source in ``[snapshot]``."""
 
     @property
     def full_name(self) -> TableName:
@@ -63,7 +62,7 @@ class WantedLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
-    """A table that a person asked to be read from the topics, and that cannot be."""
+    """A table that a person asked to be read from the topics, but that cannot be read from them."""
 
     schema: str
     name: str
@@ -77,33 +76,33 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PendingRows(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of a topic that are not applied yet: of one stretch of a partition, table and schema key."""
+    """Rows that are not applied yet: one table's, with one schema key, in one range of a partition."""
 
     schema: str
     name: str
     schema_key: str
     rows: int
     inserts: int = 0
-    """Of ``rows``, those whose op is insert."""
+    """How many of ``rows`` are inserts."""
     applied: int = 0
-    """Of ``rows``, those that were applied, as far as the sink counts them."""
+    """How many of ``rows`` were applied, if the sink counts them."""
     min_ts: int
     max_ts: int
     late: bool = False
-    """Rows at or below what their table had applied, to be applied where they are the newest."""
+    """Rows at or below the commit_ts that their table had applied. Each is applied only if it is its key's newest."""
     topic: str
     partition: int
     first: int
     end: int
-    """They lie at offsets [first, end), among others."""
+    """Their offsets are in [first, end), among other messages."""
     sent: tuple[str, str] | None = None
-    """The table's name in the messages; ``None``: as it is known."""
+    """The table's name in the messages; ``None``: the name that the job uses."""
     bytes: int = 0
-    """About the size of their messages."""
+    """Approximate size of their messages."""
     uncounted: bool = False
-    """Some more may have been applied: the sink did not count them, or the batch was interrupted."""
+    """More than ``applied`` may have been applied: the sink did not count, or the batch was interrupted."""
     cut: bool = False
-    """Some of ``rows`` may be applied, or be gone from the topic: they need not all come when they are read."""
+    """Some of ``rows`` may be applied or gone from the topic, so a read need not find them all."""
 
     @property
     def full_name(self) -> TableName:
@@ -112,7 +111,7 @@ class PendingRows(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def waiting(self) -> int:
-        """How many are not applied yet; at most, where ``uncounted``."""
+        """How many are not applied yet; an upper bound if ``uncounted``."""
         return self.rows - self.applied
 
 
@@ -124,7 +123,7 @@ class KnownSchema(msgspec.Struct, frozen=True, kw_only=True):
     key: str
     table: Table
     since: int = 0
-    """commit_ts of the DDL that made it; 0 from a BOOTSTRAP or a file."""
+    """commit_ts of the DDL that made it; 0: it came from a BOOTSTRAP or a file."""
 
     @property
     def full_name(self) -> TableName:
@@ -133,15 +132,15 @@ class KnownSchema(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Shard(msgspec.Struct, frozen=True, kw_only=True):
-    """A table of the source that is one of those of a merged table (``config.shards``)."""
+    """A table of the source whose rows go into a merged table (``config.shards``)."""
 
     schema: str
     name: str
-    """Of the merged table."""
+    """Name of the merged table."""
     table: Table
     """As the source has it."""
     dropped: tuple[str, ...] = ()
-    """Columns that it has had. The merged table still has them."""
+    """Columns that it had before. The merged table still has them."""
     topics: tuple[str, ...] = ()
     """Topics that its messages came from."""
 
@@ -152,26 +151,25 @@ class Shard(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class QueuedDdl(msgspec.Struct, frozen=True, kw_only=True):
-    """A DDL that waits for the resolved ts; where its first copy stands."""
+    """A DDL that waits for the resolved ts, with the place of its first copy."""
 
     change: SchemaChange
     topic: str
     partition: int
     offset: int
     waits: tuple[tuple[int, int], ...] = ()
-    """Arrival: partitions of the topic, each with the offset up to which its copy of the DDL is looked for."""
+    """Arrival: the topic's partitions, each with the offset up to which the job looks for its copy of the DDL."""
 
 
 class LastDdl(msgspec.Struct, frozen=True, kw_only=True):
-    """Arrival: the last DDL that was applied to a name. What is older and comes later is a replay."""
+    """Arrival: the last DDL applied to a name. An older DDL that comes later is a replay."""
 
     schema: str
     name: str
-    """``""`` for a database."""
+    """``""``: the DDL of a database."""
     commit_ts: int
     queries: tuple[str, ...] = ()
-    """Digests of the SQL of those applied at ``commit_ts``: a RENAME of several tables is sent as several DDLs of one.
-    """
+    """Digests of the SQL applied at ``commit_ts``: a RENAME of several tables is sent as several DDLs."""
 
     @property
     def full_name(self) -> TableName:
@@ -180,7 +178,7 @@ class LastDdl(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hold(msgspec.Struct, frozen=True, kw_only=True):
-    """What keeps the resolved ts from rising."""
+    """Why the resolved ts does not rise."""
 
     kind: Literal["partition", "schema", "ddl", "reject", "none"]
     what: str
@@ -196,64 +194,64 @@ class Counters(msgspec.Struct, frozen=True, kw_only=True):
     ddls: int = 0
     """DDLs applied."""
     replays: int = 0
-    """Row changes and DDLs that came again."""
+    """Row changes and DDLs that were sent again."""
     late: int = 0
-    """Rows at or below what their table had applied that are no replays."""
+    """Rows at or below the commit_ts that their table had applied, and that are not replays."""
     rejected: int = 0
-    """Messages and rows that were not applied, and are kept as dead letters."""
+    """Messages and rows that were not applied and are kept as dead letters."""
     zero_dates: int = 0
     """Zero or impossible dates that became NULL."""
     regressions: int = 0
-    """How often a watermark went back; more than a few point to a second changefeed on the topic."""
+    """How often a watermark went back. More than a few suggest a second changefeed on the topic."""
 
     def __add__(self, more: "Counters") -> "Counters":
         return Counters(**{name: getattr(self, name) + getattr(more, name) for name in self.__struct_fields__})
 
 
 class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Everything a job must remember. Grows with tables and partitions, not with time. What another version wrote is
-    refused, unless it has the same fields."""
+    """Everything a job must remember. It grows with tables and partitions, not with time. A state that another version
+    wrote is refused, unless it has the same fields."""
 
     job: str
     batch: int = 0
-    """The last one committed."""
+    """The last committed batch."""
     applied: int = 0
-    """All tables together equal the source at this commit_ts. Where no batch has a resolved ts, it is only the highest
-    commit_ts that was applied."""
+    """All tables together equal the source at this commit_ts. In a mode without a resolved ts, it is only the highest
+    commit_ts applied."""
     mode: ModeName | Literal[""] = ""
-    """See ``modes.base``; empty until it is known."""
+    """See ``modes.base``; empty until known."""
     protocol: str = ""
-    """As detected from the first messages, where the job file does not name it."""
+    """Detected from the first messages, if the job file does not name it."""
     routes: tuple[Route, ...] = ()
-    """The rules by which its tables have their names and columns in the target."""
+    """The rules that gave its tables their names and columns in the target."""
     mask_salt: str = ""
-    """By which it is seen that hashes are made with the same salt as before (``spark.masks.salt_mark``)."""
+    """Shows whether hashes are made with the same salt as before (``spark.masks.salt_mark``)."""
     last_ddls: tuple[LastDdl, ...] = ()
     partitions: tuple[PartitionState, ...] = ()
     tables: tuple[TableState, ...] = ()
     schemas: tuple[KnownSchema, ...] = ()
     shards: tuple[Shard, ...] = ()
-    """Those that are there."""
+    """Shards that the source has now."""
     ddls: tuple[QueuedDdl, ...] = ()
     dropped_databases: tuple[QueuedDdl, ...] = ()
-    """The last DROP DATABASE of each database that was applied: tables of it may come later, see ``plan.catch_up``."""
+    """The last applied DROP DATABASE of each database. Its tables may still come later, see ``plan.catch_up``."""
     databases: tuple[str, ...] = ()
-    """Those that CREATE DATABASE has made, whose spelling tables to come have."""
+    """Databases that a CREATE DATABASE made. Later tables use its spelling of the name."""
     pending: tuple[PendingRows, ...] = ()
     left_out: tuple[tuple[str, int, int], ...] = ()
-    """(topic, partition, offset) of messages that ``skip-messages`` left out when they came, and that the topics still
-    have: whatever is read again is read without them."""
+    """(topic, partition, offset) of messages that ``skip-messages`` skipped and that the topics still have. Later reads
+    skip them too."""
     catching_up: tuple[CatchUp, ...] = ()
     wanted: tuple[WantedLoad, ...] = ()
-    """Tables to be read in full."""
+    """Tables that need a full read."""
     refused: tuple[Refused, ...] = ()
-    """What became of the last request for each table, if it was refused."""
+    """The last request for each table, if it was refused."""
     hold: Hold = Hold(kind="none", what="")
     schema_wait_since: float = 0.0
-    """When rows began to wait for a schema; 0: none wait."""
+    """When rows began to wait for a schema; 0: no rows wait."""
     counters: Counters = Counters()
     missed: tuple[MissedNote, ...] = ()
-    """What tables lack that wait to be made, or to be made others."""
+    """What tables lack that are yet to be created, renamed or replaced."""
     committed_at: float = 0.0
     source: tuple[SourceNote, ...] = ()
     """See ``Source.notes``."""
@@ -268,24 +266,24 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """The batch under way, as it is saved before anything is written to a table."""
+    """The batch under way, saved before anything is written to a table."""
 
     batch: int
     end_offsets: tuple[tuple[str, int, int], ...]
     """(topic, partition, exclusive end offset)."""
     start_offsets: tuple[tuple[str, int, int], ...] = ()
-    """(topic, partition, offset) where partitions begin that the progress does not know yet."""
+    """(topic, partition, offset) where new partitions begin, which the progress does not know yet."""
     resolved: int
-    """A restart does not go below it, since tables may already be there."""
+    """A restart does not go below it, since tables may already have reached it."""
     mode: ModeName | Literal[""] = ""
     full: bool = False
-    """More was there than one batch takes."""
+    """The topics had more than one batch takes."""
     source: tuple[SourceNote, ...] = ()
-    """What must still be so of the topics when the batch is read again."""
+    """What must still be true of the topics when the batch is read again."""
     source_memory: str = ""
     """See ``Source.memory``."""
     on_reject: OnReject | Literal[""] = ""
-    """The policy that messages met which cannot be read; ``""``: there are none."""
+    """The policy applied to messages that cannot be read; ``""``: there were none."""
 
 
 class Status(msgspec.Struct, frozen=True, kw_only=True):
@@ -296,19 +294,19 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     started_at: float
     pid: int
     token: str = ""
-    """Of the owner that sends it."""
+    """Token of the owner that sends it."""
     phase: str = ""
     batch: int = 0
     error: str | None = None
     error_code: str | None = None
-    """Class of the error."""
+    """Class name of the error."""
     error_at: float | None = None
     exit_code: int | None = None
     read_at: float | None = None
-    """When the topics were last seen to end where the job had read them to, seconds since the epoch."""
+    """When the job was last seen to have read the topics to their end, seconds since the epoch."""
     left: int | None = None
-    """Messages that were there after the last batch and not read yet; ``None``: not known."""
+    """Messages not read yet after the last batch; ``None``: not known."""
     rate: float | None = None
-    """Messages a second, over the last batches."""
+    """Messages per second, over the last batches."""
     retention: dict[str, float] = {}
     """For how many seconds the topics keep messages, see ``Source.retention``."""

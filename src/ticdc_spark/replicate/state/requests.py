@@ -1,6 +1,6 @@
-"""What a person asks of a job, running or not: a command adds a request to the state, and the job takes it.
+"""Requests to a job, running or not: a command adds a request to the state, and the job takes it.
 
-To take a request is to fold it into the progress and to remove it, in one commit.
+To take a request, the job folds it into the progress and removes it, in one commit.
 """
 
 import logging
@@ -18,33 +18,33 @@ log = logging.getLogger(__name__)
 
 class _Asked(msgspec.Struct, frozen=True, kw_only=True, tag_field="request", forbid_unknown_fields=True):
     tables: tuple[TableName, ...]
-    """As the job knows them."""
+    """The names that the job uses."""
 
 
 class Rebuild(_Asked, frozen=True, kw_only=True, tag="rebuild"):
-    """Read tables in full again, whatever they are."""
+    """Read tables in full again, whatever their condition."""
 
     at: int = 0
-    """commit_ts of the dump that they are read from; 0: a database."""
+    """commit_ts of the dump that they are read from; 0: there is no dump."""
     from_topic: bool = False
-    """They are read from the job's own topics."""
+    """Whether they are read from the job's own topics."""
 
 
 class Resume(_Asked, frozen=True, kw_only=True, tag="resume"):
-    """Let tables that are quarantined go on."""
+    """Lift the quarantine of tables."""
 
 
 class Clear(_Asked, frozen=True, kw_only=True, tag="clear"):
-    """A person has looked at tables that had diverged: they no longer count as such."""
+    """Clear the mark of diverged tables: a person has looked at them."""
 
 
 class ReplayedRow(msgspec.Struct, frozen=True, kw_only=True):
-    """A row that is read again, in a message that the job has read."""
+    """A row to be read again, in a message that the job has read before."""
 
     table: TableName
-    """As the job knows it."""
+    """The name that the job uses."""
     sent: TableName
-    """As the message has it."""
+    """The name in the message."""
     schema_key: str
     commit_ts: int
     topic: str
@@ -53,7 +53,7 @@ class ReplayedRow(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Replay(_Asked, frozen=True, kw_only=True, tag="replay"):
-    """Apply rows that could not be read, or were left out, where their keys have no newer change."""
+    """Apply rows that could not be read, or were skipped, if their keys have no newer change."""
 
     rows: tuple[ReplayedRow, ...]
 
@@ -65,11 +65,10 @@ class RequestStore(Protocol):
     """Where requests wait, beside the progress. Raises: SinkFault, LeaseHeld"""
 
     def requests(self) -> Sequence[Request]:
-        """The requests that wait, the oldest first."""
+        """The waiting requests, the oldest first."""
 
     def save(self, progress: Progress, taken: Sequence[Request] = ()) -> None:
-        """Commit a progress; the plan that led to it is then over. ``taken``: requests that are in it, and wait no
-        more."""
+        """Commit a progress, and end the plan that led to it. ``taken``: requests that are in it, and are removed."""
 
 
 def take(
@@ -80,11 +79,11 @@ def take(
     reads: bool,
     replays: bool = True,
 ) -> Progress | None:
-    """The progress with all requests that wait, which is saved; ``None``: none waits.
+    """Fold the waiting requests into the progress and save it; ``None``: there were none to take.
 
-    ``beginning``: where the topics begin. ``reads``: the job file has ``[snapshot]``; else a ``Rebuild`` from another
-    source than the topics goes on waiting. ``replays``: no batch was interrupted; else a ``Replay`` goes on waiting,
-    since a table may have passed the point at which it would take the rows.
+    ``beginning``: where the topics begin. ``reads``: the job file has ``[snapshot]``; without it, a ``Rebuild`` keeps
+    waiting unless it reads the topics. ``replays``: no batch was interrupted; otherwise a ``Replay`` keeps waiting,
+    since its table may have passed the point at which it would take the rows.
 
     Raises: SinkFault, LeaseHeld
     """
@@ -101,7 +100,7 @@ def take(
 
 
 def folded(progress: Progress, request: Request) -> Progress:
-    """The progress with a request. Tables that it does not fit any more stay as they are."""
+    """The progress with a request. Tables that the request no longer fits stay unchanged."""
     match request:
         case Rebuild():
             left = tuple(one for one in progress.wanted if one.full_name not in request.tables)
@@ -130,20 +129,20 @@ def has_diverged(table: TableState) -> bool:
 
 
 def words(request: Request) -> str:
-    """A request for the log and for ``status``."""
+    """A request as text, for the log and for ``status``."""
     source = " from the topics" if isinstance(request, Rebuild) and request.from_topic else ""
     return f"{request.__struct_config__.tag} {', '.join('.'.join(name) for name in request.tables)}{source}"
 
 
 def _there(request: Replay, beginning: Offsets) -> Replay:
-    """A request without the rows that their topics do not have any more."""
+    """A request without the rows that are no longer in their topics."""
     rows = []
     for row in request.rows:
         if row.offset >= beginning.get((row.topic, row.partition), 0):
             rows.append(row)
             continue
         log.warning(
-            "topic %s, partition %d, offset %d is not in the topic any more and cannot be replayed; `ticdc-spark "
+            "topic %s, partition %d, offset %d cannot be replayed: it is no longer in the topic. `ticdc-spark "
             "rebuild` reads `%s`.`%s` again",
             *(row.topic, row.partition, row.offset, *row.table),
         )
@@ -151,7 +150,7 @@ def _there(request: Replay, beginning: Offsets) -> Replay:
 
 
 def _replayed(progress: Progress, rows: Sequence[ReplayedRow]) -> Progress:
-    """The progress with rows as late ones, which are applied where they are the newest."""
+    """The progress with rows as late ones: each is applied only if it is its key's newest."""
     states = progress.states()
     read = {(one.topic, one.partition): one.offset for one in progress.partitions}
     found: dict[PendingRows, None] = {}
@@ -170,9 +169,9 @@ def _replayed(progress: Progress, rows: Sequence[ReplayedRow]) -> Progress:
 
 
 def why_not_replayed(name: TableName, commit_ts: int, table: TableState | None) -> str:
-    """Why a row of a table, as it is now, cannot be replayed; ``""``: it can.
+    """Why a row of a table cannot be replayed now; ``""``: it can.
 
-    A DDL since the row moves the bar: the row may have other columns, or be of another table that had the name.
+    A DDL since the row prevents it: the row may have other columns, or belong to another table that had the name.
     """
     named = ".".join(name)
     if table is None or table.is_gone:

@@ -1,4 +1,4 @@
-"""The state of a job as the rows of its target, and back."""
+"""Convert the state of a job to rows of its target, and back."""
 
 from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
@@ -16,11 +16,11 @@ from ticdc_spark.sinks.state import StateRow, StoredState
 
 T = TypeVar("T")
 JOB, PROGRESS = "job", "progress"
-"""The parts: what changes often and is small; what a batch changes."""
+"""The parts: ``JOB`` is small and changes often, ``PROGRESS`` changes with each batch."""
 
 
 class JobState(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that a target has of a job."""
+    """Everything that a target stores about a job."""
 
     held: Ownership | None = None
     progress: Progress | None = None
@@ -38,7 +38,7 @@ def job_rows(state: JobState) -> list[StateRow]:
 
 
 def progress_rows(progress: Progress) -> list[StateRow]:
-    """The part ``PROGRESS``. Tables have their names in the target there, for those who read the state by SQL."""
+    """The part ``PROGRESS``. Its tables have their target names, for users who query the state by SQL."""
     target = compiled(progress.routes).target
     rest = msgspec.structs.replace(progress, tables=(), partitions=(), schemas=())
     return [
@@ -50,7 +50,7 @@ def progress_rows(progress: Progress) -> list[StateRow]:
 
 
 def job_state(stored: StoredState, where: str) -> JobState:
-    """What a store holds. Raises: DecisionNeeded where it is not of this version"""
+    """The state in a store. Raises: DecisionNeeded when another version of this program wrote it"""
     rows = [row for part in stored.parts.values() for row in part]
     try:
         progress = _only(_values(rows, "progress", Progress))
@@ -69,8 +69,8 @@ def job_state(stored: StoredState, where: str) -> JobState:
         )
     except msgspec.DecodeError as error:
         raise DecisionNeeded(
-            f"the state {where} cannot be read: {error}. Another version of this program wrote it: go on with that "
-            "version, or drop the table of the state and every table of the job, and read the topic from its start"
+            f"the state {where} cannot be read: {error}. Another version of this program wrote it: continue with that "
+            "version, or drop the state table and every table of the job, and read the topic from its start"
         ) from error
 
 

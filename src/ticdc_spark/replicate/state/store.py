@@ -1,7 +1,7 @@
-"""The state of a job as the process has it that owns the job: every write is a compare-and-swap in the target.
+"""The state of a job in the process that owns the job. Every write is a compare-and-swap in the target.
 
-So a write of an owner that was overtaken is refused, and a commit to a table asks first (``Fence``) whether the job is
-still ours. Others may only add requests; a write goes on top of those.
+So a write is refused once another process has taken the job over. A commit to a table first checks (``Fence``) that
+the job is still ours. Other processes may only add requests, and a write keeps these.
 """
 
 import logging
@@ -34,30 +34,30 @@ from ticdc_spark.sinks.states import open_state
 
 log = logging.getLogger(__name__)
 _TRIES = 20
-"""Of a commit, while others add requests."""
+"""Tries of a commit while others add requests."""
 
 
 class Fence(Protocol):
-    """What keeps an owner from writing whose job was taken over."""
+    """Keeps an owner from writing once its job was taken over."""
 
     def check(self) -> None:
-        """Make sure that the job is still ours; called before each commit.
+        """Make sure that the job is still ours. Called before each commit.
 
-        Raises: LeaseHeld when another process has taken it. SinkFault when that cannot be known.
+        Raises: LeaseHeld when another process has taken it. SinkFault when the target cannot say.
         """
 
 
 class ProgressStore(RequestStore, Fence, Protocol):
     """The progress of a job, the plan of the batch under way, and its requests.
 
-    Raises: LeaseHeld where the job is not ours any more, SinkFault where the target does not answer.
+    Raises: LeaseHeld when the job is no longer ours. SinkFault when the target does not answer.
     """
 
     states: StateStore
-    """Where they are."""
+    """Where all of these are stored."""
 
     def load(self) -> Progress | None:
-        """The progress as the target has it now; ``None`` when there is none yet."""
+        """The progress that the target has now; ``None``: there is none yet."""
 
     def load_plan(self) -> Plan | None:
         """The plan of a batch that may have been interrupted, as of the last ``load`` or write."""
@@ -67,15 +67,15 @@ class ProgressStore(RequestStore, Fence, Protocol):
 
 
 class JobStore:
-    """See ``ProgressStore``. Safe to use from several threads. Use as a context manager: it gives the job back."""
+    """See ``ProgressStore``. Thread-safe. Use it as a context manager, which gives the job back."""
 
     def __init__(self, states: StateStore, state: JobState, version: str | None) -> None:
-        """``state``: as this process has committed it, with itself as its owner; ``version``: of it."""
+        """``state``: as this process committed it, with itself as owner. ``version``: the version of ``state``."""
         self.states = states
         self._state, self._version = state, version
         RUNNING.add(self.held.owner.token)
         self._unsure: JobState | None = None
-        """What a commit would have made of the state, of which it is not known whether it happened, or still will."""
+        """The state after a commit that failed, and that may have happened all the same or may still happen."""
         self._lock = threading.RLock()
 
     @property
@@ -91,7 +91,7 @@ class JobStore:
 
     def load(self) -> Progress | None:
         with self._lock:
-            # After a fault the last commit may have happened or not: what is there counts.
+            # After a fault the last commit may have happened or not: the target decides.
             self._state, self._version = self._found()
             return self._state.progress
 
@@ -115,7 +115,7 @@ class JobStore:
         return self._state.requests
 
     def set_jvm(self, pid: int) -> None:
-        """Record the driver's JVM, as soon as it runs: a later run waits for its end too. Raises: as ``check``"""
+        """Record the driver's JVM as soon as it runs: a later run waits for its end too. Raises: as ``check``"""
 
         def change(state: JobState) -> JobState:
             owner = msgspec.structs.replace(self.held.owner, jvm=process(pid))
@@ -124,13 +124,13 @@ class JobStore:
         self._commit(change)
 
     def release(self) -> None:
-        """Give the job back. Harmless when it was taken over or given back already."""
+        """Give the job back. Does no harm if it was taken over or given back already."""
         try:
             if not self.held.released:
                 self._commit(_released)
         except (LeaseHeld, DecisionNeeded, SinkFault) as fault:
-            # What ends the job must not be hidden by this; the next run finds the process gone.
-            log.warning("the job is not given back: %s", fault)
+            # This must not hide the error that ends the job. The next run will find the process gone.
+            log.warning("cannot give the job back: %s", fault)
         finally:
             RUNNING.discard(self.held.owner.token)
 
@@ -156,21 +156,21 @@ class JobStore:
                     raise
                 self._state, self._version, self._unsure = after, version, None
                 return
-        raise SinkFault(f"the state {self.states.where} cannot be written: other processes write to it all the time")
+        raise SinkFault(f"cannot write the state {self.states.where}: other processes keep writing to it")
 
     def _look_again(self) -> None:
-        """The state has moved: others may add requests, and nothing else."""
+        """Read the state after another process wrote to it. Others may add requests, and nothing else."""
         found, version = self._found()
         ours = [one for one in (self._state, self._unsure) if one is not None and _is_same(one, found)]
         if not ours:
             raise DecisionNeeded(
-                f"the state {self.states.where} is not as this process has written it: it was set back, or restored, "
-                "while the job runs. Nothing more is written; start the job again"
+                f"the state {self.states.where} is not the one that this process wrote: it was set back or restored "
+                "while the job was running. Nothing more is written; start the job again"
             )
         self._state, self._version = msgspec.structs.replace(found, progress=ours[0].progress), version
 
     def _found(self) -> tuple[JobState, str | None]:
-        """Raises: LeaseHeld where the job is another process's"""
+        """Raises: LeaseHeld when another process owns the job"""
         stored = self.states.load()
         found = job_state(stored, self.states.where)
         if not is_ours(found.held, self.held):
@@ -191,7 +191,7 @@ def _released(state: JobState) -> JobState:
 
 
 def _committed(states: StateStore, before: JobState, after: JobState, expected: str | None) -> str:
-    """Commit what has changed. Raises: StateMoved, SinkFault"""
+    """Commit the parts that have changed. Raises: StateMoved, SinkFault"""
     parts: dict[str, Sequence[StateRow]] = {JOB: job_rows(after)}
     if after.progress is not None and after.progress is not before.progress:
         parts[PROGRESS] = progress_rows(after.progress)
@@ -199,7 +199,8 @@ def _committed(states: StateStore, before: JobState, after: JobState, expected: 
 
 
 def take_over(states: StateStore, stored: StoredState, job: str, owner: Owner) -> JobStore:
-    """Make a process the owner of a job, whoever has owned it. ``stored``: its state, which must not have moved.
+    """Make a process the owner of a job, whoever owned it before. ``stored``: the job's state, unchanged since it was
+    read.
 
     Raises: StateMoved, SinkFault, DecisionNeeded
     """
@@ -216,10 +217,10 @@ def acquire(
     wait: TakeoverWait | None = None,
     stop: threading.Event | None = None,
 ) -> JobStore:
-    """Take a job, waiting for a crashed owner's end where that must be. ``stop``: set to end the waiting early.
+    """Take a job, after the end of a crashed owner if there is one. ``stop``: set it to end the waiting early.
 
-    Raises: LeaseHeld when its owner lives; it names the owner and what to do. SinkFault when the target does not
-    answer. DecisionNeeded when its state is not of this version.
+    Raises: LeaseHeld when its owner still runs; it names the owner and what to do. SinkFault when the target does not
+    answer. DecisionNeeded when another version of this program wrote the state.
     """
     wait, stop = wait or TakeoverWait(), stop or threading.Event()
     while True:
@@ -230,11 +231,11 @@ def acquire(
         try:
             return take_over(states, stored, job, owner)
         except StateMoved:
-            continue  # it has given the job back, or another process was faster: look at it again
+            continue  # The owner gave the job back, or another process was faster: look again.
 
 
 def ask(states: StateStore, request: Request) -> None:
-    """Have a request wait, beside every process. Raises: SinkFault, DecisionNeeded"""
+    """Add a request to the state, whether the job runs or not. Raises: SinkFault, DecisionNeeded"""
     for _ in range(_TRIES):
         stored = states.load()
         before = job_state(stored, states.where)
@@ -244,15 +245,15 @@ def ask(states: StateStore, request: Request) -> None:
             return
         except StateMoved:
             continue
-    raise SinkFault(f"the state {states.where} is written to all the time: give the command again")
+    raise SinkFault(f"cannot write the state {states.where}: other processes keep writing to it. Run the command again")
 
 
 def read_state(states: StateStore) -> JobState:
-    """The state of a job, for who does not own it. Raises: SinkFault, DecisionNeeded"""
+    """The state of a job, for a process that does not own it. Raises: SinkFault, DecisionNeeded"""
     return job_state(states.load(), states.where)
 
 
 def progress_of(job: Job) -> Progress | None:
-    """The progress of a job, for who does not own it. Raises: SinkFault, DecisionNeeded, UsageError"""
+    """The progress of a job, for a process that does not own it. Raises: SinkFault, DecisionNeeded, UsageError"""
     with closing(open_state(job.sink, job.name, job.spark)) as states:
         return read_state(states).progress

@@ -1,6 +1,6 @@
-"""One table: its state, what can be asked of it, and all that changes what it is. Pure.
+"""The state of one table, its properties, and every function that changes it. Pure.
 
-Each function that changes a state says in its first line what has happened to the table.
+The first line of each such function says what has happened to the table.
 """
 
 from typing import Literal, TypeAlias
@@ -26,58 +26,57 @@ from ticdc_spark.replicate.state.conditions import (
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
 LEFT_OUT = 'it has no primary key and no unique key that is not null, and no-key = "skip" leaves its rows out'
-"""Why a table without a key has diverged."""
+"""Why a table without a key counts as diverged."""
 
 
 class KeptColumn(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A column that the source dropped and the copy keeps. A row that changes has NULL there."""
+    """A column that the source dropped and the copy keeps. Rows that change later get NULL there."""
 
     column: Column
-    """As a column that may be NULL and has no default; its name gives that in the target."""
+    """Nullable and without a default. Its name determines its name in the target."""
     dropped: int
     """commit_ts of the DDL that dropped it."""
 
 
 class TableState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """One table of the source and its copy in the lake. What another version wrote is refused, unless it has the same
+    """One table of the source and its copy in the lake. A state of another version is refused, unless it has the same
     fields."""
 
     schema: str
     name: str
     condition: Condition = UNVERIFIED
     applied: int = 0
-    """The copy equals the source at this commit_ts (when it is clean)."""
+    """The copy equals the source at this commit_ts, if it is clean."""
     emptied: int = 0
-    """commit_ts of the CREATE or TRUNCATE that it began empty with, or the base of its full read: no older row belongs
-    in it, however late."""
+    """commit_ts of the CREATE or TRUNCATE that began it, or the base of its full read. Older rows do not belong in it,
+    however late they come."""
     partition_ids: tuple[tuple[int, str], ...] = ()
-    """Physical ids of the source, each with the partition in which its rows lie, as far as rows have told."""
+    """Physical ids at the source that rows have shown, each with the partition of its rows."""
     table: Table | None = None
-    """The schema of the copy; ``None`` while it has not been created, or after a drop."""
+    """The schema of the copy; ``None``: it is not created yet, or it was dropped."""
     origin: Literal["create", "bootstrap", "adopted", "snapshot"] = "bootstrap"
     cleared: int | None = None
-    """Since when it had diverged before the operator cleared that (``resume --clear-diverged``); it wins over the
-    stamp."""
+    """``diverged_since`` before the operator cleared it (``resume --clear-diverged``). It overrides the stamp."""
     snapshot_id: int | None = None
     rows: int = 0
     """Row changes applied so far."""
     topics: tuple[str, ...] = ()
     """Topics that its messages came from."""
     mark: Mark = NO_MARK
-    """That of the last commit to the copy; ``NO_MARK``: there was none."""
+    """Mark of the last commit to the copy; ``NO_MARK``: there was none."""
     ddl_ts: int = 0
-    """commit_ts of the last DDL that was applied to it."""
+    """commit_ts of the last DDL applied to it."""
     ddl_step: int = 0
-    """The step of its last commit with the commit_ts of that DDL, which may have several."""
+    """The step of its last commit at the commit_ts of that DDL, which may have several."""
     was: tuple[tuple[str, str], ...] = ()
-    """Names that it had before, the oldest first."""
+    """Its former names, the oldest first."""
     schema_keys: tuple[str, ...] = ()
-    """Registered schemas (Avro) or schema blocks (Debezium) that ``table`` has followed; none where it follows DDL."""
+    """Registered schemas (Avro) or schema blocks (Debezium) that ``table`` has followed; empty if it follows DDL."""
     kept_columns: tuple[KeptColumn, ...] = ()
-    """Columns that the source has no more, and the copy still has (``drop-column = "keep"``)."""
+    """Columns that the source dropped and the copy still has (``drop-column = "keep"``)."""
     columns_before: tuple[tuple[str, str], ...] = ()
-    """In the midst of a DDL of an adopted table, or one with unsure columns: the lake's columns before it, name and
-    type."""
+    """While a DDL is under way on an adopted table, or on one with unsure columns: the lake's columns before it, as
+    (name, type)."""
 
     @property
     def full_name(self) -> TableName:
@@ -86,12 +85,12 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def lifted(self) -> Lifted:
-        """What it is but for a quarantine."""
+        """Its condition without a quarantine."""
         return self.condition.lifted if isinstance(self.condition, Quarantined) else self.condition
 
     @property
     def known(self) -> Known:
-        """What is known of its rows."""
+        """What is known about its rows."""
         lifted = self.lifted
         return lifted.rows if isinstance(lifted, Loading | Dropped | Kept) else lifted
 
@@ -115,7 +114,7 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def settles(self) -> int:
-        """commit_ts from which on its full read says no more and no less than the source; 0: it has, or had none."""
+        """commit_ts from which it equals the source after its full read; 0: it is there, or had no full read."""
         match self.known:
             case Settling(upto=upto) | Diverged(settles=upto):
                 return upto
@@ -131,12 +130,12 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
     @property
     def is_gone(self) -> bool:
-        """The source has no such table, or not under this name."""
+        """The source has no table of this name."""
         return isinstance(self.lifted, Dropped | Kept)
 
     @property
     def is_dropped(self) -> bool:
-        """It is gone, in the lake too."""
+        """It is gone, also in the lake."""
         return isinstance(self.lifted, Dropped)
 
     @property
@@ -159,18 +158,18 @@ ConditionName: TypeAlias = Literal[
 """What ``status`` and the state table call a condition:
 
 - clean: it is known to equal the source.
-- unverified: it is up to date, but the job did not see it begin.
+- unverified: it is up to date, but the job did not see its beginning.
 - diverged: it lacks a message or a DDL.
 - quarantined: it does not advance.
 - snapshot: a full read of it is under way.
 - skipped: it has no key, and ``no-key`` skips its rows.
 - dropped: it is gone.
-- kept: it is gone at the source alone.
+- kept: it is gone at the source, and the lake keeps it.
 """
 
 
 def condition_of(state: TableState) -> ConditionName:
-    """What is known of a table, in one word, as its own state tells."""
+    """The condition of a table in one word, from its own state alone."""
     if state.is_quarantined:
         return "quarantined"
     if state.has_diverged:
@@ -183,17 +182,17 @@ def condition_of(state: TableState) -> ConditionName:
 
 
 def is_without_rows(state: TableState) -> bool:
-    """Whether ``no-key = "skip"`` leaves out the rows of a table: it has no key."""
+    """Whether ``no-key = "skip"`` skips the rows of a table, because it has no key."""
     return state.diverged_why == LEFT_OUT and state.table is not None and not handle_key(state.table)
 
 
 def is_unfollowed(state: TableState) -> bool:
-    """Whether a table was read in full, and no message of it has come since: it may change unseen."""
+    """Whether a table was read in full and has had no message since: it may change unseen."""
     return state.origin == "snapshot" and not state.topics
 
 
 def create(table: Table, ts: int, topics: tuple[str, ...], *, certain: bool) -> TableState:
-    """Its CREATE TABLE is applied. ``certain``: whether ``table`` is what the source has."""
+    """Its CREATE TABLE is applied. ``certain``: whether ``table`` is surely the source's schema."""
     return TableState(
         schema=table.schema,
         name=table.name,
@@ -208,13 +207,13 @@ def create(table: Table, ts: int, topics: tuple[str, ...], *, certain: bool) -> 
 
 
 def create_late(table: Table, ts: int, topics: tuple[str, ...], *, certain: bool, empty: bool) -> TableState:
-    """Another DDL of it is applied, and the lake has no such table yet. ``empty``: the DDL is a TRUNCATE."""
+    """A DDL other than its CREATE is applied, and the lake has no such table yet. ``empty``: the DDL is a TRUNCATE."""
     late = msgspec.structs.replace(create(table, ts, topics, certain=certain), origin="bootstrap")
     return late if empty else msgspec.structs.replace(unverify(late), emptied=0)
 
 
 def create_by_rows(state: TableState, table: Table, applied: int, *, certain: bool) -> TableState:
-    """Its first rows are applied, and no DDL came before them. ``certain``: as for ``create``."""
+    """Its first rows are applied, without a DDL before them. ``certain``: as for ``create``."""
     known: Known = Unverified(columns_unsure=not certain)
     if state.diverged_since is not None:
         known = Diverged(since=state.diverged_since, why=state.diverged_why, columns_unsure=not certain)
@@ -224,32 +223,32 @@ def create_by_rows(state: TableState, table: Table, applied: int, *, certain: bo
 
 
 def adopt(state: TableState, origin: Literal["adopted", "bootstrap"]) -> TableState:
-    """The lake has it already, and no DDL has told of it: the job goes on from what is there."""
+    """The lake has it already, and no DDL created it: the job continues with the table that is there."""
     there = state if state.is_kept else come_back(state)
     return msgspec.structs.replace(unverify(there), origin=origin)
 
 
 def drop(name: TableName, ts: int, topics: tuple[str, ...], rows: int = 0) -> TableState:
-    """A DDL takes it away, or gives its name up, in the lake too."""
+    """A DDL drops it or renames it away, also in the lake."""
     return TableState(
         schema=name[0], name=name[1], condition=Dropped(), applied=ts, ddl_ts=ts, topics=topics, rows=rows
     )
 
 
 def come_back(state: TableState) -> TableState:
-    """It was gone, and a table of its name is there again, or waits."""
+    """It was gone, and a table of its name exists again or is about to."""
     return _with_lifted(state, state.known) if state.is_gone else state
 
 
 def keep(state: TableState) -> TableState:
-    """A DDL takes it away at the source, or out of what ``tables`` names, and it stays in the lake; or somebody has put
-    it back there."""
+    """A DDL drops it at the source, or renames it to a name that ``tables`` excludes, and the lake keeps it. Or a user
+    has put it back into the lake."""
     return _with_lifted(state, Kept(rows=state.known))
 
 
 def truncate(state: TableState, ts: int, *, in_shape: bool) -> TableState:
-    """A TRUNCATE empties it. ``in_shape``: it has the columns of the source, so that it equals the source whatever it
-    was before; not one whose columns nothing has said yet."""
+    """A TRUNCATE empties it. ``in_shape``: it is known to have the source's columns, so it then equals the source,
+    whatever it was before."""
     state = msgspec.structs.replace(state, emptied=ts, partition_ids=())
     if in_shape:
         return _with_known(state, UNVERIFIED if state.table is None else Clean())
@@ -257,7 +256,7 @@ def truncate(state: TableState, ts: int, *, in_shape: bool) -> TableState:
 
 
 def doubt_partitions(state: TableState, why: str) -> TableState:
-    """Its rows contradict what is known of its partitions."""
+    """Its rows contradict what is known about its partitions."""
     if state.table is None or state.table.partitioning is None:
         return state
     doubted = msgspec.structs.replace(state.table.partitioning, doubt=why)
@@ -266,7 +265,7 @@ def doubt_partitions(state: TableState, why: str) -> TableState:
 
 
 def unverify(state: TableState) -> TableState:
-    """It may lack rows or values, for no cause that marks it. Nor does it settle after a full read."""
+    """It may lack rows or values, for a cause that does not mark it. It no longer settles after a full read."""
     match state.known:
         case Clean() | Settling():
             return _with_known(state, UNVERIFIED)
@@ -276,13 +275,13 @@ def unverify(state: TableState) -> TableState:
 
 
 def lose_first_rows(state: TableState) -> TableState:
-    """It may lack rows from before the first messages: as if it had begun with these."""
+    """It may lack rows from before the first messages, as if it had begun with these."""
     origin = "bootstrap" if state.origin == "create" else state.origin
     return msgspec.structs.replace(unverify(state), origin=origin)
 
 
 def known_of_both(state: TableState, other: TableState) -> TableState:
-    """It has rows of another table: it is known as well as the one of which less is known."""
+    """It has rows of another table, too: its condition is the less certain one of the two."""
     state = unverify(state) if isinstance(other.known, Unverified) else state
     if isinstance(other.known, Settling) and isinstance(state.known, Clean | Settling):
         state = _with_known(state, Settling(upto=max(state.settles, other.settles)))
@@ -293,31 +292,31 @@ def known_of_both(state: TableState, other: TableState) -> TableState:
 
 
 def want_load(state: TableState) -> TableState:
-    """Rows of it are missing that only a full read brings: it counts as one that began in the middle."""
+    """It lacks rows that only a full read can load: it counts as a table whose beginning the job did not see."""
     return msgspec.structs.replace(unverify(state), origin="bootstrap")
 
 
 def diverge(state: TableState, since: int, why: str, *, columns: bool = False) -> TableState:
-    """It may differ from the source from a commit_ts on. ``columns``: in its columns, too, since what was left out may
-    have been a DDL."""
+    """It may differ from the source from a commit_ts on. ``columns``: its columns may differ too, since the skipped
+    message may have been a DDL."""
     if isinstance(state.known, Diverged):
         since, why = state.known.since, state.known.why or why
     unsure = columns or state.has_unsure_columns
     if columns and state.table is not None and state.table.partitioning is not None:
-        # Once a person has cleared the mark, nothing else tells that a DDL on partitions may be missing.
+        # Once a person has cleared the mark, nothing else shows that a DDL on partitions may be missing.
         state = msgspec.structs.replace(state, table=msgspec.structs.replace(state.table, partitioning=None))
     return _with_known(state, Diverged(since=since, why=why, columns_unsure=unsure, settles=state.settles))
 
 
 def lose_rows(state: TableState, since: int, why: str) -> TableState:
-    """Rows of it from a commit_ts on are left out, which may be older than what it lacked before."""
+    """Rows of it from a commit_ts on are skipped. They may be older than the rows that it lacked before."""
     first = since if state.diverged_since is None else min(since, state.diverged_since)
     return _with_known(state, msgspec.structs.replace(diverge(state, first, why).known, since=first, why=why))
 
 
 def doubt_load(state: TableState, ts: int) -> TableState:
-    """A DDL at ``ts`` is applied. Where its full read may have met what the DDL made of it at the source, the DDL is
-    done twice to some rows, or rows of another table are in it: it is read again, as one that began in the middle."""
+    """A DDL at ``ts`` is applied. If its full read may have seen the table after that DDL, some rows get the DDL twice,
+    or it has rows of another table. It is then read again, as a table whose beginning the job did not see."""
     if state.settles < ts or state.settles == 0:
         return state
     why = f"a DDL at {ts} changed or renamed it while it was read in full: it may have rows of the table behind the DDL"
@@ -325,25 +324,26 @@ def doubt_load(state: TableState, ts: int) -> TableState:
 
 
 def clear(state: TableState) -> TableState:
-    """It had diverged, and a person has looked at it."""
+    """A person has looked at it and clears its mark as diverged."""
     return msgspec.structs.replace(_without_mark(state, unsure=False), cleared=state.diverged_since)
 
 
 def quarantine(state: TableState, why: str) -> TableState:
-    """What cannot be read stops it where it is."""
+    """A message that cannot be read stops it where it is."""
     return msgspec.structs.replace(state, condition=Quarantined(why=state.quarantined or why, lifted=state.lifted))
 
 
 def lift(state: TableState) -> TableState:
-    """A person lets it go on."""
+    """A person lifts its quarantine."""
     return msgspec.structs.replace(state, condition=state.lifted)
 
 
 def begin_load(state: TableState, table: Table, load: Loading, loses: str) -> TableState:
-    """Its full read begins. ``loses``: why it differs from the source if the read is given up; ``""``: it does not."""
+    """Its full read begins. ``loses``: why it would differ from the source if the read were given up; ``""``: it would
+    not."""
     why = state.quarantined or loses
     lost = (diverge(state, min(state.applied, load.base), why) if why else state).known
-    # Begun before, by a process that died: what the table was then counts, as nothing was brought in since.
+    # A process that crashed began the read before: the table's condition then counts, as nothing was loaded since.
     before = None if state.load is None else state.load.before
     before = Diverged(since=lost.since, why=lost.why) if isinstance(lost, Diverged) else before
     return msgspec.structs.replace(
@@ -359,23 +359,23 @@ def begin_load(state: TableState, table: Table, load: Loading, loses: str) -> Ta
 
 
 def gather(state: TableState, rows: int, expected: int | None = None) -> TableState:
-    """Its full read has so many rows by now. ``expected``: of about so many; ``None``: as before."""
+    """Its full read has gathered ``rows`` rows. ``expected``: of about this many; ``None``: as before."""
     assert state.load is not None, "its read is under way"
     expected = state.load.expected if expected is None else expected
     return _with_lifted(state, msgspec.structs.replace(state.load, gathered=rows, expected=expected))
 
 
 def give_up_load(state: TableState) -> TableState:
-    """Its full read ends without a result: it goes on as what it was before."""
+    """Its full read ends without a result: it has its former condition again."""
     assert state.load is not None, "its read is under way"
     before, after = state.load.before, _with_lifted(state, state.known)
     return after if before is None else diverge(after, before.since, before.why)
 
 
 def finish_load(state: TableState, rows: int, settles: int, *, in_shape: bool) -> TableState:
-    """What was read becomes the table, which goes on from the base. ``settles``: what was read is of a commit_ts up to
-    this one. From the topics, it is what its CREATE or TRUNCATE and its rows have made it. ``in_shape``: it has no
-    columns but those of the source."""
+    """The rows of its full read become the table, which continues from the base. ``settles``: the highest commit_ts
+    that these rows may be from. If they were read from the topics, its CREATE or TRUNCATE and its rows have made it.
+    ``in_shape``: it has only the source's columns."""
     assert state.load is not None, "its read is under way"
     base, began, known = state.load.base, state.load.began, unverify(state).known
     if in_shape:
@@ -388,12 +388,12 @@ def finish_load(state: TableState, rows: int, settles: int, *, in_shape: bool) -
 
 
 def settle_load(state: TableState) -> TableState:
-    """All is applied that its full read may have met."""
+    """Every change that its full read may have seen is applied."""
     return unverify(state) if state.has_diverged else _with_known(state, Clean())
 
 
 def set_back(state: TableState, since: int) -> TableState:
-    """Somebody has set it back to an older snapshot, and a person wants it read in full."""
+    """A user has set it back to an older snapshot, and a full read is requested."""
     why = "it was set back; a full read of it is wanted"
     if state.load is None:
         return diverge(state, since, why)
@@ -401,17 +401,18 @@ def set_back(state: TableState, since: int) -> TableState:
 
 
 def for_stamp(state: TableState) -> TableState:
-    """What of a table its stamp has: not what changes without a commit, or has a place of its own in the stamp."""
+    """The part of a table's state that its stamp stores: not what changes without a commit, nor what has its own field
+    in the stamp."""
     state = state if state.load is None else gather(state, 0, 0)
     return msgspec.structs.replace(state, applied=0, mark=NO_MARK, snapshot_id=None, rows=0, partition_ids=())
 
 
 def take_promise(state: TableState, promise: TableState, *, same_mark: bool) -> TableState:
-    """A table as its stamp has it, with what only the progress says. ``same_mark``: the progress is of the same commit,
-    and may have decided something since."""
+    """A table's state from its stamp, with what only the progress knows. ``same_mark``: the progress is of the same
+    commit, and may have decided something since."""
     state = lift(state)
     if state.load is not None:
-        # The read has taken it out of quarantine, and the progress need not have been committed since.
+        # The read has lifted its quarantine, and the progress may not have been committed since.
         state = gather(state, *(0, 0) if promise.load is None else (promise.load.gathered, promise.load.expected))
     elif promise.quarantined is not None:
         state = quarantine(state, promise.quarantined)
@@ -427,7 +428,7 @@ def take_promise(state: TableState, promise: TableState, *, same_mark: bool) -> 
 def _decided(state: TableState, promise: TableState) -> TableState:
     clean, settles = state.is_clean and promise.is_clean, state.settles
     if bool(promise.settles) != bool(state.settles):
-        # One of the two has seen the table settle after its full read, and the other has not.
+        # Only one of the two has seen the table settle after its full read.
         clean, settles = state.is_clean if promise.settles else promise.is_clean, 0
     unsure = promise.has_unsure_columns or (state.has_unsure_columns and promise.cleared is None)
     mark = promise.diverged_since if promise.has_diverged else state.diverged_since

@@ -217,7 +217,7 @@ def test_a_table_that_is_gone_stops_the_job(keys: dict[str, str]) -> None:
     newest = shop.saved()
     shop.stop()
     shop.lab.lake.drop((SCHEMA, "t"))
-    stops(shop, "is not in the target any more", "exclude it with `tables`")
+    stops(shop, "is no longer in the target", "exclude it with `tables`")
     shop.lab.lake.restore_table((SCHEMA, "t"), newest)
     goes_on(shop)
     assert values(shop) == WHOLE
@@ -237,7 +237,7 @@ def test_a_table_that_is_gone_and_excluded_does_not_stop_the_others(keys: dict[s
     assert [row[0] for row in shop.rows("u") or ()] == [1]
     shop.stop()
     shop.configure(tables=())
-    stops(shop, "is not in the target any more")
+    stops(shop, "is no longer in the target")
     shop.lab.lake.restore_table((SCHEMA, "t"), newest)
     goes_on(shop)
     assert values(shop) == WHOLE

@@ -142,7 +142,7 @@ def test_an_end_that_cannot_be_written_down_is_told_once(
     monkeypatch.setattr(state, "beat", fails)
     with caplog.at_level(logging.WARNING):
         Heartbeat(state).end("failed")
-    assert caplog.messages == ["the end of the run is not written down: the disk is full"]
+    assert caplog.messages == ["cannot write the end of the run to the status: the disk is full"]
 
 
 def test_a_catalog_that_does_not_answer_is_reported_once_by_whoever_needs_it(

@@ -78,7 +78,7 @@ def test_a_file_with_a_mistake_leaves_the_job_as_it_is(file: Path, caplog: pytes
     file.write_text(JOB.replace("tables =", "tabels ="))
     assert changed(running) is None
     assert "tabels" in caplog.text
-    assert "the job goes on as before" in caplog.text
+    assert "the job continues with the old one" in caplog.text
     file.write_text(JOB.replace('"shop.a"', '"shop.b"'))
     found = changed(running)
     assert found is not None

@@ -491,7 +491,7 @@ def test_a_table_that_is_gone_from_the_lake_and_from_its_topics_stops_the_job() 
     shop.lab.lake.drop(T)
     shop.broker.trim(("cdc", 0), 2)
     shop.rebuild_from_topic("t")
-    with pytest.raises(DecisionNeeded, match=r"cannot be read from its topics.*not in the target any more"):
+    with pytest.raises(DecisionNeeded, match=r"cannot be read from its topics.*no longer in the target"):
         shop.run(again=True)
 
 
