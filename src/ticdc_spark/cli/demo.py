@@ -53,7 +53,7 @@ warehouse = "lake"
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("demo"),
     show_default=True,
-    help="Folder for all files; those of an earlier demo are removed.",
+    help="Folder for all files; an earlier demo in it is removed.",
 )
 def command(folder: Path) -> None:
     """Replicate a recorded shop into an Iceberg lake and show it.
