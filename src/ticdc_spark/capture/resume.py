@@ -12,9 +12,8 @@ from ticdc_spark.topics.kafka_reader import TopicReader
 from ticdc_spark.topics.same_topics import check_ids
 
 WAY_OUT = (
-    "If the topic was created again, begin a new changefeed, with another state folder and an empty topic to send to; "
-    "if messages were removed before they were read, what they held is lost to this changefeed, and a new one must "
-    "begin too"
+    "If the topic was created again, begin a new changefeed, with another state folder and an empty topic to send to. "
+    "If messages were removed before they were read, they are lost to this changefeed, and a new one must begin too"
 )
 
 
