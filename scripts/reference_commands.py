@@ -11,7 +11,8 @@ _HEAD = """# Commands
 What `ticdc-spark --help` and the help of each command say. Written by `scripts/reference.py` from the commands.
 
 `-v` before the command logs more, and prints where an error was raised: `ticdc-spark -v replicate shop.toml`.
-`--log-format json` before the command writes the [log](log.md) for programs. Exit codes are on [the page of errors](errors.md).
+`--log-format json` before the command writes the [log](log.md) for programs. Exit codes
+are on [the page of errors](errors.md).
 """
 
 

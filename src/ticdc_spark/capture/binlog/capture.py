@@ -160,7 +160,7 @@ class BinlogCapture:
         return (end.file, end.offset) == (file, offset)
 
     def _clock_ts(self) -> int:
-        """The whole second before the server's, less one: what commits from now on has a time after it."""
+        """A TSO just below the server's previous whole second. Everything that commits from now on has a later time."""
         server, ours = self._clock
         return tso((int(server + time.monotonic() - ours) - 1) * 1000) - 1
 
