@@ -31,7 +31,7 @@ def with_all(kafka: TopicReader, topics: Sequence[str], position: StreamPosition
     for place, at in known.items():
         if place not in places:
             raise SourceChanged(
-                f"topic {place[0]!r}, partition {place[1]} is not there any more; it was read up to offset "
+                f"topic {place[0]!r}, partition {place[1]} no longer exists; it was read up to offset "
                 f"{at.offset}. {WAY_OUT}"
             )
     others = [place for place in places if place not in known]

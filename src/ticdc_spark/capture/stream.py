@@ -221,8 +221,8 @@ class StreamCapture:
             clock.reset("schema")
         elif clock.due("schema", _SCHEMA_TIMEOUT):
             raise SchemaMissing(
-                f"{order.blocked}, which did not come within {_SCHEMA_TIMEOUT:.0f} s; start again when the source has "
-                "sent a BOOTSTRAP or DDL of the table"
+                f"{order.blocked}, which did not arrive within {_SCHEMA_TIMEOUT:.0f} s; start again once the "
+                "source has sent a BOOTSTRAP or DDL of the table"
             )
 
 

@@ -41,8 +41,8 @@ def command(job_file: Path, tables: tuple[str, ...], more: tuple[str, ...], ever
         found = resume(job, tables, every=every)
         for table in found:
             click.echo(
-                f"requested: {table.schema}.{table.name} goes on from commitTs {table.applied}; "
-                f"it stood still: {table.quarantined}"
+                f"requested: {table.schema}.{table.name} resumes from commitTs {table.applied}; "
+                f"it was quarantined: {table.quarantined}"
             )
     if found:
         click.echo(taken_when(job))

@@ -92,7 +92,7 @@ def is_same_signal(first: float, second: float) -> bool:
 
 def _end_now(number: int) -> NoReturn:
     console.show_cursor()
-    log.warning("%s again: ending at once; the next start goes on from the last commit", signal.Signals(number).name)
+    log.warning("%s again: ending at once; the next start resumes from the last commit", signal.Signals(number).name)
     # Not sys.exit: threads that wait for the JVM would keep the process. The JVM ends when our pipe to it does.
     os._exit(128 + number)
 

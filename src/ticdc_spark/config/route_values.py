@@ -112,7 +112,7 @@ def _salt(value: object) -> str:
     raise ValueError
 
 
-Target: TypeAlias = Annotated[str, Reads(_target, "a name, in which `{schema}` and `{table}` stand for the source's")]
+Target: TypeAlias = Annotated[str, Reads(_target, "a name, in which `{schema}` and `{table}` are the source's")]
 HistoryTarget: TypeAlias = Annotated[
     str, Reads(_history_target, 'a schema and a name with `{table}` in it, such as "{schema}.{table}_history"')
 ]

@@ -158,7 +158,7 @@ def compiled(rules: tuple[Route, ...]) -> Routes:
 
 
 CURE = (
-    "Give each a name of its own, for example with {schema} and {table} in target-table; or leave one out with "
+    "Give each a name of its own, for example with {schema} and {table} in target-table; or exclude one with "
     "`tables` under [job]"
 )
 """What to do about two tables with one name."""

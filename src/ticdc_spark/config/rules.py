@@ -159,7 +159,7 @@ class _Reader:
     def _delimited(self, shape: Any, end: str) -> str:
         found = shape.match(self.rest)
         if found is None:
-            raise self.fail(f"the closing {end} is missing, or nothing stands before it")
+            raise self.fail(f"the closing {end} is missing, or nothing comes before it")
         text: str = found.group(0)
         self.rest = self.rest[len(text) :]
         return text
@@ -206,7 +206,7 @@ class _Reader:
 
     def _escaped(self) -> str:
         if len(self.rest) == 1:
-            raise self.fail("nothing stands after the last \\")
+            raise self.fail("nothing follows the last \\")
         char = self.rest[1]
         if char.isascii() and char.isalnum():
             raise self.fail(f"\\{char} is reserved: a letter or digit cannot be escaped")

@@ -259,7 +259,7 @@ def _there(files: Files, path: str, content: bytes | None) -> bytes:
 
 
 def _is_gone(where: str, path: str) -> SourceChanged:
-    return SourceChanged(f"{where}/{path} is not there any more, and its rows were not applied yet. {_WAYS_OUT}")
+    return SourceChanged(f"{where}/{path} no longer exists, and its rows were not applied yet. {_WAYS_OUT}")
 
 
 def _stop_if_removed(
@@ -280,7 +280,7 @@ def _stop_if_removed(
         missing = next((number for number in range(known + 1, last + 1) if number not in there[sequence]), None)
         if missing is not None:
             raise SourceChanged(
-                f"{where}/{sequence[0]}: file {missing} is not there, and files up to {last} were written. It was "
+                f"{where}/{sequence[0]}: file {missing} is missing, and files up to {last} were written. It was "
                 f"removed before it was read. {_WAYS_OUT}"
             )
     paths, since = {one.path for one in found.data}, ledger.since
@@ -297,8 +297,8 @@ def _stop_if_removed(
     for (folder, name), last in numbers.items():
         if (folder, name) not in there and not _may_be_gone(folder, ledger.checkpoint, checkpoint):
             raise SourceChanged(
-                f"{where}/{folder} is not there any more. It was read up to file {last}, and more may have come after "
-                f"that. {_WAYS_OUT}"
+                f"{where}/{folder} no longer exists. It was read up to file {last}, and more may have been written "
+                f"after that. {_WAYS_OUT}"
             )
 
 

@@ -238,7 +238,7 @@ class TopicReader:
                 heard = time.monotonic()
                 self._faults = []
             elif (end is None or patient) and self._is_gone():
-                _LOG.warning("Kafka at %s: %s; trying again", self._servers, self._heard)
+                _LOG.warning("Kafka at %s: %s; retrying", self._servers, self._heard)
             elif end is not None and not patient and time.monotonic() - heard > _ANSWER_SECONDS:
                 raise SourceFault(f"Kafka at {self._servers} has sent nothing for {_ANSWER_SECONDS:.0f} s")
 

@@ -151,8 +151,8 @@ def _check_implicit(partition: tuple[str, int], at: Sequence[tuple[Span, Recorde
     other = next((file.path for _, file in at if file.path != without), None)
     if without is not None and other is not None:
         raise SourceFault(
-            f"topic {partition[0]!r}, partition {partition[1]} lies in {without} and in {other}: "
-            f"lines without an offset take their line number, so such a partition must lie in one file"
+            f"topic {partition[0]!r}, partition {partition[1]} is in {without} and in {other}: "
+            f"lines without an offset take their line number, so such a partition must be in one file"
         )
 
 

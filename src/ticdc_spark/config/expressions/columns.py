@@ -78,7 +78,7 @@ def _text(name: str) -> Evaluate:
 
 
 def _lacking(name: str) -> MessageError:
-    return MessageError(f"a row lacks column {name!r}, by which it is judged")
+    return MessageError(f"a row lacks column {name!r}, which the condition needs")
 
 
 def _widened(text: str) -> float:

@@ -161,7 +161,7 @@ def _tables(files: Files) -> tuple[list[SchemaName], list[tuple[str, str]]]:
         listed = lists[root]
         if any(_DATA.fullmatch(name) for name, _ in listed.files) or any(map(_DATE.fullmatch, listed.folders)):
             raise SourceFault(
-                f"{files.where}/{root} has rows, and nothing says of which table: there is no schema file "
+                f"{files.where}/{root} has rows of an unknown table: there is no schema file "
                 f"{root.partition('/')[0]}/{_META}/schema_….json. Restore it"
             )
     _stop_if_deeper(files, [f"{root}/{name}" for root in tables for name in lists[root].folders])
@@ -179,7 +179,7 @@ def _stop_if_deeper(files: Files, folders: Sequence[str]) -> None:
         if _META in listed.folders:
             raise SourceFault(
                 f"{files.where}/{path} is of a table or database whose name has a slash, and it cannot be told where "
-                "the name ends. Rename it, or leave it out of the changefeed, and remove the folder"
+                "the name ends. Rename it, or exclude it from the changefeed, and remove the folder"
             )
 
 
