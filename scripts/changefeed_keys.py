@@ -1,4 +1,4 @@
-"""Writes docs/reference/changefeed-keys.md: every key of a changefeed's configuration, and what becomes of it here.
+"""Writes docs/reference/changefeed-keys.md: every key of a changefeed's configuration, and its effect here.
 
 The rows come from the table that reads the keys (``ticdc_spark.changefeed.config.keys``). A test runs this and
 compares. Run it after a change: python scripts/changefeed_keys.py
@@ -35,9 +35,9 @@ _HEAD = """# Keys of a changefeed
 Every key of TiCDC's configuration of a Kafka sink, and its effect here. Begin with
 [the changefeed](../how-to/changefeed.md). Written by `scripts/changefeed_keys.py` from the table that reads the keys.
 
-- **Key**: its name in the file. **URI**: its name in the sink URI, where it may stand there; a value of the URI
+- **Key**: its name in the file. **URI**: its name in the sink URI, if it is allowed there; a value of the URI
   overrides the file's. **Default** and meaning are TiCDC's.
-- **Here**: ✓ it does what it does in TiCDC. *no effect*: it is accepted with a warning, as it has no meaning here.
+- **Here**: ✓ it does what it does in TiCDC. *no effect*: it is accepted with a warning.
   *refused*: any value but the default is an error.
 - Durations are written as Go writes them: `"10s"`, `"1m30s"`, `"500ms"`.
 - An option of a protocol that another protocol does not have is accepted with a warning.
@@ -84,7 +84,7 @@ def page() -> str:
 
 
 def _options() -> str:
-    """Which protocols take which options: rows are options, columns protocols."""
+    """Which protocols have which options: rows are options, columns are protocols."""
     from ticdc_spark.changefeed.config.encoding import takes
 
     names = sorted(PROTOCOLS)

@@ -16,13 +16,13 @@ font-family="system-ui, 'DejaVu Sans', sans-serif" font-size="14" role="img">
 
 
 def rows(text: str) -> list[tuple[str, int, int, str]]:
-    """Case, our number, the alternative's, and what the alternative is."""
+    """Case, our number, the alternative's number, and the alternative."""
     table = text.partition("<!-- chart -->")[2].partition("\n\n## ")[0].partition("\n\nNumbers")[0]
     return [(case, *(int(each.replace(",", "")) for each in two), what) for case, *two, what in _ROW.findall(table)]
 
 
 def picture(text: str) -> str:
-    """The picture. The longer bar of a row is as long as that of any other row: ratios are what to read."""
+    """The picture. The longer bar of each row has the same length, as the ratios matter."""
     found = rows(text)
     parts = [_HEAD.format(height=_TOP + _HIGH * len(found))]
     for at, (case, ours, other, what) in enumerate(found):

@@ -1,6 +1,6 @@
-"""``make demo-circle``: MariaDB → changefeed → Kafka → replicate → Iceberg on one machine, and both ends compared.
+"""``make demo-circle``: MariaDB → changefeed → Kafka → replicate → Iceberg on one machine, then compares both ends.
 
-The servers are those of the tests, fetched once. Everything is put into one folder, and no process stays.
+The servers are the tests' servers, fetched once. All files are in one folder, and no process remains.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ _CAUGHT_UP = 180.0
 
 
 class Shop:
-    """Customers, products and orders come, change and go, and the tables with them."""
+    """A shop: customers, products and orders are inserted, changed and deleted, and so are the tables."""
 
     def __init__(self, server: Server, seed: int, announce: Callable[[str], None]) -> None:
         self._random = Random(seed)
@@ -98,7 +98,7 @@ class Shop:
         self.rows = self.transactions = 0
 
     def open(self) -> None:
-        """Make the tables, and their first rows."""
+        """Create the tables and their first rows."""
         for statement in TABLES:
             self._execute(statement)
         self._many("INSERT INTO shop.customers (name, since, tags) VALUES (%s, NOW(3), 'new')", 200, self._name)
@@ -135,7 +135,7 @@ class Shop:
             "DELETE FROM shop.orders WHERE state = 'sent' ORDER BY id LIMIT 2",
         ):
             self._execute(statement)
-        if draw.random() < 0.02:  # a transaction that never was
+        if draw.random() < 0.02:  # a transaction that is rolled back
             self._connection.rollback()
             return
         self._connection.commit()
@@ -166,7 +166,7 @@ class Demo:
         self.out.print(Text(f"{passed:5.1f} s  {text}"))
 
     def run(self, seconds: float, seed: int) -> bool:
-        """Run it; whether the lake is the database."""
+        """Run it. Returns: whether the lake equals the database."""
         prepare(self.folder)
         with ExitStack() as stack:
             self.report("starting MariaDB and Kafka; the first time they are fetched (190 MB)")
@@ -234,7 +234,7 @@ class Demo:
         try:
             return job_status(load_identity(job_file)).resolved_ts or 0
         except TicdcSparkError:
-            return 0  # it has not begun
+            return 0  # it has not started
 
     def _wait(self, reached: Callable[[], bool], started: subprocess.Popen[bytes], log: str) -> None:
         deadline = time.monotonic() + _CAUGHT_UP
@@ -270,7 +270,7 @@ class Demo:
 def main() -> int:
     """The command."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, default=Path("demo-circle"), help="what a former demo left is removed")
+    parser.add_argument("--folder", type=Path, default=Path("demo-circle"), help="files of an earlier demo are removed")
     parser.add_argument("--seconds", type=float, default=20.0, help="how long the shop sells")
     parser.add_argument("--seed", type=int, default=7)
     given = parser.parse_args()

@@ -37,15 +37,15 @@ WORKLOAD = WorkloadConfig(
 
 
 def record() -> tuple[list[Message], dict[TableName, pa.Table]]:
-    """The messages, and what the tables hold after them, as they are in the lake."""
-    encode = encoder(SimpleConfig(build_ts=lambda: WORKLOAD.start_ms))  # the clock would make every recording another
+    """The messages, and the tables' rows after them, as in the lake."""
+    encode = encoder(SimpleConfig(build_ts=lambda: WORKLOAD.start_ms))  # with the clock, every recording would differ
     events = generate(WORKLOAD)
     messages = list(dispatch(events, WORKLOAD, encode))
     return messages, {name: expected(table, rows.values()) for name, (table, rows) in events.truth.items()}
 
 
 def main(folder: Path = RECORDED) -> None:
-    """Write them into the package."""
+    """Write both into the package."""
     shutil.rmtree(folder, ignore_errors=True)
     messages, tables = record()
     write_topic(messages, folder / "topic", "parquet")

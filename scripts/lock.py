@@ -1,6 +1,6 @@
-"""Pins what pyproject.toml asks for: ``lock.py`` writes the lock files, ``lock.py --check`` compares, offline.
+"""Pins the dependencies of pyproject.toml: ``lock.py`` writes the lock files, ``lock.py --check`` compares, offline.
 
-The first line of a lock file is a digest of what it was made from, so that the check needs no network.
+The first line of a lock file is a digest of its input, so the check needs no network.
 """
 
 import hashlib
@@ -14,13 +14,13 @@ ROOT = Path(__file__).resolve().parent.parent
 LOCKS = {
     "requirements-build.lock": ["--group", "build"],
     "requirements.lock": ["pyproject.toml", "--group", "dev"],
-    # What a job needs, for the image: the same versions, without the tools of developers.
+    # For the image: the same versions, without developers' tools.
     "requirements-run.lock": ["pyproject.toml", "--constraint", "requirements.lock"],
 }
 
 
 def header() -> str:
-    """Describe the part of pyproject.toml that decides what is locked, as the first line of a lock file."""
+    """The first line of a lock file: a digest of the part of pyproject.toml that decides what is locked."""
     pyproject = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
     project = pyproject["project"]
     inputs = [
@@ -34,7 +34,7 @@ def header() -> str:
 
 
 def write() -> None:
-    """Resolve anew, keeping the pins that still fit."""
+    """Resolve again, and keep the pins that still fit."""
     uv = Path(sys.executable).with_name("uv")
     options = ["--universal", "--python-version", "3.11", "--generate-hashes", "--no-emit-index-url", "--no-header"]
     for name, inputs in LOCKS.items():
@@ -44,7 +44,7 @@ def write() -> None:
 
 
 def check() -> int:
-    """Return 1, and name the file, where a lock file was not made from today's pyproject.toml."""
+    """Return 1, and name the file, if a lock file was not made from the present pyproject.toml."""
     status = 0
     for name in LOCKS:
         with (ROOT / name).open(encoding="utf-8") as lock:

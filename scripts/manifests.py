@@ -1,7 +1,6 @@
 """``make manifests``: writes deploy/kubernetes from the Helm chart, by ``helm template``.
 
-The first line of a manifest is a digest of the chart and of the values that it was made from, so that a test can
-compare them without Helm.
+The first line of a manifest is a digest of its chart and values, so that a test can compare them without Helm.
 """
 
 import hashlib
@@ -24,14 +23,14 @@ MANIFESTS = {
         "serviceMonitor.enabled=true",
     ],
 }
-"""A file, and what differs from the chart's own values."""
+"""A file, and its differences from the chart's own values."""
 
 _OF_HELM = re.compile(r"^# Source: |app.kubernetes.io/managed-by: Helm$")
-"""Lines that are not true of what kubectl applies."""
+"""Lines that are wrong if kubectl applies the manifest."""
 
 
 def header(name: str) -> str:
-    """Describe what a manifest was made from, as its first lines."""
+    """The first lines of a manifest, which describe its input."""
     digest = hashlib.sha256(repr((KUBERNETES, MANIFESTS[name])).encode())
     for file in sorted(path for path in CHART.rglob("*") if path.is_file()):
         digest.update(f"{file.relative_to(CHART)}\0".encode() + file.read_bytes() + b"\0")

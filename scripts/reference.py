@@ -1,7 +1,7 @@
 """Writes the tables of docs/reference that are made from the code: keys of a job file, commands, errors, metrics.
 
-A page keeps its text. Below a mark such as ``<!-- keys kafka -->`` the table is written anew. Only the page of the
-commands is written whole. A test compares.
+A page keeps its text. The table below a mark such as ``<!-- keys kafka -->`` is replaced. Only the page of the commands
+is written completely. A test compares.
 """
 
 import re
@@ -34,13 +34,13 @@ CURES = {
 
 
 def table(head: str, rows: list[str]) -> str:
-    """A table of Markdown. ``head``: the columns with bars between them."""
+    """A table of Markdown. ``head``: the column names with bars between them."""
     bars = "|---" * len(head.split("|")) + "|\n"
     return f"| {head} |\n" + bars + "".join(f"| {row} |\n" for row in rows)
 
 
 def errors_table() -> str:
-    """Every error that ends a command, with the code that it ends with."""
+    """Every error that ends a command, with its exit code."""
     rows = []
     for kind, cure in CURES.items():
         what = " ".join((kind.__doc__ or "").split())
@@ -60,12 +60,12 @@ TABLES: dict[str, Callable[[], str]] = {
 
 
 def filled(text: str) -> str:
-    """A page with its tables. Raises: KeyError for a mark that is none."""
+    """A page with its tables. Raises: KeyError for an unknown mark."""
     return _MARK.sub(lambda found: f"{found[1]}\n{TABLES[found[2]]()}\n", text).rstrip("\n") + "\n"
 
 
 def pages() -> dict[Path, str]:
-    """What the pages are to hold."""
+    """The expected text of the pages."""
     found = {page: filled(page.read_text(encoding="utf-8")) for page in FOLDER.glob("*.md")}
     return {**found, FOLDER / "cli.md": commands()}
 

@@ -1,4 +1,4 @@
-"""The page of the commands: what ``--help`` says, as tables."""
+"""The page of the commands: the texts of ``--help``, as tables."""
 
 import inspect
 
@@ -10,8 +10,9 @@ _HEAD = """# Commands
 
 What `ticdc-spark --help` and the help of each command say. Written by `scripts/reference.py` from the commands.
 
-`-v` before the command logs more, and prints where an error arose: `ticdc-spark -v replicate shop.toml`. `--log-format
-json` before the command writes the [log](log.md) for programs. Exit codes are on [the page of errors](errors.md).
+`-v` before the command logs more, and prints where an error was raised: `ticdc-spark -v replicate shop.toml`.
+`--log-format json` before the command writes the [log](log.md) for programs. Exit codes
+are on [the page of errors](errors.md).
 """
 
 

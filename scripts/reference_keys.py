@@ -80,11 +80,11 @@ _TYPES: dict[Any, str] = {
     job.CsvKeys: "section",
 }
 _FREE = {"options": "kafka.…", "schema-registry-options": "schema-registry.…", "catalog-options": "catalog.…"}
-"""Fields that hold every key with a prefix."""
+"""Fields that have every key with a prefix."""
 _WITHOUT = {job.StorageSource: {*_OTHERS, "options", "schema-registry-options"}}
-"""Fields that a section inherits, and that its kind refuses."""
+"""Fields that a section inherits, but its kind refuses."""
 _CHOICES = {(job.StorageSource, "protocol"): ('`"canal-json"`, `"csv"`', "required")}
-"""Type and default of keys that are read by code of their own."""
+"""Type and default of keys that have their own reading code."""
 
 
 def keys(section: type[toml.Section]) -> list[str]:
@@ -106,7 +106,7 @@ def keys(section: type[toml.Section]) -> list[str]:
 
 @functools.cache
 def _docs(section: type[toml.Section]) -> dict[str, str]:
-    """The docstrings below the fields of a struct, and of those that it extends. Raises: KeyError where one lacks."""
+    """The docstrings below the fields of a struct and its bases. Raises: KeyError if one is missing."""
     found: dict[str, str] = {}
     for kind in reversed(section.__mro__):
         if not issubclass(kind, toml.Section) or kind is toml.Section:
@@ -121,13 +121,13 @@ def _docs(section: type[toml.Section]) -> dict[str, str]:
 
 
 def _first(text: str) -> str:
-    """What a docstring says to a user: its first paragraph, without what ``None`` is."""
+    """The part of a docstring for users: its first paragraph, without the meaning of ``None``."""
     told = " ".join(text.partition("\n\n")[0].split())
     return _code(re.sub(r" ?``None``: .+", "", told))
 
 
 def _kind(section: type[toml.Section]) -> str:
-    """What a kind of source or sink is, in a few words."""
+    """A kind of source or sink, in a few words."""
     return re.split(r"[:.,]", _first(section.__doc__ or ""))[0] + "."
 
 

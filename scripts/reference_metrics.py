@@ -1,4 +1,4 @@
-"""The metrics of ``replicate`` and ``changefeed``, by what a run serves."""
+"""The metrics of ``replicate`` and ``changefeed``, from the metrics that a run serves."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,7 +18,7 @@ from ticdc_spark.sinks.upkeep import TableFiles, UpkeepResult
 
 
 def replicate_metrics() -> list[str]:
-    """A row each."""
+    """One row for each metric."""
     source, sink = KafkaSource(bootstrap_servers="broker:9092", topics=("shop",)), IcebergConfig(warehouse="lake")
     job = Job(name="shop", file=Path("shop.toml"), source=source, sink=sink)
     partition = PartitionState(topic="shop", partition=0, offset=10, end=11, watermark=TSO)
@@ -32,7 +32,7 @@ def replicate_metrics() -> list[str]:
 
 
 def changefeed_metrics() -> list[str]:
-    """A row each."""
+    """One row for each metric."""
     of = changefeed.ChangefeedMetrics("shop", lambda: NOW)
     of(Report(rows=7, messages=5, waiting=2, rows_per_second=1.0, saved=TSO))
     return _rows(of.collect(), changefeed.PREFIX)

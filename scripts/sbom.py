@@ -1,7 +1,7 @@
-"""``make sbom``: writes dist/sbom.cdx.json, what an image has of Python packages and of jars, as CycloneDX.
+"""``make sbom``: writes dist/sbom.cdx.json, the Python packages and jars of an image, as CycloneDX.
 
-The packages are those of requirements-run.lock, by cyclonedx-py; the jars are those that deploy/image/bake_jars.py
-fetches. Debian's packages are not in it: a scanner of images finds them. The first run needs the network.
+The packages are from requirements-run.lock, by cyclonedx-py. The jars are the ones that deploy/image/bake_jars.py
+fetches. Debian's packages are not in it, as a scanner of images finds them. The first run needs the network.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "dist" / "sbom.cdx.json"
 TOOL = "cyclonedx-bom==7.5.0"
 _JAR = re.compile(r"(?P<group>[^_]+)_(?P<name>.+)-(?P<version>\d[^-]*)\.jar")
-"""How Ivy names a jar: ``org.xerial_sqlite-jdbc-3.47.1.0.jar``."""
+"""Ivy's name of a jar: ``org.xerial_sqlite-jdbc-3.47.1.0.jar``."""
 
 
 def jars() -> list[Path]:
@@ -34,7 +34,7 @@ def jars() -> list[Path]:
 
 
 def components(found: Iterable[Path]) -> list[dict[str, Any]]:
-    """Jars as components of CycloneDX. Raises: ValueError for one whose name is not Ivy's"""
+    """Jars as components of CycloneDX. Raises: ValueError for a jar without Ivy's name"""
     made = []
     for jar in found:
         named = _JAR.fullmatch(jar.name)

@@ -1,7 +1,7 @@
-"""Writes docs/reference/types.md: every MySQL type, what each protocol sends of it, and its type in the lake.
+"""Writes docs/reference/types.md: every MySQL type, how each protocol sends it, and its type in the lake.
 
-Everything but the list of types and their sample values comes from the code: the samples are encoded by it. A test
-runs this and compares, so that the page says what the code does. Run it after a change: python scripts/types_table.py
+The page has a list of types with sample values, which the code encodes. A test runs this and compares, so the page
+matches the code. Run it after a change: python scripts/types_table.py
 """
 
 from __future__ import annotations
@@ -43,19 +43,19 @@ SAMPLES: dict[str, Value] = {
     "blob": b"a\xff\n", "mediumblob": b"a\xff\n", "longblob": b"a\xff\n", "enum('a','b')": "2", "set('a','b')": "3",
     "json": '{"a": 1}', "vector": "[1,2.5]",
 }  # fmt: skip
-"""MySQL type to a value in its normal form."""
+"""MySQL type → a value in its normal form."""
 _HEAD = f"""# Types
 
-What each protocol sends of a value, and the type that the value has in the lake. Written by `scripts/types_table.py`,
+What each protocol sends for a value, and the value's type in the lake. Written by `scripts/types_table.py`,
 which encodes the values of the second column; a test keeps the page in step with the code.
 
-- **Value** is the normal form that every protocol is read into and written from. It is text for everything but
+- **Value** is the normal form, which every protocol is converted to and from. It is text for everything except
   bytes (hex here); ENUM is its index, SET and BIT their number, TIMESTAMP is in UTC.
 - The protocols' columns are for a changefeed whose time zone is {ZONE}, with TiCDC's defaults (Avro:
   `precise` and `long`).
-- **Simple**: the JSON value; behind it the branch of the union in Avro. **Open**: type code and JSON value.
+- **Simple**: the JSON value, then the branch of the union in Avro. **Open**: type code and JSON value.
   **canal-json**: the code in `sqlType` (of unsigned types it depends on the value) and the JSON value. **Debezium**:
-  the type in the schema block, the last word of its name where it has one, and the JSON value. **Avro**: the schema's
+  the type in the schema block, the last word of its name if it has one, and the JSON value. **Avro**: the schema's
   type and `tidb_type`.
 - A DECIMAL of more than 38 digits is a string in the lake. `tinyint(1)` becomes boolean with
   `tinyint1-as-boolean`. ENUM and SET are their names in the lake.
@@ -70,7 +70,7 @@ What a protocol cannot carry is in [protocol-limits.md](protocol-limits.md).
 
 
 def page() -> str:
-    """The page as it is to be."""
+    """The expected page."""
     return _HEAD + "".join(_row(name, parse_type(name), value) for name, value in SAMPLES.items())
 
 
@@ -86,7 +86,7 @@ def _row(name: str, kind: ColumnType, value: Value) -> str:
 
 
 def _sent(kind: ColumnType, value: Value) -> list[str]:
-    """What Simple, Open, canal-json and Debezium send."""
+    """The values that Simple, Open, canal-json and Debezium send."""
     table = Table(
         schema="d",
         name="t",
@@ -113,7 +113,7 @@ def _sent(kind: ColumnType, value: Value) -> list[str]:
 
 
 class _Number(str):
-    """A JSON number as it is written."""
+    """A JSON number, as written."""
 
 
 def _json(value: Any) -> str:

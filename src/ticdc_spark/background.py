@@ -1,4 +1,4 @@
-"""Work in a thread that its caller may leave behind."""
+"""Runs work in a thread that its caller need not wait for."""
 
 import threading
 from collections.abc import Callable

@@ -1,13 +1,13 @@
-"""Files that are replaced whole, and outlive a power cut."""
+"""Replaces files atomically, so that they survive a power cut."""
 
 import os
 from pathlib import Path
 
 
 def replace_file(path: Path, data: bytes, mode: int | None = None) -> None:
-    """Write a file under another name and give it its own: whoever reads it finds the old one or the new one.
+    """Write a file under another name and rename it, so that a reader finds the old file or the new one.
 
-    ``mode``: who may read and write it; ``None``: as the process makes files.
+    ``mode``: its permissions; ``None``: the process's default.
 
     Raises: OSError with the path
     """
@@ -20,7 +20,7 @@ def replace_file(path: Path, data: bytes, mode: int | None = None) -> None:
             file.flush()
             os.fsync(file.fileno())
     except OSError as error:
-        error.filename = error.filename or str(path)  # a write that fails does not name its file
+        error.filename = error.filename or str(path)  # the error of a failed write does not name the file
         raise
     draft.replace(path)
     folder = os.open(path.parent, os.O_RDONLY)

@@ -19,7 +19,7 @@
     │   └── LateRow           a row below what was already applied, with ``late-rows = "fail"``
     └── MessageError          a bad message: data, not a failure; becomes ``model.Rejected``
 
-Errors of other libraries are wrapped where they arise, with ``from``.
+Errors of other libraries are wrapped where they are raised, with ``from``.
 """
 
 
@@ -36,7 +36,7 @@ class UsageError(TicdcSparkError):
 
 
 class EnvironmentFault(TicdcSparkError):
-    """Something outside the job is broken. Never turned into a dead letter."""
+    """Something outside the job is broken. It never becomes a dead letter."""
 
 
 class SourceFault(EnvironmentFault):
@@ -52,7 +52,7 @@ class RegistryFault(EnvironmentFault):
 
 
 class DecisionNeeded(TicdcSparkError):
-    """Nothing is lost and nothing is broken, but only a person can decide how to go on."""
+    """Nothing is lost and nothing is broken, but a person must decide how to continue."""
 
     exit_code = 4
 
@@ -74,7 +74,7 @@ class IncompatibleSchema(DecisionNeeded):
 
 
 class SourceChanged(DecisionNeeded):
-    """The source is not what it was: a topic was created again, or messages were removed before they were read."""
+    """The source has changed: a topic was recreated, or messages were removed before they were read."""
 
 
 class UnsendableChange(DecisionNeeded):
@@ -94,6 +94,6 @@ class MessageError(TicdcSparkError):
 
 
 def os_reason(error: OSError) -> str:
-    """What the operating system says, with the path where the error has one: ``No space left on device: /data/x``."""
+    """The operating system's text, with the path if the error has one: ``No space left on device: /data/x``."""
     what = error.strerror or str(error) or type(error).__name__
     return what if error.filename is None else f"{what}: {error.filename}"

@@ -16,7 +16,7 @@ TableName: TypeAlias = tuple[str, str]
 """(schema, table), as in the source."""
 TopicPartition: TypeAlias = tuple[str, int]
 Offsets: TypeAlias = dict[TopicPartition, int]
-"""Of each partition one offset, or one count."""
+"""One offset, or one count, for each partition."""
 
 
 class Message(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,12 +32,12 @@ class Message(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ColumnType(msgspec.Struct, frozen=True, kw_only=True):
-    """A MySQL column type, field by field as the Simple protocol's ``dataType`` has it."""
+    """A MySQL column type, with the fields of the Simple protocol's ``dataType``."""
 
     name: str
     """Lower case, without length: ``int``, ``varchar``, ``longblob``, ``vector``."""
     length: int | None = None
-    """Display width, characters, bytes, or a decimal's precision. ``None``: not known or the type has none."""
+    """Display width, characters, bytes, or a decimal's precision. ``None``: unknown, or the type has none."""
     decimal: int | None = None
     """A decimal's scale, or the fractional digits of a time, datetime or timestamp."""
     unsigned: bool = False
@@ -45,7 +45,7 @@ class ColumnType(msgspec.Struct, frozen=True, kw_only=True):
     elements: tuple[str, ...] = ()
     """Members of an ENUM or SET, in their order."""
     charset: str | None = None
-    """``binary`` for bytes and for everything that is no text."""
+    """``binary`` for bytes and all types that are no text."""
     collate: str | None = None
 
 
@@ -56,11 +56,11 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     type: ColumnType
     nullable: bool = True
     default: str | int | None = None
-    """As the message has it (text of the source; an int for BIT in Simple JSON). ``None``: no default, or NULL."""
+    """From the message (text of the source; an int for BIT in Simple JSON). ``None``: no default, or NULL."""
     virtual: bool | None = None
-    """A virtual generated column: never in a row. ``None``: not known."""
+    """A virtual generated column: never in a row. ``None``: unknown."""
     stored: bool | None = None
-    """A stored generated column: in every row, and never written to by a consumer. ``None``: not known."""
+    """A stored generated column: in every row, and never written by a consumer. ``None``: unknown."""
 
 
 class Index(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,20 +80,20 @@ class Partition(msgspec.Struct, frozen=True, array_like=True):
     values: tuple[tuple[int | str | None, ...], ...] = ()
     """RANGE: its upper bound, where ``None`` is MAXVALUE. LIST: its values, where ``None`` is NULL."""
     default: bool = False
-    """LIST: it takes what no partition names."""
+    """LIST: it has the values that no partition names."""
 
 
 class Partitioning(msgspec.Struct, frozen=True, kw_only=True):
-    """Which partition of a table a row belongs to."""
+    """Decides to which partition of a table a row belongs."""
 
     kind: Literal["range", "list", "hash", "key"]
     columns: tuple[str, ...] = ()
-    """Columns that are compared one after the other; none where the expression is not one that is understood."""
+    """Columns that are compared in this order; none if the expression is not understood."""
     function: str = ""
-    """Of the one column, in lower case: ``year``. ``""``: the column itself."""
+    """Function of the only column, in lower case: ``year``. ``""``: the column itself."""
     partitions: tuple[Partition, ...] = ()
     doubt: str = ""
-    """Why rows may lie elsewhere; ``""``: nothing speaks against it."""
+    """Why rows may be in other partitions; ``""``: there is no doubt."""
 
 
 class Table(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,7 +108,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     version: int | None = None
     """TiDB's UpdateTS; a RENAME does not change it."""
     partitioning: Partitioning | None = None
-    """``None``: it has no partitions, or they are not known."""
+    """``None``: it has no partitions, or they are unknown."""
 
     @property
     def full_name(self) -> TableName:
@@ -117,7 +117,7 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Checksum(msgspec.Struct, frozen=True, kw_only=True):
-    """Row checksums (changefeed integrity), as carried by the message."""
+    """Row checksums (changefeed integrity) of a message."""
 
     version: int
     corrupted: bool
@@ -126,29 +126,29 @@ class Checksum(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Envelope(msgspec.Struct, frozen=True, gc=False):
-    """A row change whose images are still raw bytes; needs no table schema.
+    """A row change whose images are still raw bytes. It needs no table schema.
 
-    ``before`` and ``after`` are what the protocol's row reader takes. ``schema_key`` names the schema that reads
-    them: TiDB's version (Simple), the registry id (Avro), a hash of the schema block (Debezium), or ``""``: the
-    schema valid at ``commit_ts`` (Open, canal-json).
+    ``before`` and ``after`` are for the protocol's row reader. ``schema_key`` names the schema that reads them: TiDB's
+    version (Simple), the registry id (Avro), a hash of the schema block (Debezium), or ``""``, the schema valid at
+    ``commit_ts`` (Open, canal-json).
     """
 
     op: Op
     schema: str
     table: str
     commit_ts: int
-    """0 where the protocol hides it (Avro without the TiDB extension)."""
+    """0 if the protocol hides it (Avro without the TiDB extension)."""
     before: bytes | None = None
     after: bytes | None = None
     table_id: int | None = None
     schema_key: str = ""
     partial: bool = False
-    """Keys only, or changed columns only."""
+    """Whether images have only keys, or only changed columns."""
     key: bytes | None = None
-    """The raw key, for protocols that carry the key columns there (Avro, Debezium)."""
+    """The raw key, for protocols that have the key columns there (Avro, Debezium)."""
     checksum: Checksum | None = None
     claim_check: str | None = None
-    """Where the whole message lies, for a message too large for Kafka."""
+    """Location of the whole message, if it is too large for Kafka."""
 
 
 class RowChange(msgspec.Struct, frozen=True, kw_only=True):
@@ -167,28 +167,28 @@ class RowChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SchemaChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A DDL. ``table`` is the schema after it, ``pre_table`` before it, where the message carries them."""
+    """A DDL. ``table`` is the schema after it, ``pre_table`` before it, if the message has them."""
 
     commit_ts: int
     query: str
     kind: str
     """The protocol's own word: CREATE, ALTER … (Simple), the type code as text (Open), CREATE/ALTER/DROP (Debezium)."""
     schema: str = ""
-    """Schema under which the SQL runs; ``""`` where the message does not name it (Simple's database DDL)."""
+    """Schema in which the SQL runs; ``""`` if the message does not name it (Simple's database DDL)."""
     name: str = ""
     """Table that it names; ``""`` for a database DDL."""
     table: Table | None = None
     pre_table: Table | None = None
     named: tuple[TableName, ...] = ()
-    """The names in ``query``, in its order, as the job knows them; empty: as ``query`` and ``schema`` have them."""
+    """The job's names for the names in ``query``, in its order; empty: the names in ``query`` and ``schema``."""
     merged: TableName | None = None
-    """The merged table that its table is a shard of (``config.shards``); all other names are the source's."""
+    """The merged table whose shard its table is (``config.shards``). All other names are the source's."""
     others: tuple[TableName, ...] = ()
-    """Other tables of the job that it names beside ``merged``. Such a DDL is not followed."""
+    """Other tables of the job that it names besides ``merged``. Such a DDL is not followed."""
     candidates: tuple[TableName, ...] = ()
     """Other tables of the job that it may mean: it names one without its database. Such a DDL is not followed."""
     shards: tuple[tuple[TableName, TableName], ...] = ()
-    """Of a DROP DATABASE, once it is due: the shards that it drops, each with its merged table."""
+    """For a DROP DATABASE, once it is due: the shards that it drops, each with its merged table."""
 
     @property
     def full_name(self) -> TableName:
@@ -207,7 +207,7 @@ class Bootstrap(msgspec.Struct, frozen=True):
 
     table: Table
     commit_ts: int = 0
-    """Since when it is valid; 0: not known."""
+    """Since when it is valid; 0: unknown."""
 
 
 class Rejected(msgspec.Struct, frozen=True):

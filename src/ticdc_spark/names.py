@@ -1,11 +1,11 @@
-"""Names: how TiDB compares them, and a reversible escape for names that a catalog or Iceberg cannot hold.
+"""Names: how TiDB compares them, and a reversible escape for names that a catalog or Iceberg does not allow.
 
-- A dot or a slash separates paths, and a blank at either end gets lost.
+- A dot or a slash separates paths, and a blank at either end is lost.
 - Iceberg reserves the names of its metadata columns, such as ``_file`` and ``_pos``.
 - Iceberg writes ``9`` as ``_9`` into its files, so ``_9`` must be another name.
 
-Such characters become ``_xHH_`` (hexadecimal code point). A literal ``_xHH_`` in a name is escaped at its first
-underscore, so that ``unescape`` is exact.
+Such characters become ``_xHH_`` (hexadecimal code point). In a name that already has ``_xHH_``, its first underscore is
+escaped, so ``unescape`` is exact.
 """
 
 import re
@@ -21,12 +21,12 @@ RESERVED = frozenset(
 """Iceberg's metadata columns; compared without case."""
 _UNSAFE = re.compile(r"[./\\%\x00-\x1f\x7f]|^ | $|_(?=x[0-9a-f]+_)|^_(?=[0-9])")
 _ASIDE = re.compile(r"(.+)(_dropped_[0-9]{13,}(?:_again)*)", re.DOTALL)
-"""Of a table that was set aside. A commit_ts has so many digits; a source may have a table ``orders_dropped_2024``."""
+"""Name of a table that was set aside. It has a commit_ts's many digits, unlike a source's ``orders_dropped_2024``."""
 _ESCAPED = re.compile(r"_x([0-9a-f]+)_")
 
 
 def escape(name: str) -> str:
-    """Return the name to use in the lake for a source name; most names stay as they are."""
+    """Return the lake's name for a source name. Most names do not change."""
     safe = _UNSAFE.sub(lambda match: f"_x{ord(match[0]):x}_", name)
     return f"_x5f_{safe[1:]}" if safe.lower() in RESERVED else safe
 
@@ -39,7 +39,7 @@ def unescape(name: str) -> str:
 def escape_all(names: Iterable[str], where: str) -> dict[str, str]:
     """Map source names to lake names.
 
-    Raises: UsageError naming both names when two of them differ only by case (the lake does not distinguish them).
+    Raises: UsageError with both names if two of them differ only by case, which the lake does not distinguish.
     """
     seen: dict[str, str] = {}
     mapped: dict[str, str] = {}
@@ -48,35 +48,35 @@ def escape_all(names: Iterable[str], where: str) -> dict[str, str]:
         other = seen.setdefault(lake.casefold(), name)
         if other != name:
             raise UsageError(
-                f"{where}: {other!r} and {name!r} are one name in the lake ({lake!r}); rename or leave one out"
+                f"{where}: {other!r} and {name!r} are one name in the lake ({lake!r}); rename or exclude one"
             )
         mapped[name] = lake
     return mapped
 
 
 def aside(name: str, ts: int) -> str:
-    """The name that a table gets which was dropped at a commit_ts and kept, where a new one takes its name."""
+    """The new name of a table that was dropped at a commit_ts and kept, if a new table takes its name."""
     return f"{name}_dropped_{ts}"
 
 
 def aside_of(name: str) -> tuple[str, str]:
-    """The name that a table had which was set aside, and what its name has more; ``""``: it was not."""
+    """The former name of a table that was set aside, and the suffix of its name; ``""``: it was not set aside."""
     found = _ASIDE.fullmatch(name)
     return (name, "") if found is None else (found[1], found[2])
 
 
 def shortened(name: str, longest: int) -> str:
-    """A name of at most so many characters; the end of a longer one is a hash of it."""
+    """A name of at most ``longest`` characters. A longer name ends with a hash of it."""
     if len(name) <= longest:
         return name
     return f"{name[: longest - 9]}_{blake2b(name.encode(), digest_size=4).hexdigest()}"
 
 
 def folded(name: TableName) -> TableName:
-    """What names have in common that are equal without case, as TiDB compares them."""
+    """The form in which TiDB compares names without case."""
     return folded_part(name[0]), folded_part(name[1])
 
 
 def folded_part(name: str) -> str:
-    """The same of a database, or of a table: each character by itself, as Go's ``strings.ToLower`` does."""
+    """``folded`` for the name of a database or a table: character by character, like Go's ``strings.ToLower``."""
     return name.lower() if name.isascii() else "".join("i" if one == "İ" else one.lower() for one in name)

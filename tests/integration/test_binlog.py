@@ -262,11 +262,11 @@ def test_a_purged_or_reset_binlog_is_named(server: Server) -> None:
         if server.execute("SHOW BINARY LOGS")[0][0] == file:
             break
         time.sleep(0.1)
-    with pytest.raises(SourceChanged, match=r"does not send its binlog .* Begin the changefeed anew"):
+    with pytest.raises(SourceChanged, match=r"does not send its binlog .* Begin a new changefeed"):
         captured(server, state)
     state = BinlogCapture(server.uri).begin()
     server.execute("RESET MASTER")
-    with pytest.raises(SourceChanged, match="Begin the changefeed anew"):
+    with pytest.raises(SourceChanged, match="Begin a new changefeed"):
         captured(server, state)
 
 
@@ -325,7 +325,7 @@ def test_a_reset_that_nobody_saw_is_noticed(server: Server) -> None:
     time.sleep(1.1)  # files are told apart by the second in which they were made
     server.execute("RESET MASTER")
     _rows(server, 30)
-    with pytest.raises(SourceChanged, match=r"reset.*Begin the changefeed anew"):
+    with pytest.raises(SourceChanged, match=r"reset.*Begin a new changefeed"):
         captured(server, state)
 
 
@@ -338,7 +338,7 @@ def test_a_reset_with_the_same_work_after_it_is_noticed(server: Server) -> None:
     time.sleep(1.1)
     server.execute("DROP TABLE d.t", "RESET MASTER")
     _rows(server, 5)
-    with pytest.raises(SourceChanged, match=r"was made at .* reset.*Begin the changefeed anew"):
+    with pytest.raises(SourceChanged, match=r"was made at .* reset.*Begin a new changefeed"):
         captured(server, state)
 
 
@@ -361,7 +361,7 @@ def test_a_lost_connection_is_made_again(server: Server, caplog: pytest.LogCaptu
         server.execute(f"INSERT INTO d.t VALUES ({at})")
         with caplog.at_level(logging.WARNING):
             assert ops([next(one for one in reading if isinstance(one, Transaction))]) == [[f"insert {at}"]]
-    assert "tried again in" in caplog.text
+    assert "retrying in" in caplog.text
     source.close()
 
 

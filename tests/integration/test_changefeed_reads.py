@@ -118,7 +118,7 @@ column-selectors = [{matcher = ["d.t0"], columns = ["id", "w"]}]
     made = replace(made, snapshot=replace(made.snapshot, chunk_rows=7, parallelism=3))
     shown = "\n".join(lines(made, open_capture(server.uri, named_tables(made)), ServerTables(server.uri)))
     assert "read first, d.t0: about 30 rows in 5 ranges" in shown and "read first, d.k: no: it has no key" in shown
-    assert "read first, tables: 1, about 30 rows in 5 ranges, 3 side by side" in shown
+    assert "read first, tables: 1, about 30 rows in 5 ranges, 3 in parallel" in shown
     read_all(made, server, tmp_path / "state")
     opener = decoder("canal-json")
     events = [event for one in messages(broker, topic_name) for event in opener.open_message(*one[2:])]

@@ -58,7 +58,7 @@ def test_a_client_certificate(secure: SecureBroker, source: str, tmp_path: Path)
     [
         ("SASL_PLAINTEXT", login("plain", "wrong"), "(?i)authentication failed"),
         ("SASL_PLAINTEXT", login("scram-sha-512", "wrong"), "(?i)authentication failed"),
-        ("SASL_PLAINTEXT", "", "does this listener want TLS, or a login"),
+        ("SASL_PLAINTEXT", "", "does this listener require TLS, or a login"),
         ("SSL", "&enable-tls=true", "(?i)certificate"),
         ("SSL", "&enable-tls=true&insecure-skip-verify=true", "(?i)certificate|disconnected|alert"),
     ],

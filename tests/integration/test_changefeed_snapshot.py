@@ -287,7 +287,7 @@ def test_tables_that_are_altered_while_they_are_read(
         work.join()
         wait(lambda: is_read(state), started, file)
     finish(file, server)
-    assert "is read later, once the changefeed has sent what changed it" in log_of(file)
+    assert "is read later, once the changefeed has sent its changes" in log_of(file)
     assert_equal(server, contents(broker, topic_name))
     check_order(broker, topic_name, protocol, killed=True)
 

@@ -42,7 +42,7 @@ def test_both_ends_are_equal_and_no_process_stays(tmp_path: Path) -> None:
     assert not processes_of(folder)
     (folder / ".ticdc-spark-demo").unlink()
     refused = subprocess.run(command, capture_output=True, text=True, check=False, timeout=60, cwd=ROOT)
-    assert (refused.returncode, "holds something that is no demo's" in refused.stdout) == (2, True)
+    assert (refused.returncode, "has files that no demo wrote" in refused.stdout) == (2, True)
 
 
 @pytest.mark.slow

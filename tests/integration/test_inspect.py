@@ -104,7 +104,7 @@ def test_a_broker_that_goes_away_while_a_topic_is_followed_is_reported(tmp_path:
             assert " ddl " in running.stdout.readline()
             broker.stop()
             line = running.stderr.readline()
-            assert f"Kafka at {broker.servers}: " in line and "trying again" in line
+            assert f"Kafka at {broker.servers}: " in line and "retrying" in line
             broker.start()
             broker.produce("shop", records()[1:2], 0)
             assert " insert " in running.stdout.readline(), "it goes on"

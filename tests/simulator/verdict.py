@@ -33,7 +33,8 @@ from ticdc_spark.mysql import INTEGER_BITS, default_value, is_bytes
 
 _WAY_OUT = re.compile(
     r"\[job\]|\[source\]|\[schema\]|skip-ddl|skip-to-known|adopt|on-reject|late-rows|schema-timeout|max-rejects|resume"
-    r"|a newer dump|rename or drop|drop it|stop it|stop that|restore|created again|removed before|mend|leave it out"
+    r"|a newer dump|rename or drop|drop it|stop it|stop that|restore|created again|removed before|mend"
+    r"|leave it out|exclude it"
     r"|rename (it|them) back|another name|begin a new|start the job again|set `|delete|truncate|rollback|rolled back"
     r"|roll it forward|back up"
     r"|is held by|ticdc-spark rebuild"

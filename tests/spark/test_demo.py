@@ -33,7 +33,7 @@ def test_only_a_demos_folder_is_cleared(tmp_path: Path) -> None:
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "thesis.txt").touch()
-    with pytest.raises(UsageError, match="no demo's"):
+    with pytest.raises(UsageError, match="no demo wrote"):
         prepare(folder)
     assert (folder / "thesis.txt").is_file()
     prepare(tmp_path / "demo")

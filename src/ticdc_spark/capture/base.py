@@ -1,8 +1,8 @@
 """The contract of a source of changes.
 
-A source gives transactions and DDLs in the order of their commit_ts, which rises strictly from one transaction or DDL
-to the next. Where it stands is a ``CaptureState``, a plain value: a source that is opened again with it gives what
-comes after it, with the same commit_ts as the first time.
+A source gives transactions and DDLs in the order of their commit_ts, which rises strictly from one to the next. Its
+position is a ``CaptureState``, a plain value. A source that is opened again with it gives everything after it, with the
+same commit_ts as the first time.
 """
 
 from collections.abc import Collection, Iterator
@@ -18,12 +18,12 @@ class Transaction(msgspec.Struct, frozen=True, kw_only=True):
 
     commit_ts: int
     start_ts: int = 0
-    """TiDB's; 0 where the source has none."""
+    """TiDB's start_ts; 0 if the source has none."""
     changes: Collection[RowChange]
-    """In the source's order, each with this commit_ts. A row may be in it several times. A tuple, but for a large
-    transaction a collection that is decoded from a file each time it is iterated over."""
+    """In the source's order, each with this commit_ts. A row may occur several times. It is a tuple, or for a large
+    transaction a collection that is decoded from a file in each iteration."""
     position: str
-    """In the source's own terms: reading goes on after the transaction."""
+    """In the source's own format. Reading resumes after the transaction."""
 
 
 class CapturedDdl(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,57 +32,57 @@ class CapturedDdl(msgspec.Struct, frozen=True, kw_only=True):
     commit_ts: int
     start_ts: int = 0
     changes: tuple[SchemaChange, ...]
-    """With the table before and after where there is one; ``kind`` is that of ``ddl.effect.Kind``."""
+    """With the table before and after, if there is one. ``kind`` is a ``ddl.effect.Kind``."""
     position: str
 
 
 class Resolved(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything with a commit_ts up to this one, itself included, has been given. Comes at least each second."""
+    """Everything with a commit_ts up to and including this one has been given. Given at least each second."""
 
     commit_ts: int
     position: str
     tables: tuple[Table, ...] = ()
-    """Schemas that were learnt without a DDL, as those of BOOTSTRAP messages."""
+    """Schemas that were learnt without a DDL, such as from BOOTSTRAP messages."""
     from_clock: bool = False
-    """The commit_ts is that of the source's clock, above that of the last change. The state after it has to be stored
-    before anything that depends on it is sent: reading again from an earlier state may give what comes next a
-    commit_ts that is not above it."""
+    """Whether the commit_ts is of the source's clock, above the last change. Then the state after it must be stored
+    before anything that depends on it is sent: after a restart from an earlier state, later changes may get a commit_ts
+    that is not above it."""
 
 
 Captured: TypeAlias = Transaction | CapturedDdl | Resolved
 
 
 class CaptureState(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a source stands: all that it needs to go on."""
+    """A source's position: all that it needs to resume."""
 
     position: str
     commit_ts: int
-    """The largest that was given; what comes is above it."""
+    """The largest commit_ts that was given. Everything that follows is above it."""
     tables: tuple[Table, ...] = ()
     """Schemas at ``position``, of all tables that the source can capture."""
     unread: tuple[TableName, ...] = ()
-    """Tables whose rows from before are still to be read, in this order; a rename takes its table along."""
+    """Tables whose existing rows are still to be read, in this order. A renamed table keeps its place."""
     last_table_id: int = 0
-    """The largest id that a table has had, so that none is given twice."""
+    """The largest id that a table has had, so that no id is given twice."""
 
 
 class Capture(Protocol):
     """A source of changes."""
 
     def begin(self) -> CaptureState:
-        """Where a new changefeed begins: the source's end now, with the schemas that are valid there.
+        """The state in which a new changefeed begins: the source's present end, with the schemas there.
 
-        Raises: SourceFault; UsageError for a server whose settings do not allow it, with all of them at once.
+        Raises: SourceFault; UsageError with all settings of the server that do not allow it.
         """
 
     def read(self, state: CaptureState) -> Iterator[Captured]:
-        """What comes after ``state``, without end where the source has none; waits for new changes.
+        """Everything after ``state``. If the source has no end, it waits for new changes.
 
-        Raises: SourceFault; SourceChanged when what comes next is not kept any more.
+        Raises: SourceFault; SourceChanged if the source no longer has what comes next.
         """
 
     def close(self) -> None:
-        """Give up connections; a ``read`` that waits ends."""
+        """Close connections. A waiting ``read`` ends."""
 
 
 def follow(state: CaptureState, captured: Captured) -> CaptureState:
@@ -103,7 +103,7 @@ def follow(state: CaptureState, captured: Captured) -> CaptureState:
 
 
 def _changed(tables: tuple[Table, ...], changes: tuple[SchemaChange, ...]) -> tuple[Table, ...]:
-    """All tables that a statement takes away go first: it may swap names."""
+    """Apply changes to the tables. Tables that a statement removes go first, as it may swap names."""
     by_name = {table.full_name: table for table in tables}
     for change in changes:
         if change.pre_table is not None:
@@ -117,7 +117,7 @@ def _changed(tables: tuple[Table, ...], changes: tuple[SchemaChange, ...]) -> tu
 
 
 def _moved(unread: tuple[TableName, ...], changes: tuple[SchemaChange, ...]) -> tuple[TableName, ...]:
-    """Dropped tables have nothing to read any more; renamed ones, which may swap names, have it under the new name."""
+    """Unread tables after a DDL: drops are removed, renamed ones get the new name. A statement may swap names."""
     now: dict[TableName, TableName | None] = {}
     gone = {change.schema for change in changes if change.kind == "drop database"}
     for change in changes:

@@ -1,4 +1,4 @@
-"""A source by its name, as a command line or a changefeed file has it."""
+"""Opens a source by its name on the command line or in a changefeed file."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ticdc_spark.capture.stream import open_stream
 
 _SERVERS = ("mysql://", "mariadb://")
 Wanted = Callable[[str, str], bool]
-"""From schema and table to whether its rows are needed."""
+"""(schema, table) → whether its rows are needed."""
 
 
 def open_capture(source: str, wanted: Wanted | None = None) -> Capture:
     """``mysql://user:password@host:port``: a server's binlog; ``kafka://host:port/topic``; or a recorded topic's path.
 
-    Connects to nothing yet. Raises: UsageError for what cannot be a source, naming what is wrong.
+    Does not connect yet. Raises: UsageError that says why the text is no source.
     """
     if source.startswith(_SERVERS):
         from ticdc_spark.capture.binlog.capture import BinlogCapture
@@ -30,7 +30,7 @@ def has_tables(source: str) -> bool:
 
 
 def source_kind(source: str) -> str:
-    """What a position belongs to: it can be used with another address of the same kind only."""
+    """The kind of a source. A position can be used with another address only if the kind is the same."""
     if source.startswith(_SERVERS):
         return "binlog"
     if source.startswith("kafka://"):

@@ -1,11 +1,11 @@
-"""The messages of a topic, put back into the order of commit_ts.
+"""Sorts the messages of a topic by commit_ts.
 
-Order inside a partition is not that of commitTs, partitions are not read evenly, and after a restart of their
-changefeed messages come again. So what was opened waits until the watermarks of all partitions have passed it, and is
-read then, in its order. A watermark W says that everything with a smaller commitTs was sent to its partition.
+A partition is not in the order of commitTs, partitions are not read evenly, and a restarted changefeed sends messages
+again. So opened messages wait until the watermarks of all partitions have passed them, and are then read in order. A
+watermark W says that everything with a smaller commitTs was sent to its partition.
 
-A row at or below what was given already is a replay if its own partition had passed it before; otherwise it is late,
-which is an error. A DDL there is a replay always.
+A row at or below the given commit_ts is a replay if its own partition had passed it before. Otherwise it is late, which
+is an error. A DDL there is always a replay.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class PartitionAt(msgspec.Struct, frozen=True, array_like=True):
     topic: str
     partition: int
     offset: int
-    """Where to read from: nothing before it is still to be given."""
+    """The offset to read from. Everything before it was given."""
     read: int
-    """What was read when the position was made: a row below, at or below the state's commit_ts, was given."""
+    """The offset up to which was read. A row before it was given, if it is at or below the state's commit_ts."""
     watermark: int
 
     @property
     def place(self) -> Partition:
-        """Which partition."""
+        """The partition."""
         return self.topic, self.partition
 
 
@@ -50,12 +50,12 @@ class StreamPosition(msgspec.Struct, frozen=True):
 
     protocol: str
     partitions: tuple[PartitionAt, ...] = ()
-    """All that there are, if there are ids."""
+    """All existing partitions, if there are ids."""
     ids: Mapping[str, str] | None = None
-    """Of the topics, as far as the broker has them. ``None``: of a recorded topic, and of a version without them."""
+    """Ids of the topics, if the broker has ids. ``None``: a recorded topic, or a position of an older version."""
 
     def text(self) -> str:
-        """It, as ``parse`` reads it."""
+        """The position as text for ``parse``."""
         return msgspec.json.encode(self).decode()
 
     @staticmethod
@@ -68,7 +68,7 @@ class StreamPosition(msgspec.Struct, frozen=True):
 
 
 class _Entry:
-    """An event that waits."""
+    """A waiting event."""
 
     __slots__ = ("done", "event", "message", "seq", "ts")
 
@@ -78,7 +78,7 @@ class _Entry:
 
 
 class _Part:
-    """What is known of a partition."""
+    """The state of a partition."""
 
     def __init__(self, at: PartitionAt | None) -> None:
         self.next = at.offset if at else 0
@@ -88,23 +88,23 @@ class _Part:
         self.waiting: deque[_Entry] = deque()
 
     def passed(self, floor: int) -> int:
-        """The watermark that counts; ``floor`` while what was read before the position was made is read again."""
+        """The watermark that counts. It is ``floor`` while messages from before the position are read again."""
         return self.watermark if self.next >= self.given_below else min(floor, self.watermark)
 
     def first(self) -> int:
-        """The first offset with something that is still to be given."""
+        """The first offset with something still to give."""
         while self.waiting and self.waiting[0].done:
             self.waiting.popleft()
         return self.waiting[0].message.offset if self.waiting else self.next
 
 
 class Reordering:
-    """Takes messages in order within each partition, and gives what the watermarks have passed."""
+    """Takes messages in each partition's order, and gives the events that the watermarks have passed."""
 
     def __init__(
         self, decoder: Decoder, reader: EventReader, state: CaptureState, partitions: Iterable[Partition]
     ) -> None:
-        """``partitions``: all that are read; they count until they are idle."""
+        """``partitions``: all partitions that are read. They count until they are idle."""
         self._decoder = decoder
         self._reader = reader
         self._versioned = not reader.follows_ddl
@@ -123,7 +123,7 @@ class Reordering:
         self._tables = {table.full_name: table for table in state.tables}
         self.replays = 0
         self.blocked: str | None = None
-        """What keeps rows that the watermarks have passed: a schema that has not come."""
+        """Why rows that the watermarks have passed are held back: a missing schema."""
         reader.go_on_from(state.tables)
 
     @property
@@ -141,14 +141,14 @@ class Reordering:
         return {partition: part.next for partition, part in self.parts.items()}
 
     def add(self, partitions: Iterable[Partition]) -> None:
-        """Count partitions that have appeared; they are read from offset 0."""
+        """Count new partitions, which are read from offset 0."""
         for partition in partitions:
             self.parts[partition] = _Part(None)
 
     def take(self, message: Message, newest: int = 0) -> None:
         """Open a message.
 
-        ``newest``: the largest commit_ts before it, as far as messages with it were not taken.
+        ``newest``: the largest commit_ts before it, among messages that were not taken.
 
         Raises: RejectedMessage, LateRow.
         """
@@ -173,7 +173,7 @@ class Reordering:
                     raise RejectedMessage(f"{place_of(message)} cannot be read: {reason}")
 
     def resolved(self) -> int:
-        """Everything up to this has come, as far as the watermarks show; 0: a partition has none yet."""
+        """By the watermarks, everything up to this commit_ts has arrived; 0: a partition has no watermark yet."""
         floor = self.state.commit_ts + 1
         busy = [part.passed(floor) for part in self.parts.values() if not part.idle]
         most = max((part.passed(floor) for part in self.parts.values()), default=0)
@@ -185,7 +185,7 @@ class Reordering:
         return [at for at, part in self.parts.items() if not part.idle and part.watermark < most]
 
     def release(self, upto: int | None = None) -> Iterator[Captured]:
-        """What the watermarks have passed, and a ``Resolved`` at its end. ``upto``: another commit_ts than theirs.
+        """The events that the watermarks have passed, then a ``Resolved``. ``upto``: a commit_ts to use instead.
 
         Raises: RejectedMessage for a row that cannot be read.
         """
@@ -204,7 +204,7 @@ class Reordering:
                     self._push(entry)
                 resolved = ts - 1
                 break
-            self._learn_bootstraps(ts - 1)  # before a DDL takes their tables away
+            self._learn_bootstraps(ts - 1)  # before a DDL removes their tables
             for captured in self._group(ts, group, position):
                 self.state = follow(self.state, captured)
                 yield captured
@@ -235,7 +235,7 @@ class Reordering:
             self.learn(entry.event.table)
 
     def learn(self, table: Table) -> None:
-        """Take the table of a row that is given, or of a BOOTSTRAP."""
+        """Note the table of a given row, or of a BOOTSTRAP."""
         name = table.full_name
         known = self._tables.get(name)
         if known is table or (known is not None and not self._versioned):
@@ -247,8 +247,8 @@ class Reordering:
     def _row(self, part: _Part, message: Message, seq: int, event: Envelope) -> None:
         if not event.commit_ts:
             raise RejectedMessage(
-                f"{place_of(message)}: a row of `{event.schema}`.`{event.table}` without its commitTs, so that rows "
-                "cannot be put into order; the source's changefeed needs enable-tidb-extension"
+                f"{place_of(message)}: a row of `{event.schema}`.`{event.table}` without its commitTs, so rows "
+                "cannot be sorted; the source's changefeed needs enable-tidb-extension"
             )
         if event.commit_ts <= self.state.commit_ts:
             if message.offset >= part.given_below and part.watermark <= event.commit_ts:
@@ -269,7 +269,7 @@ class Reordering:
         self._push(_Entry(event.commit_ts, message, seq, event), part)
 
     def _bootstrap(self, part: _Part, message: Message, seq: int, event: Bootstrap) -> None:
-        """Take its version at once, and keep the message in the position until the rows before it are given."""
+        """Note its version at once. The position keeps the message until the rows before it are given."""
         self._reader.prepare_for([event.table])
         name = event.table.full_name
         if self._tables.get(name) == event.table:
@@ -282,7 +282,7 @@ class Reordering:
         self._newest = max(self._newest, entry.ts)
         self._arrivals += 1
         rank = int(isinstance(entry.event, SchemaChange))
-        # an entry that is put back keeps its place among those of its partition
+        # an entry that is put back keeps its place in its partition
         heapq.heappush(self._heap, (entry.ts, rank, self._arrivals, entry))
         if part is not None:
             part.waiting.append(entry)
@@ -295,7 +295,7 @@ class Reordering:
         ddls = [entry for entry in group if isinstance(entry.event, SchemaChange)]
         rows = self._rows([entry for entry in group if isinstance(entry.event, Envelope)])
         if rows:
-            # beside a DDL of the same commit_ts the transaction is below it, as the order of a source must rise
+            # a transaction with the commit_ts of the DDL gets a lower one, as a source's commit_ts must rise
             below = ts - 1 if ddls else ts
             yield Transaction(commit_ts=below, changes=tuple(rows), position=position)
         changes: dict[tuple[str, str, str], SchemaChange] = {}
@@ -315,7 +315,7 @@ class Reordering:
         return rows
 
     def _with_tables(self, change: SchemaChange) -> SchemaChange:
-        """The DDL with what a source of changes gives: its kind, and its tables, where they are known."""
+        """The DDL with its kind and known tables, as sources of changes give it."""
         kind = classify(change.query)
         before, after = change.pre_table, change.table
         if before is None and after is None:
@@ -329,7 +329,7 @@ class Reordering:
             gone += [name for name in (*self._tables, *self._learnt) if name[0] == change.schema]
         for name in gone:
             self._tables.pop(name, None)
-            self._learnt.pop(name, None)  # what rows before the DDL showed
+            self._learnt.pop(name, None)  # learnt from rows before the DDL
         if after is not None:
             self._tables[after.full_name] = after
         return msgspec.structs.replace(change, kind=kind, pre_table=before, table=after)

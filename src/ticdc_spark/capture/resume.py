@@ -1,4 +1,4 @@
-"""Where topics in Kafka are read on from, compared with what is known of them."""
+"""Where to resume reading Kafka topics, after a check that they are still the same."""
 
 from __future__ import annotations
 
@@ -12,27 +12,26 @@ from ticdc_spark.topics.kafka_reader import TopicReader
 from ticdc_spark.topics.same_topics import check_ids
 
 WAY_OUT = (
-    "If the topic was created again, begin a new changefeed, with another state folder and an empty topic to send to; "
-    "if messages were removed before they were read, what they held is lost to this changefeed, and a new one must "
-    "begin too"
+    "If the topic was created again, begin a new changefeed, with another state folder and an empty topic to send to. "
+    "If messages were removed before they were read, they are lost to this changefeed, and a new one must begin too"
 )
 
 
 def with_all(kafka: TopicReader, topics: Sequence[str], position: StreamPosition) -> StreamPosition:
-    """A position that names every partition there is.
+    """A position that names every existing partition.
 
-    A partition that was added since the position was made is read from offset 0, as every partition begins there. A
-    position without ids is a new one, or that of a version that did not name all partitions, and had offset 0 where
-    nothing was read: these are read from the first message that is there.
+    A partition that was added after the position was made is read from offset 0, where every partition begins. A
+    position without ids is new, or of an older version, which did not name all partitions, and had offset 0 for unread
+    ones. Such partitions are read from their first existing message.
 
-    Raises: SourceFault naming a topic that is not there; SourceChanged for a partition that is not.
+    Raises: SourceFault that names a missing topic; SourceChanged for a missing partition.
     """
     places = kafka.partitions(topics)
     known = {at.place: at for at in position.partitions if position.ids is not None or at.read}
     for place, at in known.items():
         if place not in places:
             raise SourceChanged(
-                f"topic {place[0]!r}, partition {place[1]} is not there any more; it was read up to offset "
+                f"topic {place[0]!r}, partition {place[1]} no longer exists; it was read up to offset "
                 f"{at.offset}. {WAY_OUT}"
             )
     others = [place for place in places if place not in known]
@@ -42,7 +41,7 @@ def with_all(kafka: TopicReader, topics: Sequence[str], position: StreamPosition
 
 
 def checked(kafka: TopicReader, position: StreamPosition) -> StreamPosition:
-    """A position that names every partition, with the ids of its topics, if everything after it is still there.
+    """A position that names every partition, with the ids of its topics. Everything after it must still exist.
 
     Raises: SourceChanged naming topic, partition and offsets; SourceFault
     """

@@ -1,10 +1,10 @@
-"""Any topic, in Kafka or recorded, in any protocol with watermarks, as a source of changes.
+"""A topic as a source of changes: in Kafka or recorded, in any protocol with watermarks.
 
-Rows become transactions again by their commitTs. A protocol without watermarks or without commitTs (Avro, Debezium in
-Avro; canal-json and Debezium without the TiDB extension) is refused: its rows cannot be put into order.
+Rows become transactions again by their commitTs. A protocol without watermarks or without commitTs is refused, as its
+rows cannot be sorted: Avro, Debezium in Avro, and canal-json and Debezium without the TiDB extension.
 
-A recorded topic is read from its beginning to its end; what lies above its last watermark is not complete, and not
-given. Kafka is followed.
+A recorded topic is read from its beginning to its end. Messages above its last watermark are incomplete, and not given.
+Kafka is followed.
 """
 
 from __future__ import annotations
@@ -36,18 +36,18 @@ from ticdc_spark.topics.messages import recorded_messages
 from ticdc_spark.topics.same_topics import TopicWatch
 
 _EACH = 0.9
-"""Seconds between two ``Resolved`` of a topic in which nothing comes."""
+"""Seconds between two ``Resolved`` of a topic without new messages."""
 IDLE = 60.0
-"""Seconds without a newer watermark after which a partition that is read to its end no longer counts."""
+"""A partition that is read to its end no longer counts after this many seconds without a newer watermark."""
 _SCHEMA_TIMEOUT = 60.0
 MOST_WAITING = 100_000
-"""Rows that wait for a watermark; with more, partitions that are ahead of others are not read."""
+"""The most rows that wait for a watermark. With more, partitions that are ahead of others are not read."""
 _LOOK_FOR_PARTITIONS = 30.0
 _LOG = logging.getLogger(__name__)
 
 
 class Stream(msgspec.Struct, frozen=True, kw_only=True):
-    """Which topics, and how they are read: ``path``, or ``servers`` and ``topics``."""
+    """The topics and how to read them: ``path``, or ``servers`` and ``topics``."""
 
     path: Path | None = None
     servers: str | None = None
@@ -55,23 +55,23 @@ class Stream(msgspec.Struct, frozen=True, kw_only=True):
     client: Mapping[str, str] = {}
     """Options of librdkafka, or of Kafka's Java client."""
     first: Literal["beginning", "end"] = "beginning"
-    """Where a new changefeed begins to read Kafka."""
+    """Where a new changefeed starts reading Kafka."""
     protocol: str | None = None
     schema_registry: str | None = None
     registry_options: Mapping[str, str] = {}
-    """Of the registry's client."""
+    """Options of the registry's client."""
     source_timezone: str | None = None
     claim_check_storage: str | None = None
     upstream: str | None = None
-    """Where rows are looked up of which only the keys were sent."""
+    """The database for looking up rows that were sent with their keys only."""
     verify_checksum: bool = False
 
 
 class StreamCapture:
-    """A ``Capture``."""
+    """A ``Capture`` of topics."""
 
     def __init__(self, stream: Stream) -> None:
-        """Raises: UsageError for a source that is named in no way or in two."""
+        """Raises: UsageError unless exactly one source is given."""
         if (stream.path is None) == (stream.servers is None) or (stream.servers is None) != (not stream.topics):
             raise UsageError("a stream is read from a recorded topic, or from Kafka with the names of topics")
         self._stream = stream
@@ -79,12 +79,12 @@ class StreamCapture:
 
     @property
     def stream(self) -> Stream:
-        """Which topics, and how they are read."""
+        """The topics and how to read them."""
         return self._stream
 
     @property
     def is_bounded(self) -> bool:
-        """Whether reading ends by itself: a recorded topic does."""
+        """Whether reading ends by itself, as for a recorded topic."""
         return self._stream.path is not None
 
     def begin(self) -> CaptureState:
@@ -92,7 +92,7 @@ class StreamCapture:
         stream = self._stream
         name = canonical(stream.protocol) if stream.protocol else self._detect()
         if protocol(name).traits.watermarks == "never":
-            raise UsageError(f"{name} has no watermarks, so that rows cannot be put into the order of commitTs")
+            raise UsageError(f"{name} has no watermarks, so rows cannot be sorted by commitTs")
         position = StreamPosition(name)
         if stream.servers is not None:
             with TopicReader(stream.servers, dict(stream.client)) as kafka:
@@ -104,7 +104,7 @@ class StreamCapture:
         return CaptureState(position=position.text(), commit_ts=0)
 
     def read(self, state: CaptureState) -> Iterator[Captured]:
-        """See ``Capture``. Ends where a recorded topic does."""
+        """See ``Capture``. Ends at the end of a recorded topic."""
         with self.reader(StreamPosition.parse(state.position).protocol) as (decoder, reader):
             if self._stream.path is not None:
                 yield from self._recorded(self._stream.path, decoder, reader, state)
@@ -126,7 +126,7 @@ class StreamCapture:
 
     @contextmanager
     def reader(self, name: str) -> Iterator[tuple[Decoder, EventReader]]:
-        """What opens messages of a protocol, and what reads their events, as the source's options have it.
+        """What opens messages of a protocol and reads their events, by the source's options.
 
         Raises: UsageError, RegistryFault
         """
@@ -165,8 +165,8 @@ class StreamCapture:
             raise SchemaMissing(f"{order.blocked}, which is nowhere in {path}")
         if order.waiting:
             _LOG.warning(
-                "%s: %d rows and DDLs lie above the last watermark (%d) and were not read: whether others of their "
-                "commitTs are missing is not known",
+                "%s: %d rows and DDLs above the last watermark (%d) were not read: others of their commitTs may be "
+                "missing",
                 path,
                 order.waiting,
                 order.resolved() + 1,
@@ -182,7 +182,7 @@ class StreamCapture:
             try:
                 yield from self._followed(kafka, order, TopicWatch(kafka, position.ids or {}, WAY_OUT))
             except SourceFault:
-                with suppress(SourceFault):  # the first error is the one to show, unless the topics are others
+                with suppress(SourceFault):  # show the first error, unless these are other topics
                     checked(kafka, StreamPosition.parse(order.position()))
                 raise
 
@@ -203,7 +203,7 @@ class StreamCapture:
                     new = [at for at in kafka.partitions(self._stream.topics) if at not in order.parts]
                     if new:
                         order.add(new)
-                        break  # read anew, with these
+                        break  # read again, with these partitions
                 if _is_to_change(order, wanted):
                     break
 
@@ -221,15 +221,15 @@ class StreamCapture:
             clock.reset("schema")
         elif clock.due("schema", _SCHEMA_TIMEOUT):
             raise SchemaMissing(
-                f"{order.blocked}, which did not come within {_SCHEMA_TIMEOUT:.0f} s; start again when the source has "
-                "sent a BOOTSTRAP or DDL of the table"
+                f"{order.blocked}, which did not arrive within {_SCHEMA_TIMEOUT:.0f} s; start again once the "
+                "source has sent a BOOTSTRAP or DDL of the table"
             )
 
 
 def _wanted(order: Reordering) -> list[Partition]:
-    """The partitions to read: all, or where many rows wait, those for whose watermarks they do.
+    """The partitions to read: all, or if many rows wait, only the ones for whose watermarks they wait.
 
-    The others wait in Kafka. Otherwise all of them would be in memory, however far one partition is behind.
+    The other partitions wait in Kafka. Otherwise, if one partition is far behind, all others would be in memory.
     """
     behind = order.laggards() if order.waiting > MOST_WAITING else []
     return (_last(order, behind) if order.waiting > 2 * MOST_WAITING else behind) or [*order.parts]
@@ -241,7 +241,7 @@ def _last(order: Reordering, behind: list[Partition]) -> list[Partition]:
 
 
 def _is_to_change(order: Reordering, read: list[Partition]) -> bool:
-    """Whether others than these are to be read; not all again before half of the rows are given."""
+    """Whether to read other partitions than these. All are read again only after half of the rows are given."""
     if len(read) == len(order.parts):
         return order.waiting > MOST_WAITING and len(_wanted(order)) < len(read)
     behind = order.laggards()
@@ -249,7 +249,7 @@ def _is_to_change(order: Reordering, read: list[Partition]) -> bool:
 
 
 class _Clock:
-    """When something was last done."""
+    """Remembers when something was last done."""
 
     def __init__(self) -> None:
         self._last: dict[str, float] = {}
@@ -257,7 +257,7 @@ class _Clock:
         self._behind: dict[Partition, tuple[int, float]] = {}
 
     def due(self, what: str, seconds: float) -> bool:
-        """Whether it is time again; if so, the time is noted."""
+        """Whether it is due again. If so, the time is noted."""
         now = time.monotonic()
         if now - self._last.setdefault(what, now) < seconds:
             return False
@@ -269,7 +269,7 @@ class _Clock:
         self._last[what] = time.monotonic()
 
     def note_idle(self, order: Reordering, kafka: TopicReader) -> None:
-        """Let partitions not count that have no newer watermark for long and are read to their ends."""
+        """Let partitions no longer count that are read to their ends, without a newer watermark for long."""
         now = time.monotonic()
         behind = {at: order.parts[at].watermark for at in order.laggards()}
         self._behind = {
@@ -280,18 +280,18 @@ class _Clock:
         for at, end in kafka.places(old, "end").items() if old else ():
             if order.parts[at].next >= end:
                 order.parts[at].idle = True
-                _LOG.warning("topic %r, partition %d has had no watermark for %.0f s; it no longer counts", *at, IDLE)
+                _LOG.warning("topic %r, partition %d has had no watermark for %.0f s; ignoring it", *at, IDLE)
 
 
 def open_stream(text: str) -> StreamCapture:
-    """The capture of a source as a command line names it.
+    """The capture of a source by its name on the command line.
 
     ``kafka://host:port[,host:port]/topic[,topic]?key=value``, or the path of a recorded topic, which may be followed
     by ``?key=value``. Keys: ``protocol``, ``schema-registry``, ``source-timezone``, ``claim-check-storage``,
     ``upstream``, ``verify-checksum``, ``from`` (``beginning`` or ``end``, Kafka only); ``schema-registry.…``,
-    an option of the registry's client; others of Kafka, with a dot in their names, are those of its client.
+    an option of the registry's client. Other keys of Kafka, with a dot in the name, are options of its client.
 
-    Raises: UsageError naming the key.
+    Raises: UsageError that names the key.
     """
     from urllib.parse import parse_qsl
 

@@ -1,8 +1,8 @@
 """Ids and versions of tables, for a source that has none: a server's binlog.
 
 A table has its id from CREATE or TRUNCATE to DROP or the next TRUNCATE, also over a RENAME, as in TiDB. Ids are counted
-in the state. A version is the commit_ts of the DDL that made it. Both follow from the state and the binlog alone, so
-that reading again gives the same.
+in the state. A version is the commit_ts of the DDL that made it. Both depend only on the state and the binlog, so
+reading again gives the same.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ticdc_spark.model import SchemaChange, Table, TableName
 def first_ids(tables: Iterable[Table], commit_ts: int) -> tuple[Table, ...]:
     """Tables of a new changefeed, numbered from 1.
 
-    Their version lies below ``commit_ts``, where the changefeed begins, and so does ``version_of_rows`` of it.
+    Their version, and its ``version_of_rows``, are below ``commit_ts``, where the changefeed begins.
     """
     return tuple(replace(table, table_id=at, version=commit_ts - 2) for at, table in enumerate(tables, 1))
 
@@ -27,7 +27,7 @@ def follow_ids(
 ) -> tuple[tuple[SchemaChange, ...], dict[TableName, Table], int]:
     """A DDL at ``commit_ts`` with the ids and versions of its tables, the tables ``after`` it, and the last id.
 
-    ``last``: the last id that was given before. A table that has none keeps none until a TRUNCATE.
+    ``last``: the last id that was given before. A table without an id gets one at a TRUNCATE.
     """
     given: list[SchemaChange] = []
     tables = dict(after)
@@ -45,8 +45,8 @@ def follow_ids(
 
 
 def version_of_rows(table: Table) -> int | None:
-    """The version of a table whose rows show more of it than its DDL did.
+    """The version of a table after its rows have shown more of it than its DDL.
 
-    Rows are above the DDL, so that this version is not above theirs, and no other DDL has it.
+    Rows are above the DDL, so this version is not above them, and no other DDL has it.
     """
     return None if table.version is None else table.version + 1

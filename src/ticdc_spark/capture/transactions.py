@@ -1,4 +1,4 @@
-"""The rows of one commit_ts, as the messages of a topic have them, read and put into a transaction's order."""
+"""Reads the rows of one commit_ts from a topic's messages, and sorts them as a transaction."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from ticdc_spark.streams.reader import EventReader
 
 
 class Entry(Protocol):
-    """An event and where it stands."""
+    """An event and its place."""
 
     @property
     def message(self) -> Message:
-        """What it came in."""
+        """The event's message."""
 
     @property
     def seq(self) -> int:
@@ -24,13 +24,13 @@ class Entry(Protocol):
 
     @property
     def event(self) -> Event:
-        """What it is."""
+        """The event."""
 
 
 def read_rows(
     reader: EventReader, entries: Iterable[Entry], met: Callable[[RowChange], None] = lambda _: None
 ) -> tuple[list[RowChange], int]:
-    """The rows of one commit_ts, deletes first, and how many copies were left out.
+    """The rows of one commit_ts, deletes first, and how many copies were skipped.
 
     ``entries``: its row changes, in the order of their messages. ``met`` is called with each row that stays.
 
@@ -47,7 +47,7 @@ def read_rows(
             if isinstance(change, Rejected):
                 raise RejectedMessage(f"{place_of(entry.message)}: a row cannot be read: {change.reason}")
             assert isinstance(change, RowChange)
-            if handle_key(change.table):  # without a key, equal rows may be two
+            if handle_key(change.table):  # without a key, equal rows may be different rows
                 identity = (event.schema, event.table, event.op, event.key, event.before, event.after)
                 if identity in seen:
                     copies += 1
@@ -55,11 +55,11 @@ def read_rows(
                 seen.add(identity)
             met(change)
             rows.append(change)
-    # deletes first: their keys may be taken again in another partition
+    # deletes first: another partition may reuse their keys
     rows.sort(key=lambda row: row.op != "delete")
     return rows, copies
 
 
 def place_of(message: Message) -> str:
-    """Where a message stands, for errors."""
+    """The place of a message, for errors."""
     return f"topic {message.topic!r}, partition {message.partition}, offset {message.offset}"

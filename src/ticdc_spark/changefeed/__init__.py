@@ -1,1 +1,1 @@
-"""The producing side: changes of a source, filtered, dispatched and encoded, sent to Kafka as TiCDC sends them."""
+"""The producing side: filters, dispatches and encodes a source's changes, and sends them to Kafka as TiCDC does."""

@@ -1,4 +1,4 @@
-"""What the sequence takes and gives: routed elements, actions, and what it must know of topics and of the protocol."""
+"""Input and output of the sequence: routed elements and actions. Also what it must know of topics and protocol."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Place: TypeAlias = tuple[str, int]
 
 
 class Announce(msgspec.Struct, frozen=True):
-    """A table of which rows are in a batch."""
+    """A table that has rows in a batch."""
 
     topic: str
     table: Table
@@ -25,24 +25,24 @@ class Announce(msgspec.Struct, frozen=True):
 
 
 class Batch(Protocol):
-    """Rows that are filtered, dispatched and encoded already, and are sent elsewhere than in this process."""
+    """Rows that are already filtered, dispatched and encoded. Another process sends them."""
 
     @property
     def rows(self) -> int:
-        """How many."""
+        """How many rows."""
 
     @property
     def announces(self) -> Sequence[Announce]:
-        """Their tables."""
+        """The tables of the rows."""
 
 
 class Routed(msgspec.Struct, frozen=True):
-    """An element of the source, with what of it is to be sent, and where."""
+    """An element of the source, with the part of it to send, and where."""
 
     captured: Captured
     rows: Sequence[tuple[Place, RowChange]] = ()
     ddls: Sequence[tuple[str, SchemaChange]] = ()
-    """By topic."""
+    """The DDL to send, by topic."""
     batch: Batch | None = None
     """Rows up to the element's commit_ts, instead of ``rows``."""
 
@@ -56,7 +56,7 @@ class SendRows(msgspec.Struct, frozen=True):
 
 
 class SendBatch(msgspec.Struct, frozen=True):
-    """Rows for many partitions, which are sent elsewhere."""
+    """Rows for many partitions, which another process sends."""
 
     ticket: int
     batch: Batch
@@ -77,7 +77,7 @@ class SendBootstrap(msgspec.Struct, frozen=True):
     places: tuple[Place, ...]
     table: Table
     commit_ts: int
-    """Of what it is sent for."""
+    """The commit_ts of the rows or DDL for which it is sent."""
 
 
 class SendWatermark(msgspec.Struct, frozen=True):
@@ -101,7 +101,7 @@ class Layout(Protocol):
     """The topics that messages go to."""
 
     def topics(self, tables: Iterable[Table]) -> Iterable[str]:
-        """The topics of those of the tables that are sent, and the default topic."""
+        """The topics of the given tables that are sent, and the default topic."""
 
     def topic_of(self, table: Table) -> str | None:
         """The topic of a table; ``None`` if it is not sent."""
@@ -111,19 +111,19 @@ class Layout(Protocol):
 
 
 class Cadence(msgspec.Struct, frozen=True, kw_only=True):
-    """How often, and what the protocol has. Times are seconds."""
+    """How often messages are sent, and which ones the protocol has. Times are seconds."""
 
     watermarks: bool = True
     interval: float = 1.0
-    """Between watermarks, and between saves of progress."""
+    """Time between watermarks, and between saves of progress."""
     ddl_to_first_partition: bool = False
     bootstrap: BootstrapCadence | None = None
     """``None``: the protocol has no BOOTSTRAP."""
     rows_in_flight: int = 50_000
-    """Rows that are taken and not acknowledged; above, nothing is taken."""
+    """The most rows that are taken and not acknowledged. Above this, no more are taken."""
 
     @property
     def bootstraps(self) -> BootstrapCadence | None:
-        """``None`` where none are sent: interval and count must both be above 0."""
+        """``None``: none are sent, as interval or count is 0."""
         found = self.bootstrap
         return found if found is not None and found.interval > 0 and found.messages > 0 else None

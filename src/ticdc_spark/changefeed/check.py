@@ -1,4 +1,4 @@
-"""What a changefeed would send where, for the tables of its source; nothing is sent or made."""
+"""Shows what a changefeed would send where, for the tables of its source. Sends and creates nothing."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from ticdc_spark.model import Table
 
 
 def lines(changefeed: Changefeed, capture: Capture, present: PresentTables | None = None) -> Iterator[str]:
-    """Say it, a line a table, then a line a topic.
+    """One line for each table, then one for each topic.
 
-    ``present``: the tables as they are, where a new changefeed begins with them.
+    ``present``: the tables' present rows, if a new changefeed begins with them.
 
-    Raises: what the source and Kafka raise.
+    Raises: the errors of the source and of Kafka.
     """
     kafka = changefeed.kafka
     topics = Topics(kafka, create=False)
@@ -33,7 +33,7 @@ def lines(changefeed: Changefeed, capture: Capture, present: PresentTables | Non
     for route in router.check(tables):
         name = f"{route.table.schema}.{route.table.name}"
         if route.left_out:
-            yield f"  {name}: left out: {route.left_out}"
+            yield f"  {name}: excluded: {route.left_out}"
             continue
         used[route.topic] = None
         new = router.targets.target(route.table.full_name)
@@ -45,7 +45,7 @@ def lines(changefeed: Changefeed, capture: Capture, present: PresentTables | Non
     for notice in notices(changefeed, tables, all_known=all_known):
         yield f"  {notice}"
     if not tables:
-        yield "  no tables: the source has none yet, or shows them only as they come"
+        yield "  no tables: the source has none yet, or shows them only with their changes"
     for topic in used:
         facts = topics.facts(topic)
         made = "would be created with " if topic in topics.missing else ""
@@ -58,7 +58,7 @@ def lines(changefeed: Changefeed, capture: Capture, present: PresentTables | Non
 
 
 def _reads(changefeed: Changefeed, router: Router, tables: list[Table], present: PresentTables) -> Iterator[str]:
-    """Which tables a new changefeed would begin with."""
+    """The tables with which a new changefeed would begin."""
     present.check()
     snapshot, total, all_ranges, count = changefeed.snapshot, 0, 0, 0
     for table in tables:
@@ -74,7 +74,7 @@ def _reads(changefeed: Changefeed, router: Router, tables: list[Table], present:
         yield f"  read first, {name}: about {rows:,} rows in {ranges:,} {'ranges' if ranges > 1 else 'range'}"
     yield (
         f"  read first, tables: {count}, about {total:,} rows in {all_ranges:,} ranges, "
-        f"{snapshot.parallelism} side by side"
+        f"{snapshot.parallelism} in parallel"
     )
 
 

@@ -1,4 +1,4 @@
-"""How Kafka is reached: librdkafka's options from a changefeed's, for its producer and its admin client."""
+"""librdkafka's options for a changefeed: for its producer and its admin client."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _OAUTH = {
 
 
 def connection(kafka: KafkaTarget) -> dict[str, Any]:
-    """What every client of the cluster needs."""
+    """Options that every client of the cluster needs."""
     secure = ("SASL_" if kafka.sasl else "") + ("SSL" if kafka.tls else "PLAINTEXT")
     options: dict[str, Any] = {
         "bootstrap.servers": ",".join(kafka.servers),
@@ -41,30 +41,30 @@ def connection(kafka: KafkaTarget) -> dict[str, Any]:
 
 
 def producing(kafka: KafkaTarget) -> dict[str, Any]:
-    """What the producer needs beside.
+    """Options that only the producer needs.
 
-    Where all replicas acknowledge, it is idempotent: no message twice or out of order by its retries. It retries for
-    as long as it takes; who waits for acknowledgements decides when that is too long.
+    It is idempotent if all replicas acknowledge: its retries never repeat or reorder messages. It retries without end.
+    The caller that waits for acknowledgements decides when that is too long.
     """
     idempotent = kafka.required_acks == -1
     return connection(kafka) | {
         "acks": kafka.required_acks,
         "enable.idempotence": idempotent,
-        # without idempotence only one request at a time keeps the order when it is retried
+        # without idempotence, retries keep the order only if there is one request at a time
         "max.in.flight.requests.per.connection": 5 if idempotent else 1,
         "message.timeout.ms": 0,
         "request.timeout.ms": _milliseconds(kafka.write_timeout, 1, 900_000),
         "retry.backoff.max.ms": 2000,
         "compression.type": kafka.compression,
         "linger.ms": 5,
-        "message.max.bytes": 1_000_000_000,  # the topic's own limit is kept where messages are made
+        "message.max.bytes": 1_000_000_000,  # the encoder keeps the topic's own limit
         "queue.buffering.max.messages": 500_000,
         "queue.buffering.max.kbytes": 262_144,
     }
 
 
 def _milliseconds(seconds: float, low: int, high: int) -> int:
-    """A timeout, as near as librdkafka takes it."""
+    """A timeout in milliseconds, within librdkafka's bounds."""
     return min(high, max(low, int(seconds * 1000)))
 
 

@@ -1,4 +1,4 @@
-"""How a changefeed's messages are written: its encoders, and what its protocol means for the sequence."""
+"""How a changefeed's messages are written: its encoders, and the cadence of its protocol."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from ticdc_spark.protocols.encoder_options import target_encoder
 TopicOf: TypeAlias = Callable[[str, str], str]
 _SOME_ID = 1
 EncoderFor: TypeAlias = Callable[[int], Encoder]
-"""From a limit of a message's size in bytes to the encoder that keeps it."""
+"""Gives the encoder for a limit of a message's size in bytes."""
 
 
 def cadence(changefeed: Changefeed) -> Cadence:
-    """What a changefeed's protocol and options mean for the sequence."""
+    """The sequence's settings, from a changefeed's protocol and options."""
     traits = protocol(changefeed.protocol).traits
     return Cadence(
         watermarks=changefeed.watermarks and traits.watermarks != "never",
@@ -37,7 +37,7 @@ def cadence(changefeed: Changefeed) -> Cadence:
 
 @contextmanager
 def opened_registry(changefeed: Changefeed) -> Iterator[Registry | None]:
-    """The registry of a changefeed; ``None`` where its protocol has none."""
+    """The registry of a changefeed; ``None`` if its protocol has none."""
     where = changefeed.schema_registry if protocol(changefeed.protocol).traits.registry else None
     if where is None:
         yield None
@@ -47,7 +47,7 @@ def opened_registry(changefeed: Changefeed) -> Iterator[Registry | None]:
 
 
 def ask_registry(changefeed: Changefeed) -> str | None:
-    """See that the registry answers, as TiCDC does when a changefeed is created; its address without a password.
+    """Check that the registry answers, as TiCDC does for a new changefeed. Returns: its address without a password.
 
     ``None``: the protocol has none, or it is a file. Raises: RegistryFault; UsageError for its URL or options.
     """
@@ -62,7 +62,7 @@ def ask_registry(changefeed: Changefeed) -> str | None:
 
 @contextmanager
 def encoders(changefeed: Changefeed, topic: TopicOf) -> Iterator[EncoderFor]:
-    """What makes the encoders of a changefeed, with its registry open.
+    """Give what makes the encoders of a changefeed, with its registry open.
 
     ``topic``: from the names of a schema and a table to the topic.
     """
@@ -71,7 +71,7 @@ def encoders(changefeed: Changefeed, topic: TopicOf) -> Iterator[EncoderFor]:
 
 
 def encoder(changefeed: Changefeed, registry: Registry | None, topic: TopicOf, limit: int) -> Encoder:
-    """The encoder of a changefeed whose messages take at most ``limit`` bytes. ``registry``: where it needs one."""
+    """A changefeed's encoder of messages of at most ``limit`` bytes. ``registry``: if the protocol needs one."""
     fields = {field.name for field in msgspec.structs.fields(protocol(changefeed.protocol).config_type())}
     options = dict(changefeed.encoder)
     if "max_message_bytes" in fields:

@@ -1,4 +1,4 @@
-"""The source, read by a thread of its own, so that watermarks and acknowledgements do not wait for it."""
+"""Reads the source in its own thread, so that watermarks and acknowledgements do not wait for it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from ticdc_spark.capture.base import Captured, CaptureState, Resolved
 from ticdc_spark.changefeed.backlog.batch import Prepared
 
 _CHUNK = 512
-"""Elements that are handed over at once."""
+"""How many elements are handed over at once."""
 _HAND_OVER = 0.01
-"""Seconds after which fewer are, too: the largest part of what a change waits where they come all the time."""
+"""Seconds after which fewer elements are handed over. With a steady flow, it is most of a change's latency."""
 _WAIT = 0.05
 
 
@@ -23,17 +23,17 @@ Element: TypeAlias = Captured | Prepared
 
 
 class Source(Protocol):
-    """What is read: a ``Capture``, or one whose backlog tasks prepare."""
+    """A ``Capture``, or one whose backlog is prepared by tasks."""
 
     def read(self, state: CaptureState) -> Iterator[Element]: ...
 
 
 class End:
-    """The source has no more."""
+    """The source has no more elements."""
 
 
 class Feed:
-    """The source, read by a thread of its own, so that watermarks do not wait for it."""
+    """Reads the source in its own thread, so that watermarks do not wait for it."""
 
     def __init__(self, capture: Source, state: CaptureState) -> None:
         self._capture, self._state = capture, state
@@ -82,7 +82,7 @@ class Feed:
                         chunk, since = [], time.monotonic()
         except BaseException as error:  # noqa: BLE001  raised again where the elements are taken
             last = error
-        if self._put(chunk):  # what came before an error is given all the same
+        if self._put(chunk):  # elements before an error are still given
             self._put(last)
 
     def _elements(self) -> Generator[Element, None, None]:

@@ -1,4 +1,4 @@
-"""When the rows of a table that has no version begin."""
+"""The first commit_ts of the rows of a table without a version."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from ticdc_spark.model import RowChange, Table
 def first_rows(places: Iterable[Collection[RowChange]]) -> dict[int, int]:
     """The commit_ts of the first row of each schema without a version, by the ``id`` of its table.
 
-    ``places``: rows in the order of commit_ts. Those of one schema may go to several places, and they get one version,
-    which is above none of them.
+    ``places``: rows in the order of commit_ts. Rows of one schema may be in several places. They get one version, which
+    is not above any of them.
     """
     tables: dict[int, Table] = {}
     first: dict[int, int] = {}

@@ -1,4 +1,4 @@
-"""A changefeed at work: source → route → sequence → encode → produce → progress."""
+"""Runs a changefeed: source → route → sequence → encode → produce → progress."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ from ticdc_spark.mysql import tso_time
 
 _POLL = 0.05
 _CHUNK = 512
-"""Elements of the source that are handed over at once, and taken before actions are done."""
+"""How many elements of the source are taken at once, before actions are done."""
 _REPORT = 1.0
 _BACK_OFF = (1.0, 2.0, 5.0, 10.0, 30.0)
 _LOOK_AT_TOPICS = 60.0
@@ -45,15 +45,15 @@ _LOG = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """Where a changefeed takes what it sends."""
+    """The source of a changefeed."""
 
     capture: Capture
     name: str
-    """As the state folder has it; no secrets in it."""
+    """Its name in the state folder, without secrets."""
     reads: TableReads | None = None
-    """Of tables that exist already, for a source that has such."""
+    """Reads existing tables, if the source has tables."""
     backlog: Backlog | None = None
-    """How a long backlog of ``capture`` is sent, if not by this process."""
+    """Sends a long backlog of ``capture`` by tasks; ``None``: this process sends it."""
 
 
 def run(
@@ -64,11 +64,11 @@ def run(
     stop: threading.Event,
     show: Show = lambda _: None,
 ) -> Report:
-    """Send what the source gives until it ends, ``target_ts`` is reached, or ``stop`` is set.
+    """Send the source's changes until it ends, ``target_ts`` is reached, or ``stop`` is set.
 
-    ``state``: the state folder. What is taken when ``stop`` is set is still sent and stored.
+    ``state``: the state folder. Elements that are taken when ``stop`` is set are still sent and stored.
 
-    Raises: every error of the tree; started again, it goes on from what is stored.
+    Raises: any TicdcSparkError. The next start resumes from the stored state.
     """
     totals, reads, backlog = _Totals(), upstream.reads, upstream.backlog
     target = changefeed.kafka.topic
@@ -82,7 +82,7 @@ def run(
             return totals.report(0 if stored is None else stored[0].commit_ts)
         while True:
             try:
-                # before anything is stored: a target that cannot be used is no beginning
+                # before anything is stored: a changefeed does not begin with a target that cannot be used
                 Topics(changefeed.kafka, create=False).facts(target)
                 begun = begin(upstream.capture, folder, changefeed.start_ts, reads)
                 topics = Topics(changefeed.kafka)
@@ -93,7 +93,7 @@ def run(
                         _LOG.warning("%s", notice)
                 if reads is not None:
                     totals.add(*reads.finish_round(folder, topics, stop, lambda one: show(totals.added_to(one))))
-                if folder.reading.base:  # stopped within a round, to go on with it
+                if folder.reading.base:  # an earlier run was stopped within a round: go on with it
                     return totals.report(begun.commit_ts)
                 with _Run(changefeed, upstream, folder, topics, totals) as once:
                     report = once.work(stop, show)
@@ -103,7 +103,7 @@ def run(
             except ProducerLost as error:
                 failures = 0 if totals.acknowledged_since_start else failures + 1
                 pause = _BACK_OFF[min(failures, len(_BACK_OFF) - 1)]
-                _LOG.warning("%s; going on from what is stored in %.0f s", error, pause)
+                _LOG.warning("%s; resuming from the stored state in %.0f s", error, pause)
                 if stop.wait(pause):
                     raise
 
@@ -111,9 +111,9 @@ def run(
 def begin(
     capture: Capture, folder: StateFolder, start_ts: int | None = None, reads: TableReads | None = None
 ) -> CaptureState:
-    """The stored state, or a new one, which is stored at once: a changefeed begins in one place only.
+    """The stored state, or a new one, which is stored at once, so that a changefeed begins only once.
 
-    Raises: UsageError for a source that does not have what comes after ``start_ts``.
+    Raises: UsageError if the source does not have all changes after ``start_ts``.
     """
     loaded = folder.load()
     if loaded is not None:
@@ -122,8 +122,8 @@ def begin(
     if start_ts is not None and start_ts < state.commit_ts:
         raise UsageError(
             f"start-ts is {start_ts} ({tso_time.utc(start_ts)}), and a new changefeed begins at {state.commit_ts} "
-            f"({tso_time.utc(state.commit_ts)}), where the source is now: what lies between would be missing. Leave "
-            "start-ts out, or go on from the state folder that has this point"
+            f"({tso_time.utc(state.commit_ts)}), where the source is now: changes between them would be missing. "
+            "Remove start-ts, or resume from the state folder that has this point"
         )
     note = ReadNote()
     if reads is not None:
@@ -133,7 +133,7 @@ def begin(
 
 
 class _Totals:
-    """What lasts when a producer is replaced."""
+    """Counts that remain when a producer is replaced."""
 
     def __init__(self) -> None:
         self.rows = 0
@@ -160,7 +160,7 @@ class _Run:
         self._changefeed, self._upstream, self._folder, self._totals = changefeed, upstream, folder, totals
         self._topics = topics
         self.is_paused = False
-        """It has ended so that tables are read."""
+        """Whether it has ended so that tables can be read."""
         self._stack = ExitStack()
         self._broken: TicdcSparkError | None = None
 
@@ -173,7 +173,7 @@ class _Run:
             reading = self._folder.reading
             self._target = changefeed.target_ts
             if self._target is not None and self._target < reading.settles:
-                _LOG.warning("target-ts is passed until %d: tables were read as they were then", reading.settles)
+                _LOG.warning("continuing past target-ts to %d: tables were read at that time", reading.settles)
                 self._target = reading.settles
             self._router = Placer(changefeed, self._topics)
             self._router.refuse_conflict(state.tables)
@@ -210,7 +210,7 @@ class _Run:
     def work(self, stop: threading.Event, show: Show) -> Report:
         """Send until the source ends, or ``stop`` is set.
 
-        What was given before an error of the source is sent and stored before the error is raised.
+        On an error of the source, everything before it is sent and stored before the error is raised.
         """
         sequencer = self._sequencer
         next_report = next_look = next_read = time.monotonic()
@@ -241,7 +241,7 @@ class _Run:
         return self._report(0.0, finished=not stop.is_set())
 
     def _take(self, ended: bool) -> bool:
-        """Offer what the source has given; whether it has ended."""
+        """Offer the source's elements to the sequence. Returns: whether the source has ended."""
         sequencer = self._sequencer
         taken = 0
         while not ended and taken < _CHUNK and sequencer.wants():
@@ -272,7 +272,7 @@ class _Run:
         return routed
 
     def _is_beyond(self, captured: Element) -> bool:
-        """Whether ``target_ts`` is reached: all up to it has been given when something above it comes."""
+        """Whether ``target_ts`` is reached: an element above it means that all up to it was given."""
         target = self._target
         if target is None or captured.commit_ts < target:
             return False
@@ -313,16 +313,16 @@ class _Run:
 
     @property
     def _sent(self) -> tuple[int, int]:
-        """Rows and messages."""
+        """The numbers of rows and messages."""
         rows, messages = self._outbox.rows, self._outbox.messages
         if self._batches is not None:
             rows, messages = rows + self._batches.rows, messages + self._batches.messages
         return rows, messages
 
     def _check(self, now: float) -> None:
-        """Raises: SinkFault when nothing was acknowledged for too long."""
+        """Raises: SinkFault if nothing was acknowledged for too long."""
         if not self._sequencer.waiting or (self._batches is not None and self._batches.is_busy):
-            self._last_ack = now  # tasks look themselves after what they send
+            self._last_ack = now  # tasks check their own messages
         else:
             self._producer.check_silence(self._last_ack)
 

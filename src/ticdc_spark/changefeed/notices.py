@@ -1,4 +1,4 @@
-"""What a user should know of a changefeed's rules and the tables that the source has: nothing of it is an error."""
+"""Notices about a changefeed's rules and the source's tables. None of them is an error."""
 
 from __future__ import annotations
 
@@ -10,29 +10,29 @@ from ticdc_spark.config.matcher import compile_matcher
 from ticdc_spark.model import Table
 
 _NAMED = 8
-"""Tables that a notice names; of more it gives the number."""
+"""How many tables a notice names. It counts the rest."""
 
 
 def notices(changefeed: Changefeed, tables: Sequence[Table], *, all_known: bool) -> Iterator[str]:
-    """Sentences about tables that are left out for want of a key, and rules of ``filter.rules`` that let in none.
+    """Sentences about tables that are excluded because they lack a key, and ``filter.rules`` that accept no table.
 
-    ``tables``: those of the source, also those that the rules do not accept. ``all_known``: the source has no others;
-    of a stream, whose tables are known only once they come, rules are not judged.
+    ``tables``: all tables of the source, accepted or not. ``all_known``: the source has no others. Without it, rules
+    are not checked: the tables of a stream are known only when they arrive.
     """
     rules = table_rules(changefeed)
     followed = [table for table in tables if not rules.why_not_named(table.schema, table.name)]
     keyless = [table for table in followed if rules.why_ineligible(table)]
     if keyless:
         yield (
-            f"left out, as they have no primary key and no unique index over NOT NULL columns: {_names(keyless)}; "
-            "`force-replicate` sends them all the same"
+            f"excluded, as they have no primary key and no unique index over NOT NULL columns: {_names(keyless)}; "
+            "`force-replicate` sends them anyway"
         )
     if not all_known:
         return
     for rule in changefeed.filter.rules:
         one = compile_matcher([rule], case_sensitive=changefeed.case_sensitive)
         if one.has_accepting_rules and not any(one.accepts(table.schema, table.name) for table in tables):
-            yield f"filter.rules: {rule!r} lets in no table that the source has now"
+            yield f"filter.rules: {rule!r} accepts no table that the source has now"
 
 
 def _names(tables: Sequence[Table]) -> str:

@@ -1,4 +1,4 @@
-"""Actions of the sequence, encoded and handed to the producer."""
+"""Encodes the sequence's actions and hands them to the producer."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ticdc_spark.streams.target_tables import TargetTables
 from ticdc_spark.streams.write_changes import UNWRITABLE, write_changes
 
 _OVERHEAD = 36
-"""What Kafka may add to a record; TiCDC counts it towards max-message-bytes."""
+"""Bytes that Kafka may add to a record. TiCDC counts them towards max-message-bytes."""
 _WAYS_OUT = (
     "raise the topic's max.message.bytes and max-message-bytes, or set large-message-handle-option to "
     "handle-key-only or claim-check (open-protocol, simple, canal-json with enable-tidb-extension)"
@@ -24,10 +24,10 @@ _WAYS_OUT = (
 
 
 class Sends(Protocol):
-    """What takes messages: a producer."""
+    """A producer."""
 
     def receipt(self, ticket: int, messages: int, into: list[int]) -> Any:
-        """What takes the acknowledgements of a ticket's messages, and puts it into a list when it has them all."""
+        """A counter of a ticket's acknowledgements. When all have arrived, it appends the ticket to ``into``."""
 
     def send(self, topic: str, partition: int, key: bytes | None, value: bytes | None, receipt: Any) -> None:
         """Queue a message. Raises: SinkFault"""
@@ -44,7 +44,7 @@ class Outbox:
         producer: Sends,
         tables: TargetTables | None = None,
     ) -> None:
-        """``name``: the protocol. ``limit``: a topic's message size in bytes. ``tables``: completed already."""
+        """``name``: the protocol. ``limit``: a topic's message size in bytes. ``tables``: already completed."""
         self._tables = tables or TargetTables(protocol(name).traits)
         self._encoder_for = encoder_for
         self._encoders: dict[int, Encoder] = {}
@@ -57,7 +57,7 @@ class Outbox:
     def do(self, action: SendRows | SendDdl | SendBootstrap | SendWatermark) -> None:
         """Encode and queue what an action sends.
 
-        Raises: UnsendableChange for what cannot be written or is too large; SinkFault.
+        Raises: UnsendableChange if something cannot be written or is too large; SinkFault.
         """
         match action:
             case SendRows():
@@ -134,7 +134,7 @@ class Outbox:
 
 
 def describe(change: RowChange) -> str:
-    """Which row it is: table, key and commitTs."""
+    """The row's table, key and commitTs, as text."""
     table = change.table
     row = change.before if change.after is None else change.after
     names = handle_key(table)

@@ -1,4 +1,4 @@
-"""The Kafka producer: messages to partitions, in order, and what came of them."""
+"""The Kafka producer: sends messages to partitions in order, and tracks their acknowledgements."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ _STUCK = 1800.0
 """Seconds without an acknowledgement after which a run gives up, as TiCDC's changefeed-error-stuck-duration."""
 _LOG = logging.getLogger(__name__)
 _CLIENT = _LOG.getChild("client")
-"""What librdkafka logs: some twenty lines a second while a broker does not answer."""
+"""librdkafka's log: about twenty lines a second while a broker does not answer."""
 _CLIENT.addFilter(lambda record: _CLIENT.isEnabledFor(logging.DEBUG))
 _SAY_AGAIN = 30.0
 
 
 class ProducerLost(SinkFault):
-    """The producer has given up; a new one can go on from what is stored."""
+    """The producer has given up. A new one can resume from the stored state."""
 
 
 class KafkaProducer:
-    """Sends; keeps the order of each partition. To be used from one thread."""
+    """Sends messages and keeps the order of each partition. Use it from one thread."""
 
     def __init__(self, kafka: KafkaTarget) -> None:
-        """Connects to nothing yet. Raises: UsageError for options that librdkafka does not take."""
-        import confluent_kafka  # it takes a moment, and most commands do not need it
+        """Does not connect yet. Raises: UsageError for options that librdkafka does not accept."""
+        import confluent_kafka  # slow to import, and most commands do not need it
 
         self._kafka: Any = confluent_kafka
         self._where = ",".join(kafka.servers)
@@ -42,7 +42,7 @@ class KafkaProducer:
             raise UsageError(f"the Kafka producer cannot be made: {_text(error)}") from error
 
     def send(self, topic: str, partition: int, key: bytes | None, value: bytes | None, receipt: Receipt) -> None:
-        """Queue a message; waits where the queue is full. Raises: SinkFault"""
+        """Queue a message. Waits if the queue is full. Raises: SinkFault"""
         while True:
             try:
                 self._producer.produce(topic, value, key, partition, on_delivery=receipt)
@@ -59,7 +59,7 @@ class KafkaProducer:
             raise self._fault(self._failed, self._failed_topic)
 
     def receipt(self, ticket: int, messages: int, into: list[int]) -> Receipt:
-        """What takes the acknowledgements of a ticket's messages, and puts it into a list when it has them all."""
+        """A counter of a ticket's acknowledgements. When all have arrived, it appends the ticket to ``into``."""
         return Receipt(self, ticket, messages, into)
 
     def fail(self, error: Any, topic: str) -> None:
@@ -69,19 +69,19 @@ class KafkaProducer:
 
     @property
     def heard(self) -> str:
-        """The last error of a connection, for messages."""
+        """The last error of a connection, for error texts."""
         return self._heard
 
     def check_silence(self, since: float) -> None:
-        """``since``: when something was acknowledged last, by ``time.monotonic``.
+        """Check that the broker still acknowledges. ``since``: the last acknowledgement, by ``time.monotonic``.
 
-        Raises: SinkFault where nothing was for too long.
+        Raises: SinkFault if the last one is too long ago.
         """
         if time.monotonic() - since > _STUCK:
             raise SinkFault(f"Kafka at {self._where} has acknowledged nothing for {_STUCK:.0f} s: {self._heard}")
 
     def close(self, *, drop: bool) -> None:
-        """Give up the connections; ``drop``: and what is queued."""
+        """Close the connections. ``drop``: and discard queued messages."""
         if drop:
             self._producer.purge(in_queue=True, in_flight=True, blocking=False)
         self._producer.flush(5)
@@ -92,7 +92,7 @@ class KafkaProducer:
             return UnsendableChange(f"topic {topic!r}: the broker refuses a message as too large: {error.str()}")
         if error.code() in (kafka.UNKNOWN_TOPIC_OR_PART, kafka._UNKNOWN_TOPIC, kafka._UNKNOWN_PARTITION):
             return SinkFault(
-                f"topic {topic!r} at {self._where}: {error.str()}; was it deleted, or made again with fewer partitions?"
+                f"topic {topic!r} at {self._where}: {error.str()}; was it deleted, or recreated with fewer partitions?"
             )
         if error.code() in (kafka.TOPIC_AUTHORIZATION_FAILED, kafka.CLUSTER_AUTHORIZATION_FAILED):
             return SinkFault(f"topic {topic!r} at {self._where}: {error.str()}")
@@ -107,7 +107,7 @@ class KafkaProducer:
         now = time.monotonic()
         if now - self._said > _SAY_AGAIN:
             self._said = now
-            _LOG.warning("Kafka at %s: %s; trying again", self._where, error.str())
+            _LOG.warning("Kafka at %s: %s; retrying", self._where, error.str())
 
 
 class Receipt:

@@ -1,9 +1,9 @@
-"""The state folder of a changefeed: how far it is, stored only after the broker has acknowledged it.
+"""The state folder of a changefeed: its progress, stored only after the broker has acknowledged the messages.
 
-- ``progress.json``: the changefeed's identity, the source's position and commitTs. Replaced whole, about each second.
-- ``schemas-N.json``: the tables at that position. A new one is written when a DDL changes them, before the
-  ``progress.json`` that names it; the old one goes after.
-- ``lock``: locked by the process that owns the changefeed, with a line about it. The lock goes with the process,
+- ``progress.json``: the changefeed's identity, the source's position and commitTs. It is replaced about each second.
+- ``schemas-N.json``: the tables at that position. When a DDL changes them, a new file is written before the
+  ``progress.json`` that names it. The old file is deleted afterwards.
+- ``lock``: locked by the process that owns the changefeed, with a line about it. The lock ends with the process,
   however it ends.
 """
 
@@ -37,20 +37,20 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     format: int = _FORMAT
     changefeed: str
     target: str
-    """Servers' topic of the sink URI: another one is another changefeed."""
+    """Servers and topic of the sink URI. Another target is another changefeed."""
     protocol: str = ""
-    """Of the topic's messages; ``""`` where a version that did not store it has."""
+    """Of the topic's messages; ``""`` if an older version stored the progress."""
     source: str
     position: str
     commit_ts: int
     schemas: str
     """The file with the tables."""
     partitions: Mapping[str, int] = {}
-    """Of each topic that was used."""
+    """Number of partitions of each topic that was used."""
     saved_at: float = 0.0
     """Seconds since the epoch."""
     rows: int = 0
-    """Sent since the changefeed was made, repetitions included."""
+    """Rows sent since the changefeed was created, repetitions included."""
     unread: tuple[TableName, ...] = ()
     """Tables that are still to be read, wholly or in part."""
     last_table_id: int = 0
@@ -59,7 +59,7 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Owner(msgspec.Struct, frozen=True, kw_only=True):
-    """What the lock file says of its owner."""
+    """The owner, from the lock file."""
 
     changefeed: str
     host: str
@@ -68,7 +68,7 @@ class Owner(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StateFolder:
-    """The folder; to be entered before anything is sent."""
+    """The folder; a context manager, which must be entered before anything is sent."""
 
     def __init__(self, path: Path, *, changefeed: str, target: str, protocol: str, source: str) -> None:
         self.path = path
@@ -79,10 +79,10 @@ class StateFolder:
         self._number = 0
         self._rows = 0
         self.reading = ReadNote()
-        """As it is stored."""
+        """The stored progress of reading tables."""
 
     def __enter__(self) -> Self:
-        """Own it. Raises: LeaseHeld naming who does; EnvironmentFault."""
+        """Take ownership. Raises: LeaseHeld that names the owner; EnvironmentFault."""
         try:
             self.path.mkdir(parents=True, exist_ok=True)
             lock = (self.path / "lock").open("a+b")
@@ -101,7 +101,7 @@ class StateFolder:
             lock.write(msgspec.json.encode(owner))
             lock.flush()
         except OSError as error:
-            lock.raw.close()  # what is in its buffer is not written again
+            lock.raw.close()  # without writing its buffer again
             raise EnvironmentFault(f"state folder {self.path}: {error.strerror or error}") from error
         self._lock = lock
         return self
@@ -113,7 +113,7 @@ class StateFolder:
             self._lock = None
 
     def load(self) -> tuple[CaptureState, Stored] | None:
-        """What is stored; ``None`` for a new changefeed.
+        """The stored state; ``None`` for a new changefeed.
 
         Raises: DecisionNeeded for the folder of another changefeed, source, topic or protocol; EnvironmentFault for
         files that cannot be read.
@@ -130,7 +130,7 @@ class StateFolder:
             if was != now:
                 raise DecisionNeeded(
                     f"state folder {self.path} belongs to {what} {was!r}, and this is {now!r}: name another folder "
-                    "with --state, or delete it to begin anew"
+                    "with --state, or delete it to start from scratch"
                 )
         tables = _read(self.path / stored.schemas, tuple[Table, ...])
         self._tables, self._schemas, self._rows = tables, stored.schemas, stored.rows
@@ -150,7 +150,7 @@ class StateFolder:
     ) -> None:
         """Store progress.
 
-        ``rows``: sent by this process. ``reading``: of tables; ``None``: as it was. Raises: EnvironmentFault
+        ``rows``: sent by this process. ``reading``: of tables; ``None``: unchanged. Raises: EnvironmentFault
         """
         assert self._lock is not None, "the folder is owned"
         failpoints.point("save")
@@ -186,13 +186,13 @@ class StateFolder:
 
 
 def read_stored(path: Path) -> Stored | None:
-    """What a state folder says, without owning it. Raises: EnvironmentFault for a file that cannot be read."""
+    """The progress in a state folder, read without owning it. Raises: EnvironmentFault if it cannot be read."""
     file = path / "progress.json"
     return _read(file, Stored) if file.exists() else None
 
 
 def read_owner(path: Path) -> Owner | None:
-    """Who owned a state folder last; ``None`` where nobody does, or it ended in order."""
+    """The last owner of a state folder; ``None`` if there was none, or it ended normally."""
     try:
         return msgspec.json.decode((path / "lock").read_bytes(), type=Owner)
     except (OSError, msgspec.DecodeError):

@@ -1,4 +1,4 @@
-"""How a run stands, for who shows it."""
+"""The status of a run, for display."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import msgspec
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
-    """How a run stands."""
+    """The status of a run."""
 
     rows: int
-    """Sent by this process."""
+    """Rows sent by this process."""
     messages: int
     waiting: int
     """Rows that are not acknowledged."""
     rows_per_second: float
     saved: int
-    """commitTs up to which all is acknowledged and stored."""
+    """Everything up to this commitTs is acknowledged and stored."""
     outage: str = ""
-    """What the broker's connections say, while nothing is acknowledged."""
+    """The last error of a broker connection, while nothing is acknowledged."""
     reading: str = ""
-    """Which table is read, and how far, while tables are."""
+    """While tables are read: the table and its progress."""
     finished: bool = False
     """The source has ended, or ``target-ts`` is reached."""
 

@@ -1,4 +1,4 @@
-"""The rules of a changefeed, asked by the loop: what is sent of an element, and to which partitions of real topics."""
+"""Applies a changefeed's rules for the loop: what of an element is sent, and to which partitions of real topics."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ _LOG = logging.getLogger(__name__)
 
 
 def _made_by_server(before: Table, after: Table, query: str) -> set[str]:
-    """Columns that get values in the rows that are there, which the server makes: numbers, expressions."""
+    """New columns whose values in existing rows are computed by the server: numbers, expressions."""
     was_stored = {column.name for column in before.columns if column.stored}
     made = {column.name for column in after.columns if column.stored and column.name not in was_stored}
     return made | set(computed_columns(query))
 
 
 class Partitions(Protocol):
-    """What is known of topics."""
+    """The known topics."""
 
     def partitions(self, topic: str) -> int:
         """How many partitions of a topic are used."""
@@ -40,17 +40,17 @@ class Placer:
     """Routes elements; a ``Layout`` for the sequence."""
 
     def __init__(self, changefeed: Changefeed, topics: Partitions, rules: Router | None = None) -> None:
-        """``rules``: of the changefeed, where they are compiled. Raises: UsageError for rules that are wrong."""
+        """``rules``: of the changefeed, if already compiled. Raises: UsageError for rules that are wrong."""
         self.rules = rules or Router(changefeed)
         self._topics = topics
         self._start = changefeed.start_ts or 0
-        # messages that carry whole tables carry them with all columns, as TiCDC sends them
+        # messages with a table's schema have all its columns, as TiCDC sends them
         self._whole_tables = protocol(changefeed.protocol).traits.versioned_tables
 
     def route(self, captured: Captured) -> Routed:
-        """An element with its rows and DDL that are sent.
+        """An element, with its rows and DDL to send.
 
-        Raises: UsageError where a rule does not fit a table; UnsendableChange for a row that cannot be judged or
+        Raises: UsageError if a rule does not fit a table; UnsendableChange for a row that cannot be filtered or
         dispatched; UnsupportedDdl.
         """
         if captured.commit_ts <= self._start:
@@ -62,19 +62,19 @@ class Placer:
                 self._warn(captured)
                 sent = [(one.topic, one.change) for one in self.rules.ddl(captured) if one.verdict == "send"]
                 for _, change in sent if self.rules.targets else ():
-                    self.rules.targets.ddl(change)  # one that cannot be renamed stops here, before anything is sent
+                    self.rules.targets.ddl(change)  # a DDL that cannot be renamed raises here, before anything is sent
                 return Routed(captured, ddls=sent)
         return Routed(captured)
 
     def _warn(self, captured: CapturedDdl) -> None:
-        """Warn where a table loses or gets the key without which it is not followed, and of values that none sends."""
+        """Warn if a table loses or gets the key that it needs to be followed, and of values that no message has."""
         for change in captured.changes:
             before, after, rules = change.pre_table, change.table, self.rules.tables
             if after is None or rules.why_not_named(after.schema, after.name):
                 continue
             if before is None:
                 if why := rules.why_ineligible(after):
-                    _LOG.warning("`%s`.`%s` is left out: %s", after.schema, after.name, why)
+                    _LOG.warning("`%s`.`%s` is excluded: %s", after.schema, after.name, why)
                 continue
             old = {column.name for column in before.columns}
             made = _made_by_server(before, after, change.query)
@@ -82,7 +82,7 @@ class Placer:
                 is_new = column.name not in old
                 if (is_new and default_value(column) is NO_CONSTANT) or column.name in made:
                     _LOG.warning(
-                        "`%s`.`%s`: rows that were there before commitTs %d have values in the column `%s` that "
+                        "`%s`.`%s`: rows from before commitTs %d have values in the column `%s` that "
                         "readers of the topic cannot compute: %s",
                         after.schema,
                         after.name,
@@ -93,7 +93,7 @@ class Placer:
             was, now = not rules.why_ineligible(before), not rules.why_ineligible(after)
             if was and not now:
                 _LOG.warning(
-                    "`%s`.`%s` is not followed any more from commitTs %d on, and this DDL is not sent: %s: %s",
+                    "`%s`.`%s` is not followed from commitTs %d on, and this DDL is not sent: %s: %s",
                     after.schema,
                     after.name,
                     change.commit_ts,
@@ -109,13 +109,15 @@ class Placer:
                 )
 
     def refuse_conflict(self, tables: Iterable[Table]) -> None:
-        """Raises: UsageError where two of the tables that are sent would be sent under one name"""
+        """Raises: UsageError if two of the tables would be sent under one name"""
         if conflict := self.rules.conflict(tables):
             raise UsageError(conflict)
 
     def refuse_shared_drop(self, routed: Routed, tables: Iterable[Table]) -> None:
-        """``tables``: those that the source has after it. Raises: UnsupportedDdl for a DROP DATABASE that would drop
-        the tables of another one, too, where it is sent"""
+        """Raises: UnsupportedDdl for a DROP DATABASE that would also drop tables of another database in the target
+
+        ``tables``: the source's tables after the DDL.
+        """
         rules = self.rules
         for _, change in routed.ddls:
             if ddl_event(change.query) != "drop database":
@@ -128,7 +130,7 @@ class Placer:
                 raise UnsupportedDdl(
                     f"sink.dispatchers: `{database}` is sent to `{target}`, and so is `{other[0]}`.`{other[1]}`, "
                     f"which this DDL would drop there: {change.query}. Drop the tables of `{database}` there by "
-                    'hand, and leave out the DDL: ignore-event = ["drop database"] of an entry of filter.event-filters'
+                    'hand, and exclude the DDL: ignore-event = ["drop database"] of an entry of filter.event-filters'
                 )
 
     def topics(self, tables: Iterable[Table]) -> Iterable[str]:
@@ -142,7 +144,7 @@ class Placer:
         return self._topics.partitions(topic)
 
     def inserts(self, table: Table, rows: Iterable[Row], commit_ts: int) -> Iterator[tuple[Place, RowChange]]:
-        """What is sent of rows that a table has, and where. Raises: UsageError, UnsendableChange"""
+        """What is sent of a table's existing rows, and where. Raises: UsageError, UnsendableChange"""
         route = self.rules.route(table)
         for row in rows:
             try:

@@ -1,18 +1,18 @@
-"""In which order what is sent, and when: decided here, without clock, broker or files.
+"""Decides in which order and when messages are sent, without clock, broker or files.
 
-The rules, whose source is TiCDC's documents:
+The rules come from TiCDC's documents:
 
 - A partition gets rows in the order of their commitTs.
-- A DDL is sent when every row before it is acknowledged, wherever it went, and what follows when the DDL is.
-- A WATERMARK W says that everything with a commitTs below W has been sent. It goes to every partition of the topics of
-  all tables, and of the default topic, each second. It never passes what is acknowledged, and never what is saved: so
-  what is repeated after a restart lies above every watermark that was sent, and watermarks do not go back. After tables
-  were read as they are now, none goes before the progress has passed that now.
-- A BOOTSTRAP goes before the first row of a table in this process, and of a version that no DDL announced; then by
+- A DDL is sent when every row before it is acknowledged, in all topics. Later messages wait until the DDL is.
+- A WATERMARK W says that everything with a commitTs below W has been sent. It goes each second to every partition of
+  all tables' topics, and of the default topic. It never exceeds the acknowledged and the saved progress. So messages
+  that are repeated after a restart are above every sent watermark, and watermarks do not go back. After a read of
+  existing tables, no watermark is sent before the progress has passed the time of the read.
+- A BOOTSTRAP precedes the first row of a table in this process, and of a version that no DDL announced. More follow by
   interval or count, until the table has had no rows for half an hour.
-- A batch, whose rows are sent elsewhere, is sent when everything before it and the BOOTSTRAPs of its tables are
-  acknowledged, and what follows when all of its rows are: no two senders write to a partition at once.
-- Progress is what may be saved: the state after the last element before which everything is acknowledged.
+- A batch, whose rows another process sends, is sent when everything before it and its tables' BOOTSTRAPs are
+  acknowledged. Later messages wait until all its rows are. So two senders never write to a partition at once.
+- Progress that may be saved is the state after the last element before which everything is acknowledged.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ from ticdc_spark.changefeed.first_rows import first_rows
 from ticdc_spark.model import RowChange, SchemaChange, Table
 
 BOOTSTRAP_IDLE = 1800.0
-"""Seconds without rows after which a table gets no more BOOTSTRAPs, until it has one."""
+"""Seconds without rows after which a table gets no more BOOTSTRAPs, until it has a row."""
 
 BOOTSTRAP_LOOK = 5.0
-"""Seconds between two looks at which tables are due again."""
+"""Seconds between two checks which tables are due for a BOOTSTRAP."""
 
 
 class _Announced(msgspec.Struct):
@@ -56,13 +56,13 @@ class _Announced(msgspec.Struct):
 
 
 class Sequencer:
-    """Takes routed elements, the time and acknowledgements; gives actions, to be done in their order."""
+    """Takes routed elements, the time and acknowledgements. Gives actions, to be done in order."""
 
     def __init__(
         self, state: CaptureState, layout: Layout, cadence: Cadence, now: float, *, consistent_from: int = 0
     ) -> None:
-        """``state``: as stored; nothing up to it is sent again. ``consistent_from``: no watermark goes before the
-        progress is there."""
+        """``state``: as stored; nothing up to it is sent again. ``consistent_from``: no watermark is sent before the
+        progress reaches it."""
         self._consistent_from = consistent_from
         self._layout = layout
         self._cadence = cadence
@@ -79,14 +79,14 @@ class Sequencer:
         self._batch_stage = 0
         self._save_now = False
         self._hold = 0
-        """The source goes on when the saved state has reached this."""
+        """The source continues when the saved state has reached this commit_ts."""
         self._ended = False
         self._tickets = 0
         self._open: dict[int, int] = {}
-        """Tickets that are not acknowledged, and how many rows they have, the oldest first."""
+        """Unacknowledged tickets and their numbers of rows, the oldest first."""
         self._in_flight = 0
         self._points: deque[tuple[int, CaptureState]] = deque()
-        """After which ticket everything up to a state has been given out."""
+        """(ticket, state): after the ticket, everything up to the state has been given out."""
         self._watermark_ticket: int | None = None
         self._next_tick = now
         self._next_save = now
@@ -94,7 +94,7 @@ class Sequencer:
         self._last_watermark = 0
         self._announced: dict[tuple[str, str, str], _Announced] = {}
         self._extra: set[str] = set()
-        """Topics of rows whose tables the source's state does not have."""
+        """Topics of rows whose tables are not in the source's state."""
         self._places: tuple[Place, ...] | None = None
         self._known: set[tuple[str, str]] = {table.full_name for table in state.tables}
         self._greeted = False
@@ -122,7 +122,7 @@ class Sequencer:
         return not busy and not held and not self._ended and self.waiting < self._cadence.rows_in_flight
 
     def offer(self, routed: Routed) -> None:
-        """Take the next element of the source; only where ``wants``."""
+        """Take the next element of the source; only if ``wants``."""
         assert self.wants()
         captured = routed.captured
         self._dirty = True
@@ -143,22 +143,22 @@ class Sequencer:
         self._buffered += len(routed.rows)
         self._follow(captured)
         if isinstance(captured, Resolved) and captured.from_clock:
-            # what follows has a commit_ts that stands only once this is stored
+            # the commit_ts of later elements is fixed only once this is stored
             self._hold, self._save_now = captured.commit_ts, True
 
     def end(self) -> None:
-        """No more elements come; the last progress and watermark are still sent."""
+        """Take no more elements. The last progress and watermark are still sent."""
         self._ended = True
 
     def acknowledge(self, ticket: int) -> None:
-        """Every message of an action is acknowledged by the broker."""
+        """Note that the broker has acknowledged every message of an action."""
         if ticket == self._watermark_ticket:
             self._watermark_ticket = None
         else:
             self._in_flight -= self._open.pop(ticket)
 
     def saved(self, state: CaptureState) -> None:
-        """Progress is stored."""
+        """Note that progress is stored."""
         self._saving = False
         self._saved = state
 
@@ -177,7 +177,7 @@ class Sequencer:
         )
 
     def actions(self, now: float) -> list[Action]:
-        """What is to be done now. To be called again after acknowledgements, and each 0.1 s or so."""
+        """What to do now. Call it again after acknowledgements, and about every 0.1 s."""
         out: list[Action] = []
         self._greet(out, now)
         self._flush(out, now)
@@ -202,7 +202,7 @@ class Sequencer:
             self._known = {table.full_name for table in self._state.tables}
 
     def _greet(self, out: list[Action], now: float) -> None:
-        """The bootstraps of all tables, where these are sent at the start."""
+        """Send the BOOTSTRAPs of all tables, if they are sent at the start."""
         if self._greeted:
             return
         self._greeted = True
@@ -215,7 +215,7 @@ class Sequencer:
                 self._bootstrap(out, topic, table, self._state.commit_ts, now)
 
     def _flush(self, out: list[Action], now: float) -> None:
-        """Give out the rows that were taken, and note what they cover."""
+        """Give out the taken rows, and note the state after them."""
         if not self._dirty:
             return
         self._dirty = False
@@ -230,7 +230,7 @@ class Sequencer:
         self._points.append((self._tickets, self._state))
 
     def _announce(self, out: list[Action], topic: str, changes: list[RowChange], now: float) -> None:
-        """Send the schemas that readers of these rows do not have."""
+        """Send the schemas that readers of these rows do not have yet."""
         bootstraps = self._cadence.bootstraps
         last: Table | None = None
         known: _Announced | None = None
@@ -279,7 +279,7 @@ class Sequencer:
     def _advance_batch(self, out: list[Action], now: float) -> None:
         routed = self._batch
         if routed is None or self._open:
-            return  # what is before it, its BOOTSTRAPs, or the batch itself, is not acknowledged
+            return  # messages before it, its BOOTSTRAPs, or the batch itself are not acknowledged
         batch = routed.batch
         assert batch is not None
         if self._batch_stage == 0:
@@ -318,10 +318,10 @@ class Sequencer:
     def _advance_ddl(self, out: list[Action]) -> None:
         routed = self._ddl
         if routed is None or self._open:
-            return  # what is before it, or the DDL itself, is not acknowledged
+            return  # messages before it, or the DDL itself, are not acknowledged
         if not self._ddl_sent:
             for topic, change in routed.ddls:
-                count = self._layout.partitions(topic)  # asked always: the topic may have to be made
+                count = self._layout.partitions(topic)  # always: the topic may have to be created
                 if self._cadence.ddl_to_first_partition:
                     count = 1
                 places = tuple((topic, number) for number in range(count))
@@ -335,7 +335,7 @@ class Sequencer:
         self._points.append((self._tickets, self._state))
 
     def _learn(self, topic: str, change: SchemaChange) -> None:
-        """A DDL announces the table after it to the readers of its topic."""
+        """Note that a DDL announces its new table to the readers of its topic."""
         before, after = change.pre_table, change.table
         if before is not None and (after is None or before.full_name != after.full_name):
             for key in [key for key in self._announced if key[1:] == before.full_name]:
@@ -373,11 +373,11 @@ class Sequencer:
         if not self._may_mark() or self._watermark_ticket is not None:
             return
         if self._saving:
-            return  # it is about to be higher
+            return  # a higher one follows soon
         last = self._ended and _same(self._saved, self._state) and self._owes_watermark()
         if now < self._next_tick and not last:
             return
-        # from tick to tick, not from now: the rounds do not drift
+        # from the last tick, not from now, so that the rounds do not drift
         self._next_tick = max(self._next_tick + self._cadence.interval, now)
         self._last_watermark = self._saved.commit_ts + 1
         if self._places is None:
@@ -391,7 +391,7 @@ class Sequencer:
 
 
 def _same(one: CaptureState, other: CaptureState) -> bool:
-    """Whether two states are equal, without a look at each of their tables."""
+    """Whether two states are equal, without comparing each of their tables."""
     return one is other or (
         one.commit_ts == other.commit_ts and one.position == other.position and one.tables is other.tables
     )

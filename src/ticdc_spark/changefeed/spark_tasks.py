@@ -1,4 +1,4 @@
-"""Tasks of a changefeed on Spark: a number each, to what comes of it."""
+"""Runs a changefeed's tasks on Spark. Each task gets a number and gives a result."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ _LOG = logging.getLogger(__name__)
 
 
 class SparkTasks:
-    """Runs tasks; Spark is started for the first ones. Can be used from several threads."""
+    """Runs tasks, and starts Spark for the first ones. Can be used from several threads."""
 
     def __init__(self, changefeed: Changefeed, what: str) -> None:
-        """``what``: they do, for messages."""
+        """``what``: the tasks do, for logs and errors."""
         self._changefeed, self._what = changefeed, what
         self._spark: SparkSession | None = None
         self._ours = False
@@ -39,7 +39,7 @@ class SparkTasks:
         return cores(self._changefeed.snapshot.spark.get("spark.master", "local[*]"))
 
     def run(self, task: Callable[[J, int], R], job: J, count: int, kind: type[R]) -> list[R]:
-        """What a task gives for each number below ``count``, in their order. Raises: EnvironmentFault, UsageError"""
+        """The task's results for the numbers 0 to ``count`` - 1, in order. Raises: EnvironmentFault, UsageError"""
         spark = self._session()
         try:
             found = spark.range(0, count, 1, count).mapInArrow(_task(task, job), "part int, found binary").collect()
@@ -64,8 +64,8 @@ class SparkTasks:
                 spark = open_session(f"changefeed {self._changefeed.id}", self._changefeed.snapshot.spark, ())
                 if not runs_here(spark):
                     raise UsageError(
-                        f"[ticdc-spark.spark] spark.master is {spark.sparkContext.master!r}; allowed: local[…]: the "
-                        "tasks of a changefeed that was killed could not be kept from sending elsewhere"
+                        f"[ticdc-spark.spark] spark.master is {spark.sparkContext.master!r}; allowed: local[…]: "
+                        "elsewhere, the tasks of a killed changefeed could not be kept from sending"
                     )
                 self._spark = spark
             return self._spark

@@ -1,4 +1,4 @@
-"""The topics of a changefeed: made where they are missing, and what of them counts: partitions and message size."""
+"""The topics of a changefeed: their partitions and message sizes. Missing topics are created."""
 
 from __future__ import annotations
 
@@ -18,29 +18,29 @@ _LOG = logging.getLogger(__name__)
 _CLIENT = _LOG.getChild("client")
 _CLIENT.addFilter(lambda record: _CLIENT.isEnabledFor(logging.DEBUG))
 _SPARE = 128
-"""Bytes of ``max.message.bytes`` that TiCDC leaves for what the broker adds."""
+"""Bytes of ``max.message.bytes`` that TiCDC reserves for what the broker adds."""
 _WAIT = 30.0
 _SAY_AFTER = 2.0
-"""Seconds after which it is said that Kafka has not answered."""
+"""Seconds after which a warning says that Kafka has not answered."""
 T = TypeVar("T")
 
 
 class TopicFacts(msgspec.Struct, frozen=True):
-    """What counts of a topic."""
+    """What a changefeed must know about a topic."""
 
     partitions: int
-    """Those that are used."""
+    """How many partitions are used."""
     real_partitions: int
     max_message_bytes: int
-    """The smaller of ``max-message-bytes`` and what the topic takes."""
+    """The smaller of ``max-message-bytes`` and the topic's own limit."""
 
 
 class Topics:
-    """Looks topics up once each, and makes them."""
+    """Looks each topic up once, and creates missing ones."""
 
     def __init__(self, kafka: KafkaTarget, *, create: bool = True) -> None:
-        """``create``: whether missing topics are made; otherwise their creation is only validated by Kafka."""
-        import confluent_kafka  # it takes a moment, and most commands do not need it
+        """``create``: whether missing topics are created. Otherwise Kafka only validates their creation."""
+        import confluent_kafka  # slow to import, and most commands do not need it
         from confluent_kafka import admin
 
         self._target = kafka
@@ -58,17 +58,17 @@ class Topics:
         except (self._error, ValueError, TypeError) as error:
             raise UsageError(f"the Kafka client cannot be made: {error.args[0]}") from error
         self.missing: list[str] = []
-        """Topics that were not there, and were made or would be."""
+        """Topics that were missing, and were created or would be."""
 
     def facts(self, topic: str) -> TopicFacts:
-        """Look a topic up, and make it if it is missing.
+        """Look a topic up, and create it if it is missing.
 
         Raises: SinkFault; UsageError for a topic that is missing with ``auto-create-topic = false``, and for a
-        ``partition-num`` or ``replication-factor`` that does not suit.
+        ``partition-num`` or ``replication-factor`` that does not fit.
         """
         found = self._found.get(topic)
         if found is None:
-            with self._lock:  # a backlog is prepared by a thread of its own
+            with self._lock:  # a backlog is prepared by another thread
                 found = self._found.get(topic)
                 if found is None:
                     found = self._look_up(topic)
@@ -88,7 +88,7 @@ class Topics:
         return {topic: facts.partitions for topic, facts in self._found.items()}
 
     def say_growth(self) -> None:
-        """Warn of topics that have got more partitions since they were looked up: rows stay where they are."""
+        """Warn about topics that have more partitions than when they were looked up. The new ones are not used."""
         known = self._list()
         for topic, facts in self._found.items():
             real = len(known[topic].partitions) if topic in known else 0
@@ -150,7 +150,7 @@ class Topics:
         return own if of_topic is None else min(own, int(of_topic) - _SPARE)
 
     def _ask_for(self, topic: str, count: int, *, only_validate: bool = False) -> None:
-        """``only_validate``: the request is checked by Kafka, and nothing is made."""
+        """``only_validate``: Kafka checks the request, and creates nothing."""
         replicas = self._target.replication_factor
         new = self._module.NewTopic(topic, num_partitions=count, replication_factor=replicas)
         options = {"operation_timeout": _WAIT, "validate_only": only_validate}
@@ -184,7 +184,7 @@ class Topics:
         return min(brokers)
 
     def _config(self, kind: str, name: str) -> dict[str, str]:
-        """The configuration of a topic or broker; empty where it may not be read."""
+        """The configuration of a topic or broker; empty if it must not be read."""
         resource = self._module.ConfigResource
         asked = resource(getattr(resource.Type, kind), name)
         try:
@@ -203,13 +203,13 @@ class Topics:
         except self._error as error:
             self._admin.poll(0)
             reason = error.args[0].str() if hasattr(error.args[0], "str") else str(error)
-            heard = f": {self._heard or 'does this listener want TLS, or a login?'}"
+            heard = f": {self._heard or 'does this listener require TLS, or a login?'}"
             raise SinkFault(f"Kafka at {self._where}: {reason}{heard}") from error
         finally:
             slow.cancel()
 
     def _hear(self, error: Any) -> None:
-        if error.code() != self._down:  # which has no cause in it
+        if error.code() != self._down:  # ``_down`` does not name the cause
             self._heard = error.str()
 
 

@@ -15,7 +15,7 @@ _COMMANDS = {
     "replicate": "Replicate a changefeed's messages into lake tables.",
     "check": "Check a job file and what it names, before Spark starts.",
     "status": "Show the state of a job, running or not.",
-    "resume": "Let quarantined tables go on, also while the job runs.",
+    "resume": "Resume quarantined tables, also while the job runs.",
     "skip": "Skip messages or DDLs that stop a job, also while it runs.",
     "rebuild": "Read tables in full again and swap them in, also while the job runs.",
     "verify": "Compare a job's tables with their source.",
@@ -42,7 +42,7 @@ class _Commands(click.Group):
         return cast(click.Command, import_module(f"ticdc_spark.cli.{cmd_name.replace('-', '_')}").command)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        # Not through the commands themselves: that would load them all.
+        # From the table, as asking the commands themselves would load them all.
         with formatter.section("Commands"):
             formatter.write_dl(list(_COMMANDS.items()))
 
@@ -57,11 +57,11 @@ class _Commands(click.Group):
         except click.NoSuchOption as error:
             if error.option_name in (name for option in self.params for name in option.opts):
                 name = error.option_name
-                where = f"No such option {name!r} here. It stands before the command: ticdc-spark {name} …"
+                where = f"No such option {name!r} here. It goes before the command: ticdc-spark {name} …"
                 raise click.NoSuchOption(name, where, ctx=error.ctx) from error
             raise
         except BrokenPipeError:
-            raise  # click's affair: whoever read our output has enough of it
+            raise  # click handles it: the reader of our output has closed the pipe
         except OSError as error:
             from ticdc_spark.cli.output.logging import show_error
 
@@ -95,8 +95,7 @@ def _version(ctx: click.Context, parameter: click.Parameter, value: bool) -> Non
 def main(verbose: bool, log_format: Literal["text", "json"]) -> None:
     """Change data capture for TiDB and MySQL on Spark.
 
-    Exit codes: 0 ok, 1 failed, 2 wrong usage or job file, 3 finished but not all is applied, 4 nothing is broken but
-    a person must decide.
+    Exit codes: 0 ok; 1 failed; 2 wrong usage or job file; 3 finished, but not all is applied; 4 a person must decide.
     """
     from ticdc_spark.cli.output.logging import set_up
 

@@ -24,7 +24,7 @@ from ticdc_spark.verify.topics import DDL, Difference, TopicsReport, compare_top
 
 F = TypeVar("F", bound=Callable[..., Any])
 _SHOWN = 10
-"""Differences that the terminal shows."""
+"""How many differences the terminal shows."""
 _OPTIONS = (
     click.option(
         "--between",
@@ -42,7 +42,7 @@ _OPTIONS = (
 
 
 class Between(NamedTuple):
-    """What is compared, from the command line."""
+    """What to compare, from the command line."""
 
     between: tuple[str, str]
     schema_registry: str | None
@@ -59,7 +59,7 @@ def between_options(command: F) -> F:
 def between(topics: Between, rules: tuple[str, ...], report_file: Path | None, limit: int) -> bool:
     """Compare two topics and print what was found. Returns: whether they have the same changes.
 
-    Raises: UsageError; SourceFault for what cannot be read
+    Raises: UsageError; SourceFault if a topic cannot be read
     """
     sources = [_source(named, topics) for named in topics.between]
     protocols = [_protocol(source) for source in sources]

@@ -13,9 +13,9 @@ from ticdc_spark.config.load import load_job
 def command(job_file: Path, server: str) -> None:
     """Print the `cdc` command that creates the changefeed of a new job in TiCDC.
 
-    For a job with [snapshot] that reads TiDB, or a dump of it. The changefeed begins at the time of TiDB now, or of the
-    dump, so it sends every change that the first load does not have. Runs nothing and changes nothing: review the
-    output, and run it in a shell.
+    For a job with [snapshot] that reads TiDB, or a dump of it. The changefeed starts at TiDB's current time, or at the
+    time of the dump. So it sends every change that the first load does not have. Runs nothing and changes nothing:
+    review the output, and run it in a shell.
     """
     job = load_job(job_file)
     from ticdc_spark.operate.cdc_command import cdc_command

@@ -50,20 +50,20 @@ _TABLES_SHOWN = 8
     metavar="SOURCE",
     help="mysql://user:password@host:port, kafka://host:port/topic[?protocol=…], or the path of a recorded topic.",
 )
-@click.option("--state", type=click.Path(path_type=Path, file_okay=False), help="Folder of the progress.")
+@click.option("--state", type=click.Path(path_type=Path, file_okay=False), help="Folder for the progress.")
 @click.option(
     "--snapshot",
     type=click.Choice(["never", "initial"]),
-    help="initial: a new changefeed begins with the rows that its tables have.",
+    help="initial: a new changefeed first sends the rows that its tables have.",
 )
 @click.option(
     "--snapshot-table",
     "read_tables",
     metavar="SCHEMA.TABLE",
     multiple=True,
-    help="Only let the changefeed, which may be running, send the rows that a table has.",
+    help="Only ask the changefeed to send the rows that a table has. It may be running.",
 )
-@click.option("--check", is_flag=True, help="Only say what would be sent where; send and create nothing.")
+@click.option("--check", is_flag=True, help="Only show what would be sent where; send and create nothing.")
 @click.option("--status", "show_status", is_flag=True, help="Only show its progress, also while it runs.")
 @serve_option("Only serve its status page until Ctrl-C, also while it is down")
 def command(
@@ -79,9 +79,9 @@ def command(
 ) -> None:
     """Send the changes of a database, or of another topic, to Kafka as TiCDC does.
 
-    FILE.toml is TiCDC's changefeed file. Goes on until the source ends, target-ts is reached, or SIGINT (Ctrl-C) or
-    SIGTERM comes. After a signal it still sends what it has taken; a second signal, a second or more later, ends it at
-    once. Either way nothing is lost: started again, it goes on where it was. It may repeat what was not stored as sent.
+    FILE.toml is TiCDC's changefeed file. Runs until the source ends, target-ts is reached, or SIGINT (Ctrl-C) or
+    SIGTERM arrives. After a signal it still sends what it has read. A second signal, at least a second later, ends it
+    at once. Either way nothing is lost: the next start resumes there, and may send the last messages again.
     """
     from ticdc_spark.changefeed.config.load import load_changefeed, load_identity
 
@@ -134,7 +134,7 @@ def command(
 
 @contextmanager
 def _table_reads(changefeed: Changefeed) -> Iterator[TableReads | None]:
-    """The reading of tables, for a source that has tables. Spark is not needed before there is something to read."""
+    """Give what reads tables, if the source has tables. Spark starts only when there is a table to read."""
     from ticdc_spark.capture.open import has_tables
 
     assert changefeed.source is not None, "it was checked"
@@ -154,7 +154,7 @@ def _table_reads(changefeed: Changefeed) -> Iterator[TableReads | None]:
 
 @contextmanager
 def _backlog(changefeed: Changefeed, capture: Capture) -> Iterator[Backlog | None]:
-    """The way of long backlogs, for a source that is a stream."""
+    """Give what sends a long backlog, if the source is a stream."""
     from ticdc_spark.capture.stream import StreamCapture
     from ticdc_spark.changefeed.backlog.backlog import Backlog
 
@@ -167,7 +167,7 @@ def _backlog(changefeed: Changefeed, capture: Capture) -> Iterator[Backlog | Non
 
 @contextmanager
 def _present(changefeed: Changefeed) -> Iterator[PresentTables | None]:
-    """The tables as they are, where a new changefeed begins with them."""
+    """Give the present rows of the tables, if a new changefeed starts with them."""
     from ticdc_spark.capture.open import has_tables
 
     if changefeed.source is None or changefeed.snapshot.mode == "never" or not has_tables(changefeed.source):
@@ -181,7 +181,7 @@ def _present(changefeed: Changefeed) -> Iterator[PresentTables | None]:
 
 @contextmanager
 def watched(changefeed: Changefeed, folder: Path) -> Iterator[Show]:
-    """Give reports to the terminal or the log, and to metrics and the page if the file wants them.
+    """Give reports to the terminal or the log, and to metrics and the page if the file asks for them.
 
     Raises: UsageError
     """
@@ -345,7 +345,7 @@ def _status(name: str, folder: Path) -> None:
 
 
 def _unread(stored: Stored) -> str:
-    """Tables that are still to be read, and how far the first of them is."""
+    """Tables still to be read, and the progress of the first one."""
     names = [".".join(name) for name in stored.unread]
     there = stored.reading.table
     if there in stored.unread:

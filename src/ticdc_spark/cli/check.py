@@ -13,28 +13,28 @@ from ticdc_spark.errors import DecisionNeeded
 
 @click.command("check")
 @click.argument("job_file", metavar="JOB.toml", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--quick", is_flag=True, help="Do not start Spark: the master and the catalog are not asked.")
+@click.option("--quick", is_flag=True, help="Do not start Spark, so do not check its master and the catalog.")
 @click.option(
-    "--deep", is_flag=True, help="Look for what will stop the job, in DDL that waits and in all unread messages."
+    "--deep", is_flag=True, help="Look for what will stop the job, in waiting DDL and in all unread messages."
 )
 def command(job_file: Path, quick: bool, deep: bool) -> None:
     """Check a job file and everything that it names.
 
-    Looks at folders, the state and its owner, brokers, topics, protocol, registry and keys of tables. Then at the
+    Checks folders, the state and its owner, brokers, topics, protocol, registry and keys of tables. Then checks the
     rights in a database, Java, Spark's master, the catalog, and tables of other jobs there. Changes nothing. Prints a
     line for each.
 
     Exits with 0, or with the code of the first check that failed. Code 1: something is broken. Code 2: the job file is
-    wrong. Code 4: you must decide, as another process has the job or a table has no key.
+    wrong. Code 4: you must decide: another process runs the job, or a table has no key.
 
     With --deep it lists each stop ahead, with the line of the job file that decides it. A stop is a DDL that needs a
     decision, a table without a key, rows without a schema, or a message that cannot be read. DDL that the job has read
-    and not applied counts, too. It reads about 10,000 messages a second, without Spark. It exits with 4 if there is a
+    but not applied counts too. It reads about 10,000 messages a second, without Spark. It exits with 4 if there is a
     stop.
     """
     job = load_job(job_file)
     click.echo(f"ok      job file   {job.file}")
-    # Only now: Spark takes a second to import, and a wrong job file should be reported at once.
+    # Imported late: Spark takes a second to import, and an error in the job file should be reported at once.
     from ticdc_spark.replicate.run.preflight import checks
 
     code = 0

@@ -42,7 +42,7 @@ from ticdc_spark.topics.writer import FORMATS, RecordWriter, recording
     multiple=True,
     callback=client_options,
     metavar="KEY=VALUE",
-    help="An option of the protocol to write, by TiCDC's name; time-zone is for TIMESTAMP.",
+    help="An option of the protocol to write, as TiCDC names it; time-zone is for TIMESTAMP.",
 )
 @click.option("--format", "kind", type=click.Choice(FORMATS), default="parquet", show_default=True)
 @click.option("--segment-rows", type=click.IntRange(min=1), default=500_000, show_default=True)
@@ -58,10 +58,10 @@ def command(
 ) -> None:
     """Write the events of a recorded topic (a folder or a file) or of Kafka topics in another protocol.
 
-    Topics and partitions stay, offsets begin again at 0. What cannot be read, or not be written in the other protocol,
-    is skipped and counted on standard error; the exit code is then 1. The result's files appear all at once at the
-    end: a conversion that stops leaves none. It stops where TIMESTAMP needs --source-timezone. Avro's schemas are
-    registered with --schema-registry, under subjects that TiCDC's rule {schema}_{table} gives.
+    Topics and partitions stay the same; offsets begin again at 0. Messages that cannot be read, or not be written in
+    the other protocol, are skipped and counted on standard error; the exit code is then 1. The new files appear all at
+    once at the end: a conversion that stops leaves none. It stops if a TIMESTAMP needs --source-timezone. Avro schemas
+    are registered with --schema-registry, under TiCDC's subject names {schema}_{table}.
     """
     counts: Counter[str] = Counter()
     read = make_source(**source)
@@ -96,15 +96,15 @@ def command(
 
 
 _NO_ZONE = "TIMESTAMP without "
-"""What all protocols' reasons for a missing time zone have in common: every row of such a table would be left out."""
+"""Part of every protocol's error about a missing time zone, without which every row of the table would be skipped."""
 
 
 @contextmanager
 def _all_or_nothing(folder: Path) -> Iterator[Path]:
-    """A folder inside ``folder``, hidden from readers, whose files are moved there when all has gone well."""
+    """Give a hidden folder inside ``folder``; move its files to ``folder`` if nothing fails."""
     hidden = folder / ".unfinished"
     try:
-        shutil.rmtree(hidden, ignore_errors=True)  # of a conversion that was killed
+        shutil.rmtree(hidden, ignore_errors=True)  # left by a conversion that was killed
         hidden.mkdir()
         yield hidden
         for path in sorted(hidden.iterdir()):

@@ -22,7 +22,7 @@ from ticdc_spark.replicate.state.store import read_state
 from ticdc_spark.sinks.states import open_state
 
 _SHOWN = 120
-"""Characters of a key and a value that a line shows."""
+"""How many characters of a key and of a value a line shows."""
 
 
 def _place(ctx: click.Context, parameter: click.Parameter, value: str | None) -> tuple[str, int, int] | None:
@@ -39,20 +39,20 @@ def _place(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 @click.option("--json", "as_json", is_flag=True, help="Print each as one JSON object a line; bytes are base64.")
 @click.option("--show", "place", callback=_place, metavar="TOPIC/PARTITION/OFFSET", help="Show one message, decoded.")
 @click.option(
-    "--export", "topic", metavar="TOPIC", help="Send all, or the one of --show, to a topic of the job's Kafka."
+    "--export", "topic", metavar="TOPIC", help="Send all, or the one that --show names, to a topic of the job's Kafka."
 )
 @click.option("--replay", "again", is_flag=True, help="Have all, or the one of --show, applied once the cause is gone.")
 def command(job_file: Path, as_json: bool, place: tuple[str, int, int] | None, topic: str | None, again: bool) -> None:
     """List the messages and rows that a job could not read, or skipped by skip-messages.
 
-    Each with its place, the stage (decode: a message; schema.table: a row of it; skip-messages) and the reason. The job
-    may run. An Iceberg sink needs Spark for it, a MySQL sink does not.
+    Shows topic/partition/offset, stage and reason of each. The stage is decode (a message), schema.table (a row of it)
+    or skip-messages. The job may be running. An Iceberg sink needs Spark for this, a MySQL sink does not.
 
     Exported messages keep key and value, and get the headers __connect.errors.topic, .partition, .offset, .stage,
     .connector.name and .exception.message.
 
-    A replayed row is applied where its key has no newer change. The job does it between two batches, or when it starts.
-    A table that is marked as diverged stays so until you clear the mark: resume --clear-diverged.
+    A replayed row is applied unless its key has a newer change. The job does it between two batches, or when it starts.
+    A diverged table stays marked until you clear the mark: resume --clear-diverged.
     """
     job = load_job(job_file)
     from ticdc_spark.sinks.registry import sink_kind
@@ -83,7 +83,7 @@ def command(job_file: Path, as_json: bool, place: tuple[str, int, int] | None, t
 
 
 def _protocol(job: Job) -> str:
-    """The protocol of the job file, or the one that the job has detected; ``""``: not known."""
+    """The protocol of the job file, or the one that the job has detected; ``""`` if unknown."""
     if job.source.protocol is not None:
         return job.source.protocol
     with closing(open_state(job.sink, job.name, job.spark)) as states:

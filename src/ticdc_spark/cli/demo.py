@@ -26,9 +26,9 @@ from ticdc_spark.names import unescape
 from ticdc_spark.replicate.report import Summary
 
 RECORDED = Path(__file__).parent / "recorded_shop"
-"""``topic``: the messages; ``tables``: what the tables hold after them. ``scripts/demo_topic.py`` writes both."""
+"""``topic`` has the messages, ``tables`` the rows after them. ``scripts/demo_topic.py`` writes both."""
 _MARK = ".ticdc-spark-demo"
-"""A file in a folder that a demo made, and that the next one may therefore clear."""
+"""A file that marks the folder of a demo. The next demo may clear such a folder."""
 Tables: TypeAlias = dict[TableName, pa.Table]
 
 _JOB = """\
@@ -53,13 +53,13 @@ warehouse = "lake"
     type=click.Path(path_type=Path, file_okay=False),
     default=Path("demo"),
     show_default=True,
-    help="Where everything is put; what a former demo left there is removed.",
+    help="Folder for all files; an earlier demo in it is removed.",
 )
 def command(folder: Path) -> None:
     """Replicate a recorded shop into an Iceberg lake and show it.
 
     Customers, products, orders and more are inserted, updated, deleted, get new keys, and change their schemas. The
-    recorded topic has the messages that TiCDC would send of it, in four partitions, with duplicates, rows out of order
+    recorded topic has the messages that TiCDC would send for it, in four partitions, with duplicates, rows out of order
     and restarts of TiCDC. The topic is replicated, and every table is compared with the shop's.
     """
     began = time.monotonic()
@@ -77,19 +77,19 @@ def command(folder: Path) -> None:
 
 
 def recorded_tables() -> Tables:
-    """What the tables of the shop hold after the last message."""
+    """The rows of the shop's tables after the last message."""
     files = sorted((RECORDED / "tables").glob("*/*.parquet"))
     return {(file.parent.name, file.stem): pq.read_table(file) for file in files}
 
 
 def prepare(folder: Path) -> None:
-    """Make the folder, or clear what a former demo left in it.
+    """Create the folder, or remove the files of an earlier demo.
 
-    Raises: UsageError when something else is there.
+    Raises: UsageError if the folder has other files.
     """
     if folder.is_dir() and any(folder.iterdir()):
         if not (folder / _MARK).is_file():
-            raise UsageError(f"{folder} holds something that is no demo's; name another with --folder, or remove it")
+            raise UsageError(f"{folder} has files that no demo wrote; name another with --folder, or remove them")
         shutil.rmtree(folder)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / _MARK).touch()
@@ -98,7 +98,7 @@ def prepare(folder: Path) -> None:
 def replicate(job_file: Path) -> Summary:
     """Replicate the topic up to its end."""
     job = load_job(job_file)
-    # Only now: Spark takes a second to import.
+    # Imported late: Spark takes a second to import.
     from ticdc_spark.replicate import loop
 
     with watched(job.name) as watcher:
@@ -106,7 +106,7 @@ def replicate(job_file: Path) -> Summary:
 
 
 def compare(job_file: Path, wanted: Tables) -> dict[TableName, bool]:
-    """Read every table with Spark: by table, whether it has the columns, types and rows that it should have."""
+    """Read every table with Spark. Returns: by table, whether it has the expected columns, types and rows."""
     from ticdc_spark.sinks.iceberg.lake import list_tables, open_lake, read_table
 
     session = open_lake(job_file)
@@ -167,6 +167,6 @@ def _tables(wanted: Tables, equal: dict[TableName, bool]) -> Table:
 
 
 def _python() -> str:
-    """The interpreter, as short as it can be typed here."""
+    """The shortest command that starts this interpreter."""
     path = Path(sys.executable)
     return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -51,9 +51,9 @@ def _ts(ctx: click.Context, parameter: click.Parameter, value: str | None) -> in
 @click.option("--from-ts", callback=_ts, metavar="TS", help="From this commit ts on: a TSO, or a time (UTC).")
 @click.option("--to-ts", callback=_ts, metavar="TS", help="Up to this commit ts (exclusive).")
 @click.option("--partition", "partitions", multiple=True, type=click.IntRange(min=0), help="May be repeated.")
-@click.option("--limit", type=click.IntRange(min=1), help="Stop after so many lines.")
+@click.option("--limit", type=click.IntRange(min=1), help="Stop after this many lines.")
 @click.option("--summary", is_flag=True, help="Count events instead: by table, kind, partition, time, schema.")
-@click.option("--follow", is_flag=True, help="Go on with what is yet to come, until Ctrl-C.")
+@click.option("--follow", is_flag=True, help="Go on with new messages, until Ctrl-C.")
 def command(
     as_json: bool,
     tables: tuple[str, ...],
@@ -68,9 +68,9 @@ def command(
 ) -> None:
     """Print the events of a recorded topic (a folder or a file) or of Kafka topics, one line each.
 
-    An event without a table or commit ts does not pass a filter of it. Bad messages are printed as `rejected` and
-    counted on standard error at the end. Rows of the Simple protocol are printed once their schema is there.
-    --summary prints, instead of events, how many there are.
+    A filter by table or commit ts excludes events that have none. Bad messages are printed as `rejected` and counted on
+    standard error at the end. Rows of the Simple protocol are printed once their schema has arrived. --summary prints
+    the number of events instead.
     """
     wanted = _filter(tables, kinds, from_ts, to_ts, partitions)
     write = _json if as_json else plain
@@ -100,7 +100,7 @@ def command(
 
 @contextmanager
 def _printed(summed: Summarizer | None, *, as_json: bool) -> Iterator[None]:
-    """Print what was counted when all is read, or Ctrl-C ended what is followed."""
+    """Print the counts once all is read, or Ctrl-C ends --follow."""
     yield
     if summed is None:
         return
@@ -109,7 +109,7 @@ def _printed(summed: Summarizer | None, *, as_json: bool) -> Iterator[None]:
         return
     console = Console(highlight=False, soft_wrap=True, emoji=False, markup=False)
     if not console.is_terminal:
-        console.width = 1000  # where nobody looks at it, no line is broken
+        console.width = 1000  # not a terminal: never break a line
     print_summary(console, summed.summary())
 
 
@@ -125,7 +125,7 @@ def _events(source: Opened, *, say_what_waits: bool) -> Iterator[Found]:
 
 
 def report_waiting_once(waiting: Collection[TableName], reported: set[TableName]) -> None:
-    """Name each table once whose rows are not printed yet, for a stream without an end may never print them."""
+    """Log each table once whose rows wait for a schema: an endless stream may never print them."""
     for name in sorted(set(waiting) - reported) if waiting else ():
         reported.add(name)
         console.print(

@@ -23,8 +23,8 @@ def command(job_file: Path, tables: tuple[str, ...], more: tuple[str, ...], sour
     """Read tables again from the source, beside the old copies, while other tables go on.
 
     It cures tables that are unverified, diverged or quarantined, or that another user changed or dropped.
-    Readers see a table as it was until its new rows are there. A job that runs takes the request between two batches;
-    else it takes it when it starts.
+    Readers see the old rows of a table until its new rows are there. A running job takes the request between two
+    batches, any other job when it starts.
 
     The rows come from the database or the dump that the job file names under [snapshot]. With --from topic they come
     from the topics, which must still have the table's CREATE or TRUNCATE and everything since. If they do not, the

@@ -1,4 +1,4 @@
-"""``ticdc-spark record``: copies Kafka topics into a recorded topic, and goes on where it was stopped."""
+"""``ticdc-spark record``: copies Kafka topics into a recorded topic, and resumes where it was stopped."""
 
 import signal
 import time
@@ -22,7 +22,7 @@ from ticdc_spark.topics.same_topics import TopicWatch, check_ids, keep_recorded_
 from ticdc_spark.topics.writer import FORMATS, RecordWriter, recording
 
 _PLAIN_SECONDS = 5.0
-_WAY_OUT = "Record into another folder: this one would have a gap, or messages of two topics, which nothing tells apart"
+_WAY_OUT = "Record into another folder: this one would have a gap, or messages of two topics that cannot be told apart"
 
 
 @click.command()
@@ -57,8 +57,8 @@ def command(
     """Copy Kafka topics into a recorded topic in FOLDER.
 
     A PLACE is an offset (of every partition), a time like 2026-01-31T12:00:00Z (UTC if no zone is given), beginning
-    or end. What FOLDER already holds is not fetched again: each partition goes on after its last offset there. A topic
-    that was deleted and created again meanwhile, or lacks messages after that offset, is refused (exit code 4).
+    or end. Messages that FOLDER already has are not fetched again: each partition resumes after its last offset there.
+    A topic that was recreated in the meantime, or lacks messages after that offset, is refused (exit code 4).
     """
     kafka = TopicReader(bootstrap_servers, options)
     with recording(folder), kafka, _signals() as stopped:
@@ -84,7 +84,7 @@ def command(
             watch.look(held, at_once=True)
             raise
         finally:
-            # What is complete is kept, also when the broker went away.
+            # Keep what was read, also when the broker went away.
             writer.finish()
     seconds = max(time.monotonic() - began, 1e-3)
     click.echo(f"recorded {count:,} messages in {writer.files:,} files of {folder} ({count / seconds:,.0f} a second)")
@@ -93,7 +93,7 @@ def command(
 
 
 def _held(folder: Path) -> Offsets:
-    """Offset after the last that the folder holds, by partition."""
+    """By partition, the offset after the last one in the folder."""
     try:
         files = list_recorded(folder)
     except SourceFault:
@@ -104,9 +104,9 @@ def _held(folder: Path) -> Offsets:
 
 
 def _ids(kafka: TopicReader, topics: Sequence[str], folder: Path, held: Offsets) -> dict[str, str]:
-    """The ids of the topics, which are kept beside the recording.
+    """The ids of the topics, which are stored beside the recording.
 
-    Raises: SourceChanged where the folder holds messages of a topic with another id; SourceFault
+    Raises: SourceChanged if the folder has messages of a topic with another id; SourceFault
     """
     known, now = recorded_ids(folder), kafka.ids(topics)
     recorded = {topic for topic, _ in held}
@@ -118,7 +118,7 @@ def _ids(kafka: TopicReader, topics: Sequence[str], folder: Path, held: Offsets)
 
 @contextmanager
 def _signals() -> Iterator[list[int]]:
-    """Collect SIGINT and SIGTERM, so that the open segments are finished; one that comes later ends at once."""
+    """Collect the first SIGINT or SIGTERM, so that open segments can be finished. A later one ends the process."""
     caught: list[int] = []
     began = 0.0
 

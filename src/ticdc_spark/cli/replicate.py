@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 @click.command("replicate")
 @click.argument("job_file", metavar="JOB.toml", type=click.Path(path_type=Path, dir_okay=False))
-@click.option("--once", is_flag=True, help="Go up to where the topics end now, then stop.")
+@click.option("--once", is_flag=True, help="Stop where the topics end now.")
 @click.option(
     "--until-ts",
     type=click.IntRange(1, tso_time.LARGEST),
@@ -47,11 +47,11 @@ log = logging.getLogger(__name__)
 def command(job_file: Path, once: bool, until_ts: int | None) -> None:
     """Replicate a changefeed's messages into lake tables.
 
-    Goes on until SIGINT (Ctrl-C) or SIGTERM, which end it after the current step; one more, a second or more later,
-    ends it at once. Either way nothing is lost: started again, it goes on where it was.
+    Runs until SIGINT (Ctrl-C) or SIGTERM, and then finishes the current step. A second signal, at least a second later,
+    ends it at once. Either way nothing is lost: the next start resumes there.
     """
     job = load_job(job_file)
-    # Only now: Spark takes a second to import, and a wrong job file should be reported at once.
+    # Imported late: Spark takes a second to import, and an error in the job file should be reported at once.
     from ticdc_spark.replicate import loop
 
     stop = threading.Event()
@@ -65,9 +65,9 @@ def command(job_file: Path, once: bool, until_ts: int | None) -> None:
 
 @contextmanager
 def watching(job: Job) -> Iterator[list[Watcher]]:
-    """What watches a run: the terminal or the log, and metrics and the page if the job file wants them.
+    """Give what reports on a run: the terminal or the log, and metrics and the page if the job file asks for them.
 
-    Raises: UsageError; LeaseHeld where another process runs the job, and listens at its address; SinkFault
+    Raises: UsageError; LeaseHeld if another process runs the job and listens at its address; SinkFault
     """
     with ExitStack() as stack:
         watchers = [stack.enter_context(watched(job.name))]
@@ -93,7 +93,7 @@ def watching(job: Job) -> Iterator[list[Watcher]]:
             except UsageError:
                 from ticdc_spark.replicate.run.preflight import stop_if_owned
 
-                stop_if_owned(job)  # it is another start of this job that listens there
+                stop_if_owned(job)  # LeaseHeld if it is another process of this job that listens there
                 raise
             stack.callback(changes.close)
             log.info("metrics: %smetrics", url_of(place))
@@ -103,7 +103,7 @@ def watching(job: Job) -> Iterator[list[Watcher]]:
 
 
 def state_of(identity: Identity) -> Callable[[], JobStatus]:
-    """What reads the state of a job, each time anew; a state that cannot be read is a warning."""
+    """Give a function that reads the state of a job. A state that cannot be read is a warning in its result."""
     return lambda: StateReader(identity).seen().status
 
 

@@ -14,17 +14,16 @@ from ticdc_spark.operate.requests import clear, resume, taken_when
 @click.option("--table", "more", multiple=True, metavar="SCHEMA.TABLE", help="The same as an option; may be repeated.")
 @click.option("--all", "every", is_flag=True, help="Every quarantined table.")
 @click.option(
-    "--clear-diverged", is_flag=True, help="Clear that tables have diverged, once they were looked at; lifts nothing."
+    "--clear-diverged", is_flag=True, help="Clear the diverged mark of tables that you have looked at; resume nothing."
 )
 def command(job_file: Path, tables: tuple[str, ...], more: tuple[str, ...], every: bool, clear_diverged: bool) -> None:
-    """Let quarantined tables go on from where they stand.
+    """Resume quarantined tables.
 
-    A job that runs takes the request between two batches; else it takes it when it starts. What waited for the tables
-    is applied then. A row that still cannot be read is handled by on-reject again: set it to "continue" to leave the
-    row out.
+    A running job takes the request between two batches, any other job when it starts. It then applies the changes that
+    waited. A row that still cannot be read is handled by on-reject again: set it to "continue" to skip the row.
 
-    With --clear-diverged, tables that lack a message or a DDL by your decision, and that you have looked at, no longer
-    count as diverged. They are unverified then; what diverges later is marked again.
+    --clear-diverged is for tables that lack a message or a DDL by your decision, once you have looked at them. They no
+    longer count as diverged, but as unverified. A table that diverges later is marked again.
     """
     tables = (*tables, *more)
     if bool(tables) == every:
@@ -42,8 +41,8 @@ def command(job_file: Path, tables: tuple[str, ...], more: tuple[str, ...], ever
         found = resume(job, tables, every=every)
         for table in found:
             click.echo(
-                f"requested: {table.schema}.{table.name} goes on from commitTs {table.applied}; "
-                f"it stood still: {table.quarantined}"
+                f"requested: {table.schema}.{table.name} resumes from commitTs {table.applied}; "
+                f"it was quarantined: {table.quarantined}"
             )
     if found:
         click.echo(taken_when(job))

@@ -22,16 +22,16 @@ GNU ``timeout`` sends SIGTERM to its child and then to the whole process group, 
 _LOOK_UP_SECONDS = 0.5
 """How late a signal may be noticed."""
 Caught: TypeAlias = tuple[int, float]
-"""The number of a signal and the monotonic second in which it came."""
+"""The number of a signal, and when it came (monotonic seconds)."""
 T = TypeVar("T")
 log = logging.getLogger(__name__)
 
 
 def stoppable(work: Callable[[], T], stop: threading.Event) -> T:
-    """Run ``work``; the first SIGINT or SIGTERM sets ``stop``, one that comes a second later ends the process.
+    """Run ``work``. The first SIGINT or SIGTERM sets ``stop``, one that comes a second later ends the process.
 
-    The work has a thread of its own: Spark would put its own handler for SIGINT into the main one, and the main one
-    can answer a signal at once, whatever the JVM is doing.
+    The work has its own thread, because Spark would set its own SIGINT handler in the main thread. And the main thread
+    can then answer a signal at once, whatever the JVM is doing.
     """
     with ThreadPoolExecutor(1, "loop") as pool, _caught_signals() as caught:
         future = pool.submit(work)
@@ -43,7 +43,7 @@ def stoppable(work: Callable[[], T], stop: threading.Event) -> T:
             if first is None:
                 first = second
                 stop.set()
-                log.warning("%s: stopping after the current step; once more ends it at once", name)
+                log.warning("%s: stopping after the current step; a second signal ends it at once", name)
             elif not is_same_signal(first, second):
                 _end_now(number)
         return future.result()
@@ -51,9 +51,10 @@ def stoppable(work: Callable[[], T], stop: threading.Event) -> T:
 
 @contextmanager
 def until_interrupted() -> Iterator[Callable[[float], bool]]:
-    """Give what waits for some seconds and tells whether to go on: not after Ctrl-C. A second Ctrl-C ends at once.
+    """Give a function that waits for some seconds and returns whether to go on: ``False`` after Ctrl-C.
 
-    Ctrl-C is noted and not raised: an exception that comes while the interpreter runs a callback is lost.
+    A second Ctrl-C ends the process at once. Ctrl-C is noted and not raised: an exception that is raised while the
+    interpreter runs a callback is lost.
     """
     seen: list[int] = []
 
@@ -76,7 +77,7 @@ def until_interrupted() -> Iterator[Callable[[float], bool]]:
 
 
 def _next(caught: "SimpleQueue[Caught | None]") -> Caught | None:
-    """What comes next. A signal just before the thread begins to wait does not wake it, so it looks up now and then."""
+    """The next item. A signal just before the thread begins to wait does not wake it, so it checks now and then."""
     while True:
         try:
             return caught.get(timeout=_LOOK_UP_SECONDS)
@@ -91,7 +92,7 @@ def is_same_signal(first: float, second: float) -> bool:
 
 def _end_now(number: int) -> NoReturn:
     console.show_cursor()
-    log.warning("%s again: ending at once; the next start goes on from the last commit", signal.Signals(number).name)
+    log.warning("%s again: ending at once; the next start resumes from the last commit", signal.Signals(number).name)
     # Not sys.exit: threads that wait for the JVM would keep the process. The JVM ends when our pipe to it does.
     os._exit(128 + number)
 
@@ -101,7 +102,7 @@ def _caught_signals() -> Iterator["SimpleQueue[Caught | None]"]:
     """The signals that come while this lasts.
 
     A handler interrupts the main thread anywhere, also while it prints or holds a lock. So the handler only notes the
-    signal, in the one kind of queue that can be interrupted by its own ``put``.
+    signal, in the one kind of queue whose ``put`` may interrupt itself.
     """
     caught: SimpleQueue[Caught | None] = SimpleQueue()
     if threading.current_thread() is not threading.main_thread():

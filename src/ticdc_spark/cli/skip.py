@@ -15,8 +15,8 @@ from ticdc_spark.operate.skip import skip, stop_without_effect
 def command(job_file: Path, entries: tuple[str, ...]) -> None:
     """Skip messages that cannot be read, or DDLs that cannot be replayed.
 
-    Adds them to skip-messages and skip-ddl of the job file, which keeps its comments. A job that runs takes the changed
-    file over between two batches. The tables that lack something then count as diverged.
+    Adds them to skip-messages and skip-ddl of the job file, which keeps its comments. A running job reads the changed
+    file between two batches. Tables that then lack something count as diverged.
 
     \b
     ticdc-spark skip shop.toml shop/0/1042

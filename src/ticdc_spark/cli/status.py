@@ -34,9 +34,9 @@ _COLOURS = {"normal": "green", "finished": "green", "warning": "yellow", "pendin
 
 
 _WHOLE = 20
-"""Up to so many tables are all shown; of more, those that need a look."""
+"""With more tables than this, only the tables that need a look are shown."""
 _NAMED = 5
-"""Tables that a full read would cure, in the command that does it."""
+"""How many tables the suggested `rebuild` command names."""
 _WATCH_SECONDS = 2.0
 _TAKEN = {True: "between two batches", False: "when it starts"}
 
@@ -48,7 +48,7 @@ _TAKEN = {True: "between two batches", False: "when it starts"}
     "--table", "tables", multiple=True, callback=table_rules, metavar="RULE", help="shop.*, !shop.tmp; repeatable."
 )
 @click.option("--watch", is_flag=True, help=f"Print it every {_WATCH_SECONDS:.0f} s, until Ctrl-C.")
-@click.option("--check", is_flag=True, help="Exit by the state: 0 well, 3 look at it, 1, 2 or 4 failed.")
+@click.option("--check", is_flag=True, help="Exit by the state: 0 is well, 3 needs a look, 1, 2 or 4 failed.")
 @serve_option("Serve its status page until Ctrl-C, also while it is down")
 @click.option(
     "--html", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write the status page into a file."
@@ -64,8 +64,8 @@ def command(
 ) -> None:
     """Show the state of a job, running or not.
 
-    Reads only the job file and what the job has written; starts no Spark and needs no secret, but for a state in an
-    object store. Of more than 20 tables it shows the quarantined and diverged ones; --table shows others.
+    Reads only the job file and what the job has written. Starts no Spark, and needs a secret only for a state in an
+    object store. Of more than 20 tables it shows only the ones that need a look; --table shows others.
 
     Exits 0 whatever the state is. With --check it exits 0 if the job runs well, finished, or was stopped on request.
     It exits 3 for a warning, or if the job has never run. If the job failed, it exits 1, or 2 or 4 as the job did.
@@ -82,7 +82,7 @@ def command(
         return
     console = Console(highlight=False, soft_wrap=True, emoji=False, markup=False)
     if not console.is_terminal:
-        console.width = 1000  # where nobody looks at it, no line is broken
+        console.width = 1000  # not a terminal: never break a line
 
     def look() -> JobStatus:
         status = job_status(identity)
@@ -101,7 +101,7 @@ def command(
 def _serve(identity: Identity, address: Address) -> None:
     """Serve the page of a job by its state. Raises: UsageError"""
     changes, source = Changes(), StateReader(identity)
-    source.seen()  # what takes long is loaded before somebody waits for it
+    source.seen()  # load what takes long before a request waits for it
     routes = job_routes(source, identity, changes, is_running=False)
     serve_page(address, routes, changes, load_metrics(identity.file).token)
 
@@ -146,7 +146,7 @@ def _print(console: Console, file: str, status: JobStatus, *, whole: bool) -> No
     listed = shown if whole else shown[:_WHOLE]
     if listed:
         console.print(_grid(listed))
-        # below the grid: one long reason would make every row as wide
+        # below the grid, as one long reason would make every row as wide
         for table in (table for table in listed if table.detail):
             console.print(Text(f"{table.name} is {table.condition}: {table.detail}"))
         curable = [table.name for table in listed if table.rebuild]
@@ -212,7 +212,7 @@ def _facts(status: JobStatus) -> list[tuple[str, str, str]]:
 
 
 def _to_read(status: JobStatus) -> str:
-    """What is left to read, how fast it is read, and how long that takes."""
+    """The messages still to read, the rate, and the time that takes."""
     if not status.messages_to_read:
         return ""
     rate = status.messages_per_second

@@ -26,8 +26,8 @@ ORPHAN_DAYS = 3
 def command(job_file: Path, rules: tuple[str, ...], orphans: bool) -> None:
     """Compact the files of a job's tables and expire old snapshots, by the keys of [upkeep].
 
-    The same as the job does while it runs; for jobs with `enabled = false` there, or from cron. The job may run: where
-    both write to a table at once, one of them does its work again.
+    A running job does the same by itself. Use this command for jobs with `enabled = false` there, or from cron. The job
+    may be running: if both write to a table at once, one of them repeats its work.
     """
     job = load_job(job_file)
     from ticdc_spark.operate.upkeep import look_after

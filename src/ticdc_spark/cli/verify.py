@@ -24,7 +24,7 @@ from ticdc_spark.verify.report import Report, TableReport
 from ticdc_spark.verify.run import verify
 
 _SHOWN = 10
-"""Differences of a table that the terminal shows."""
+"""How many differences of a table the terminal shows."""
 _PLAIN_SECONDS = 5.0
 
 
@@ -33,12 +33,12 @@ _PLAIN_SECONDS = 5.0
 @click.option(
     "--table", "rules", multiple=True, callback=table_rules, metavar="RULE", help="shop.*, !shop.tmp; repeatable."
 )
-@click.option("--sample", type=click.FloatRange(0, 100, min_open=True), metavar="PERCENT", help="Compare some parts.")
+@click.option("--sample", type=click.FloatRange(0, 100, min_open=True), metavar="PERCENT", help="Compare some ranges.")
 @click.option(
     "--report",
     "path",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="The JSON report. An interrupted run goes on from it.  [default: JOB.verify.json beside the job file]",
+    help="The JSON report. An interrupted run resumes from it.  [default: JOB.verify.json beside the job file]",
 )
 @click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Differences of a table to find.")
 @click.option(
@@ -46,7 +46,7 @@ _PLAIN_SECONDS = 5.0
     type=click.FloatRange(0),
     default=120.0,
     show_default=True,
-    help="Seconds for the job to commit changes that were on their way, for each look.",
+    help="Seconds to wait, for each look, until the job has committed changes that are on their way.",
 )
 @click.option("--no-writes", is_flag=True, help="Nothing writes to the source, and the job has caught up.")
 @click.option("--chunk-rows", type=click.IntRange(100), default=50_000, show_default=True, help="Rows of a range.")
@@ -69,12 +69,12 @@ def command(
 ) -> None:
     """Compare the tables of a job with their source.
 
-    It compares row counts and checksums of key ranges. Only ranges that differ are read, down to the rows. The job may
-    run, and the source may change: a row counts as different only once the job had the time to bring its change in.
+    It compares row counts and checksums of key ranges, and reads rows only of ranges that differ. The job may run, and
+    the source may change: a row counts as different only after the job had time to apply its change.
 
     The source is the database of [snapshot] upstream. The job needs watermarks.
 
-    With --between it compares two topics instead, such as one and what `convert` or `changefeed` made of it.
+    With --between it compares two topics instead, such as a topic and its copy by `convert` or `changefeed`.
 
     Exit codes: 0 all compared tables are equal, 3 rows differ or could not be decided, 1 and 2 as for other commands.
     """
@@ -99,7 +99,7 @@ def command(
 
 
 def summary(report: Report) -> str:
-    """How many tables were compared, and what came of it."""
+    """How many tables were compared, and the result."""
     count = Counter(one.result for one in report.tables)
     compared = len(report.tables) - count["not compared"]
     undecided = f", {count['undecided']} undecided" if count["undecided"] else ""
@@ -120,7 +120,7 @@ def _repair(job: Job, report: Report) -> None:
 
 
 class _Shown(Watcher):
-    """Tables on standard output, and how far the comparison is on standard error."""
+    """Shows tables on standard output, and the progress on standard error."""
 
     def __init__(self, bar: Progress | None) -> None:
         self._bar, self._task, self._shown = bar, None if bar is None else bar.add_task(""), time.monotonic()

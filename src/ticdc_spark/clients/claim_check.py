@@ -1,8 +1,8 @@
-"""Claim check: messages too large for Kafka, each kept as a file that a small message points to.
+"""Claim check: messages too large for Kafka, each stored as a file that a small message points to.
 
-A file is JSON, ``{"key": base64 or null, "value": base64}``, or with claim-check-raw-value the bare value; both are as
-Kafka would have had them, framed (Open) and compressed. It is called ``<uuid>.json`` and lies directly in the storage.
-Nobody ever removes one. Source: the large-message-handle options, and the vectors' ``*.claim_check`` folders.
+A file is JSON, ``{"key": base64 or null, "value": base64}``, or with claim-check-raw-value only the value. Both are as
+in Kafka, framed (Open) and compressed. Its name is ``<uuid>.json``, directly in the storage. TiCDC never removes one.
+Source: the large-message-handle options, and the vectors' ``*.claim_check`` folders.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _NAME = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9._-]*")
 
 
 class Stored(msgspec.Struct, forbid_unknown_fields=True):
-    """A file's JSON; bytes are base64 there."""
+    """A file's JSON, with bytes in base64."""
 
     key: bytes | None
     value: bytes
@@ -45,12 +45,12 @@ def write_stored(key: bytes | None, value: bytes) -> bytes:
 
 
 class ClaimCheckStorage:
-    """A folder of such files, at a path or any URI that fsspec takes: ``file``, ``s3``, ``gs``, ``abfs`` …"""
+    """A folder of such files, at a path or any URI for fsspec: ``file``, ``s3``, ``gs``, ``abfs`` …"""
 
     def __init__(self, uri: str, options: Mapping[str, Any] | None = None) -> None:
         """``options`` are fsspec's, of the URI's scheme.
 
-        Raises: UsageError for a scheme that is not known or whose package is missing, and a URI with a query.
+        Raises: UsageError for a scheme that is unknown or whose package is missing, and a URI with a query.
         """
         if "?" in uri:
             raise UsageError(f"claim check storage {uri.partition('?')[0]}: settings behind ? are not read")
@@ -64,8 +64,8 @@ class ClaimCheckStorage:
     def fetch(self, location: str) -> bytes:
         """The content of the file that a message points to.
 
-        Only the location's last part is used: the storage may be mounted elsewhere here, and a message must not be able
-        to name just any file.
+        Only the location's last part is used: the storage may be mounted elsewhere here, and a message must not name
+        arbitrary files.
 
         Raises: MessageError for a location that names no file; SourceFault if the file is missing or cannot be read.
         """
@@ -84,7 +84,7 @@ class ClaimCheckStorage:
         return bytes(content)
 
     def store(self, content: bytes) -> str:
-        """Keep a file under a new name, and return its location.
+        """Store a file under a new name, and return its location.
 
         Raises: SinkFault if it cannot be written.
         """
@@ -97,5 +97,5 @@ class ClaimCheckStorage:
         return f"{self.uri}/{name}"
 
     def store_message(self, key: bytes | None, value: bytes) -> str:
-        """Keep a message, as JSON of its key and value."""
+        """Store a message, as JSON of its key and value."""
         return self.store(write_stored(key, value))

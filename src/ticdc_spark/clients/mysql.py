@@ -1,4 +1,4 @@
-"""A connection to a MySQL-compatible database, whose values stay the text or bytes that the server sends.
+"""Connects to a MySQL-compatible database. Values stay the text or bytes that the server sends.
 
 It speaks MySQL's protocol through PyMySQL.
 """
@@ -14,7 +14,7 @@ from ticdc_spark.errors import UsageError
 from ticdc_spark.model import ColumnType
 
 HIDDEN = "_V$_"
-"""How the columns of expression indexes begin, which no query can name."""
+"""Prefix of the columns of expression indexes, which no query can name."""
 MISSING = {1049: "database", 1054: "column", 1146: "table"}
 TOO_OLD = frozenset({8055, 9006})
 """TiDB: the snapshot is older than the garbage collection's safe point."""
@@ -22,7 +22,7 @@ _SESSION = "SET SESSION time_zone = '+00:00', SESSION sql_mode = ''"
 
 
 def connection_options(uri: str) -> dict[str, Any]:
-    """What a URI says of a connection. Raises: UsageError"""
+    """The options of a connection, from a URI. Raises: UsageError"""
     wrong = UsageError(
         "the server is written mysql://user:password@host:port, special characters URL-encoded; behind it, if you "
         f"like, ?key=value&… of {', '.join(KEYS)}"
@@ -31,7 +31,7 @@ def connection_options(uri: str) -> dict[str, Any]:
         parts = urlsplit(uri)
         port = parts.port
     except ValueError:
-        raise wrong from None  # its text may show a part of the password
+        raise wrong from None  # the original text may show a part of the password
     if parts.scheme != "mysql" or not parts.hostname or parts.path.strip("/") or parts.fragment:
         raise wrong
     given = dict(parse_qsl(parts.query, keep_blank_values=True))
@@ -68,13 +68,13 @@ def connect(options: dict[str, Any], **more: Any) -> Any:
 
 
 def opened(**options: Any) -> Any:
-    """A connection of PyMySQL. Raises: UsageError where it is not installed; PyMySQL's errors"""
+    """A connection of PyMySQL. Raises: UsageError if it is not installed; PyMySQL's errors"""
     return _connection_class()(**options)
 
 
 @cache
 def _connection_class() -> Any:
-    """PyMySQL's, which reads all authorities for each connection; here not where no certificate is checked."""
+    """PyMySQL's class. It reads all authorities for each connection; this one does not if no certificate is checked."""
     base = driver().connections.Connection
     plain = cache(lambda: base._create_ssl_ctx(None, {}))
 
@@ -85,18 +85,18 @@ def _connection_class() -> Any:
 
 
 def as_of(commit_ts: int | None) -> str:
-    """The statement by which TiDB shows a session its tables as of a commit_ts; ``None``: as they are."""
+    """The statement that lets a session of TiDB read tables as of a commit_ts; ``None``: at present."""
     return f"SET @@tidb_snapshot = '{'' if commit_ts is None else commit_ts}'"
 
 
 def quoted(name: str) -> str:
-    """A name as SQL has it."""
+    """A name, quoted for SQL."""
     return "`" + name.replace("`", "``") + "`"
 
 
 def selected(name: str, column_type: ColumnType) -> str:
-    """What is selected for a column: its exact value, as text or bytes."""
+    """The SELECT expression of a column's exact value, as text or bytes."""
     if column_type.name in ("enum", "set", "bit"):
         return f"CAST({quoted(name)} AS UNSIGNED)"
-    # alone, a FLOAT is shown with six digits only
+    # a plain FLOAT is shown with only six digits
     return f"{quoted(name)} + 0e0" if column_type.name == "float" else quoted(name)

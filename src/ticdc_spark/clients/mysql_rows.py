@@ -1,8 +1,8 @@
-"""Rows of a query, cut from the bytes as the server sends them.
+"""Reads rows of a query directly from the server's bytes.
 
-PyMySQL makes an object of each packet and takes three calls a cell. Here the stream is read in large pieces, and one
-function, compiled for the columns of the query, makes a row of its packet. What is not a row (the end, an error) is
-left to PyMySQL.
+PyMySQL makes an object of each packet and three calls for each cell. Here the stream is read in large pieces, and one
+function, compiled for the query's columns, makes a row from a packet. PyMySQL reads everything else (the end, an
+error).
 """
 
 from __future__ import annotations
@@ -11,26 +11,27 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 Cut: TypeAlias = Callable[[bytes, str, int], Any]
-"""From bytes, the same as Latin-1, and where a row begins, to the row."""
+"""(bytes, the same as Latin-1 text, begin of a row) → the row."""
 _PIECE = 1 << 18
 _WHOLE = 0xFFFFFF
-"""The size of a packet that goes on in the next one."""
+"""The size of a packet that continues in the next one."""
 _NULL = 251
 _WIDTHS = {252: 2, 253: 3, 254: 8}
-"""First byte of a longer length, and in how many bytes behind it the length stands."""
+"""First byte of a longer length → number of bytes of the length, which follow it."""
 _END, _ERROR = 254, 255
 
 
 class RowStream:
-    """The rows of one unbuffered query that was sent. Nothing else may read from its cursor before they end."""
+    """The rows of an unbuffered query that was sent. Nothing else may read from its cursor before their end."""
 
     def __init__(
         self, cursor: Any, names: Sequence[str] | None = None, reads: Mapping[int, Callable[[Any], Any]] | None = None
     ) -> None:
-        """``cursor``: of a connection whose cells stay as they are sent: text, or bytes, by the column's character set.
+        """``cursor``: of a connection that does not convert cells: they are text or bytes, by the column's character
+        set.
 
-        ``names``: of the columns, then a row is a dict by them, without it a tuple. ``reads``: what makes values of
-        the cells of some columns that are not NULL.
+        ``names``: of the columns; a row is then a dict, without them a tuple. ``reads``: convert the cells of some
+        columns, if not NULL.
         """
         result = cursor._result
         encodings = [encoding for encoding, converter in result.converters if converter is None]
@@ -46,7 +47,7 @@ class RowStream:
     def some(self, most: int) -> list[Any]:
         """The next rows; fewer than ``most`` only at the end, then none.
 
-        Raises: PyMySQL's errors; UnicodeDecodeError for text that is none
+        Raises: PyMySQL's errors; UnicodeDecodeError for invalid text
         """
         rows: list[Any] = []
         cut, data, text, at = self._cut, self._data, self._text, self._at
@@ -78,7 +79,7 @@ class RowStream:
                 try:
                     self._cursor.fetchone()
                 finally:
-                    self._cursor._result.unbuffered_active = False  # nobody is to wait for its end
+                    self._cursor._result.unbuffered_active = False  # do not wait for its end
                 break
             data = data[at:] + more
             text, at = data.decode("latin-1"), 0
@@ -100,19 +101,19 @@ class RowStream:
 
 
 class _File:
-    """What a connection reads from, and gets back what was read too far."""
+    """A file for a connection. Bytes that were read too far are put back."""
 
     def __init__(self, file: Any) -> None:
         self._file = file
         self._back = b""
 
     def piece(self, wanted: int) -> bytes:
-        """What is there, or all that is ``wanted`` where that is much; none at the end, or where it is broken."""
+        """The available bytes, or all that are ``wanted`` if these are many; none at the end, or after an error."""
         if self._back:
             back, self._back = self._back, b""
             return back
         try:
-            # of a large row, so that its begin is not copied again with each piece
+            # for a large row, so that its begin is not copied again with each piece
             return bytes(self._file.read(wanted) if wanted > _PIECE else self._file.read1(_PIECE))
         except OSError:
             return b""
@@ -121,7 +122,7 @@ class _File:
         self._back = data + self._back
 
     def read(self, size: int) -> bytes:
-        """As a file has it."""
+        """``read`` of a file."""
         if not self._back:
             return bytes(self._file.read(size))
         found, self._back = self._back[:size], self._back[size:]
@@ -134,11 +135,11 @@ class _File:
 def compiled(
     encodings: Sequence[str | None], names: Sequence[str] | None, reads: Mapping[int, Callable[[Any], Any]]
 ) -> Cut:
-    """What cuts a row. Names and functions come in by variables, never as source."""
+    """The function that cuts a row. Names and functions are variables, never part of the source."""
     given: dict[str, Any] = {"long": _long}
     lines, items = [], []
     for at, encoding in enumerate(encodings):
-        # the place moves from p to q and back, which saves an assignment a cell
+        # the place alternates between p and q, which saves an assignment for each cell
         p, q = ("p", "q") if at % 2 == 0 else ("q", "p")
         given[f"e{at}"] = encoding
         cell = {

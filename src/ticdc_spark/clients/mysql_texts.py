@@ -1,7 +1,7 @@
-"""Texts in character sets that the server does not convert to utf8mb4 as a whole: read as they lie there.
+"""Texts in character sets that the server cannot convert completely to utf8mb4.
 
-What such a set has no character of Unicode for is sent as ``?`` by a server, which is a text that nobody wrote. So
-these columns are selected as bytes and converted here, by the server's own tables.
+A server sends ``?`` for bytes of such a set that have no Unicode character, which changes the text. So these columns
+are selected as bytes and converted here, with the server's own tables.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ from ticdc_spark.mysql import is_text
 
 Decode: TypeAlias = Callable[[bytes], str]
 Ask: TypeAlias = Callable[[str], str]
-"""The one cell of a query."""
+"""Gives the only cell of a query."""
 
 MULTI_BYTE = frozenset(("big5", "cp932", "eucjpms", "euckr", "gb2312", "gbk", "sjis", "ujis"))
-"""With one, two or three bytes a character. Python's codecs differ in some of them, so they are read from the server.
-All others but Unicode's are tables of 256."""
+"""Sets with one, two or three bytes a character. Python's codecs differ in some characters, so they are read from the
+server. All other sets, except Unicode's, are tables of 256."""
 _GAPS = frozenset(
     ("ascii", "cp1250", "cp1251", "cp1256", "cp1257", "dec8", "geostd8", "greek", "hebrew", "hp8", "swe7")
 )
-"""Tables of 256 in which not every byte is a character of Unicode, and a column takes every byte."""
+"""Tables of 256 in which not every byte has a Unicode character, while a column accepts every byte."""
 _LINE = b"\n"
-"""Stands between characters that are converted together: it is no second byte of any."""
+"""Separates characters that are converted together, as it is never a second byte."""
 _THREE = {charset: bytes((0x8F,)) for charset in ("ujis", "eucjpms")}
 _NONE = "no character of the server's"
 
 
 def is_raw(kind: ColumnType) -> bool:
-    """Whether values are texts that a server may have no character for."""
+    """Whether values are texts for which a server may lack characters."""
     return is_text(kind) and (kind.charset in MULTI_BYTE or kind.charset in _GAPS)
 
 
 def selected_raw(name: str, kind: ColumnType) -> str:
-    """What is selected for a column of a server that is not TiDB, which holds all text in UTF-8."""
+    """The SELECT expression for a column of a server other than TiDB, which has all text in UTF-8."""
     return f"CAST({quoted(name)} AS BINARY)" if is_raw(kind) else selected(name, kind)
 
 
 def raw_literal(kind: ColumnType, value: bytes) -> str:
-    """A text as SQL, from what ``selected_raw`` gave of it; compared as the column is, also by its index."""
+    """A text from ``selected_raw``, as SQL. It compares like the column, also by its index."""
     return f"_{kind.charset} X'{value.hex()}'"
 
 
@@ -62,8 +62,8 @@ def asks(cursor: Any) -> Ask:
 def raw_readers(
     kinds: Sequence[ColumnType], ask: Ask, known: dict[str, Decode] | None = None
 ) -> dict[int, Callable[[Any], Value]]:
-    """What makes values of the cells that ``selected_raw`` gives of columns for which ``is_raw``, by their place: text,
-    or the bytes where the server has no character for some of them. ``known``: keeps decoders of one server."""
+    """Converters for the cells of ``selected_raw``, by place, for columns with ``is_raw``. They give text, or bytes if
+    the server has no character for some of them. ``known``: keeps decoders of one server."""
     decoders = {} if known is None else known
     for charset in sorted({kind.charset or "" for kind in kinds if is_raw(kind)} - decoders.keys()):
         decoders[charset] = decoder(charset, ask)
@@ -71,9 +71,9 @@ def raw_readers(
 
 
 def decoder(charset: str, ask: Ask) -> Decode:
-    """From the bytes of a text in one of the server's sets, not of Unicode's, to the text.
+    """A converter of bytes to text, for a set that is not Unicode's.
 
-    What the server has no character for raises UnicodeDecodeError. Raises: MessageError for a set that is not read
+    It raises UnicodeDecodeError for bytes without a character. Raises: MessageError for a set that is not read
     """
     if charset == "ascii":
         return lambda data: data.decode("ascii")
@@ -81,7 +81,7 @@ def decoder(charset: str, ask: Ask) -> Decode:
 
 
 def or_bytes(decode: Decode) -> Callable[[bytes], Value]:
-    """Text, or the bytes where it is none."""
+    """A converter to text, or to the same bytes if they are no text."""
 
     def read(data: bytes) -> Value:
         try:
@@ -109,9 +109,9 @@ def _one_byte(charset: str, ask: Ask) -> Decode:
 
 
 def multi_byte(charset: str, ask: Ask) -> Decode:
-    """The decoder of one of ``MULTI_BYTE``, by the server's conversion of everything that may be a character.
+    """The decoder of one of ``MULTI_BYTE``, from the server's conversion of all possible characters.
 
-    What the server has no character for raises UnicodeDecodeError.
+    It raises UnicodeDecodeError for bytes without a character.
     """
     wanted = [bytes((byte,)) for byte in range(256) if byte != _LINE[0]]
     wanted += [bytes((first, second)) for first in range(0x80, 256) for second in range(0x30, 256)]
@@ -128,12 +128,12 @@ def multi_byte(charset: str, ask: Ask) -> Decode:
 
 
 def _converted(wanted: Sequence[bytes], charset: str, ask: Ask) -> Iterable[tuple[bytes, str]]:
-    """What a server makes of each; ``?``, or left out, where it is no character of the set."""
-    # as bytes that are converted to the set first: what is none of its characters becomes ?, and is no error
+    """The server's conversion of each. Bytes that are no character of the set become ``?``, or are omitted."""
+    # bytes are converted to the set first: an invalid character becomes ?, and is no error
     whole = ask(f"SELECT CONVERT(CONVERT(X'{_LINE.join(wanted).hex()}' USING {charset}) USING utf8mb4)").split("\n")
     if len(whole) == len(wanted):
         return zip(wanted, whole, strict=True)
-    # MySQL gives NULL for a text with something in it that is none, so each is converted alone
+    # MySQL gives NULL for a text with an invalid character, so each is converted alone
     given = msgspec.json.encode([raw.hex() for raw in wanted]).decode()
     each = ask(
         f"SELECT JSON_OBJECTAGG(raw, CONVERT(CONVERT(UNHEX(raw) USING {charset}) USING utf8mb4)) "

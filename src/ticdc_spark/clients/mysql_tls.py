@@ -1,4 +1,4 @@
-"""TLS to a MySQL-compatible server, as the keys behind `?` of its URI name it."""
+"""TLS to a MySQL-compatible server, from the keys after `?` of its URI."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ BOOLEANS = {"true": True, "1": True, "false": False, "0": False}
 
 
 class Tls(msgspec.Struct, frozen=True, kw_only=True):
-    """How a connection is encrypted. Tasks get it, too."""
+    """How a connection is encrypted. It is also sent to tasks."""
 
     on: bool | None = None
-    """``None``: where the server offers it, and then no certificate is checked."""
+    """``None``: if the server offers it, and then without checking a certificate."""
     ca: Path | None = None
-    """Authorities; ``None``: those of the system."""
+    """Authorities; ``None``: the system's."""
     cert: Path | None = None
     key: Path | None = None
     verify: bool = True

@@ -15,19 +15,19 @@ SETTINGS = {
     "search_path": "pg_catalog",
     "standard_conforming_strings": "on",
     "default_transaction_isolation": "read committed",
-    # A batch may wait long for its tasks, and a lock must not be waited for without end.
+    # A batch may wait long for its tasks, but waiting for a lock must end.
     "idle_in_transaction_session_timeout": "0",
     "transaction_timeout": "0",
     "statement_timeout": "0",
     "lock_timeout": "60s",
-    # The locks of a process that died are free soon, even in the midst of a statement.
+    # The locks of a killed process are released soon, even during a statement.
     "client_connection_check_interval": "2s",
 }
-"""Of each session, where the server has them."""
+"""Settings of each session, if the server has them."""
 
 
 def connection_options(uri: str) -> dict[str, Any]:
-    """What a URI says of a connection. Raises: UsageError"""
+    """The options of a connection, from a URI. Raises: UsageError"""
     wrong = UsageError(
         "the database is written postgresql://user:password@host:port/database, special characters URL-encoded"
     )
@@ -35,7 +35,7 @@ def connection_options(uri: str) -> dict[str, Any]:
         parts = urlsplit(uri)
         port = parts.port
     except ValueError:
-        raise wrong from None  # its text may show a part of the password
+        raise wrong from None  # the original text may show a part of the password
     database = unquote(parts.path.removeprefix("/"))
     if parts.scheme not in ("postgresql", "postgres") or not parts.hostname or not database or parts.fragment:
         raise wrong
@@ -56,7 +56,7 @@ def driver() -> Any:
 
 
 def connect(options: dict[str, Any], name: str = "ticdc-spark") -> Any:
-    """Open a connection that commits each statement. Its cursors take ``$1``. ``name``: what the server shows of it.
+    """Open a connection that commits each statement. Its cursors take ``$1``. ``name``: its name at the server.
 
     Raises: psycopg's errors
     """
@@ -66,7 +66,7 @@ def connect(options: dict[str, Any], name: str = "ticdc-spark") -> Any:
         client_encoding="UTF8",
         application_name=name,
         autocommit=True,
-        prepare_threshold=None,  # a plan that was prepared would be of the columns before a DDL
+        prepare_threshold=None,  # a prepared plan would have the columns from before a DDL
         cursor_factory=postgres.RawCursor,
     )
     listed = ", ".join(f"('{key}', '{value}')" for key, value in SETTINGS.items())
@@ -79,10 +79,10 @@ def connect(options: dict[str, Any], name: str = "ticdc-spark") -> Any:
 
 @cache
 def _connection_class() -> Any:
-    """psycopg's, which warns of connections that nobody closed: one that a job leaves is the server's to end."""
+    """psycopg's class, without its warning about unclosed connections: the server ends the ones that a job leaves."""
     return type("Connection", (driver().Connection,), {"__del__": lambda _: None})
 
 
 def quoted(name: str) -> str:
-    """A name as SQL has it."""
+    """A name, quoted for SQL."""
     return '"' + name.replace('"', '""') + '"'

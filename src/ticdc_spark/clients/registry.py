@@ -1,10 +1,9 @@
 """A Confluent schema registry, through confluent-kafka's client: schemas by id, and registering them.
 
-Nothing else imports this module before a registry is used: its HTTP client takes a moment.
+Import this module only when a registry is used, as its HTTP client is slow to import.
 
-What the registry answers about a schema is data: an unknown id is a KeyError, a refused schema is IncompatibleSchema.
-Everything else (down, TLS, wrong password, not a registry at all) is RegistryFault, so that a broken registry never
-makes a message bad.
+Answers about a schema are data: an unknown id is a KeyError, a refused schema is IncompatibleSchema. Everything else
+(down, TLS, wrong password, no registry) is RegistryFault, so a broken registry never makes a message bad.
 """
 
 from __future__ import annotations
@@ -47,15 +46,15 @@ T = TypeVar("T")
 class SchemaRegistry:
     """Schemas by id, fetched once, and ids by subject and schema, registered once.
 
-    ``url`` may hold ``user:password@``, each URL-encoded, and several addresses joined by commas. ``options`` are
+    ``url`` may have ``user:password@``, each URL-encoded, and several addresses joined by commas. ``options`` are
     passed to the client under its own names: ``ssl.ca.location``, ``ssl.certificate.location``, ``ssl.key.location``,
     ``basic.auth.user.info``, ``max.retries``, ``timeout`` (seconds) … A number may be text.
     """
 
     def __init__(self, url: str, options: Mapping[str, Any] | None = None) -> None:
-        """Make the client; connects to nothing yet.
+        """Create the client. It does not connect yet.
 
-        Raises: UsageError for a URL or an option that the client does not take.
+        Raises: UsageError for a URL or an option that the client does not accept.
         """
         addresses, user = _split(url)
         self._where = addresses
@@ -104,7 +103,7 @@ class SchemaRegistry:
         return found
 
     def register(self, subject: str, schema: str) -> int:
-        """Register a schema under a subject, or find it there, and give its id.
+        """Register a schema under a subject, unless it is there. Returns: its id.
 
         Raises: IncompatibleSchema if the subject's compatibility check refuses it; RegistryFault.
         """
@@ -147,7 +146,7 @@ class SchemaRegistry:
 
 
 def _question(error: Exception, why: str) -> str:
-    """What is most likely wrong where the client's error does not name it."""
+    """The most likely cause, if the client's error does not name it."""
     if isinstance(error, SchemaRegistryError):
         refused = error.http_status_code in (401, 403)
         return "; user and password belong in its URL, as user:password@, URL-encoded" if refused else ""
@@ -158,7 +157,7 @@ def _question(error: Exception, why: str) -> str:
 
 
 def _typed(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Numbers of a configuration file, which are text there, as the client takes them."""
+    """Converts numbers, which are text in a configuration file, for the client."""
     return {
         key: (float(text) if "." in str(text) else int(text))
         if key in _NUMBERS and re.fullmatch(r"\d+(\.\d+)?", str(text))

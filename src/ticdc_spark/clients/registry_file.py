@@ -1,7 +1,7 @@
-"""A schema registry kept in a file: a recorded topic takes its schemas along, and no server is needed.
+"""A schema registry in a file: a recorded topic has its schemas beside it, and needs no server.
 
-The file is a list of ``{"id", "subject", "version", "schema"}``, as a registry's REST API lists schemas; to read them,
-``id`` and ``schema`` are enough. ``open_registry`` takes ``file:schemas.json`` where a registry's URL may stand.
+The file is a list of ``{"id", "subject", "version", "schema"}``, like the schema list of a registry's REST API. Reading
+needs only ``id`` and ``schema``. ``open_registry`` accepts ``file:schemas.json`` in place of a registry's URL.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ class _Entry(msgspec.Struct):
 
 
 class RegistryFile:
-    """Schemas by id, and ids by subject and schema; ``close``, or the end of a ``with``, saves what is new."""
+    """Schemas by id, and ids by subject and schema. ``close``, or the end of a ``with``, saves new ones."""
 
     def __init__(self, path: Path, *, create: bool = False) -> None:
-        """Read the file; with ``create``, make one that is not there: a path that cannot be made fails at once.
+        """Read the file. ``create``: create a missing one at once, so that a wrong path fails early.
 
         Raises: RegistryFault for a file that cannot be read or made, or is no such list.
         """
@@ -51,7 +51,7 @@ class RegistryFile:
         return self._schemas[number]
 
     def register(self, subject: str, schema: str) -> int:
-        """The id of a schema, the same under every subject; nothing is checked for compatibility."""
+        """The id of a schema, which is the same under every subject. Compatibility is not checked."""
         ids = {entry.schema: entry.id for entry in reversed(self._entries)}
         number = ids.get(schema, max(self._schemas, default=0) + 1)
         versions = {entry.schema: entry.version for entry in self._entries if entry.subject == subject}
@@ -84,12 +84,12 @@ class RegistryFile:
 def open_registry(
     where: str, options: Mapping[str, Any] | None = None, *, create: bool = False
 ) -> RegistryFile | SchemaRegistry:
-    """The registry at ``file:PATH`` or a URL. ``options``: the client's. ``create``: a file may be made.
+    """The registry at ``file:PATH`` or a URL. ``options``: the client's. ``create``: a missing file may be created.
 
-    Raises: UsageError for a URL or an option that the client does not take; RegistryFault for a file.
+    Raises: UsageError for a URL or an option that the client does not accept; RegistryFault for a file.
     """
     if where.startswith(PREFIX):
         return RegistryFile(Path(where.removeprefix(PREFIX)), create=create)
-    from ticdc_spark.clients.registry import SchemaRegistry  # its HTTP client takes a moment to import
+    from ticdc_spark.clients.registry import SchemaRegistry  # its HTTP client is slow to import
 
     return SchemaRegistry(where, options)

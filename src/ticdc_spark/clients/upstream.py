@@ -1,4 +1,4 @@
-"""Rows of the upstream database, by their keys: TiDB as of a commit ts, MySQL and MariaDB as they are now.
+"""Looks up rows of the upstream database by their keys: in TiDB as of a commit ts, in MySQL and MariaDB at present.
 
 It speaks MySQL's protocol through PyMySQL. Values come in their canonical form.
 """
@@ -40,7 +40,7 @@ from ticdc_spark.mysql import (
 
 _LOG = logging.getLogger(__name__)
 _AT_ONCE = 200
-"""Keys of one query."""
+"""How many keys one query has."""
 
 
 class Upstream(AbstractContextManager["Upstream"]):
@@ -56,9 +56,9 @@ class Upstream(AbstractContextManager["Upstream"]):
         self._mysql = driver()
         self._connection: Any = None
         self._decoders: dict[str, Decode] = {}
-        """Of character sets, by the server's tables."""
+        """Decoders of character sets, from the server's tables."""
         self.exact = True
-        """Whether rows are as of their commit ts; known after the first lookup."""
+        """Whether rows are as of their commit ts. Known after the first lookup."""
 
     def __exit__(self, *_: object) -> None:
         self.close()
@@ -71,13 +71,13 @@ class Upstream(AbstractContextManager["Upstream"]):
             connection.close()
 
     def lookup(self, table: Table, keys: Sequence[Row], commit_ts: int) -> list[Row | None]:
-        """The rows with these keys as of ``commit_ts``, in the order of ``keys``; ``None`` where there is none.
+        """The rows with these keys as of ``commit_ts``, in the order of ``keys``; ``None`` for a missing row.
 
-        Virtual columns of the table are read too. A database that is not TiDB has only the present; it is warned
-        of that once.
+        Virtual columns of the table are read too. A database other than TiDB has only present rows, which is logged
+        once as a warning.
 
-        Raises: MessageError if the table or a column is not there, or that time is garbage-collected; SourceFault if
-        the database cannot be reached or refuses us.
+        Raises: MessageError if the table or a column is missing, or that time is garbage-collected; SourceFault if the
+        database cannot be reached or refuses the request.
         """
         rows: dict[tuple[Value, ...], Row] = {}
         try:
@@ -99,10 +99,10 @@ class Upstream(AbstractContextManager["Upstream"]):
         return [rows.get(query.key(key)) for key in keys]
 
     def show_create(self, schema: str, name: str, commit_ts: int) -> str:
-        """The CREATE TABLE of a table as of ``commit_ts``; of a database that is not TiDB, as it is now.
+        """The CREATE TABLE of a table as of ``commit_ts``, or the present one of a database other than TiDB.
 
-        Raises: MessageError if the table is not there, or that time is garbage-collected; SourceFault if the database
-        cannot be reached or refuses us.
+        Raises: MessageError if the table is missing, or that time is garbage-collected; SourceFault if the database
+        cannot be reached or refuses the request.
         """
         try:
             with self._connected().cursor() as cursor:
@@ -153,8 +153,8 @@ class _Query:
     """A table's query by keys, and how its rows are read."""
 
     def __init__(self, table: Table, raw: Mapping[str, ColumnType], cursor: Any, decoders: dict[str, Decode]) -> None:
-        """``raw``: the types of texts that are read as they lie there, by their names in lower case. ``decoders``:
-        those of the server that are known."""
+        """``raw``: the types of texts that are read as bytes, by column name in lower case. ``decoders``: the server's
+        known decoders."""
         columns = [column for column in table.columns if not column.name.startswith(HIDDEN)]
         types = {column.name: column.type for column in columns}
         self._names = [column.name for column in columns]
@@ -179,7 +179,7 @@ class _Query:
         return self._head + where, [write(key[name]) for key in keys for name, write in self._writes]
 
     def row(self, cells: Iterable[Any]) -> tuple[tuple[Value, ...], Row]:
-        """A row, in canonical form, behind its key."""
+        """The key and the row, in canonical form."""
         read = zip(self._names, self._reads, cells, strict=True)
         row: dict[str, Value] = {name: None if cell is None else of(cell) for name, of, cell in read}
         return self.key(row), row
@@ -195,18 +195,18 @@ _NOT_RAW = ColumnType(name="int")
 
 
 def _raw_types(cursor: Any, table: Table) -> dict[str, ColumnType]:
-    """Texts that the server may not have in utf8mb4; messages do not always have a column's character set."""
+    """Types of texts that may not convert to utf8mb4. Messages do not always have a column's character set."""
     cursor.execute(_CHARSETS, table.full_name)
     kinds = {str(name).casefold(): ColumnType(name="text", charset=str(charset)) for name, charset in cursor.fetchall()}
     return {name: kind for name, kind in kinds.items() if is_raw(kind)}
 
 
 CellReader: TypeAlias = Callable[[Any], Value]
-"""From what PyMySQL gives, text or bytes, to the canonical value."""
+"""Converts PyMySQL's text or bytes to the canonical value."""
 
 
 def cell_reader(column_type: ColumnType) -> CellReader:
-    """From what PyMySQL gives, text or bytes, to the canonical value."""
+    """Converts PyMySQL's text or bytes to the canonical value."""
     if is_bytes(column_type):
         return lambda cell: cell if isinstance(cell, bytes) else cell.encode()
     readers: Mapping[str, CellReader] = {
@@ -226,7 +226,7 @@ def _text(cell: str | bytes) -> str:
 
 
 def _writer(column_type: ColumnType) -> Callable[[Any], Any]:
-    """From a key's canonical value to what PyMySQL writes: ENUM, SET and BIT compare as numbers."""
+    """Converts a key's canonical value for PyMySQL. ENUM, SET and BIT compare as numbers."""
     if is_integer(column_type):
         return int
     if column_type.name == "decimal":

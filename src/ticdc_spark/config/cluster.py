@@ -1,4 +1,4 @@
-"""What a job on a cluster cannot name: places on this machine's disk that tasks elsewhere would read or write."""
+"""Paths that a job on a cluster cannot use: places on this machine's disk, as tasks on other machines need them."""
 
 from collections.abc import Mapping
 
@@ -24,7 +24,7 @@ def check_places(
     snapshot: SnapshotKeys | None,
     mistakes: Mistakes,
 ) -> None:
-    """Note a mistake for each place on a disk that tasks of a cluster use."""
+    """Note a mistake for each local path that tasks of a cluster would use."""
     master = spark.get("spark.master", "local")
     if master.startswith("local"):
         return

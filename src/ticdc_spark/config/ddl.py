@@ -15,7 +15,7 @@ OfPartitions: TypeAlias = Literal["stop", "mark", "rebuild"]
 
 
 class DdlKinds(Section, frozen=True, kw_only=True):
-    """What each kind does. ``keep``: what is in the target stays there. ``stop``: the job stops before it."""
+    """What each kind does. ``keep``: the target does not change. ``stop``: the job stops before it."""
 
     drop_table: Keeps = "apply"
     """DROP TABLE and DROP DATABASE."""
@@ -39,7 +39,7 @@ class DdlKinds(Section, frozen=True, kw_only=True):
 
 
 class DdlKeys(DdlKinds, frozen=True, kw_only=True):
-    """The section ``[ddl]``, but for its rules."""
+    """The section ``[ddl]`` without its rules."""
 
     allow: Skips = ()
     """DDLs that are applied although their kind is ``stop``."""
@@ -65,11 +65,11 @@ class DdlPolicy(DdlKeys, frozen=True, kw_only=True):
     rules: tuple[DdlRule, ...] = ()
 
     def of(self, table: TableName) -> DdlKinds:
-        """What is in force for a table: of the rules that match it, the last one that has a key decides."""
+        """The keys in force for a table. For each key, the last matching rule that has it decides."""
         return _in_force(self, table) if self.rules else self
 
     def section_of(self, table: TableName, key: str) -> str:
-        """Where the job file has what is in force for a table. ``key``: as the job file has it."""
+        """The section of the job file that sets a key for a table. ``key``: its name in the job file."""
         deciding = [
             at
             for at, rule in enumerate(self.rules, 1)

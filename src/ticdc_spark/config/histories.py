@@ -1,4 +1,4 @@
-"""Which tables have a history table, and under which name: the rules of ``[[history]]``, compiled. Pure."""
+"""Which tables have a history table, and its name: the rules of ``[[history]]``, compiled. Pure."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from ticdc_spark.names import aside_of, folded
 
 
 class Histories:
-    """Which rule is a table's. Names that are given are the source's."""
+    """Finds the rule of a table. Arguments are names of the source."""
 
     def __init__(self, rules: tuple[Recording, ...]) -> None:
         self._compiled = [(table_filter(rule.tables), rule) for rule in rules]
 
     def of(self, table: TableName) -> TableName | None:
-        """The name in the target of a table's history, by the first rule that takes it; ``None``: it has none."""
+        """The history's name in the target, by the first rule that matches the table; ``None``: it has no history."""
         rule = self._rule(table)
         if rule is None:
             return None
@@ -51,12 +51,12 @@ class Shared(NamedTuple):
 
     what: str
     section: str
-    """Of the job file."""
+    """What to change in the job file."""
     cure: str
 
 
 def shared(job: Job, tables: Iterable[TableName]) -> Shared | None:
-    """The first ones that would share a name, or have names that differ by case alone; ``None``: there are none."""
+    """The first two whose names are equal or differ only by case; ``None``: there are none."""
     routes, rules = compiled(job.routes), histories(job.histories)
     tables = list(dict.fromkeys(tables))
     if found := routes.shared(tables):
@@ -76,6 +76,6 @@ def shared(job: Job, tables: Iterable[TableName]) -> Shared | None:
 
 
 def stop_if_shared(job: Job, tables: Iterable[TableName]) -> None:
-    """Stop where two tables, or a table and a history, would have one name in the target. Raises: UsageError"""
+    """Raises: UsageError if two tables, or a table and a history, would have one name in the target"""
     if found := shared(job, tables):
         raise UsageError(f"{job.file}: {found.section}: {found.what}. {found.cure}")

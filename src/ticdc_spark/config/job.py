@@ -62,10 +62,10 @@ TimeMode: TypeAlias = Literal["adaptive_time_microseconds", "adaptive", "connect
 
 
 class MessageSource(Section, frozen=True, kw_only=True):
-    """How messages are read, wherever they come from: of a job, and of the command line."""
+    """How messages are read from any source, for a job and for the command line."""
 
     protocol: ProtocolName | None = None
-    """The protocol of the messages, by its name in the sink URI. ``None``: by the first messages."""
+    """The protocol of the messages, by its name in the sink URI. ``None``: detected from the first messages."""
     schema_registry: RegistryUrl | None = None
     """The registry of ``avro`` and ``debezium-avro``: a URL, or ``file:`` and a list of schemas. ``None``: none."""
     schema_registry_options: dict[str, str] = msgspec.field(default_factory=dict)
@@ -76,7 +76,7 @@ class MessageSource(Section, frozen=True, kw_only=True):
     Absolute once loaded.
     """
     upstream: UpstreamUrl | None = None
-    """The database to ask for rows that came with their key only, and for missing schemas. ``None``: none."""
+    """The database to ask for rows that were sent with their key only, and for missing schemas. ``None``: none."""
     decimal_handling_mode: DecimalMode | None = None
     """``decimal.handling.mode`` of Debezium's own connector. ``None``: by the value."""
     binary_handling_mode: BinaryMode | None = None
@@ -101,11 +101,11 @@ class KafkaSource(MessageSource, frozen=True, kw_only=True, tag="kafka", tag_fie
     """Topics of a Kafka cluster: ``topics`` or ``topic_pattern``, never both."""
 
     bootstrap_servers: Servers
-    """The brokers to begin with."""
+    """Brokers for the first connection."""
     topics: Topics | None = None
     """The topics of one changefeed. ``None``: this or ``topic-pattern``."""
     topic_pattern: TopicPattern | None = None
-    """Topics by name, also new ones while the job runs. ``None``: this or ``topics``."""
+    """Topics whose names match, also new ones while the job runs. ``None``: this or ``topics``."""
     starting: Literal["earliest", "latest"] = "earliest"
     """Where a new job begins in each partition."""
     consumer_group: Text | None = None
@@ -119,16 +119,16 @@ class KafkaSource(MessageSource, frozen=True, kw_only=True, tag="kafka", tag_fie
 
 
 class CsvKeys(Section, frozen=True, kw_only=True):
-    """``[source.csv]``: what ``[sink.csv]`` of the changefeed says."""
+    """``[source.csv]``: the same as ``[sink.csv]`` of the changefeed."""
 
     delimiter: Characters = ","
-    """What is between two fields."""
+    """The text between two fields."""
     quote: Quote = '"'
-    """What is around a field."""
+    """The quote around a field."""
     null: Characters = "\\N"
-    """What NULL is written as."""
+    """The text for NULL."""
     include_commit_ts: CommitTs = True
-    """Whether rows have their commitTs; they must."""
+    """Whether rows have their commitTs, which they must."""
     binary_encoding_method: Literal["base64", "hex"] = "base64"
     """How bytes are written."""
     output_old_value: bool = False
@@ -136,12 +136,12 @@ class CsvKeys(Section, frozen=True, kw_only=True):
     output_field_header: bool = False
     """Whether files have a header.
 
-    Not needed: a header is found.
+    Not needed: a header is detected.
     """
 
 
 class StorageSource(MessageSource, frozen=True, kw_only=True, tag="storage", tag_field="kind"):
-    """What TiCDC's storage sink writes. ``protocol`` is the one whose messages its files become."""
+    """Files of TiCDC's storage sink. ``protocol``: of the messages that the files become."""
 
     path: Text
     """A folder, or a URI such as ``s3a://bucket/feed``.
@@ -149,27 +149,27 @@ class StorageSource(MessageSource, frozen=True, kw_only=True, tag="storage", tag
     Absolute once loaded.
     """
     starting: Literal["earliest", "latest"] = "earliest"
-    """Where a new job begins; ``latest`` excludes the files that are there."""
+    """Where a new job begins; ``latest`` skips the files that exist."""
     list_interval: Duration = 5.0
-    """How long after one look at the files the next one is due."""
+    """Time between two looks for new files."""
     terminator: Characters = "\r\n"
-    """For ``csv``: what ends a line, as under ``[sink]`` of the changefeed."""
+    """For ``csv``: the end of a line, as under ``[sink]`` of the changefeed."""
     csv: CsvKeys | None = None
     """The section ``[source.csv]``, with the keys of the changefeed's ``[sink.csv]``. ``None``: TiCDC's defaults.
 
     Without it rows are JSON.
     """
     options: dict[str, str] = msgspec.field(default_factory=dict)
-    """``spark.hadoop.fs.…`` of the section ``[spark]``: how a store is reached."""
+    """``spark.hadoop.fs.…`` of the section ``[spark]``: the connection to the store."""
 
 
 SourceConfig: TypeAlias = FilesSource | KafkaSource | StorageSource
 NATIVE = ("decimal_handling_mode", "binary_handling_mode", "bigint_unsigned_handling_mode", "time_precision_mode")
-"""Keys of a source for the configuration of Debezium's own connector."""
+"""Keys of a source that describe the configuration of Debezium's own connector."""
 
 
 def native_of(source: MessageSource) -> dict[str, str]:
-    """Those of ``NATIVE`` that are set, as a job file has them."""
+    """The keys of ``NATIVE`` that are set, with their values in the job file."""
     return {name.replace("_", "-"): value for name in NATIVE if (value := getattr(source, name)) is not None}
 
 
@@ -203,7 +203,7 @@ class DeltaConfig(Section, frozen=True, kw_only=True, tag="delta", tag_field="ki
     Absolute once loaded.
     """
     type_widening: bool = True
-    """Whether a column gets a wider type without a rewrite, which not every reader of Delta knows."""
+    """Whether a column gets a wider type without a rewrite. Not every reader of Delta supports it."""
     table_properties: dict[str, str] = msgspec.field(default_factory=dict)
     """Delta properties of every table that the job creates, as the section ``[sink.table-properties]``."""
 
@@ -260,29 +260,29 @@ class SnapshotKeys(Section, frozen=True, kw_only=True):
     Not with ``path``.
     """
     path: Folder | None = None
-    """In place of ``upstream``: a folder that Dumpling wrote. ``None``: none.
+    """Instead of ``upstream``: a folder that Dumpling wrote. ``None``: none.
 
     Absolute once loaded.
     """
     commit_ts: Positive | None = None
-    """The commitTs of a dump. ``None``: by the folder's ``metadata``."""
+    """The commitTs of a dump. ``None``: from the folder's ``metadata``."""
     tables: Patterns = ()
-    """Rules that choose among the tables of ``[job] tables``; empty: all of them."""
+    """Which of the tables of ``[job] tables`` are read; empty: all of them."""
     parallelism: Positive = 4
-    """Chunks of a table that are read at the same time, each by a task."""
+    """How many chunks of a table are read at the same time, each by a task."""
     chunk_rows: Positive = 100_000
-    """Rows of a chunk, about."""
+    """About how many rows a chunk has."""
 
 
 class UpkeepKeys(Section, frozen=True, kw_only=True):
-    """What is done for the tables' files while a job runs. Durations are seconds."""
+    """Maintenance of the tables' files while a job runs. Durations are seconds."""
 
     enabled: bool = True
-    """Whether the job looks after the files; otherwise ``ticdc-spark upkeep`` or another tool does."""
+    """Whether the job maintains the files; otherwise ``ticdc-spark upkeep`` or another tool does."""
     interval: Duration = 600.0
     """Time between two looks at a table that changes."""
     small_files: Positive = 20
-    """Data files below 32 MB, or files of deletes, from which a table is compacted."""
+    """A table is compacted at this number of data files below 32 MB, or of delete files."""
     keep_all: Duration = 1800.0
     """How long every snapshot is kept."""
     keep_hourly: Duration = 5 * 86400.0
@@ -295,21 +295,21 @@ class MetricsKeys(Section, frozen=True, kw_only=True):
     listen: Listen | None = None
     """Where metrics, health and the status page are served. ``None``: nowhere."""
     token: Token | None = None
-    """What a request must come with, as a bearer token or as the password of a login. ``None``: anyone may look.
+    """What a request must send, as a bearer token or as the password of a login. ``None``: anyone may look.
 
     Health needs none.
     """
     table_series: NotNegative = 200
-    """How many tables have a series of their own; all other tables share one."""
+    """How many tables have their own series; all other tables share one."""
     traces: Collector | None = None
-    """A collector of OpenTelemetry, to which traces of the batches are sent. ``None``: none are."""
+    """An OpenTelemetry collector that gets a trace of each batch. ``None``: none."""
 
 
 class Route(Section, frozen=True, kw_only=True):
-    """One ``[[route]]``: what becomes of some tables in the target. The first one that takes a table decides."""
+    """One ``[[route]]``: how some tables look in the target. The first one that matches a table decides."""
 
     tables: Patterns
-    """Tables that the rule takes, by the names of the source."""
+    """Tables that the rule is for, by their names at the source."""
     target_schema: Target | None = None
     """The database in the target, or the namespace of Iceberg. ``None``: ``"{schema}"``."""
     target_table: Target | None = None
@@ -319,9 +319,9 @@ class Route(Section, frozen=True, kw_only=True):
     mask_columns: Masks = ()
     """Columns whose values are replaced, each with ``hash``, ``null`` or ``constant:…``; the first match decides."""
     rename_columns: Renames = ()
-    """Columns with other names in the target."""
+    """Columns that have another name in the target."""
     where: RowCondition | None = None
-    """Rows that the target has: those that meet this SQL condition. ``None``: all."""
+    """SQL condition: the target has only the rows that meet it. ``None``: all."""
     partition_by: Partitions = ()
     """Partitions of new Iceberg tables.
 
@@ -332,17 +332,17 @@ class Route(Section, frozen=True, kw_only=True):
     properties: Properties = ()
     """Properties of new Iceberg tables, besides ``[sink.table-properties]``."""
     origin: Origin = ()
-    """One or two new columns that say of which table a row is: tables of the rule with one name become one table.
+    """One or two new columns for the name of a row's table: tables with the same target become one table.
 
-    They are the first of the key.
+    They are the first columns of the key.
     """
 
 
 class Recording(Section, frozen=True, kw_only=True):
-    """One ``[[history]]``: tables that have a history table beside them. The first one that takes a table decides."""
+    """One ``[[history]]``: tables that have a history table beside them. The first one that matches a table decides."""
 
     tables: Patterns
-    """Tables that get a history, by the names of the source."""
+    """Tables that get a history, by their names at the source."""
     target: HistoryTarget = "{schema}.{table}_history"
     """Schema and name of the history in the target."""
     before_images: bool = False
@@ -350,7 +350,7 @@ class Recording(Section, frozen=True, kw_only=True):
 
 
 class Notice(Section, frozen=True, kw_only=True):
-    """One ``[[notice]]``: who hears of a new state of the job, or of its tables."""
+    """One ``[[notice]]``: who gets a notice about a new state of the job, or of its tables."""
 
     webhook: Webhook | None = None
     """A URL that gets each notice by POST, as JSON. ``None``: this or ``command``."""
@@ -359,9 +359,9 @@ class Notice(Section, frozen=True, kw_only=True):
     command: Command | None = None
     """A program and its arguments, which gets each notice on its standard input. ``None``: this or ``webhook``."""
     tables: Patterns = ()
-    """Tables whose states are sent, by the names of the source; empty: all of them."""
+    """Tables whose states are sent, by their names at the source; empty: all of them."""
     pause: Duration = 60.0
-    """Time between two notices; what happens in it is one notice."""
+    """Time between two notices; all that happens in it goes into one."""
 
 
 class JobKeys(Section, frozen=True, kw_only=True):
@@ -370,37 +370,37 @@ class JobKeys(Section, frozen=True, kw_only=True):
     name: Name
     """Name of the job."""
     owner: Label | None = None
-    """A label for whoever starts this job while it runs: a team, a pager, a link. ``None``: none."""
+    """A contact to show if someone starts the job while it runs: a team, a pager, a link. ``None``: none."""
     tables: Patterns = ()
     """Tables to replicate; the last rule that matches decides. Empty: all tables."""
     mode: Mode | None = None
-    """Whether the job waits for watermarks, or applies a batch once it is read. ``None``: by the first messages."""
+    """Whether to wait for watermarks, or to apply a batch once it is read. ``None``: decided by the first messages."""
     batch_rows: Positive = 500_000
-    """Most messages in one batch."""
+    """The most messages in one batch."""
     batch_bytes: Size = 256 * 2**20
-    """Most bytes in one batch, about."""
+    """About the most bytes in one batch."""
     poll_interval: Duration = 1.0
-    """Pause before the next look when nothing new was there."""
+    """Pause before the next look if there was nothing new."""
     commit_interval: Duration = 10.0
-    """Time from the begin of one batch to the next, unless a full batch is there before."""
+    """Time from the start of one batch to the next, unless a full batch is ready earlier."""
     retry_for: Duration = 600.0
-    """How long a running job tries again when broker, registry or catalog do not answer."""
+    """How long a running job retries if a broker, registry or catalog does not answer."""
     idle_partition_timeout: Duration = 60.0
-    """How long a partition that is read to its end and has no watermark holds back the other partitions."""
+    """How long a partition that is read to its end, and has no watermark, holds back the other partitions."""
     schema_timeout: Duration = 600.0
     """How long rows may wait for the schema of their table before the job stops."""
     parallel_tables: Positive = 4
-    """Tables that are written at the same time."""
+    """How many tables are written at the same time."""
     writer: Writer = "python"
-    """What writes files: Python tasks, where Python can open the warehouse, or Spark's writer."""
+    """What writes files: Python tasks, if Python can open the warehouse, or Spark's writer."""
     on_reject: OnReject = "stop"
-    """What a message that cannot be read does: stop the job, quarantine its table, or nothing more."""
+    """What a message that cannot be read does: stop the job, quarantine its table, or only be skipped."""
     max_rejects: Positive = 1000
-    """Most unreadable messages in one batch; with more, the job fails as in a broken environment."""
+    """The most unreadable messages in one batch. With more, the job fails, as its environment may be broken."""
     max_lag: Duration | None = None
     """How old the resolved ts may be before ``status`` shows ``warning``. ``None``: none."""
     late_rows: Literal["fail", "apply-if-newest"] = "fail"
-    """What a row does that is older than what its table has applied, and no replay."""
+    """What a late row does: one that is older than its table's applied changes, and no replay."""
     source_timezone: Zone | None = None
     """Time zone of the changefeed, for protocols that send TIMESTAMP without one. ``None``: none."""
     ddl_timezone: Zone | None = None
@@ -409,27 +409,27 @@ class JobKeys(Section, frozen=True, kw_only=True):
     ``ddl_zone`` gives the one in force.
     """
     ambiguous_timestamp: Literal["earlier", "later", "reject"] = "earlier"
-    """Which moment a local time is that happens twice when clocks go back."""
+    """Which moment a local time means that occurs twice when clocks go back."""
     zero_dates: Literal["null", "error"] = "null"
-    """What zero or impossible dates become: NULL, which is counted, or a value that cannot be read."""
+    """Whether zero or impossible dates become NULL, which is counted, or count as unreadable values."""
     verify_checksum: bool = False
     """Whether a row must have the checksum that its message carries."""
     tinyint1: Literal["int", "boolean"] = "int"
     """The type of TINYINT(1) in the target."""
     no_key: Literal["stop", "skip", "apply"] = "stop"
-    """What rows of a table without a primary key or a NOT NULL unique key do. ``apply`` counts equal rows."""
+    """What to do with tables without a primary key or NOT NULL unique key. ``apply`` counts equal rows."""
     skip_ddl: Skips = ()
     """DDLs to skip; their tables count as diverged."""
     skip_messages: Places = ()
     """Messages to skip; their tables count as diverged."""
     soft_deletes: Literal["delete", "keep"] = "delete"
-    """Whether rows that TiDB has soft-deleted are deleted, or kept with the column that shows it."""
+    """Whether rows that TiDB has soft-deleted are deleted, or kept with the column that marks them."""
     schema_change: Literal["stop", "keep"] = "stop"
-    """What a changed schema without a DDL does, unless columns are only added or widened."""
+    """What a schema change without a DDL does, unless it only adds or widens columns."""
     mask_salt: Salt | None = None
     """The secret of hashed columns; required with the mask ``hash``. ``None``: none."""
     adopt: bool = False
-    """Whether the job takes over target tables that it did not make."""
+    """Whether the job takes over target tables that it did not create."""
 
 
 class Job(JobKeys, frozen=True, kw_only=True):
@@ -447,7 +447,7 @@ class Job(JobKeys, frozen=True, kw_only=True):
     routes: tuple[Route, ...] = ()
     histories: tuple[Recording, ...] = ()
     snapshot: SnapshotKeys | None = None
-    """``None``: tables that are new to the job begin with what the messages have."""
+    """``None``: new tables begin with the rows in the messages."""
     spark: dict[str, str] = msgspec.field(default_factory=dict)
     """Every option of the section ``[spark]``, as text."""
 
@@ -458,12 +458,12 @@ class Job(JobKeys, frozen=True, kw_only=True):
 
 
 class Identity(msgspec.Struct, frozen=True):
-    """What ``status`` needs of a job file: no secret but those of the catalog, no file but the job file."""
+    """What ``status`` needs of a job file: only the catalog's secrets, and no other file."""
 
     file: Path
     name: str
     sink: SinkConfig
     spark: dict[str, str] = msgspec.field(default_factory=dict)
-    """Of the section ``[spark]``, what says how the store of the lake is reached."""
+    """The options of the section ``[spark]`` for the connection to the lake's store."""
     max_lag: float | None = None
     """See ``JobKeys``."""

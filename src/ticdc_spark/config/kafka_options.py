@@ -1,6 +1,6 @@
-"""The ``kafka.…`` options of a job file: what is wrong about a cluster's security is found before anything connects.
+"""The ``kafka.…`` options of a job file. Mistakes in a cluster's security are found before anything connects.
 
-Kafka's client ignores names that it does not know, and tries on where a login or TLS is missing.
+Kafka's client ignores names that it does not know, and retries for ever if a login or TLS is missing.
 """
 
 from collections.abc import Mapping
@@ -36,7 +36,7 @@ _OWN = {
 
 
 def read_kafka_options(given: Mapping[str, str], mistakes: Mistakes) -> dict[str, str]:
-    """The options with absolute paths; names keep their ``kafka.``. What is wrong is noted."""
+    """The options with absolute paths. Names keep their ``kafka.``. Mistakes are noted."""
     options = {key.removeprefix("kafka."): value for key, value in given.items()}
 
     def wrong(key: str, what: str) -> None:
@@ -65,7 +65,7 @@ def read_kafka_options(given: Mapping[str, str], mistakes: Mistakes) -> dict[str
 
 
 def _check_effect(options: Mapping[str, str], protocol: str, mistakes: Mistakes) -> None:
-    """Look for options of a login or of TLS where ``security.protocol`` has none."""
+    """Look for options of a login or of TLS that have no effect under ``security.protocol``."""
     login = next((key for key in ("sasl.jaas.config", "sasl.mechanism") if key in options), None)
     stores = next((key for key in sorted(options) if key.startswith(("ssl.truststore.", "ssl.keystore."))), None)
     for key, part, other in (
@@ -100,7 +100,7 @@ def _check_login(jaas: str, mechanism: str | None, mistakes: Mistakes) -> None:
 
 
 def _check_store(store: str, options: Mapping[str, str], mistakes: Mistakes) -> None:
-    """Look whether a file of certificates is of its type. Java's JKS also reads PKCS12."""
+    """Check that a file of certificates has its stated type. Java's JKS also reads PKCS12."""
     path, key = options[f"ssl.{store}.location"], f"ssl.{store}.type"
     try:
         form = form_of(path)

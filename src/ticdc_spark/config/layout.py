@@ -14,7 +14,7 @@ class PartitionBy(msgspec.Struct, frozen=True):
     transform: Literal["identity", "year", "month", "day", "hour", "bucket", "truncate"]
     column: str
     width: int = 0
-    """Of ``bucket`` and ``truncate``."""
+    """The argument of ``bucket`` and ``truncate``."""
 
 
 class SortBy(msgspec.Struct, frozen=True):
@@ -26,7 +26,7 @@ class SortBy(msgspec.Struct, frozen=True):
 
 
 class Layout(msgspec.Struct, frozen=True, kw_only=True):
-    """What a table is made with. Columns have the names that the rule, or the target, knows them by."""
+    """How a table is created. Columns have the names that the rule, or the target, uses."""
 
     partition_by: tuple[PartitionBy, ...] = ()
     sort_by: tuple[SortBy, ...] = ()
@@ -70,7 +70,7 @@ def parse_partition(text: str) -> PartitionBy:
 
 
 def parse_sort(text: str) -> SortBy:
-    """``created_at desc nulls last``: NULL comes first where it is not said, and last in descending order.
+    """``created_at desc nulls last``. Without ``nulls``, NULL comes first, and last in descending order.
 
     Raises: ValueError
     """

@@ -1,4 +1,4 @@
-"""Reading a job file: checked whole, before anything is started."""
+"""Reads a job file, and checks all of it before anything starts."""
 
 import os
 from collections.abc import Mapping
@@ -40,9 +40,9 @@ from ticdc_spark.protocols import PROTOCOLS
 
 
 def load_job(path: Path | str) -> Job:
-    """Read and check a job file, whole, before anything is started.
+    """Read a job file, and check all of it before anything starts.
 
-    Raises: UsageError that names the file, every key that is wrong, what was found and what is allowed.
+    Raises: UsageError that names the file, and for every wrong key what was found and what is allowed.
     """
     file = Path(os.path.abspath(path))
     raw = job_file.read_toml(file)
@@ -104,7 +104,7 @@ def load_job(path: Path | str) -> Job:
 def _check_origin(
     raw: Mapping[str, Any], keys: Mapping[str, Any], routes: tuple[Route, ...], mistakes: Mistakes
 ) -> None:
-    """Note what cannot be beside tables that are merged."""
+    """Note keys that cannot be used with merged tables."""
     where = "[[route]] origin"
     snapshot = raw.get("snapshot")
     if isinstance(snapshot, Mapping) and "path" in snapshot:
@@ -142,7 +142,7 @@ def load_identity(path: Path | str) -> Identity:
 
 
 def load_metrics(path: Path | str) -> MetricsKeys:
-    """Read only where a job serves its page, and with which token. Raises: UsageError"""
+    """Read only the address and token of a job's page. Raises: UsageError"""
     file = Path(os.path.abspath(path))
     mistakes = Mistakes(file)
     section = _table(job_file.read_toml(file), "metrics", mistakes)
@@ -226,7 +226,7 @@ def _snapshot(raw: Mapping[str, Any], source: SourceConfig | None, mistakes: Mis
 
 
 def _rules(raw: object, kind: type[Section], title: str, mistakes: Mistakes) -> list[dict[str, Any]]:
-    """The keys of sections such as ``[[route]]``, in their order, as far as there are no mistakes."""
+    """The keys of sections such as ``[[route]]``, in their order, without the wrong ones."""
     if not isinstance(raw, list) or not all(isinstance(one, Mapping) for one in raw):
         mistakes.add(f"[{title}]", f"each rule is a section of its own; allowed: [[{title}]]")
         return []
@@ -251,7 +251,7 @@ def _notices(raw: object, mistakes: Mistakes) -> tuple[Notice, ...]:
 
 
 def _suits_protocol(keys: Mapping[str, Any], mistakes: Mistakes) -> None:
-    """Look for keys that a named protocol needs, or that are another's."""
+    """Look for keys that the protocol needs, or that only another protocol uses."""
     named = PROTOCOLS.get(keys.get("protocol", ""))
     if named is None:
         return
@@ -351,7 +351,7 @@ def _kind(
 def _split(
     raw: Mapping[str, Any], prefix: str, title: str, mistakes: Mistakes
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Part a section's own keys from the free options under ``prefix``, quoted or as nested tables."""
+    """Separate a section's own keys from the free options under ``prefix``, quoted or as nested tables."""
     nested = raw.get(prefix)
     free = {prefix: nested} if isinstance(nested, Mapping) else {}
     free |= {key: value for key, value in raw.items() if key.startswith(f"{prefix}.")}

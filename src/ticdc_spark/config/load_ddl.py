@@ -10,17 +10,17 @@ from ticdc_spark.config.toml import Mistakes, read_section
 
 log = logging.getLogger(__name__)
 _MOVED = ("drop-table", "truncate-table", "partition-ddl")
-"""Keys that were in ``[job]``, and are read there for one more version."""
+"""Keys that were in ``[job]`` before. This version still reads them there."""
 
 
 def without_moved(job: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys of ``[job]`` that belong there."""
+    """``[job]`` without the keys that moved to ``[ddl]``."""
     return {key: value for key, value in job.items() if key not in _MOVED}
 
 
 def read_ddl(raw: Mapping[str, Any], job: Mapping[str, Any], mistakes: Mistakes) -> DdlPolicy | None:
-    """Read ``[ddl]``. ``job``: the section ``[job]``, which may have keys that were there before. ``None``: mistakes
-    were found."""
+    """Read ``[ddl]``. ``job``: the section ``[job]``, which may still have keys of it. Returns: ``None`` if there are
+    mistakes."""
     before = mistakes.count
     moved = {key: job[key] for key in _MOVED if key in job}
     for key in moved:

@@ -11,7 +11,7 @@ from ticdc_spark.config.toml import Mistakes
 from ticdc_spark.protocols import PROTOCOLS, canonical
 
 STORED = tuple(name for name, found in PROTOCOLS.items() if found.traits.in_storage)
-"""Protocols whose messages lie in files."""
+"""Protocols of the storage sink."""
 _CSV = "csv"
 _OTHERS = (
     "schema-registry",

@@ -1,4 +1,4 @@
-"""TiCDC's matchers, compiled. The last rule that matches a name decides; a name that none matches is not accepted."""
+"""TiCDC's matchers, compiled. The last rule that matches a name decides. A name that none matches is not accepted."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SYSTEM_SCHEMAS = frozenset(
         "inspection_schema",
         "mysql",
         "sys",
-        # those of TiDB's tools, which the new architecture of TiCDC leaves out too
+        # schemas of TiDB's tools, which TiCDC's new architecture excludes too
         "dm_heartbeat",
         "tidb_cdc",
         "lightning_task_info",
@@ -28,7 +28,7 @@ SYSTEM_SCHEMAS = frozenset(
 
 
 class Matcher:
-    """Compiled rules over tables. Cheap to pickle: the regular expressions are compiled where they are first used."""
+    """Compiled rules over tables. Cheap to pickle: regular expressions are compiled at their first use."""
 
     def __init__(self, rules: Sequence[Rule], *, case_sensitive: bool) -> None:
         self._rules = tuple(rules)
@@ -36,11 +36,11 @@ class Matcher:
 
     @property
     def has_accepting_rules(self) -> bool:
-        """Whether a rule lets something in; comments and ``!`` rules do not."""
+        """Whether a rule accepts something; comments and ``!`` rules do not."""
         return any(rule.accepts for rule in self._rules)
 
     def accepts(self, schema: str, table: str) -> bool:
-        """Whether the last rule that matches the table accepts it. Never, in a system schema."""
+        """Whether the last rule that matches the table accepts it. A system schema's tables are never accepted."""
         return not is_system_schema(schema) and self.matches(schema, table)
 
     def matches(self, schema: str, table: str) -> bool:
@@ -53,7 +53,7 @@ class Matcher:
         return False
 
     def accepts_schema(self, schema: str) -> bool:
-        """Whether a database-level DDL is accepted: a rule accepts some table of it, and none after it excludes all.
+        """Whether a database's own DDL is accepted: a rule accepts some table of it, and no later rule excludes all.
 
         ``test.t1`` accepts ``test``; ``!test.t1`` does not exclude it, ``!test.*`` does.
         """
@@ -94,9 +94,9 @@ class ColumnMatcher(msgspec.Struct, frozen=True):
 
 
 def compile_matcher(rules: Sequence[str], *, case_sensitive: bool, folder: Path | None = None) -> Matcher:
-    """Compile rules over tables; files that they name are read now, relative paths from ``folder``.
+    """Compile rules over tables. Files that they name are read now; relative paths start at ``folder``.
 
-    Raises: UsageError that names the rule, and the file and line that it stands in.
+    Raises: UsageError that names the rule, and its file and line.
     """
     return Matcher(parse_rules(rules, folder=folder), case_sensitive=case_sensitive)
 
@@ -112,7 +112,7 @@ def is_system_schema(schema: str) -> bool:
 
 
 def fold_case(name: str) -> str:
-    """Lower case, rune by rune as Go does it: one character stays one, and a final sigma is no special case."""
+    """Lower case, rune by rune as Go does it: one character stays one character, and a final sigma is not special."""
     if name.isascii():
         return name.lower()
     return "".join("i" if char == "\u0130" else char.lower() for char in name)

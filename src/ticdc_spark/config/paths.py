@@ -14,7 +14,7 @@ def absolute(file: Path, text: str) -> Path:
 
 
 def existing(file: Path, text: str, where: str, mistakes: Mistakes) -> Path:
-    """The same, noting a mistake when nothing is there."""
+    """``absolute``, with a mistake if nothing exists there."""
     path = absolute(file, text)
     if not path.exists():
         mistakes.add(where, f"found {text!r}, but there is no file or folder {path}")
@@ -26,8 +26,8 @@ REGISTRY_FILES = ("ssl.ca.location", "ssl.certificate.location", "ssl.key.locati
 
 
 def registry_files(options: dict[str, str], file: Path, where: str, mistakes: Mistakes) -> dict[str, str]:
-    """Options of the registry's client with absolute paths, noting a mistake (``where`` and the name) of each that is
-    not there."""
+    """Options of the registry's client with absolute paths. A missing file is noted as a mistake, at ``where`` and the
+    option's name."""
     paths = {
         key: str(existing(file, options[key], f"{where}{key}", mistakes)) for key in REGISTRY_FILES if key in options
     }

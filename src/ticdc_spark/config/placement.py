@@ -1,4 +1,4 @@
-"""Where a key of a job file belongs, for a key that stands in a section that does not have it."""
+"""Where a key of a job file belongs, for a key in the wrong section."""
 
 import typing
 from collections.abc import Iterable
@@ -32,14 +32,14 @@ _FREE = {
     "table-properties": "[sink]",
     "spark": "[spark]",
 }
-"""Beginnings of free options, and where they are read."""
+"""Prefixes of free options, and where they are read."""
 
 
 def hint(key: str, section: str, own: Iterable[str]) -> str:
     """What to do about an unknown key: ``; did you mean …?``, ``; it belongs under [job]``, or nothing.
 
-    ``own`` are the keys that ``section`` has. A key that another section has under exactly this name is not taken for
-    a mistyped key of its own section.
+    ``own`` are the keys that ``section`` has. A key that another section has under exactly this name is not treated as
+    a typing error.
     """
     own = tuple(own)
     plain = key.lower().replace("_", "-")

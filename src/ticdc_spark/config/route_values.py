@@ -1,4 +1,4 @@
-"""How the values of a ``[[route]]`` are read, and that of ``mask-salt``. See ``values``."""
+"""How the values of a ``[[route]]`` and of ``mask-salt`` are read. See ``values``."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -14,7 +14,7 @@ from ticdc_spark.config.toml import NotAllowed, Reads
 from ticdc_spark.errors import UsageError
 
 _SALT = 16
-"""Characters of a salt, at least."""
+"""The fewest characters of a salt."""
 
 
 def _target(value: object) -> str:
@@ -106,13 +106,13 @@ def _properties(value: object) -> tuple[tuple[str, str], ...]:
 
 def _salt(value: object) -> str:
     if isinstance(value, str):
-        remember(value)  # also of one that is refused
+        remember(value)  # also a salt that is refused
         if len(value) >= _SALT:
             return value
     raise ValueError
 
 
-Target: TypeAlias = Annotated[str, Reads(_target, "a name, in which `{schema}` and `{table}` stand for the source's")]
+Target: TypeAlias = Annotated[str, Reads(_target, "a name, in which `{schema}` and `{table}` are the source's")]
 HistoryTarget: TypeAlias = Annotated[
     str, Reads(_history_target, 'a schema and a name with `{table}` in it, such as "{schema}.{table}_history"')
 ]

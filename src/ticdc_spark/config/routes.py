@@ -16,11 +16,11 @@ from ticdc_spark.model import Table, TableName
 from ticdc_spark.names import aside_of, folded
 
 _ANY = "\0"
-"""The name of a table that no rule names. No table has it."""
+"""Stands in for any table that no rule names. No table has this name."""
 
 
 class Routes:
-    """Which rule is a table's, and what follows from it. Names that are given are the source's."""
+    """Finds the rule of a table, and what it says. Arguments are names of the source."""
 
     def __init__(self, rules: tuple[Route, ...]) -> None:
         self.rules = rules
@@ -28,14 +28,14 @@ class Routes:
         self._found: dict[TableName, Route | None] = {}
         self._targets: dict[TableName, TableName] = {}
         self.merges = any(rule.origin for rule in rules)
-        """Whether a rule makes one table of several."""
+        """Whether a rule merges tables."""
 
     def __bool__(self) -> bool:
         """Whether there is a rule."""
         return bool(self.rules)
 
     def rule(self, table: TableName) -> Route | None:
-        """The first rule that takes a table. None takes what has no name."""
+        """The first rule that matches a table. None matches an empty name."""
         if not table[1]:
             return None
         if table not in self._found:
@@ -51,9 +51,9 @@ class Routes:
         return next((rule for rule in self.rules if rule.origin and is_named(_names_of(rule), target)), None)
 
     def merged(self, table: TableName) -> TableName | None:
-        """The merged table that a table of the source is a shard of. ``None``: it is none. Raises: UsageError
+        """The merged table of a shard; ``None``: the table is no shard. Raises: UsageError
 
-        What its name has of the shard's is in lower case: messages may have either.
+        Parts of the shard's name in it are in lower case, as messages may have any case.
         """
         rule = self._taking(table) if self.merges and table[1] else None
         if rule is None or not rule.origin:
@@ -73,12 +73,12 @@ class Routes:
         return table if is_merged(table) else self.merged(table) or table
 
     def origin(self, table: TableName) -> tuple[str, ...]:
-        """The columns that say from which shard a row of a merged table is; none for every other table."""
+        """The columns that name the shard of a merged table's row; none for every other table."""
         rule = self.rule(table) if is_merged(table) else None
         return () if rule is None else rule.origin
 
     def target(self, table: TableName) -> TableName:
-        """A table's name in the target. One that was set aside stays beside the table that it was."""
+        """A table's name in the target. A table that was set aside stays in the same database."""
         if table not in self._targets:
             self._targets[table] = self._target(table)
         return self._targets[table]
@@ -94,8 +94,8 @@ class Routes:
         return schema, held + suffix
 
     def database(self, schema: str) -> tuple[str, bool]:
-        """The database in the target of those tables of a database that no rule names, and whether it has only tables
-        of this one. ``""``: each of them has its own."""
+        """The target's database for a database's tables that no rule names, and whether it has only tables of this
+        one. ``""``: each table has its own database."""
         rule = next((rule for takes, rule in self._compiled if takes(schema, _ANY)), None)
         expression = (None if rule is None else rule.target_schema) or "{schema}"
         if "{table}" in expression:
@@ -103,7 +103,7 @@ class Routes:
         return named(expression, (schema, "")), "{schema}" in expression
 
     def layout(self, table: TableName) -> Layout:
-        """How a table is laid out when it is made, by the source's names of columns."""
+        """The layout of a new table, with the source's column names."""
         rule = self.rule(table)
         if rule is None:
             return PLAIN
@@ -114,7 +114,7 @@ class Routes:
         )
 
     def stop_if_wrong(self, table: Table, *, is_new: bool = False) -> None:
-        """Stop where a rule does not fit a table. ``is_new``: it is to be made. Raises: UsageError"""
+        """Raises: UsageError if a rule does not fit a table. ``is_new``: the table will be created."""
         name = table.full_name
         rule, merged = self.rule(name), None if is_merged(name) else self.merged(name)
         if rule is not None and merged is not None:
@@ -131,8 +131,8 @@ class Routes:
                     )
 
     def shared(self, tables: Iterable[TableName]) -> str:
-        """Two tables that would have one name in the target, or names that differ by case alone, as one sentence;
-        ``""``: there are none."""
+        """A sentence about two tables whose names in the target would be equal or differ only by case; ``""``: there
+        are none."""
         owners: dict[TableName, TableName] = {}
         for table in map(self.known_as, tables) if self.rules else ():
             target = self.target(table)
@@ -158,10 +158,10 @@ def compiled(rules: tuple[Route, ...]) -> Routes:
 
 
 CURE = (
-    "Give each a name of its own, for example with {schema} and {table} in target-table; or leave one out with "
+    "Give each a name of its own, for example with {schema} and {table} in target-table; or exclude one with "
     "`tables` under [job]"
 )
-"""What there is to do about two tables of one name."""
+"""What to do about two tables with one name."""
 
 
 def shown(table: TableName) -> str:

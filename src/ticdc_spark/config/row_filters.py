@@ -1,8 +1,7 @@
 """Which rows of a table the target has: the condition ``where`` of ``[[route]]``, over canonical values. Pure.
 
 The condition must give the same answer for a message of any protocol, a full read and a dump. So it uses only what all
-of them know: text compares as in ``utf8mb4_bin``, whatever the collation of its column, and a TIMESTAMP is
-in UTC.
+of them know. Text compares as in ``utf8mb4_bin``, whatever the collation of its column. A TIMESTAMP is in UTC.
 """
 
 from __future__ import annotations
@@ -30,9 +29,9 @@ class RowFilter(msgspec.Struct, frozen=True):
     meets: Callable[[Row], bool]
 
     def unkept(self, cells: Sequence[Sequence[Value]], rows: Sequence[int], bad: dict[int, str]) -> set[int]:
-        """The rows that do not meet it. ``cells``: a list for each of ``columns``. ``rows``: those to look at.
+        """The rows that do not meet it. ``cells``: a list for each of ``columns``. ``rows``: the rows to test.
 
-        ``bad``: gets the rows of which that cannot be told, with the reason.
+        ``bad`` gets the rows for which the condition cannot be evaluated, with the reason.
         """
         found: set[int] = set()
         for at in rows:
@@ -49,7 +48,7 @@ class RowFilter(msgspec.Struct, frozen=True):
 @lru_cache(1024)
 def row_filter(where: str, table: Table) -> RowFilter:
     """A condition over the columns of a table. Raises: UsageError that names both"""
-    # only who has a condition waits for the parser
+    # imported late: only a job with a condition waits for the parser
     from ticdc_spark.config.expressions import compile_condition
 
     named = named_columns(where)
@@ -59,7 +58,7 @@ def row_filter(where: str, table: Table) -> RowFilter:
 
 @lru_cache(1024)
 def named_columns(where: str) -> frozenset[str]:
-    """The columns that a condition names, in lower case. Raises: UsageError where it cannot be read, or names none"""
+    """The columns that a condition names, in lower case. Raises: UsageError if it cannot be read, or names none"""
     from ticdc_spark.config.expressions import columns_of, parse_expression
 
     named = columns_of(parse_expression(where))
@@ -71,7 +70,7 @@ def named_columns(where: str) -> frozenset[str]:
 
 
 def source_condition(where: str, table: Table) -> str | None:
-    """A condition as a MySQL-compatible server is asked, so that it judges as here; ``None``: it may judge otherwise.
+    """A condition for a MySQL-compatible server that selects the same rows; ``None``: it may select others.
 
     The session must be in UTC.
     """
@@ -79,14 +78,14 @@ def source_condition(where: str, table: Table) -> str | None:
 
     named = [column for column in table.columns if column.name.casefold() in named_columns(where)]
     if any(column.type.elements for column in named):
-        return None  # compared by a collation or as a number, as it is used
+        return None  # compared by a collation or as a number, depending on its use
     return with_columns(
         where, {column.name.casefold(): _exact(column.name) for column in named if is_text(column.type)}
     )
 
 
 def changed_column(where: str, old: Table, new: Table) -> str:
-    """A column of a condition whose values a DDL may have changed, so that other rows may meet it; ``""``: none."""
+    """A column of the condition whose values a DDL may have changed. Other rows may then meet it. ``""``: none."""
     after = {column.name.casefold(): column for column in new.columns}
     for column in old.columns if where else ():
         there = after.get(column.name.casefold())

@@ -2,7 +2,7 @@
 
 A rule is ``schema.table``. Each half is a name in which ``*``, ``?``, ``[a-z]`` and ``[!a-z]`` are wild and ``\\``
 escapes, a name in ``"…"`` or back quotes, or a regular expression ``/…/`` (RE2, found anywhere in the name). ``!rule``
-excludes, ``@file`` takes rules from a file, one a line, ``#`` begins a comment. A rule over columns is one half.
+excludes. ``@file`` reads rules from a file, one a line. ``#`` begins a comment. A rule over columns is one half.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ from ticdc_spark.errors import UsageError, os_reason
 
 
 class Pattern(msgspec.Struct, frozen=True):
-    """Half of a rule: what a name must be."""
+    """Half of a rule: what a name must match."""
 
     kind: Literal["any", "name", "regex"]
-    """``any`` is ``*`` alone."""
+    """``any`` is a single ``*``."""
     text: str = ""
 
 
@@ -93,13 +93,13 @@ class Regex(Protocol):
 
 @functools.lru_cache(maxsize=4096)
 def compiled_regex(pattern: str) -> Regex:
-    """``regex`` of what has been checked before."""
+    """``regex`` of a pattern that has been checked."""
     compiled: Regex = re2.compile(pattern, _OPTIONS)
     return compiled
 
 
 _Line: TypeAlias = tuple[str, str]
-"""A rule, and where it stands: ``""`` in the list, ``rules.txt:3`` in a file."""
+"""A rule and its place: ``""`` in the list, ``rules.txt:3`` in a file."""
 
 
 def _lines(rules: Sequence[str], folder: Path | None) -> Iterator[_Line]:
@@ -134,7 +134,7 @@ def _sign(line: str) -> tuple[bool, str]:
 
 
 class _Reader:
-    """A rule while it is read; ``rest`` is what is left of it."""
+    """Reads a rule. ``rest`` is the part that is not read yet."""
 
     def __init__(self, rest: str, rule: str, where: str) -> None:
         self.rest = rest
@@ -145,7 +145,7 @@ class _Reader:
         return UsageError(f"rule {self._rule!r}{self._where}: {reason}")
 
     def pattern(self, *, dotted: bool = True) -> Pattern:
-        """Consume a half; ``dotted``: a dot ends it."""
+        """Consume a half. ``dotted``: a dot ends it."""
         first = self.rest[:1]
         if not first:
             raise self.fail("a name is missing: schema.table" if dotted else "a name is missing")
@@ -159,7 +159,7 @@ class _Reader:
     def _delimited(self, shape: Any, end: str) -> str:
         found = shape.match(self.rest)
         if found is None:
-            raise self.fail(f"the closing {end} is missing, or nothing stands before it")
+            raise self.fail(f"the closing {end} is missing, or nothing comes before it")
         text: str = found.group(0)
         self.rest = self.rest[len(text) :]
         return text
@@ -206,7 +206,7 @@ class _Reader:
 
     def _escaped(self) -> str:
         if len(self.rest) == 1:
-            raise self.fail("nothing stands after the last \\")
+            raise self.fail("nothing follows the last \\")
         char = self.rest[1]
         if char.isascii() and char.isalnum():
             raise self.fail(f"\\{char} is reserved: a letter or digit cannot be escaped")

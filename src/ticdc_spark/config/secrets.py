@@ -1,7 +1,7 @@
-"""Secrets: where they come from, and what keeps them out of everything that is printed.
+"""Secrets: where they come from, and how they are kept out of all output.
 
 A string of the job file may hold ``${env:NAME}``, ``${env:NAME:-default}`` and ``${file:PATH}``; ``$${`` writes a
-plain ``${``. What they give is remembered here for the life of the process, and ``redact`` replaces it in any text:
+plain ``${``. Their values are remembered here for the life of the process. ``redact`` replaces them in any text:
 log lines, errors, tracebacks of Python and of the JVM, ``repr`` of a job.
 """
 
@@ -22,7 +22,7 @@ _SECRET_KEY = re.compile(
     r"|oauthbearer\.config|keystore\.key|ssl\.key\.pem|connection[-._]?string|azure\.sas\."
 )
 _NO_SECRET_KEY = re.compile(r"(?i)(?:path|location|file|url|uri|endpoint|provider|class|type|enabled|alias|name|id)$")
-# Shapes that are secret wherever they come from: user:password@host, and password=… in a URL or a JAAS line.
+# Patterns that are always secret: user:password@host, and password=… in a URL or a JAAS line.
 _SHAPES = (
     (re.compile(r"(?<=://)([^/@\s:\"']*):([^/@\s\"']+)(?=@)"), rf"\1:{SECRET}"),
     (
@@ -37,7 +37,7 @@ _known: dict[str, re.Pattern[str] | None] = {}
 
 
 class ReferenceFault(Exception):
-    """A reference that cannot be resolved; the text has which and why."""
+    """A reference that cannot be resolved; the text says which and why."""
 
 
 def remember(value: str) -> None:
@@ -50,7 +50,7 @@ def remember(value: str) -> None:
         _known.clear()
         _known.update(dict.fromkeys(sorted(words, key=len, reverse=True)))
         for word in _known:
-            # A short value ("1", "abc") is found as a word only, or it would tear other words apart.
+            # Match a short value ("1", "abc") only as a whole word, or it would break other words.
             if len(word) < _SHORT:
                 _known[word] = re.compile(rf"(?<!\w){re.escape(word)}(?!\w)")
 
@@ -80,8 +80,8 @@ def is_secret_key(key: str) -> bool:
 def resolve(text: str, folder: Path, *, public: bool = False) -> str:
     """Resolve the references in ``text``; paths are relative to ``folder``.
 
-    What comes from a file is always secret; what comes from the environment is unless ``public``. A default
-    (``:-``) stands in the job file for all to read, so it is not.
+    A file's text is always secret. A variable's text is secret unless ``public``. A default (``:-``) is not secret, as
+    anyone can read it in the job file.
 
     Raises: ReferenceFault for an unset variable, an unreadable file or a malformed reference.
     """
@@ -105,7 +105,7 @@ def resolve(text: str, folder: Path, *, public: bool = False) -> str:
 
 
 class _Default(str):
-    """A value that stands in the job file itself."""
+    """A value from the job file itself."""
 
 
 def _environment(rest: str) -> str:
@@ -142,7 +142,7 @@ def _parts(value: str) -> Iterable[str]:
 
 
 def _forms(value: str) -> Iterable[str]:
-    """The spellings in which a value is met: plain, in JSON, in repr, in a URL, in base64."""
+    """The spellings of a value in texts: plain, in JSON, in repr, in a URL, in base64."""
     yield value
     yield json.dumps(value)[1:-1]
     yield json.dumps(value, ensure_ascii=False)[1:-1]

@@ -1,4 +1,4 @@
-"""What a rule of ``[[route]]`` does to a table: columns are dropped, masked or renamed, and some rows kept. Pure."""
+"""What a rule of ``[[route]]`` does to a table: columns are dropped, masked or renamed, and rows filtered. Pure."""
 
 from __future__ import annotations
 
@@ -14,26 +14,26 @@ from ticdc_spark.model import Table
 from ticdc_spark.mysql import handle_key
 
 HASH, NULL, CONSTANT = "hash", "null", "constant:"
-"""What ``mask-columns`` may say; a text follows the last one."""
+"""Values of ``mask-columns``. A text follows the last one."""
 
 
 class Shape(msgspec.Struct, frozen=True, kw_only=True):
-    """What of a table is not as at the source, by the source's names."""
+    """How a table differs from the source, by the source's names."""
 
     dropped: frozenset[str] = frozenset()
     masked: tuple[tuple[str, str], ...] = ()
-    """Each with what ``mask-columns`` says."""
+    """Columns, each with its value in ``mask-columns``."""
     renamed: tuple[tuple[str, str], ...] = ()
-    """Each with its name in the target."""
+    """Columns, each with its name in the target."""
     where: str = ""
-    """The condition of the rows that are kept; ``""``: all are."""
+    """The condition that rows must meet to be kept; ``""``: all are kept."""
 
     def __bool__(self) -> bool:
         return bool(self.dropped or self.masked or self.renamed or self.where)
 
     @property
     def is_hashed(self) -> bool:
-        """Whether a column has hashes."""
+        """Whether a column is hashed."""
         return any(how == HASH for _, how in self.masked)
 
     @property
@@ -47,7 +47,7 @@ AS_IT_IS = Shape()
 
 @lru_cache(1024)
 def shape_of(rule: Route | None, table: Table) -> Shape:
-    """What becomes of a table. ``rule``: its own, where it has one."""
+    """The shape of a table. ``rule``: the one that matches it, if any."""
     if rule is None or not (rule.drop_columns or rule.mask_columns or rule.rename_columns or rule.where):
         return AS_IT_IS
     drops = compile_column_matcher(rule.drop_columns)
@@ -66,8 +66,8 @@ def shape_of(rule: Route | None, table: Table) -> Shape:
 
 
 def stop_if_wrong(shape: Shape, table: Table) -> None:
-    """Stop where rows could not be found by their key, two columns would have one name, or rows could not be judged.
-    Raises: UsageError"""
+    """Raises: UsageError if rows could not be found by their key, two columns would have one name, or the condition
+    does not fit"""
     where, keys = f"`{table.schema}`.`{table.name}`: [[route]]", handle_key(table)
     masks, names = dict(shape.masked), dict(shape.renamed)
     if shape.where:

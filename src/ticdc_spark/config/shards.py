@@ -1,7 +1,7 @@
 """Tables of the source that are one table in the target: ``origin`` of ``[[route]]``. Pure.
 
-The job knows these tables, the *shards*, as one *merged* table. The schema of its name begins with ``merged:``, so it
-is no name of the source's. Of which shard a row is, its schema key says.
+The job knows these tables, the *shards*, as one *merged* table. The schema of its name begins with ``merged:``, which
+no name of the source does. A row's schema key names its shard.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ from ticdc_spark.names import folded
 
 _MERGED = "merged:"
 _BEFORE = "\t"
-"""Stands before the database and the table of a shard in a schema key, in lower case: no other key has it."""
+"""Prefix of a shard's schema key. Database and table follow, in lower case. No other key has the prefix."""
 _NAME = ColumnType(name="varchar", length=64, charset="utf8mb4", collate="utf8mb4_bin")
 
 
 def merged_name(target: TableName) -> TableName:
-    """The name by which the job knows a merged table. ``target``: its name in the target."""
+    """The job's name for a merged table. ``target``: its name in the target."""
     return f"{_MERGED}{target[0]}", target[1]
 
 
 def is_merged(name: TableName) -> bool:
-    """Whether a name of the job's is that of a merged table."""
+    """Whether a name of the job's is a merged table's."""
     return name[0].startswith(_MERGED)
 
 
@@ -35,11 +35,11 @@ def target_of(name: TableName) -> TableName:
 
 
 def stop_if_no_shard(name: TableName) -> None:
-    """Stop at names that cannot be told from those of merged tables. Raises: UsageError"""
+    """Raises: UsageError for a name that could be confused with a merged table's"""
     if is_merged(name) or any(_BEFORE in part for part in name):
         raise UsageError(
             f"[[route]] origin: a table `{name[0]}`.`{name[1]}` cannot be merged with others, since its name begins "
-            f"with {_MERGED!r} or has a tab in it. Leave it out with `tables` under [[route]]"
+            f"with {_MERGED!r} or has a tab in it. Exclude it with `tables` under [[route]]"
         )
 
 
@@ -49,7 +49,7 @@ def key_of_shard(key: str, shard: TableName) -> str:
 
 
 def shard_of(key: str) -> TableName | None:
-    """The shard of a schema key, in lower case; ``None``: it is of no merged table."""
+    """The shard of a schema key, in lower case; ``None``: the key belongs to no merged table."""
     _, *shard = key.split(_BEFORE)
     return (shard[0], shard[1]) if shard else None
 
@@ -60,7 +60,7 @@ def plain_key(key: str) -> str:
 
 
 def with_plain_key(key: str, plain: str) -> str:
-    """The schema key of the same shard, with another one in place of the messages'."""
+    """The schema key of the same shard, with another plain key."""
     shard = shard_of(key)
     return plain if shard is None else key_of_shard(plain, shard)
 
@@ -70,8 +70,8 @@ def merged_table(name: TableName, origin: Sequence[str], shard: Table) -> Table:
     where, keys = f"[[route]] origin: `{shard.schema}`.`{shard.name}`", handle_key(shard)
     if not keys:
         raise UsageError(
-            f"{where} has no primary key and no unique key that is not null, so its rows cannot be told from those of "
-            "the other tables. Leave it out with `tables` under [job]"
+            f"{where} has no primary key and no unique key that is not null, so its rows cannot be told from rows of "
+            "the other tables. Exclude it with `tables` under [job]"
         )
     names = {one.casefold() for one in origin}
     for column in shard.columns:

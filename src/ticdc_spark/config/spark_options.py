@@ -1,4 +1,4 @@
-"""Options of Spark whose mistakes Spark reports late, or never: the master, and how much memory a process gets."""
+"""Options of Spark whose mistakes Spark reports late or never: the master, and the memory of a process."""
 
 import re
 from collections.abc import Mapping
@@ -14,12 +14,12 @@ _MASTER = re.compile(
 )
 _MEMORY = ("spark.driver.memory", "spark.executor.memory")
 _LEAST = 450
-"""MiB. A process of Spark with less refuses to start; on a cluster it is started again without end."""
+"""MiB. A process of Spark with less does not start, and a cluster restarts it for ever."""
 _MIB = {"b": 2**-20, "k": 2**-10, "m": 1, "g": 2**10, "t": 2**20, "p": 2**30}
 
 
 def check_spark(options: Mapping[str, str], mistakes: Mistakes) -> None:
-    """Note a mistake for a master that Spark does not know, and for memory that no process of it can start with."""
+    """Note a mistake for an unknown master, and for too little memory to start a process."""
     master = options.get("spark.master", "local[*]")
     if not _MASTER.fullmatch(master):
         allowed = "local[4], local[*], spark://host:7077, k8s://https://host:6443, yarn"

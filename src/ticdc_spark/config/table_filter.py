@@ -1,7 +1,7 @@
 """The job file's filter of tables: TiCDC's rules, ``shop.*``, ``!shop.tmp_*``, ``*.*``.
 
-As in TiCDC the last rule that matches decides, case does not matter, and no rules want every table. Comments and files
-of rules are refused.
+As in TiCDC, the last rule that matches decides, case does not matter, and an empty list accepts every table. Comments
+and files of rules are refused.
 """
 
 from collections.abc import Callable, Sequence

@@ -1,6 +1,6 @@
 """Names of tables in a target: ``target-schema`` and ``target-table``, with ``{schema}`` and ``{table}``.
 
-As TiCDC has them for table routing (v8.5.7). A changefeed and a job read them alike.
+They are TiCDC's, for table routing (v8.5.7). A changefeed and a job read them in the same way.
 """
 
 import re
@@ -22,7 +22,7 @@ def named(expression: str, name: TableName) -> str:
 
 
 def is_named(expressions: tuple[str, str], target: TableName) -> bool:
-    """Whether some table has a name in the target by these expressions for its schema and its name."""
+    """Whether some table can get the name ``target`` by these expressions for its schema and its name."""
     return all(_pattern(one).fullmatch(part) is not None for one, part in zip(expressions, target, strict=True))
 
 

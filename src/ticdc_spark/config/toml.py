@@ -1,4 +1,4 @@
-"""Reading a TOML file into frozen structs, all mistakes at once.
+"""Reads a TOML file into frozen structs, and reports all mistakes at once.
 
 The structs are the schema: a section is a struct, a key is a field in kebab-case, and a field's type defines how its
 value is read. ``config`` has the structs of a job; nothing here depends on jobs.
@@ -21,11 +21,11 @@ Raw: TypeAlias = Mapping[str, object]
 
 
 class NotAllowed(ValueError):
-    """A value that is not allowed; the text says what is, where it says more than ``Reads.allowed``."""
+    """A value that is not allowed. The text, if any, says what is, in place of ``Reads.allowed``."""
 
 
 class Section(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
-    """Base of everything read from a job file; its ``repr`` shows no secret."""
+    """Base of everything that is read from a job file. Its ``repr`` shows no secret."""
 
     def __repr__(self) -> str:
         return redact(msgspec.Struct.__repr__(self))
@@ -35,13 +35,13 @@ class Section(msgspec.Struct, frozen=True, kw_only=True, rename="kebab"):
 
 
 class Reads(msgspec.Struct, frozen=True):
-    """Annotation of a field: how its value is read, and in words what is allowed."""
+    """Annotation of a field: how its value is read, and a text that says what is allowed."""
 
     read: Callable[[Any], object]
     """Raises ValueError for what is not allowed; only the text of ``NotAllowed`` is shown."""
     allowed: str
     secret: bool = False
-    """The value may hold a secret: what comes from the environment is one."""
+    """Whether a value from the environment is a secret."""
 
 
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -97,7 +97,7 @@ class Mistakes:
         return len(self._found)
 
     def add(self, where: str, what: str) -> None:
-        """Note that at ``where`` (``[job] batch-rows``) something is wrong."""
+        """Note a mistake at ``where``, such as ``[job] batch-rows``."""
         self._found.append(f"{where}: {what}" if where else what)
 
     def stop_if_any(self) -> None:
@@ -110,7 +110,7 @@ class Mistakes:
 
 
 def read_toml(path: Path, what: str = "job file") -> dict[str, Any]:
-    """Parse a TOML file; ``what`` it is. Raises: UsageError that names the file and the place."""
+    """Parse a TOML file. ``what``: its kind, for errors. Raises: UsageError that names the file and the place."""
     text = ""
     try:
         text = path.read_text(encoding="utf-8")
@@ -123,12 +123,12 @@ def read_toml(path: Path, what: str = "job file") -> dict[str, Any]:
         raise UsageError(f"{path}: the {what} is not UTF-8 text (byte {error.start})") from error
     except tomllib.TOMLDecodeError as error:
         raise UsageError(f"{path}: not valid TOML: {_toml_reason(text, str(error))}") from error
-    except (ValueError, RecursionError) as error:  # what tomllib does not foresee: huge numbers, deep arrays
+    except (ValueError, RecursionError) as error:  # what tomllib does not handle: huge numbers, deep arrays
         raise UsageError(f"{path}: the {what} cannot be read: {error}") from error
 
 
 def _toml_reason(text: str, reason: str) -> str:
-    """What is wrong at the place that the parser names, in words of the file where that can be seen."""
+    """The mistake at the place that the parser names, in terms of the file if possible."""
     lines = text.splitlines()
     place = re.search(r"at line (\d+)", reason)
     number = min(int(place[1]) if place else len(lines), len(lines))
@@ -145,7 +145,7 @@ def _toml_reason(text: str, reason: str) -> str:
 
 
 def _names(lines: Sequence[str]) -> list[tuple[int, str]]:
-    """Lines, from 1, that begin a section or a key's value, with the whole name."""
+    """Lines, from 1, at which a section or a key's value begins, with the whole name."""
     found, section = [], ""
     for at, line in enumerate(lines, 1):
         if header := _HEADER.fullmatch(line):
@@ -168,7 +168,7 @@ def flatten(raw: Raw, prefix: str = "") -> dict[str, object]:
 
 
 def nearest(key: str, known: Iterable[str]) -> str:
-    """``; did you mean `x`?``, or nothing when no known key is near."""
+    """``; did you mean `x`?``, or nothing if no known key is similar."""
     near = difflib.get_close_matches(key.lower().replace("_", "-"), list(known), n=1, cutoff=0.6)
     return f"; did you mean `{near[0]}`?" if near else ""
 
@@ -181,7 +181,7 @@ def text_of(value: object) -> str | None:
 
 
 def references(value: object, folder: Path, *, public: bool = False) -> tuple[object, bool]:
-    """Resolve the references in a value or a list of them; also whether there were any. Raises: ReferenceFault."""
+    """A value, or a list, with its references resolved, and whether there were any. Raises: ReferenceFault."""
     if isinstance(value, str):
         found = resolve(value, folder, public=public)
         return found, found != value
@@ -212,18 +212,18 @@ def read_options(raw: Raw, title: str, mistakes: Mistakes) -> dict[str, str]:
 
 
 Hint: TypeAlias = Callable[[str, str, Iterable[str]], str]
-"""What to do about an unknown key: of the key, its section, and the keys that this section has."""
+"""Gives what to do about an unknown key. Arguments: the key, its section, the keys that the section has."""
 
 
 def read_section(
     raw: Raw, kind: type[Section], title: str, mistakes: Mistakes, hint: Hint, more_known: Iterable[str] = ()
 ) -> dict[str, Any]:
-    """Read a section's keys by the fields of ``kind``; keys that are wrong are noted and left out.
+    """Read a section's keys by the fields of ``kind``. Wrong keys are noted and skipped.
 
     ``more_known``: keys that are handled elsewhere and only help to name the nearest one.
     """
     hints = typing.get_type_hints(kind, include_extras=True)
-    # A dict holds free options, which have a prefix of their own in the file.
+    # A dict has free options, which have their own prefix in the file.
     fields = {
         field.encode_name: field
         for field in msgspec.structs.fields(kind)
@@ -252,7 +252,7 @@ def read_section(
 
 
 def read_value(value: object, hint: Any, *, from_elsewhere: bool = False) -> object:
-    """Read a value by a field's type, with its annotations. ``from_elsewhere``: a reference had it.
+    """Read a value by a field's type and annotations. ``from_elsewhere``: it is the value of a reference.
 
     Raises: NotAllowed that says what was found, without secrets, and what is allowed.
     """
@@ -260,7 +260,7 @@ def read_value(value: object, hint: Any, *, from_elsewhere: bool = False) -> obj
     try:
         if reads is not None:
             return reads.read(value)
-        # What comes from the environment is text, also where a number is meant.
+        # A value from the environment is text, also for a number.
         return msgspec.convert(value, hint, strict=not from_elsewhere)
     except ValueError as error:  # msgspec's ValidationError is one
         told = str(error) if isinstance(error, NotAllowed) else ""

@@ -1,4 +1,4 @@
-"""How the values of a job file are read: each type reads what it takes and describes what is allowed."""
+"""How the values of a job file are read. Each type reads its values and describes what is allowed."""
 
 import logging
 import re
@@ -29,17 +29,17 @@ class SkipDdl(msgspec.Struct, frozen=True):
 
     commit_ts: int
     prefix: str
-    """``*`` for whatever the SQL is."""
+    """``*`` for any SQL."""
 
     def matches(self, commit_ts: int, query: str) -> bool:
-        """Whether this is that DDL; white space and case of the SQL do not matter."""
+        """Whether this is the DDL. White space and case of the SQL do not matter."""
         if commit_ts != self.commit_ts:
             return False
         return self.prefix == "*" or _plain(query).startswith(_plain(self.prefix))
 
 
 class MessagePlace(msgspec.Struct, frozen=True, order=True):
-    """Where one message stands."""
+    """The place of a message."""
 
     topic: str
     partition: int
@@ -61,7 +61,7 @@ def skip_ddl_line(commit_ts: int, query: str) -> str:
 
 
 def skip_messages_line(places: Iterable[MessagePlace]) -> str:
-    """The line of the job file that leaves out exactly these messages."""
+    """The line of the job file that skips exactly these messages."""
     escaped = (str(place).replace("\\", "\\\\").replace('"', '\\"') for place in sorted(set(places)))
     quoted = (f'"{place}"' for place in escaped)
     return f"skip-messages = [{', '.join(quoted)}]"
@@ -149,7 +149,7 @@ def _secret(value: object) -> str:
 
 def _webhook(value: object) -> str:
     text = _text(value)
-    remember(text)  # whoever has it can write there
+    remember(text)  # whoever has the URL can write there
     if re.fullmatch(r"https?://[^\s/?#]+[!-~]*", text):
         return text
     raise ValueError
@@ -163,12 +163,12 @@ def _collector(value: object) -> str:
 
 
 TOKEN = 16
-"""Characters that a token has at least."""
+"""The fewest characters of a token."""
 
 
 def _token(value: object) -> str:
     if isinstance(value, str):
-        remember(value)  # also of one that is refused
+        remember(value)  # also a token that is refused
         if len(value) >= TOKEN and value.isascii() and value.isprintable() and value == value.strip():
             return value
     raise ValueError
@@ -243,7 +243,7 @@ def _places(value: object) -> tuple[MessagePlace, ...]:
 
 
 def _choice(key: str, words: Iterable[str], old_words: Mapping[str, str]) -> Reads:
-    """One of some words; ``old_words`` have been renamed, and are read for one more version with a warning."""
+    """One of some words. ``old_words`` are former names, which this version still reads with a warning."""
     allowed = frozenset(words)
 
     def read(value: object) -> str:

@@ -1,4 +1,4 @@
-"""The protocols by name: the only list of them. A new one is a package that exports ``PROTOCOL``, and a line here."""
+"""The only list of protocols. A new one is a package that exports ``PROTOCOL``, and a line here."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -17,19 +17,19 @@ _LIST: tuple[WireProtocol[Any], ...] = (
     simple.PROTOCOL,
 )
 PROTOCOLS: dict[str, WireProtocol[Any]] = {found.name: found for found in _LIST}
-"""By name, in the order in which they are asked whether a message is theirs: Avro's schema ids begin as Open's keys do,
-any Avro may be Debezium's, and fields that mark Simple are no rare ones."""
+"""By name, in the order of detection: Avro's schema ids begin like Open's keys, any Avro may be Debezium's, and fields
+that mark Simple are common."""
 ALIASES: dict[str, str] = {alias: found.name for found in _LIST for alias in found.aliases}
-"""Other names that TiCDC's ``protocol`` option takes."""
+"""Other names that TiCDC's ``protocol`` option accepts."""
 
 
 def canonical(name: str) -> str:
-    """The one name of a protocol that has several."""
+    """The main name of a protocol that may have several."""
     return ALIASES.get(name, name)
 
 
 def protocol(name: str) -> WireProtocol[Any]:
-    """The protocol of a name or alias. Raises: UsageError when there is none."""
+    """The protocol of a name or alias. Raises: UsageError if there is none."""
     found = PROTOCOLS.get(canonical(name))
     if found is None:
         raise UsageError(f"protocol {name!r} is not known; allowed: {', '.join(sorted(PROTOCOLS))}")
@@ -45,11 +45,11 @@ def decoder(
 ) -> Decoder:
     """A protocol's decoder by name.
 
-    ``schemas``: registered ones, for the protocols whose messages name them. ``native``: how Debezium's own connector
-    is configured, see ``debezium.native.read_modes``; for another protocol there must be none. ``block_keys``: schema
-    keys are hashes of schema blocks, where the protocol has these.
+    ``schemas``: registered ones, for protocols whose messages name them. ``native``: the configuration of Debezium's
+    own connector (``debezium.native.read_modes``); empty for other protocols. ``block_keys``: schema keys are hashes of
+    schema blocks, if the protocol has these.
 
-    Raises: UsageError when there is no protocol of that name, and for a property that it has not.
+    Raises: UsageError for an unknown protocol, and for a property that it does not have.
     """
     found = protocol(name)
     if native and not found.traits.connector_properties:

@@ -1,7 +1,7 @@
-"""What a protocol offers: bytes to events and back, with no memory between calls.
+"""What a protocol offers: converts bytes to events and back, without memory between calls.
 
-Decoding has two steps. ``open_message`` needs no schema. ``row_reader`` compiles a reader for one version of a
-table once; the reader then types many images. ``decode`` composes the two for one message.
+Decoding has two steps. ``open_message`` needs no schema. ``row_reader`` compiles a reader for one version of a table,
+which then reads many images. ``decode`` does both for one message.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -24,27 +24,27 @@ from ticdc_spark.protocols.checksums import Verify, expected, verifier
 
 
 class ReadOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """How values are read that a message leaves open."""
+    """How to read values that are ambiguous in a message."""
 
     source_timezone: str | None = None
     """IANA name of the changefeed's time zone, for protocols that send TIMESTAMP as local text without one."""
     ambiguous_timestamp: Literal["earlier", "later", "reject"] = "earlier"
-    """Which instant a local time means that happens twice when clocks go back."""
+    """Which instant a local time means that occurs twice when clocks go back."""
     default_timezone: str | None = None
-    """Time zone of TIMESTAMP defaults in tables that come from SQL; ``None``: UTC, as schemas in messages have it."""
+    """Time zone of TIMESTAMP defaults in tables from SQL; ``None``: UTC, as in schemas of messages."""
     literal_defaults: bool = False
-    """Whether a TEXT's or BLOB's default is a constant, as in tables that the schemas of rows tell; see
+    """Whether a TEXT's or BLOB's default is a constant, as in tables from schemas of rows; see
     ``mysql.default_value``."""
     verify_checksum: bool = False
-    """Whether a row whose checksum (changefeed integrity) is not that of its values is bad; see ``checksums``."""
+    """Whether a row is bad if its checksum (changefeed integrity) does not match its values; see ``checksums``."""
 
 
 class Columns(msgspec.Struct, frozen=True):
     """Images read into columns: one list per column of the table, in its order, all of the same length.
 
-    A row in ``bad`` has ``None`` everywhere and its reason in ``bad``. A column that an image does not carry is
-    ``None`` there, and ``absent`` maps its name to those rows (``range(n)`` when no image carries it): a virtual
-    generated column, a partial image, or a broken message, which the caller distinguishes.
+    A bad row has ``None`` everywhere and its reason in ``bad``. A column that an image does not have is ``None`` there,
+    and ``absent`` maps its name to such rows (``range(n)`` if no image has it). It may be a virtual generated column, a
+    partial image, or a broken message, which the caller distinguishes.
     """
 
     values: list[list[Value]]
@@ -53,7 +53,7 @@ class Columns(msgspec.Struct, frozen=True):
 
 
 RowReader: TypeAlias = Callable[[Sequence[bytes | None]], Columns]
-"""Reads raw images (``None`` stays a row of ``None``) into canonical columns."""
+"""Reads raw images into canonical columns. A ``None`` stays a row of ``None``."""
 
 
 class Encoded(msgspec.Struct, frozen=True):
@@ -71,9 +71,9 @@ class Decoder(Protocol):
     """The protocol's, as in ``PROTOCOLS``."""
 
     def open_message(self, key: bytes | None, value: bytes | None) -> Sequence[Event]:
-        """Open one message into its events, in order. Never raises for bad bytes: they give ``Rejected``.
+        """Open one message into its events, in order. Never raises for bad bytes, but gives ``Rejected``.
 
-        An empty sequence means that the message carries nothing (a tombstone).
+        An empty sequence means that the message has no event (a tombstone).
         """
 
     def row_reader(self, table: Table, options: ReadOptions, only: frozenset[str] | None = None) -> RowReader:
@@ -86,26 +86,26 @@ class Decoder(Protocol):
 
 
 class Encoder(Protocol):
-    """Writes a protocol as TiCDC does. One object per configuration; no memory of rows between calls."""
+    """Writes a protocol as TiCDC does. One object per configuration. It keeps no rows between calls."""
 
     def rows(self, changes: Iterable[RowChange]) -> Iterator[Encoded]:
         """Encode row changes in order; Open puts several into one message."""
 
     def ddl(self, change: SchemaChange) -> Encoded | None:
-        """Encode a DDL; ``None`` where the protocol does not send it."""
+        """Encode a DDL; ``None`` if the protocol does not send it."""
 
     def watermark(self, commit_ts: int) -> Encoded | None:
-        """Encode a watermark; ``None`` where the protocol has none."""
+        """Encode a watermark; ``None`` if the protocol has none."""
 
     def bootstrap(self, table: Table) -> Encoded | None:
-        """Encode a table's schema; ``None`` where the protocol has no such message."""
+        """Encode a table's schema; ``None`` if the protocol has no such message."""
 
 
 class Registry(Protocol):
     """Where schemas are registered; ``clients.registry`` has the real one."""
 
     def register(self, subject: str, schema: str) -> int:
-        """Register a schema under a subject, or find it there, and give its id."""
+        """Register a schema under a subject, unless it is there. Returns: its id."""
 
 
 class Schemas(Protocol):
@@ -116,9 +116,9 @@ class Schemas(Protocol):
 
 
 BLOCK_MARK = "#"
-"""What a schema key begins with that is the hash of a message's schema block; no other begins so."""
+"""First character of a schema key that is the hash of a message's schema block. No other key has it."""
 Tables: TypeAlias = Mapping[tuple[str, str, str], Table]
-"""(schema, table, schema key) to the table's schema."""
+"""(schema, table, schema key) → the table's schema."""
 
 
 def decode(
@@ -128,7 +128,7 @@ def decode(
     tables: Tables,
     options: ReadOptions | None = None,
 ) -> list[Change | Rejected]:
-    """Decode one message whole. A row whose schema is not in ``tables`` becomes ``Rejected``."""
+    """Decode one message completely. A row whose schema is not in ``tables`` becomes ``Rejected``."""
     options = options or ReadOptions()
     return [
         read_envelope(decoder, event, tables, options) if isinstance(event, Envelope) else event
@@ -149,7 +149,7 @@ def read_envelope(decoder: Decoder, event: Envelope, tables: Tables, options: Re
 
 
 def row_change(event: Envelope, table: Table, reader: RowReader, verify: Verify | None = None) -> RowChange | Rejected:
-    """Read the images of one envelope with the reader of its table, and verify them if their checksum is sent."""
+    """Read the images of one envelope with its table's reader, and verify them if a checksum was sent."""
     columns = reader([event.before, event.after])
     if columns.bad:
         return Rejected(next(iter(columns.bad.values())))

@@ -1,10 +1,12 @@
-"""Row checksums of messages: verified against the values that were read, and computed for what is sent.
+"""Row checksums of messages: verifies them against the values that were read, and computes them for sent rows.
 
-A changefeed with ``integrity`` sends them in Simple, and in Avro (never for a delete). 0 stands for none: a row written
-without, or half of a split update. The columns must stand in the order of their ids. TiCDC's new architecture sends
-Simple's schema in the table's own order, which is another one after ``ADD COLUMN … FIRST`` or ``AFTER`` and after some
-changes of a type; so an order is also good that comes of moving one column, or two to the end: that this makes a wrong
-row look right has a chance below one in a million, for a table of up to 45 columns.
+A changefeed with ``integrity`` sends them in Simple, and in Avro (never for a delete). 0 means none: a row without
+checksum, or half of a split update. The columns must be in the order of their ids.
+
+TiCDC's new architecture sends Simple's schema in the table's own order. This order differs from the ids' after ``ADD
+COLUMN … FIRST`` or ``AFTER``, and after some changes of a type. So orders are also accepted in which one column is
+moved, or two are moved to the end. The chance that a wrong row is accepted is below one in a million, for a table of up
+to 45 columns.
 """
 
 from __future__ import annotations
@@ -22,21 +24,21 @@ from ticdc_spark.model import Checksum, Column, Row, RowChange, Table, Value
 from ticdc_spark.mysql.checksum import Parts, column_parts, row_checksums
 
 Verify: TypeAlias = Callable[[Sequence[Sequence[Value]], Sequence[int | None], Sequence[bool]], dict[int, str]]
-"""(columns as ``Columns.values``, the checksum that each row should have, whether its message marks it as corrupted) to
-the reasons of the bad rows, by their number. ``None``: this row has none to verify."""
+"""(columns as in ``Columns.values``, each row's expected checksum, whether its message marks it as corrupted) → the
+reasons of bad rows, by row number. A checksum of ``None``: nothing to verify."""
 
 _MOVED = 45
-"""Columns up to which other orders are looked for."""
+"""Tables of at most this many columns are checked for other orders."""
 _ORDERS = 8
-"""Orders that a verifier remembers."""
+"""How many orders a verifier remembers."""
 _QUARTER_HOURS = [timedelta(minutes=15 * steps) for steps in range(-56, 57) if steps]
 
 
 def expected(checksum: Checksum | None, *, partial: bool = False) -> tuple[int | None, int | None]:
     """The checksums that a message's before and after images should have; ``None``: nothing to verify.
 
-    A column-level checksum (version 0) of an old row may be that of a row before ADD or DROP COLUMN, so it shows
-    nothing; TiCDC itself lets it pass.
+    A column-level checksum (version 0) of an old row may be from before ADD or DROP COLUMN, so it proves nothing. TiCDC
+    accepts it too.
     """
     if checksum is None or partial:
         return None, None
@@ -44,7 +46,7 @@ def expected(checksum: Checksum | None, *, partial: bool = False) -> tuple[int |
 
 
 def verifier(table: Table) -> Verify:
-    """Compile the verification of a table's rows. It remembers only the orders of columns that it has found."""
+    """Compile the verification of a table's rows. It remembers only the found orders of columns."""
     parts = [column_parts(column.type) for column in table.columns]
     orders: list[tuple[int, ...]] = [tuple(range(len(parts)))]
 
@@ -77,7 +79,7 @@ def _encoded(parts: Parts, cells: Sequence[Value], bad: dict[int, str]) -> list[
     try:
         return parts(cells)
     except MessageError:
-        pass  # look for the bad ones
+        pass  # find the bad ones
     encoded = []
     for at, cell in enumerate(cells):
         try:
@@ -93,7 +95,7 @@ def _ordered(row: Sequence[bytes], wanted: int, orders: Sequence[tuple[int, ...]
 
 
 def _other_order(row: Sequence[bytes], wanted: int) -> tuple[int, ...] | None:
-    """An order of the columns, a little different, in which the row has the checksum."""
+    """A slightly different order of the columns in which the row has the checksum."""
     if len(row) > _MOVED:
         return None
     return next((order for order in _near_orders(len(row)) if _ordered(row, wanted, [order])), None)
@@ -113,7 +115,7 @@ def _near_orders(count: int) -> Iterator[tuple[int, ...]]:
 def _hint(
     columns: Sequence[Column], parts: Sequence[Parts], cells: list[Value], row: Sequence[bytes], wanted: int
 ) -> str:
-    """What may be wrong, found by trying."""
+    """A likely cause of the mismatch, found by trying."""
     for at, column in enumerate(columns):
         if row[at] and _ordered((*row[:at], *row[at + 1 :]), wanted, [tuple(range(len(row) - 1))]):
             return f"; it fits if `{column.name}` is NULL"
@@ -139,14 +141,14 @@ def _moved(cell: Value, shift: timedelta) -> Value:
 
 
 class Summer:
-    """Gives changes the checksums that TiDB would, of one run of an encoder. Compiles once a table."""
+    """Adds TiDB's checksums to changes, for one run of an encoder. Compiles once a table."""
 
     def __init__(self) -> None:
-        # the table is kept too, so that its id is not given to another
+        # also keep the table, so that no other object gets its id
         self._tables: dict[int, tuple[Table, Callable[[Sequence[Sequence[Value]]], list[int]]]] = {}
 
     def __call__(self, change: RowChange) -> RowChange:
-        """The change with checksums of version 0, if it has none; a partial one stays without."""
+        """The change with checksums of version 0, if it has none and is not partial."""
         if change.checksum is not None or change.partial:
             return change
         table = change.table

@@ -1,4 +1,4 @@
-"""An encoder from options as a command line or a job has them: names of TiCDC, values as text."""
+"""Makes an encoder from options of a command line or a job: TiCDC's names, values as text."""
 
 from __future__ import annotations
 
@@ -24,14 +24,13 @@ def target_encoder(
 ) -> Encoder:
     """The encoder of a protocol. ``options`` are fields of its configuration, with ``-`` for ``_``, as text.
 
-    Those of large messages have TiCDC's names: ``large-message-handle-option``, ``large-message-handle-compression``,
+    Options of large messages have TiCDC's names: ``large-message-handle-option``, ``large-message-handle-compression``,
     ``claim-check-storage-uri``, ``claim-check-raw-value``.
 
-    ``topic``: from schema and table to the topic, which names the registry's subjects, where it is not TiCDC's rule
+    ``topic``: (schema, table) → topic, which names the registry's subjects; ``None``: TiCDC's rule
     ``{schema}_{table}``.
 
-    Raises: UsageError for a protocol or an option that there is not, a value that does not suit it, or a registry that
-    is missing.
+    Raises: UsageError for an unknown protocol or option, a wrong value, or a missing registry.
     """
     target = protocol(name)
     if target.traits.registry:

@@ -1,4 +1,4 @@
-"""Row changes as columns, for what handles many of them at once: most of what they are, few kinds of them share."""
+"""Row changes as columns, for code that handles many at once. Rows of a kind share most of their fields."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 class RowKind(NamedTuple):
-    """What many row changes have in common. The fields are those of ``Envelope``."""
+    """Fields that many row changes share, named as in ``Envelope``."""
 
     op: Op
     schema: str
@@ -27,13 +27,13 @@ class RowKind(NamedTuple):
 
 
 class RowColumns(NamedTuple):
-    """What row changes do not share. Images may be ``msgspec.Raw`` instead of bytes, which are not copied: their
-    protocol's reader takes them, too, and ``bytes`` makes bytes of them."""
+    """Fields that row changes do not share. Images may be ``msgspec.Raw`` instead of bytes, to avoid copies. Their
+    protocol's reader accepts both, and ``bytes`` converts them."""
 
     before: Sequence[bytes | None]
     after: Sequence[bytes | None]
     table_ids: Sequence[int | None]
-    """The physical ones."""
+    """The physical ids."""
     checksums: Sequence[Checksum | None] | None
     """``None``: no row has one."""
 
@@ -50,7 +50,7 @@ class Rows(Sequence[Envelope]):
         commit_ts: Sequence[int] | Numbers,
         rest: RowColumns | Sequence[Envelope],
     ) -> None:
-        """``kind_of``: of each row the number of its kind. ``rest``: the other columns, or what they are of."""
+        """``kind_of``: the number of each row's kind. ``rest``: the other columns, or the envelopes with them."""
         self.kinds = kinds
         self.kind_of = np.array(kind_of, np.int64)
         self.commit_ts = np.array(commit_ts, np.int64)
@@ -59,7 +59,7 @@ class Rows(Sequence[Envelope]):
 
     @property
     def columns(self) -> RowColumns:
-        """The columns that not everybody needs."""
+        """The columns that not all callers need."""
         if self._columns is None:
             rows = self._envelopes or ()
             sums = [row.checksum for row in rows]
@@ -104,15 +104,14 @@ class Rows(Sequence[Envelope]):
 
 @runtime_checkable
 class RowsDecoder(Protocol):
-    """A decoder that opens many usual messages faster than one after the other."""
+    """A decoder that opens many ordinary messages faster than one by one."""
 
     def open_rows(self, values: Sequence[bytes | None]) -> Rows:
-        """The rows of the first messages, up to one that is not usual: one row each, whole, as ``open_message`` gives
-        it."""
+        """The rows of the first messages, up to an unusual one. Each has one whole row, as in ``open_message``."""
 
 
 def rows_of(envelopes: Sequence[Envelope]) -> Rows:
-    """Row changes that are opened already."""
+    """Rows from opened envelopes."""
     numbered: Numbered[tuple[Op, str, str, str, bool]] = Numbered()
     kind_of = numbered.of(map(_KIND, envelopes))
     return Rows([RowKind(*kind) for kind in numbered], kind_of, [row.commit_ts for row in envelopes], envelopes)
@@ -122,7 +121,7 @@ _KIND = attrgetter(*RowKind._fields)
 
 
 def joined(parts: Sequence[Rows]) -> Rows:
-    """One after the other."""
+    """Rows joined in order."""
     firsts = np.cumsum([0, *(len(part.kinds) for part in parts)])
     kind_of = [part.kind_of + first for part, first in zip(parts, firsts, strict=False)]
     columns = [part.columns for part in parts]
@@ -141,12 +140,12 @@ def joined(parts: Sequence[Rows]) -> Rows:
 
 
 class Numbered(dict[K, int]):
-    """Numbers what it is asked for, in the order of the first time."""
+    """Numbers keys in the order of their first use."""
 
     def __missing__(self, key: K) -> int:
         number = self[key] = len(self)
         return number
 
     def of(self, keys: Iterator[K]) -> list[int]:
-        """The number of each."""
+        """The number of each key."""
         return list(map(self.__getitem__, keys))

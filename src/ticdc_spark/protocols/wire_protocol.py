@@ -1,7 +1,7 @@
-"""What a protocol is to all other code: one object, which each protocol's package exports as ``PROTOCOL``.
+"""The interface of a protocol: one object, which each protocol's package exports as ``PROTOCOL``.
 
-``traits`` answers what other code must ask about a protocol; the methods make its decoder and encoder, and read what
-only its own messages carry. Codecs are imported when they are first made, so the list of protocols is cheap.
+``traits`` has the facts that other code needs. The methods make its decoder and encoder, and read what only its own
+messages have. Codecs are imported at their first use, so the list of protocols is cheap.
 """
 
 from __future__ import annotations
@@ -25,21 +25,21 @@ Config = TypeVar("Config", bound=msgspec.Struct)
 Sent: TypeAlias = Literal["always", "optional", "never"]
 """Whether TiCDC sends a kind of message: in every changefeed, in some configurations, or in none."""
 TableOfRow: TypeAlias = Callable[[bytes | None, bytes | None, Envelope], Table]
-"""From a message's key and value and an envelope of it to the row's table. Raises MessageError if it is not there."""
+"""(message key, message value, envelope) → the row's table. Raises MessageError if the message does not have it."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Traits:
-    """How protocols differ, as far as code outside their packages depends on it."""
+    """Differences of protocols on which code outside their packages depends."""
 
     watermarks: Sent
     ddl: Sent
     ddl_has_tables: bool = False
-    """A DDL's message carries tables beside its SQL."""
+    """A DDL's message has tables besides its SQL."""
     ddl_to_first_partition: bool = False
-    """DDL goes to partition 0 only; otherwise to each."""
+    """DDL goes only to partition 0; otherwise to each partition."""
     versioned_tables: bool = False
-    """A row names the version of its table; BOOTSTRAP and DDL messages carry the tables."""
+    """A row names its table's version; BOOTSTRAP and DDL messages have the tables."""
     needs_details: bool = False
     """Messages have what versioned tables lack: the order of columns, or which are generated."""
     registry: bool = False
@@ -48,17 +48,17 @@ class Traits:
     """Messages may carry a block that describes the row; with ``DecoderOptions.block_keys`` its hash is the schema
     key, which then begins with ``BLOCK_MARK``."""
     sanitised_names: bool = False
-    """Rows have Avro's names of schemas, tables and columns (``shared.avro_names``); DDL has the true ones."""
+    """Rows have sanitised names of schemas, tables and columns (``shared.avro_names``); DDL has the real ones."""
     hidden_deletes: bool = False
     """Deletes may come without their commit_ts."""
     approximate_values: bool = False
-    """DECIMAL may come as a double, NULL and a zero date as another value, a date moved by whole centuries."""
+    """DECIMAL may be a double, NULL and a zero date another value, and a date moved by whole centuries."""
     upserts: bool = False
     """There is a message for an upsert."""
     local_timestamps: bool = False
     """TIMESTAMP is sent as local text without its zone."""
     claim_check: bool = False
-    """Rows that are too large may be kept in a storage (``WireProtocol.store``)."""
+    """Rows that are too large may be in a storage (``WireProtocol.store``)."""
     in_storage: bool = False
     """TiCDC's storage sink writes its messages to files, one a line."""
     connector_properties: bool = False
@@ -66,10 +66,10 @@ class Traits:
 
 
 class DecoderOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """What a decoder is made with. Each protocol takes what concerns it."""
+    """Options of decoders. Each protocol uses the ones that it needs."""
 
     schemas: Schemas | None = None
-    """Registered schemas; without them a protocol that needs a registry fails at its first row."""
+    """Registered schemas. Without them, a protocol that needs a registry fails at its first row."""
     connector: Mapping[str, str] = {}
     """Properties of the connector that wrote the messages, by its own names, as text."""
     block_keys: bool = False
@@ -78,17 +78,17 @@ class DecoderOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class WireProtocol(ABC, Generic[Config]):
-    """A protocol. ``Config`` is how its messages are written: a struct with TiCDC's names of options."""
+    """A protocol. ``Config``: how its messages are written, a struct with TiCDC's option names."""
 
     name: str
-    """As in TiCDC's ``protocol`` option."""
+    """The name in TiCDC's ``protocol`` option."""
     traits: Traits
     aliases: tuple[str, ...] = ()
-    """Other names that TiCDC's option takes."""
+    """Other names that TiCDC's option accepts."""
     changefeed_aliases: tuple[str, ...] = ()
-    """More of them, which are taken in the configuration of a changefeed only: too general, or out of date."""
+    """More names, which only a changefeed's configuration accepts: too general, or out of date."""
     encoder_defaults: Mapping[str, Any] = field(default_factory=dict)
-    """Fields of ``Config`` that differ from TiCDC's defaults where nobody sets them, so that less is lost."""
+    """Defaults for fields of ``Config`` that differ from TiCDC's, so that less is lost."""
 
     @abstractmethod
     def decoder(self, options: DecoderOptions = DecoderOptions()) -> Decoder:  # noqa: B008  frozen
@@ -100,34 +100,34 @@ class WireProtocol(ABC, Generic[Config]):
 
     @abstractmethod
     def encoder(self, config: Config | None = None, registry: Registry | None = None) -> Encoder:
-        """The encoder of a configuration; ``None`` has TiCDC's defaults.
+        """The encoder of a configuration; ``None``: TiCDC's defaults.
 
-        Raises: UsageError for a registry that is missing; MessageError for options that exclude each other.
+        Raises: UsageError for a missing registry; MessageError for options that exclude each other.
         """
 
     def needed(self, registry: Registry | None) -> Registry:
-        """The registry, where ``traits.registry``. Raises: UsageError if it is ``None``."""
+        """The registry, for a protocol with ``traits.registry``. Raises: UsageError if it is ``None``."""
         if registry is None:
             where = "a URL, or file:PATH for a file of schemas"
             raise UsageError(f"{self.name} is written with --schema-registry: {where}")
         return registry
 
     def is_framed(self, key: bytes | None, value: bytes | None) -> bool:
-        """Whether the first bytes of a message show this protocol. Asked before ``is_json``, in the list's order."""
+        """Whether the first bytes of a message show this protocol. Called before ``is_json``, in the list's order."""
         return False
 
     def is_json(self, value: bytes, fields: Collection[str]) -> bool:
-        """Whether the fields of a message in JSON show this protocol; there are none where the JSON is broken."""
+        """Whether the fields of a message in JSON show this protocol. Broken JSON has no fields."""
         return False
 
     def comparable(self, image: bytes) -> bytes:
-        """Bytes of an image that are the same for each message that has the row, where its own may differ."""
+        """Bytes that are the same for every image of a row, even if the images differ."""
         return image
 
     def row_tables(self, schemas: Schemas | None = None) -> TableOfRow | None:
-        """What reads a row's table off its own message, as far as it is there; ``None`` if it is not.
+        """A function that reads a row's table from its own message; ``None`` if messages do not have it.
 
-        ``schemas``: those of the registry, where ``traits.registry``.
+        ``schemas``: the registry's, for a protocol with ``traits.registry``.
         """
         return None
 
@@ -136,7 +136,7 @@ class WireProtocol(ABC, Generic[Config]):
         return ()
 
     def registered_tables(self, key: str | None, value: str | None, named: Sequence[tuple[str, str]]) -> list[Table]:
-        """The tables that a pair of registered schemas describes; ``None`` for one that is not there.
+        """The tables that a pair of registered schemas describes. A missing schema is ``None``.
 
         ``named``: schema and table of the rows that name the value's schema, for schemas that do not name it
         themselves. Raises: MessageError for a text that is no schema of this protocol.
@@ -144,8 +144,8 @@ class WireProtocol(ABC, Generic[Config]):
         return []
 
     def store(self, storage: ClaimCheckStorage, *, raw: bool) -> Callable[..., str]:
-        """What ``Config.store`` is where ``traits.claim_check``; ``raw``: a file holds the bare value.
+        """``Config.store`` of a protocol with ``traits.claim_check``. ``raw``: a file has only the value.
 
-        Raises: UsageError where ``raw`` would lose what is needed to read the message.
+        Raises: UsageError if ``raw`` would lose what is needed to read the message.
         """
         return storage.store if raw else partial(storage.store_message, None)

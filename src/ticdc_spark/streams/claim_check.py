@@ -1,4 +1,4 @@
-"""Large messages whose rows lie elsewhere: the row that a message points to."""
+"""Large messages whose rows are in a storage: reads the row that a message points to."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from ticdc_spark.model import Envelope, Event, Rejected
 from ticdc_spark.protocols.base import Decoder
 
 Fetch: TypeAlias = Callable[[str], bytes]
-"""From a location to the file's content; ``clients.claim_check.ClaimCheckStorage.fetch``. MessageError rejects the row,
-EnvironmentFault goes through."""
+"""Location → the file's content; ``clients.claim_check.ClaimCheckStorage.fetch``. MessageError rejects the row,
+EnvironmentFault is raised."""
 
 
 class Whole(NamedTuple):
-    """A message as it would have been sent, and its one row."""
+    """A message as it would have been sent whole, and its only row."""
 
     key: bytes | None
     value: bytes
@@ -24,9 +24,9 @@ class Whole(NamedTuple):
 
 
 def resolve(decoder: Decoder, envelope: Envelope, fetch: Fetch) -> Whole:
-    """The whole row of an envelope with a ``claim_check``; ``Rejected`` if the file does not hold it.
+    """The whole row of an envelope with a ``claim_check``; ``Rejected`` if the file does not have it.
 
-    Raises: what ``fetch`` raises of a broken environment, as SourceFault for a file that is missing.
+    Raises: EnvironmentFault from ``fetch``, such as SourceFault for a missing file.
     """
     location = envelope.claim_check or ""
     try:
@@ -37,9 +37,9 @@ def resolve(decoder: Decoder, envelope: Envelope, fetch: Fetch) -> Whole:
 
 
 def whole_messages(decoder: Decoder, opened: Sequence[Sequence[Event]], fetch: Fetch | None) -> list[Sequence[Event]]:
-    """Opened messages, with the rows that lie elsewhere put in; without ``fetch`` these are rejected.
+    """Opened messages, with rows from the storage inserted. Without ``fetch`` such rows are rejected.
 
-    Raises: what ``fetch`` raises of a broken environment.
+    Raises: EnvironmentFault from ``fetch``.
     """
 
     def whole(event: Event) -> Event:
@@ -60,7 +60,7 @@ def _row(decoder: Decoder, envelope: Envelope, key: bytes | None, value: bytes) 
     (event,) = events
     if isinstance(event, Rejected):
         return Rejected(f"{where}: {event.reason}")
-    # the op may differ: keys alone do not show whether an update had old values
+    # the op may differ: a message with keys only does not show whether an update had old values
     if not isinstance(event, Envelope) or _about(event) != _about(envelope):
         return Rejected(f"{where}: the file holds another event than the message names")
     return event

@@ -1,9 +1,8 @@
-"""Events of one protocol, written in another.
+"""Writes events of one protocol in another.
 
-What a protocol lacks is derived as far as possible: tables get versions and BOOTSTRAP messages where Simple is
-written from messages without schemas, and a DDL the tables before and after it where Simple or Debezium is written. An
-``upsert`` (Open's insert, or its update without old values) becomes an insert where the target has no such thing. Sent
-DDL kinds are the target's.
+Missing facts are derived if possible. For Simple, tables from messages without schemas get versions and BOOTSTRAP
+messages. For Simple and Debezium, a DDL gets the tables before and after it. An ``upsert`` (Open's insert, or its
+update without old values) becomes an insert if the target has no upserts. DDL kinds are the target's.
 """
 
 from __future__ import annotations
@@ -31,14 +30,14 @@ from ticdc_spark.streams.target_tables import TablesOf, TargetTables
 from ticdc_spark.streams.write_changes import UNWRITABLE
 
 _RUN = 256
-"""Rows of one partition that are encoded at once."""
+"""How many rows of one partition are encoded at once."""
 
 
 class Converter:
-    """Writes what a reader finds. Messages come in order within each partition; offsets are counted anew."""
+    """Writes the events of a reader. Messages are in order within each partition. Offsets start from 0."""
 
     def __init__(self, tables_of: TablesOf, name: str, to: Encoder) -> None:
-        """``tables_of``: the tables around a DDL that has none itself."""
+        """``tables_of``: gives the tables before and after a DDL that has none itself."""
         self._tables_of = tables_of
         self._target = protocol(name).traits
         self._to = to
@@ -50,7 +49,7 @@ class Converter:
         self._sent: set[tuple[TopicPartition, str, str, int]] = set()
 
     def convert(self, found: Found) -> Iterator[Message | Rejected]:
-        """What an event gives, now or with the next ones; ``Rejected`` for what cannot be read or written."""
+        """The messages that an event completes; ``Rejected`` for an event that cannot be read or written."""
         event = found.event
         if isinstance(event, RowChange):
             if self._run and _partition(self._run[0]) != _partition(found):
@@ -74,7 +73,7 @@ class Converter:
                     yield from self._attempt(found, lambda: [self._to.ddl(self._tables.ddl(event, self._tables_of))])
 
     def flush(self) -> Iterator[Message | Rejected]:
-        """Write the rows that wait for more of their partition."""
+        """Write the rows that wait for more rows of their partition."""
         run, self._run = self._run, []
         if not run:
             return
@@ -88,7 +87,7 @@ class Converter:
         try:
             encoded: list[Encoded | None] = list(self._to.rows(changes))
         except UNWRITABLE:
-            # one of them; each alone, then
+            # one of them cannot be written: try each alone
             for found, change in zip(run, changes, strict=True):
                 yield from self._attempt(found, partial(self._rows, change))
             return

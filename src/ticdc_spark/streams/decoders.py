@@ -1,4 +1,4 @@
-"""The decoder of the protocol that is named or detected."""
+"""The decoder of the given or detected protocol."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from ticdc_spark.protocols.base import Decoder, Schemas
 def decoder_of(
     name: str, registry: str | None, native: Mapping[str, str], registry_options: Mapping[str, str]
 ) -> Iterator[tuple[Decoder, Schemas | None]]:
-    """The decoder of a protocol, and the schemas of the registry where its messages name such.
+    """The decoder of a protocol, and the registry's schemas if its messages name schemas.
 
-    Raises: UsageError for a registry that is missing, and for what another protocol than this has.
+    Raises: UsageError for a missing registry, and for options of another protocol.
     """
     if native or not protocol(name).traits.registry:
         yield decoder(name, native=native), None

@@ -1,7 +1,7 @@
-"""Which protocol messages are of, from their bytes alone.
+"""Detects the protocol of messages from their bytes.
 
-Each protocol decides whether a message is its own, first by how its bytes are framed (``WireProtocol.is_framed``),
-then by the fields of its JSON (``is_json``). JSON may be compressed. A tombstone shows it by its key, if at all.
+Each protocol decides whether a message is its own: first by its framing (``WireProtocol.is_framed``), then by the
+fields of its JSON (``is_json``). JSON may be compressed. A tombstone shows the protocol only by its key, if at all.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from ticdc_spark.streams.other_producers import PLAIN_JSON, other_producer
 from ticdc_spark.wire.compression import unpack
 
 ENOUGH = 16
-"""More messages than this need not be shown: one is nearly always enough."""
+"""More messages than this are never needed. One is nearly always enough."""
 _LOOKED_AT = 1000
-"""Messages of a stream that are looked at before the protocol is given up."""
+"""How many messages of a stream are examined before detection fails."""
 _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 def detect(messages: Sequence[tuple[bytes | None, bytes | None]], option: str = "protocol") -> str:
-    """The name of the protocol of some messages (key, value), as in ``PROTOCOLS``; ``option`` would name it.
+    """The protocol of some messages (key, value), by its name in ``PROTOCOLS``. ``option``: the option that names it.
 
-    Raises: UsageError if none of them shows it, if they are of several protocols, or of a program that is not read.
+    Raises: UsageError if no message shows it, or they are of several protocols, or of a program that is not read.
     """
     found: dict[str, int] = {}
     others: dict[str, int] = {}
@@ -51,7 +51,7 @@ def detect(messages: Sequence[tuple[bytes | None, bytes | None]], option: str = 
 
 
 def detected(messages: Iterator[Message], enough: int, option: str = "protocol") -> tuple[str, Iterator[Message]]:
-    """The protocol of a stream from its first messages, and all messages again; ``enough`` are read at once.
+    """The protocol of a stream, from its first messages, and all of its messages. ``enough``: read at once.
 
     Raises: UsageError as ``detect``.
     """
@@ -62,16 +62,16 @@ def detected(messages: Iterator[Message], enough: int, option: str = "protocol")
         try:
             return detect([(message.key, message.value) for message in seen], option), chain(seen, messages)
         except UsageError:
-            # one that is no message may stand before those that are
+            # a bad message may precede good ones
             if len(more) < enough or len(seen) >= _LOOKED_AT:
                 raise
 
 
 def describe_other(messages: Iterable[tuple[bytes | None, bytes | None]], expected: str) -> str | None:
-    """``these look like simple``, of messages (key, value) that could not be read as ``expected``; never raises.
+    """``these look like simple``, for messages (key, value) that could not be read as ``expected``. Never raises.
 
-    ``None`` if they show nothing, or if one of them looks as expected: then it is no wrong name but a bad message.
-    Plain JSON must be all there is, and more than a few messages: one alone may be a bad message, too.
+    ``None`` if they show nothing, or if one looks as expected: then the protocol is right and a message is bad. Plain
+    JSON counts only if all messages are, and there are more than a few, as a single one may be a bad message.
     """
     found: dict[str, None] = {}
     count = 0
@@ -92,15 +92,15 @@ def describe_other(messages: Iterable[tuple[bytes | None, bytes | None]], expect
 
 
 def looks_like(key: bytes | None, value: bytes | None, expected: str) -> str | None:
-    """``simple`` or ``Maxwell``, of a message that could not be read as ``expected``; ``None`` if it shows nothing."""
+    """``simple`` or ``Maxwell``, for a message that could not be read as ``expected``; ``None`` if it shows nothing."""
     name = _detect(key, value)
     if name is not None and PROTOCOLS[name].traits.registry and PROTOCOLS[expected].traits.registry:
-        return None  # framed alike
+        return None  # the same framing
     return None if name == expected else name or _other(value)
 
 
 def _share_registry(name: str, expected: str) -> bool:
-    """Whether both have schemas of a registry: a delete's key looks the same in them."""
+    """Whether both use a schema registry: then a delete's key looks the same."""
     return PROTOCOLS[name].traits.registry and PROTOCOLS[expected].traits.registry
 
 
@@ -119,7 +119,7 @@ def _other(value: bytes | None) -> str | None:
 
 
 def _fields(value: bytes) -> Collection[str]:
-    """The fields of a JSON object, which may be compressed; none where it is no such thing."""
+    """The fields of a JSON object, which may be compressed; none if it is no object."""
     try:
         return _FIELDS.decode(unpack(value)).keys()
     except (MessageError, msgspec.MsgspecError, UnicodeDecodeError, RecursionError):

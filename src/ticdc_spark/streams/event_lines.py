@@ -1,4 +1,4 @@
-"""The flat form of an event, as ``inspect --json`` prints it and a topic read as a DataFrame has it."""
+"""The flat form of an event, for ``inspect --json`` and for topics that are read as DataFrames."""
 
 from __future__ import annotations
 
@@ -22,26 +22,25 @@ _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class EventLine(msgspec.Struct, frozen=True, kw_only=True):
-    """An event as ``inspect --json`` prints it. Every field is always there; ``null``: the event has none."""
+    """An event as ``inspect --json`` prints it. Every field is always present; ``null``: the event has none."""
 
     kind: Kind
-    """``upsert``: an insert, or an update whose old values were not sent: the protocol does not distinguish."""
+    """``upsert``: an insert, or an update without old values, which the protocol does not distinguish."""
     topic: str
     partition: int
     offset: int
     seq: int
     """Position in a message of several events, from 0."""
     commit_ts: int | None = None
-    """The TSO; also a watermark's. ``null`` where the protocol hides it."""
+    """The TSO; also a watermark's. ``null`` if the protocol hides it."""
     schema: str | None = None
     table: str | None = None
     before: dict[str, Cell] | None = None
-    """Columns to values as a person expects them: ENUM and SET by name where their members are known (else their
-    number), BIT as a number, TIMESTAMP in UTC, text that is not UTF-8 as bytes. Of a rejected row: what JSON has, as
-    it was sent."""
+    """Column → readable value: ENUM and SET by name if their members are known (else their number), BIT as a number,
+    TIMESTAMP in UTC, text that is not UTF-8 as bytes. For a rejected row: the JSON as it was sent."""
     after: dict[str, Cell] | None = None
     partial: bool | None = None
-    """Of a row: whether its images hold only some columns."""
+    """For a row: whether its images have only some columns."""
     query: str | None = None
     reason: str | None = None
     """Why it was rejected."""
@@ -101,10 +100,10 @@ def _image(types: Mapping[str, ColumnType], row: Row | None) -> dict[str, Cell] 
 
 
 def _as_sent(image: bytes | None) -> dict[str, Cell] | None:
-    """The values of a row that could not be read: text, or JSON as it was sent; ``None`` if they are no JSON object."""
+    """The values of a row that could not be read, as sent: text or JSON; ``None`` if they are no JSON object."""
     if image is None:
         return None
-    # an image may have a line before its JSON that tells how it is read
+    # an image may have a line before its JSON that says how to read it
     body = image if image[:1] == b"{" else image.partition(b"\n")[2]
     try:
         fields = _FIELDS.decode(body)
@@ -125,6 +124,6 @@ def _cell(column_type: ColumnType, value: Value) -> Cell:
     if value is not None and column_type.elements and column_type.name in ("enum", "set"):
         try:
             return (enum_name if column_type.name == "enum" else set_names)(column_type, value)
-        except MessageError:  # the members are of another version
+        except MessageError:  # the members are from another version
             return value
     return value

@@ -1,7 +1,7 @@
-"""Large messages that carry keys only (handle-key-only): their rows, looked up in the upstream database.
+"""Large messages that have only keys (handle-key-only): looks up their rows in the upstream database.
 
-A row must be read as of its commit ts, and TiDB can do that for as long as its garbage collection lets it (so the
-changefeed must not lag behind by more than tidb_gc_life_time). Source: the large-message-handle options.
+A row must be read as of its commit ts. TiDB can do that until the garbage collection, so the changefeed must not lag
+behind by more than tidb_gc_life_time. Source: the large-message-handle options.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols.base import Columns
 
 Lookup: TypeAlias = Callable[[Table, Sequence[Row], int], Sequence[Row | None]]
-"""(table, keys, commit ts) to the rows as of then, in the order of the keys; ``None`` where there is none. MessageError
-rejects the rows; EnvironmentFault goes through. ``clients.upstream.Upstream.lookup`` is one."""
+"""(table, keys, commit ts) → the rows as of then, in the order of the keys; ``None`` for a missing row. MessageError
+rejects the rows; EnvironmentFault is raised. ``clients.upstream.Upstream.lookup`` is one."""
 
 
 class _Query(NamedTuple):
@@ -30,11 +30,11 @@ class _Query(NamedTuple):
 
 
 def complete(changes: Sequence[RowChange], lookup: Lookup) -> list[RowChange | Rejected]:
-    """Give partial changes their whole rows, and the others as they are; one lookup for each table and commit ts.
+    """The changes, with whole rows for partial ones. There is one lookup for each table and commit ts.
 
     An insert or update gets its new row. Its old row, and a delete's, keep only their keys; such a delete stays
-    ``partial``. ``Rejected``: a row is not there, or its image lacks the key. A row was there at its commit ts: if it
-    is not, the upstream would only have the present.
+    ``partial``. ``Rejected``: a row is missing, or its image lacks the key. A row existed at its commit ts, so a
+    missing one means that the upstream has only the present.
     """
     done: list[RowChange | Rejected] = [
         _without_key(change) or change if change.partial else change for change in changes
@@ -67,11 +67,11 @@ def _fill(changes: list[RowChange | Rejected], lookup: Lookup) -> None:
 
 
 def complete_columns(table: Table, columns: Columns, partial: Mapping[int, int], lookup: Lookup) -> dict[int, str]:
-    """The same for new images read into columns, in place: those of ``partial``, row to commit ts, get whole rows.
+    """``complete`` for new images in columns, in place. Rows of ``partial`` (row → commit ts) get whole rows.
 
-    They are ``absent`` nowhere then. Rows that are bad already stay so.
+    Their columns are then no longer ``absent``. Bad rows stay bad.
 
-    Returns: the reasons of the rows that cannot be had, by row; they keep their keys.
+    Returns: by row, why it could not be looked up. Such rows keep their keys.
     """
     places = {column.name: at for at, column in enumerate(table.columns)}
     names = handle_key(table)
@@ -84,7 +84,7 @@ def complete_columns(table: Table, columns: Columns, partial: Mapping[int, int],
     ]
     bad = {one.place: f"key of {_name(table)} is null or missing" for one in queries if None in one.key.values()}
     got: set[int] = set()
-    columns.values[:] = [[*cells] for cells in columns.values]  # a reader may give one list for several columns
+    columns.values[:] = [[*cells] for cells in columns.values]  # a reader may use one list for several columns
     for at, row in _looked_up(table, [one for one in queries if one.place not in bad], lookup):
         if isinstance(row, Rejected):
             bad[at] = row.reason

@@ -1,4 +1,4 @@
-"""Messages of programs whose format is not read here, known by their fields, so that an error can name the program.
+"""Recognises messages of programs with unsupported formats by their fields, so that an error can name the program.
 
 Sources: Maxwell, "Data format"; Oracle GoldenGate for Big Data, "Using the JSON formatter"; AWS DMS, "Kafka as a
 target"; Alibaba Cloud DTS, "Data formats of a Kafka cluster"; Debezium, "New record state extraction".
@@ -25,9 +25,9 @@ _JSON: Mapping[str, _Shows] = {
 
 
 def other_producer(value: bytes, fields: Collection[str]) -> str | None:
-    """The program that a message is of, or ``PLAIN_JSON``; ``None`` if its value shows neither.
+    """The program that wrote a message, or ``PLAIN_JSON``; ``None`` if its value shows neither.
 
-    ``fields``: those of the value's JSON object; none where it is no such thing.
+    ``fields``: of the value's JSON object; none if it is no object.
     """
     if not fields:
         return "Alibaba Cloud DTS (Avro)" if any(tag in value for tag in _DTS_TAGS) else None

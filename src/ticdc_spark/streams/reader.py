@@ -1,17 +1,17 @@
-"""The events of a stream of messages, values read: what ``inspect`` and ``convert`` show and write.
+"""Reads the events of a stream of messages with their values, for ``inspect`` and ``convert``.
 
 The schema of a row is, for each protocol:
 
-- Simple: the one that its version names. It may come later in the stream, or in another partition, so that rows
-  wait for it, and with them every later row of their table: up to ``Holding`` rows and bytes; beyond that, and at the
-  end, the oldest are rejected. Reading all schemas first would be no cure: a stream that is followed has no end.
-- Open and canal-json: what follows from the DDL seen so far. Where that does not fit the row, or there is none, what
-  the row itself shows: all but the members of ENUM and SET (so values are numbers) and whether other columns exist.
-- Debezium: what follows from the DDL seen so far; of a table whose CREATE was not seen, ``tableChanges`` of a DDL.
-  Where that does not fit, or there is none, the row's schema block, if there is one.
-- Avro: the one that the row names, at a registry.
+- Simple: the schema of the version that the row names. It may arrive later, or in another partition. Until then the row
+  waits, and so does every later row of its table, up to ``Holding`` rows and bytes. Beyond that, and at the end, the
+  oldest rows are rejected. Reading all schemas first is not possible, as a stream that is followed has no end.
+- Open and canal-json: the schema from the DDL so far. If there is none, or it does not fit the row, the schema that the
+  row itself shows: everything except the members of ENUM and SET (so values are numbers) and missing columns.
+- Debezium: the schema from the DDL so far, or for a table whose CREATE was not seen, from ``tableChanges`` of a DDL. If
+  there is none, or it does not fit, the schema of the row's schema block, if it has one.
+- Avro: the registered schema that the row names.
 
-DDL comes once for each partition and is followed once.
+A DDL is sent to each partition, and followed once.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ from ticdc_spark.streams.handle_keys import Lookup, complete
 from ticdc_spark.streams.sql_tables import SqlTables
 
 TableOf: TypeAlias = Callable[[Envelope], Table | None]
-"""From a row to its table; ``None``: nothing but the row itself may show it."""
+"""Row → its table; ``None``: only the row itself may show it."""
 _READERS = 512
 _VERSIONS = 10_000
 
@@ -58,7 +58,7 @@ class Found(NamedTuple):
     """Its position in the message."""
     event: Change | Rejected
     envelope: Envelope | None = None
-    """What a row, read or rejected, was read from."""
+    """The envelope of a row that was read or rejected."""
 
 
 class Holding(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ class Holding(msgspec.Struct, frozen=True):
 
 
 class EventReader:
-    """Reads one stream of messages. Its memory is bounded: schemas, compiled readers and held rows."""
+    """Reads one stream of messages. Its memory is bounded: schemas, compiled readers and waiting rows."""
 
     def __init__(
         self,
@@ -84,9 +84,9 @@ class EventReader:
     ) -> None:
         """``schemas``: the decoder's, for a protocol whose rows name schemas of a registry.
 
-        ``fetch`` gets rows that were too large for Kafka from where they are kept. ``lookup`` asks the upstream for
-        rows whose message has only the key. Without these, such rows stay as they came. ``table_of`` knows the tables
-        of all rows already: no DDL is followed then, and no row waits.
+        ``fetch`` gets rows that were too large for Kafka from their storage. ``lookup`` asks the upstream for rows
+        whose message has only the key. Without these functions, such rows stay unchanged. ``table_of`` already knows
+        the tables of all rows. With it, no DDL is followed, and no row waits.
         """
         self._decoder = decoder
         self._options = options or ReadOptions()
@@ -101,14 +101,14 @@ class EventReader:
         self._fetch = fetch
 
     def read(self, message: Message) -> Iterator[Found]:
-        """The events that a message gives, and rows that waited for the schema that it has."""
+        """The events of a message, and rows that waited for its schema."""
         for seq, event in enumerate(self._decoder.open_message(message.key, message.value)):
             yield from self.read_event(message, seq, event)
         while self._held.is_full():
             yield from self._give_up()
 
     def read_event(self, message: Message, seq: int, event: Event) -> Iterator[Found]:
-        """What one event of a message gives, for whoever opens messages by itself and orders their events."""
+        """``read`` for one event of a message, for callers that open messages and order events themselves."""
         if isinstance(event, Envelope):
             found = self._whole(Found(message, seq, _WAITING, event))
             if found.event is _WAITING:
@@ -129,13 +129,13 @@ class EventReader:
             yield from self._schema(event.table)
 
     def must_wait(self, envelope: Envelope) -> bool:
-        """Whether a row names a version of its table that has not come yet."""
+        """Whether a row names a version of its table that has not arrived yet."""
         if self._of_row is not None or not envelope.schema_key:
             return False
         return (envelope.schema, envelope.table, envelope.schema_key) not in self._versions
 
     def learn(self, message: Message) -> None:
-        """Take the schemas that a message from before the stream has, and nothing else."""
+        """Take only the schemas of a message from before the stream."""
         for event in self._decoder.open_message(message.key, message.value):
             if isinstance(event, SchemaChange):
                 if self._follows:
@@ -151,7 +151,7 @@ class EventReader:
             self._add(table)
 
     def go_on_from(self, tables: Iterable[Table]) -> None:
-        """Take the tables as they were when reading stopped, before the first message."""
+        """Take the tables from when reading stopped. Call it before the first message."""
         for table in tables:
             if self._follows:
                 self._current.tables[table.full_name] = table
@@ -159,9 +159,9 @@ class EventReader:
                 self._add(table)
 
     def prepare_for(self, tables: Iterable[Table]) -> None:
-        """Take versions that are not known yet, from messages that are read ahead of the rows before them.
+        """Take unknown versions from messages that are read before earlier rows.
 
-        A TRUNCATE may leave the version as it is: what is known of it stays until the DDL has its turn.
+        A TRUNCATE may not change the version: the known table stays until the DDL is read in order.
         """
         for table in tables:
             if (table.schema, table.name, str(table.version)) not in self._versions:
@@ -169,7 +169,7 @@ class EventReader:
 
     @property
     def known(self) -> tuple[Table, ...]:
-        """What ``go_on_from`` has to be given so that another reader reads rows as this one does now."""
+        """The tables for ``go_on_from``, with which another reader reads rows as this one does now."""
         return tuple(self._current.tables.values() if self._follows else self._versions.values())
 
     def version(self, schema: str, table: str, schema_key: str) -> Table | None:
@@ -178,7 +178,7 @@ class EventReader:
 
     @property
     def follows_ddl(self) -> bool:
-        """Whether tables are what follows from DDL; otherwise rows name versions of them, which messages carry."""
+        """Whether tables follow from DDL. Otherwise rows name versions, which messages have."""
         return self._follows
 
     @property
@@ -191,12 +191,12 @@ class EventReader:
         return self._current.around(change)
 
     def finish(self) -> Iterator[Found]:
-        """What still waits: rejected where the schema never came."""
+        """The waiting rows, rejected if their schema never arrived."""
         while self._held.count:
             yield from self._give_up()
 
     def _whole(self, found: Found) -> Found:
-        """A row that lies elsewhere, in the message that it would have come in."""
+        """A row from the storage, with the message as it would have been sent whole."""
         if self._fetch is None or found.envelope is None or found.envelope.claim_check is None:
             return found
         whole = resolve(self._decoder, found.envelope, self._fetch)
@@ -218,7 +218,7 @@ class EventReader:
             yield found._replace(event=self._rows.read(envelope, table))
 
     def _of_ddl(self, message: Message) -> tuple[Table, ...]:
-        """The tables that a DDL's message carries beside its SQL."""
+        """The tables that a DDL's message has besides its SQL."""
         try:
             return self._protocol.tables_of_ddl(message.value or b"")
         except MessageError:
@@ -229,7 +229,7 @@ class EventReader:
         return None if envelope is None else self._versions.get((envelope.schema, envelope.table, envelope.schema_key))
 
     def _give_up(self) -> Iterator[Found]:
-        """Reject the row that waits longest, and go on with those that waited only for it."""
+        """Reject the row that has waited longest, and read the rows that waited only for it."""
         name = self._held.oldest()
         found = self._held.pop(name)
         version = found.envelope.schema_key if found.envelope else ""
@@ -244,7 +244,7 @@ class EventReader:
             yield self._held.pop(name)._replace(event=self._rows.read(first.envelope, table))
 
     def _loose(self, message: Message, envelope: Envelope) -> RowChange | Rejected:
-        """With the table that follows from DDL, and where that does not fit, with the one that the row shows."""
+        """Read a row with the table from DDL. If that does not fit, read it with the table that the row shows."""
         if self._table_of is not None:
             known = self._table_of(envelope)
         else:
@@ -318,14 +318,14 @@ class _Readers:
         change = row_change(envelope, table, *kept)
         if isinstance(change, Rejected) and (hidden := _hidden(envelope, table)):
             return self.read(envelope, with_hidden_columns(table, hidden), of_row=of_row)
-        # a table that a partial row shows has no more columns than that
+        # a table from a partial row has only that row's columns
         if isinstance(change, RowChange) and change.partial and self._lookup is not None and not of_row:
             (change,) = complete([change], self._lookup)
         return change
 
 
 def _hidden(envelope: Envelope, table: Table) -> frozenset[str]:
-    """Columns of TiDB's that a row has, and no DDL names."""
+    """TiDB's hidden columns, which a row has, but no DDL names."""
     images = [image for image in (envelope.before, envelope.after) if image is not None]
     names = HIDDEN_NAMES - {column.name for column in table.columns}
     return frozenset(name for name in names if any(name.encode() in image for image in images))

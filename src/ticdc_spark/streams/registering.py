@@ -1,4 +1,4 @@
-"""Schemas that the driver registers, so that tasks need no registry."""
+"""The driver registers schemas, so that tasks need no registry."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ticdc_spark.protocols.base import Encoder, Registry
 
 
 class Registering:
-    """A registry that remembers what it was asked."""
+    """A registry that remembers the ids that it gave."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -23,7 +23,7 @@ class Registering:
 
 
 class KnownIds:
-    """The registry of a task: what the driver registered."""
+    """The registry of a task: the schemas that the driver has registered."""
 
     def __init__(self, ids: Mapping[tuple[str, str], int]) -> None:
         self._ids = ids
@@ -37,7 +37,7 @@ class KnownIds:
 
 
 def register_table(encoder: Encoder, table: Table) -> None:
-    """Register a table's schemas by encoding a row of it, which goes nowhere.
+    """Register a table's schemas by encoding a row of it. The result is discarded.
 
     Raises: RegistryFault, IncompatibleSchema
     """
@@ -49,4 +49,4 @@ def register_table(encoder: Encoder, table: Table) -> None:
     try:
         list(encoder.rows([RowChange(op="insert", table=table, commit_ts=0, after=row)]))
     except MessageError:
-        return  # each of its rows is rejected with its place
+        return  # each of its rows will be rejected, with its place

@@ -1,7 +1,7 @@
-"""What a Simple schema does not have of a table, and the SQL of its DDL has.
+"""Details of a table that its Simple schema lacks, from the SQL of its DDL.
 
-Simple has columns in the order of their ids, which ADD COLUMN … FIRST or AFTER does not follow, and marks no generated
-columns. A table whose DDL was not seen stays as its schema has it.
+Simple sorts columns by their ids, which differs from the table's order after ADD COLUMN … FIRST or AFTER. It does not
+mark generated columns. A table whose DDL was not seen stays as in its schema.
 """
 
 from __future__ import annotations
@@ -14,19 +14,19 @@ from ticdc_spark.model import Column, SchemaChange, Table, TableName
 from ticdc_spark.streams.sql_tables import SqlTables
 
 _HIDDEN = "_V$_"
-"""What the names of TiDB's virtual columns for an index's expressions begin with. SQL does not name these columns."""
+"""Prefix of TiDB's virtual columns for an index's expressions. SQL does not name these columns."""
 _VERSIONS = 10_000
 
 
 class SqlDetails:
-    """The tables of Simple's schemas, completed by SQL. Its memory is bounded."""
+    """Completes the tables of Simple's schemas by SQL. Its memory is bounded."""
 
     def __init__(self) -> None:
         self._sql = SqlTables()
         self._tables: OrderedDict[tuple[str, str, int | None], Table] = OrderedDict()
 
     def follow(self, change: SchemaChange) -> None:
-        """Take what a DDL adds; once, where it comes in several partitions."""
+        """Take the details of a DDL. A copy in another partition is ignored."""
         if self._sql.has_followed(change):
             return
         if change.pre_table is not None:
@@ -41,21 +41,21 @@ class SqlDetails:
             return
         known = self._sql.tables.get(_name(table))
         whole = table if known is None or _names(known) != _names(table) else _merged(table, known)
-        # with hidden columns: what is added later stands behind them
+        # with hidden columns, as columns that are added later follow them
         self._sql.tables[_name(table)] = self._tables[_key(table)] = whole
         if len(self._tables) > _VERSIONS:
             self._tables.popitem(last=False)
 
     def complete(self, table: Table) -> Table:
-        """The table with its columns in their order, and the generated ones marked, as far as that is known.
+        """The table with its columns in order, and generated ones marked, if that is known.
 
-        A table that is none of Simple's schemas has all of it itself.
+        A table that is not from a Simple schema is already complete.
         """
         return self._tables.get(_key(table), table) if _lacks_details(table) else table
 
 
 def _lacks_details(table: Table) -> bool:
-    """Whether it is a schema of Simple, which marks no column as virtual or not."""
+    """Whether it is from a Simple schema, which does not say whether columns are virtual."""
     return table.version is not None and bool(table.columns) and table.columns[0].virtual is None
 
 

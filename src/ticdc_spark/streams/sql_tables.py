@@ -1,4 +1,4 @@
-"""The tables that follow from a stream of DDL, for protocols whose DDL is SQL only."""
+"""Derives tables from a stream of DDL, for protocols whose DDL is only SQL."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DDL_SEEN = 4096
 
 
 class SqlTables:
-    """The tables as they follow from DDL, for protocols whose DDL is SQL only."""
+    """The tables derived from DDL, for protocols whose DDL is only SQL."""
 
     def __init__(self) -> None:
         self.tables: dict[TableName, Table] = {}
@@ -25,11 +25,11 @@ class SqlTables:
         return self._seen.get(_identity(change), (None, None))
 
     def has_followed(self, change: SchemaChange) -> bool:
-        """Whether this DDL was followed before, as it comes in every partition."""
+        """Whether this DDL was followed before, as every partition has it."""
         return _identity(change) in self._seen
 
     def follow(self, change: SchemaChange, described: Iterable[Table] = ()) -> None:
-        """Follow a DDL, once. ``described``: the tables after it, for those that its SQL alone does not describe."""
+        """Follow a DDL, once. ``described``: the tables after it that its SQL does not describe completely."""
         if self.has_followed(change):
             return
         names = _named(change)
@@ -45,7 +45,7 @@ class SqlTables:
     def _apply(self, change: SchemaChange) -> None:
         effect = apply_ddl(self.tables, change.schema, change.query, dropped=self._dropped)
         if effect.unsupported:
-            # what is known of these tables is no longer true
+            # the known schemas of these tables are no longer valid
             for name in _named(change):
                 self.tables.pop(name, None)
             return

@@ -1,7 +1,7 @@
-"""The files of a storage sink as messages, so that whatever reads a topic can read them.
+"""The files of a storage sink as messages, so that code for topics can read them.
 
-A line of the protocol's own JSON, a schema file and a checkpoint are messages as they are. Records of CSV become rows
-of the protocol. The key of each message is where it comes from: the file, and the number of the line.
+A line of the protocol's own JSON, a schema file and a checkpoint are messages, unchanged. Records of CSV become rows of
+the protocol. The key of each message is its place: the file, and the number of the line.
 """
 
 from collections.abc import Iterator
@@ -19,26 +19,26 @@ from ticdc_spark.topics.storage.schema_file import read_schema_file
 
 KeyValue = tuple[bytes, bytes]
 PROTOCOL = next(name for name, found in PROTOCOLS.items() if found.traits.in_storage)
-"""The one whose messages the sink writes, beside CSV."""
+"""The protocol whose messages the sink writes, besides CSV."""
 JSON, CSV = ".json", ".csv"
 _COMMIT_TS = b'"_tidb"'
 
 
 class Form(msgspec.Struct, frozen=True, kw_only=True):
-    """How files are written. Goes to tasks."""
+    """The format of the files. It is sent to tasks."""
 
     csv: CsvFormat | None = None
     """``None``: rows are messages of ``PROTOCOL``, one a line."""
 
     @property
     def extension(self) -> str:
-        """How names of files with rows end."""
+        """The extension of files with rows."""
         return JSON if self.csv is None else CSV
 
     def count(self, path: str, content: bytes) -> int:
-        """How many messages a file with rows holds.
+        """How many messages a file with rows has.
 
-        Raises: UsageError for rows without commitTs, which the changefeed must be told to send
+        Raises: UsageError for rows without commitTs, which the changefeed must be configured to send
         """
         lines = self._lines(content)
         if self.csv is None and lines and b'"mysqlType"' in lines[0] and _COMMIT_TS not in lines[0]:
@@ -95,5 +95,5 @@ class _CsvMessages:
 
 def _encoder() -> Encoder:
     config = PROTOCOLS[PROTOCOL].config_type()
-    # TIMESTAMP goes through as it is: who reads the messages knows the zone.
+    # TIMESTAMP is passed on unchanged: the reader of the messages knows the zone.
     return PROTOCOLS[PROTOCOL].encoder(config(enable_tidb_extension=True, content_compatible=True, time_zone="UTC"))

@@ -1,4 +1,4 @@
-"""A storage sink as one partition of messages: what a source of a job is made of, without Spark."""
+"""A storage sink as one partition of messages: the base of a job's source, without Spark."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -32,10 +32,10 @@ from ticdc_spark.topics.storage.other_files import checkpoint_file, described_on
 
 _LOOK_AGAIN_SECONDS = 1.0
 MOST_FILES = 20_000
-"""Files that are taken and not read yet; the rest comes when these are read."""
+"""The most files that are taken and not read yet. The rest is taken when these are read."""
 MOST_BYTES = 4 << 30
 _KEPT_BYTES = 32 << 20
-"""Of files that were counted and will be read soon."""
+"""The most bytes of cached files that were counted and will be read soon."""
 _WAYS_OUT = (
     "What they held is lost to this job: begin a new one, with another `name` and an empty target, and a new "
     "changefeed with an empty folder. Keep files longer (file-expiration-days, rules of the bucket)"
@@ -57,7 +57,7 @@ class StorageTopic:
         self._looked_at: float | None = None
         self._kept: dict[str, bytes] = {}
         self.has_more = False
-        """Whether the last look left something for the next one."""
+        """Whether the last look left files for the next one."""
 
     def recall(self, memory: str) -> None:
         """See ``Source.recall``."""
@@ -70,7 +70,7 @@ class StorageTopic:
         return msgspec.json.encode(self.ledger).decode()
 
     def skip_all(self) -> int:
-        """Take everything that is there now as read, but for what describes the tables. Returns: where a job begins"""
+        """Treat all present files as read, except the tables' schemas. Returns: the offset where a job begins"""
         while not self.look(force=True):
             self.ledger = needed(self.ledger, self.ledger.end, ())
         self.ledger = needed(self.ledger, self.ledger.end, ())
@@ -81,12 +81,12 @@ class StorageTopic:
         return begin
 
     def take_all(self) -> None:
-        """Take everything that is there. Raises: as ``look``"""
+        """Take all present files. Raises: as ``look``"""
         while not self.look(force=True):
             continue
 
     def look(self, *, force: bool = False) -> bool:
-        """Take what has come. Returns: whether everything that is there was taken
+        """Take new files. Returns: whether all present files were taken
 
         Raises: SourceFault; SourceChanged for files that were removed before they were taken
         """
@@ -95,7 +95,7 @@ class StorageTopic:
             return not self.has_more
         if not force and not self.has_more and self._looked_at is not None and now - self._looked_at < self._every:
             return True
-        checkpoint = self._checkpoint()  # Everything below it is in files by now.
+        checkpoint = self._checkpoint()  # Everything below it is already in files.
         found = self._walk(self.ledger.since)
         found, complete = self._complete(found)
         _stop_if_removed(self.files.where, self.ledger, found, complete, checkpoint)
@@ -109,12 +109,12 @@ class StorageTopic:
         return cut.is_all
 
     def _has_enough(self) -> bool:
-        """Whether the files that were taken and not read yet are many."""
+        """Whether many files were taken and not read yet."""
         unread = [entry for entry in self.ledger.entries if entry.end > self.ledger.read]
         return len(unread) >= MOST_FILES or sum(entry.size for entry in unread) >= MOST_BYTES
 
     def _complete(self, found: Walked) -> tuple[Walked, dict[tuple[str, str], int]]:
-        """The last complete file of each sequence with new files; and the files, with those that came meanwhile."""
+        """The files, with ones that arrived meanwhile, and the last complete file of each sequence with new files."""
         numbers = {(folder, name): last for folder, name, last in self.ledger.numbers}
         complete = indexed(self.files, [one for one in found.data if one.number > numbers.get(one.sequence, 0)])
         last = {one.sequence: one.number for one in found.data}
@@ -128,21 +128,21 @@ class StorageTopic:
         return msgspec.structs.replace(found, data=data), complete
 
     def entries(self, first: int, end: int) -> list[Entry]:
-        """The files that are still known and have some of the offsets [first, end)."""
+        """The still known files that have offsets in [first, end)."""
         return within(self.ledger, first, end)
 
     def messages(self, first: int, end: int) -> Iterator[Message]:
-        """The messages [first, end) of the files that are still known, in order. Raises: SourceFault, SourceChanged"""
+        """The messages [first, end) of the still known files, in order. Raises: SourceFault, SourceChanged"""
         for entry in self.entries(first, end):
             kept = self._kept.get(entry.path)
             yield from entry_messages(self.files, self.form, entry, (first, end), kept)
 
     def glance(self) -> str:
-        """Look whether it is a storage sink. Returns: how far it is. Raises: SourceFault"""
+        """Check that it is a storage sink. Returns: its checkpoint, as text. Raises: SourceFault"""
         return f"checkpoint {self._checkpoint()}"
 
     def check(self, messages: int) -> tuple[str, list[Message]]:
-        """Look at the folder without taking anything. Returns: what is there, and its first messages
+        """Check the folder without taking anything. Returns: a summary, and the first messages
 
         Raises: SourceFault, UsageError
         """
@@ -195,8 +195,8 @@ class StorageTopic:
 
 
 def open_folder(path: Path) -> StorageTopic | None:
-    """The storage sink in a folder of this machine, for those who look into it; ``None``: there is none. CSV is read as
-    TiCDC writes it where nothing is configured. Raises: SourceFault"""
+    """The storage sink in a folder of this machine, for ``inspect`` and ``convert``; ``None``: there is none. CSV is
+    read with TiCDC's defaults. Raises: SourceFault"""
     if not (path / METADATA).is_file():
         return None
     files = LocalFiles(str(path))
@@ -205,7 +205,7 @@ def open_folder(path: Path) -> StorageTopic | None:
 
 
 def all_messages(topic: StorageTopic, *, follow: bool = False) -> Iterator[Message]:
-    """The messages of a storage sink; with ``follow`` also of files that come. Raises: as ``StorageTopic.look``"""
+    """The messages of a storage sink. ``follow``: also of later files. Raises: as ``StorageTopic.look``"""
     while True:
         begin = topic.ledger.end
         topic.take_all()
@@ -219,9 +219,9 @@ def all_messages(topic: StorageTopic, *, follow: bool = False) -> Iterator[Messa
 def entry_messages(
     files: Files, form: Form, entry: Entry, wanted: tuple[int, int], content: bytes | None = None
 ) -> Iterator[Message]:
-    """The messages of one file at the offsets ``wanted`` ([first, end)). ``content``: the file's, where it is known.
+    """The messages of one file at the offsets ``wanted`` ([first, end)). ``content``: the file's, if already read.
 
-    Raises: SourceFault; SourceChanged for a file that is gone or is another one
+    Raises: SourceFault; SourceChanged for a file that is missing or has changed
     """
     topic, partition = PLACE
     if not entry.path:
@@ -259,13 +259,13 @@ def _there(files: Files, path: str, content: bytes | None) -> bytes:
 
 
 def _is_gone(where: str, path: str) -> SourceChanged:
-    return SourceChanged(f"{where}/{path} is not there any more, and its rows were not applied yet. {_WAYS_OUT}")
+    return SourceChanged(f"{where}/{path} no longer exists, and its rows were not applied yet. {_WAYS_OUT}")
 
 
 def _stop_if_removed(
     where: str, ledger: Ledger, found: Walked, complete: dict[tuple[str, str], int], checkpoint: int
 ) -> None:
-    """Stop where files are gone that were never taken. Raises: SourceChanged"""
+    """Raises: SourceChanged if files were removed before they were taken"""
     numbers = {(folder, name): last for folder, name, last in ledger.numbers}
     there: dict[tuple[str, str], set[int]] = {}
     for one in found.data:
@@ -280,7 +280,7 @@ def _stop_if_removed(
         missing = next((number for number in range(known + 1, last + 1) if number not in there[sequence]), None)
         if missing is not None:
             raise SourceChanged(
-                f"{where}/{sequence[0]}: file {missing} is not there, and files up to {last} were written. It was "
+                f"{where}/{sequence[0]}: file {missing} is missing, and files up to {last} were written. It was "
                 f"removed before it was read. {_WAYS_OUT}"
             )
     paths, since = {one.path for one in found.data}, ledger.since
@@ -297,14 +297,14 @@ def _stop_if_removed(
     for (folder, name), last in numbers.items():
         if (folder, name) not in there and not _may_be_gone(folder, ledger.checkpoint, checkpoint):
             raise SourceChanged(
-                f"{where}/{folder} is not there any more. It was read up to file {last}, and more may have come after "
-                f"that. {_WAYS_OUT}"
+                f"{where}/{folder} no longer exists. It was read up to file {last}, and more may have been written "
+                f"after that. {_WAYS_OUT}"
             )
 
 
 def _may_be_gone(folder: str, before: int, now: int) -> bool:
-    """Whether TiCDC may have removed a folder that was read to its end: it keeps a day at least, and the job has looked
-    within the last one."""
+    """Whether TiCDC may have removed a folder that was read to its end. It keeps folders for at least a day, and the
+    job has looked within the last day."""
     day = date_of(folder)
     if len(day) != len("2026-01-31"):
         return False

@@ -1,4 +1,4 @@
-"""What events lack that a target protocol needs: versions of tables, their details, the tables of a DDL."""
+"""Completes events for a target protocol: versions and details of tables, the tables of a DDL."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from ticdc_spark.protocols.wire_protocol import Traits
 from ticdc_spark.streams.sql_details import SqlDetails
 
 TablesOf: TypeAlias = Callable[[SchemaChange], tuple[Table | None, Table | None]]
-"""The table before and after a DDL that has none itself."""
+"""Gives the table before and after a DDL that has none itself."""
 
 
 def id_of_name(table: Table) -> int:
-    """An id for a table whose source gives none, made of its name.
+    """An id for a table whose source has none, made from its name.
 
-    Tables that compare as one have one. Numbers are above those that are counted, and exact as a double.
+    Equal names have the same id. Ids are above counted ones, and exact as a double.
     """
     name = f"{table.schema}\0{table.name}".lower()
     return (1 << 48) + int.from_bytes(sha256(name.encode("utf-8", "surrogatepass")).digest()[:6], "big")
@@ -35,7 +35,7 @@ class TargetTables:
         self._versions: dict[tuple[str, str], tuple[Table, Table]] = {}
 
     def learn(self, event: SchemaChange | Bootstrap) -> None:
-        """Take what a DDL or BOOTSTRAP shows of its table, before it is written."""
+        """Take the table of a DDL or BOOTSTRAP, before it is written."""
         if self._details is None:
             return
         if isinstance(event, Bootstrap):
@@ -44,14 +44,14 @@ class TargetTables:
             self._details.follow(event)
 
     def row(self, change: RowChange) -> RowChange:
-        """A row with what the target needs of its table; an ``upsert`` becomes an insert where it has no such thing."""
+        """A row with the facts that the target needs. An ``upsert`` becomes an insert if the target has no upserts."""
         if change.op == "upsert" and not self._target.upserts:
             change = replace(change, op="insert")
         table = self.table(change.table, change.commit_ts)
         return change if table is change.table else replace(change, table=table)
 
     def table(self, table: Table, ts: int) -> Table:
-        """A table as the target's messages have it, first seen or changed at ``ts``."""
+        """A table for the target's messages, first seen or changed at ``ts``."""
         if self._details is not None:
             table = self._details.complete(table)
         if self._target.versioned_tables and (table.version is None or table.table_id is None):
@@ -59,7 +59,7 @@ class TargetTables:
         return table
 
     def ddl(self, change: SchemaChange, tables_of: TablesOf) -> SchemaChange:
-        """A DDL with the target's word for its kind and with tables, where the target sends these.
+        """A DDL with the target's word for its kind, and with tables if the target sends them.
 
         Raises: MessageError for SQL that cannot be read.
         """
@@ -73,7 +73,7 @@ class TargetTables:
         return replace(change, kind=ddl_word(change.query), table=after, pre_table=before)
 
     def captured_ddl(self, change: SchemaChange) -> SchemaChange:
-        """A DDL as a source of changes gives it, whose tables are there and whose kind is that of ``ddl.effect.Kind``.
+        """A DDL from a source of changes, which has its tables, and a kind of ``ddl.effect.Kind``.
 
         Raises: MessageError for SQL that cannot be read.
         """
@@ -82,13 +82,13 @@ class TargetTables:
         ts = change.commit_ts
         before, after = (table and self.table(table, ts) for table in (change.pre_table, change.table))
         if change.kind == "drop table":
-            after = before  # TiCDC sends a dropped table as the one after it too
+            after = before  # TiCDC sends a dropped table also as the table after the DDL
         return replace(change, kind=ddl_word(change.query), table=after, pre_table=before)
 
     def _identified(self, table: Table, ts: int) -> Table:
-        """The table with an id, and with a version: the commit ts at which it was first seen as it is.
+        """The table with an id and a version: the commit ts at which its present schema was first seen.
 
-        A row that is older than what was seen first gets a version of its own, as no version is above a row's commitTs.
+        A row that is older than the first one gets its own version, as no version is above a row's commitTs.
         """
         name = table.full_name
         known = self._versions.get(name)
@@ -96,7 +96,7 @@ class TargetTables:
         if known is None or is_late or (known[0] is not table and known[0] != table):
             version = ts if table.version is None else table.version
             table_id = id_of_name(table) if table.table_id is None else table.table_id
-            # one object a version: encoders compile what writes its rows for it
+            # one object for each version, as encoders compile code for it
             known = self._versions[name] = (table, replace(table, version=version, table_id=table_id))
         return known[1]
 

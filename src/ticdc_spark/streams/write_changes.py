@@ -1,4 +1,4 @@
-"""Many row changes to messages, where one that cannot be written does not stop the others."""
+"""Encodes many row changes. One that cannot be written does not stop the others."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ticdc_spark.model import RowChange
 from ticdc_spark.protocols.base import Encoded, Encoder
 
 UNWRITABLE = (MessageError, ValueError, ArithmeticError, struct.error)
-"""What an encoder raises for a change that it cannot write. Values are not verified when they are read: text that is
-no value of its type fails as Python's own functions do."""
+"""Errors of an encoder for a change that it cannot write. Values are not verified when they are read, so an invalid
+text fails with errors of Python's own functions."""
 
 
 def write_changes(encoder: Encoder, changes: Sequence[RowChange]) -> tuple[list[Encoded], dict[int, str]]:
-    """The messages of the changes that can be written, and why the others cannot, by their places."""
+    """The messages of the changes that can be written. By place, why other changes cannot."""
     try:
         return list(encoder.rows(changes)), {}
     except UNWRITABLE:
@@ -26,7 +26,7 @@ def write_changes(encoder: Encoder, changes: Sequence[RowChange]) -> tuple[list[
 
 
 def _unwritable(encoder: Encoder, changes: Sequence[RowChange], first: int) -> Iterator[tuple[int, str]]:
-    """The changes that cannot be written, by halves."""
+    """The changes that cannot be written, found by bisection."""
     try:
         list(encoder.rows(changes))
     except UNWRITABLE as error:
@@ -39,7 +39,7 @@ def _unwritable(encoder: Encoder, changes: Sequence[RowChange], first: int) -> I
 
 
 def _blame(encoder: Encoder, change: RowChange, reason: str) -> str:
-    """A reason with the table, and the column without whose value the row is written, or fails in another way."""
+    """A reason with the table and the guilty column: without its value the row is written, or fails differently."""
     cured, changed = [], []
     for name in {**(change.before or {}), **(change.after or {})}:
         before, after = (row and {**row, name: None} for row in (change.before, change.after))

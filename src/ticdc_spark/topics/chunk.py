@@ -1,10 +1,10 @@
-"""A piece of a file of a recorded topic that one task can read alone."""
+"""A piece of a recorded topic's file that one task can read by itself."""
 
 import msgspec
 
 
 class Span(msgspec.Struct, frozen=True):
-    """What a chunk holds of one partition."""
+    """The messages of one partition in a chunk."""
 
     topic: str
     partition: int
@@ -15,15 +15,15 @@ class Span(msgspec.Struct, frozen=True):
     bytes: int
     """About the bytes of keys and values."""
     ordered: bool = True
-    """Offsets are known to rise, so none is there twice."""
+    """Whether offsets are known to rise, so no offset occurs twice."""
     implicit: bool = False
-    """Some offset is its line's number."""
+    """Whether some offset is the line's number."""
 
 
 class Chunk(msgspec.Struct, frozen=True):
     """JSON: ``length`` bytes from ``start`` (of the unpacked file), whose first line has number ``line`` (from 0).
 
-    Parquet: row group ``start``; ``length`` is the bytes it unpacks to.
+    Parquet: row group ``start``; ``length`` is its unpacked size in bytes.
     """
 
     start: int

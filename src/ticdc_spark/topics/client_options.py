@@ -1,7 +1,7 @@
-"""librdkafka's options from those of Kafka's Java client, so that a cluster's security is written once.
+"""librdkafka's options from options of Kafka's Java client, so that a cluster's security is configured only once.
 
-A login by password and PEM files are the same in both; what only Java reads (JKS, Kerberos by JAAS, classes) is refused
-with the way out.
+A login by password and PEM files work in both. Formats that only Java reads (JKS, Kerberos by JAAS, classes) are
+refused, and the error says what to do.
 """
 
 from collections.abc import Mapping
@@ -11,13 +11,13 @@ from ticdc_spark.errors import UsageError, os_reason
 from ticdc_spark.topics.jaas import parse_jaas
 
 SECURITY = ("security.", "sasl.", "ssl.")
-"""Beginnings of the options by which a cluster is reached."""
+"""Prefixes of the options for the connection to a cluster."""
 MECHANISMS = {
     "PLAIN": "PlainLoginModule",
     "SCRAM-SHA-256": "ScramLoginModule",
     "SCRAM-SHA-512": "ScramLoginModule",
 }
-"""Logins by password, and Java's login module of each."""
+"""Logins by password, and Java's login module for each."""
 
 _WITHOUT_EFFECT = frozenset(
     f"ssl.{name}"
@@ -33,16 +33,16 @@ _WITHOUT_EFFECT = frozenset(
         "trustmanager.algorithm",
     )
 )
-"""How Java does it; or the form of a file, which the file shows."""
+"""Options that only Java needs, or that say the format of a file, which the file itself shows."""
 _CLASSES = ("sasl.client.callback.handler.class", "sasl.login.callback.handler.class", "ssl.engine.factory.class")
 
 
 def librdkafka_options(given: Mapping[str, str]) -> dict[str, str]:
-    """Translate what Java's client calls otherwise; the rest, and librdkafka's own names, stay as they are.
+    """Translate options that Java's client names differently. Others, and librdkafka's own names, do not change.
 
     A name may begin with ``kafka.``, as in a job file.
 
-    Raises: UsageError naming the option that librdkafka has nothing for, and the way out.
+    Raises: UsageError that names an option without an equivalent in librdkafka, and what to do.
     """
     java = {key.removeprefix("kafka."): value for key, value in given.items()}
     for key in _CLASSES:
@@ -70,7 +70,7 @@ def librdkafka_options(given: Mapping[str, str]) -> dict[str, str]:
 
 
 def form_of(path: str) -> str:
-    """``PEM``, ``JKS`` or ``PKCS12``, by how a file of keys or certificates begins. Raises: UsageError"""
+    """``PEM``, ``JKS`` or ``PKCS12``, by the first bytes of a file of keys or certificates. Raises: UsageError"""
     try:
         with Path(path).open("rb") as file:
             start = file.read(4)

@@ -22,7 +22,7 @@ class Login(NamedTuple):
 def parse_jaas(text: str) -> Login:
     """Read the value as Java does: options are quoted with ``"`` or ``'``, with Java's escapes.
 
-    Raises: ValueError that names what is wrong and shows nothing of the text, for it holds a password.
+    Raises: ValueError that names the mistake and shows nothing of the text, which has a password.
     """
     words = list(_words(text))
     if len(words) < 2 or words[1] not in _FLAGS:
@@ -38,7 +38,7 @@ def parse_jaas(text: str) -> Login:
 
 
 def _words(text: str) -> Iterator[str]:
-    """Words and signs; a quoted word begins with NUL, so that it is no sign."""
+    """Words and signs. A quoted word begins with NUL, to distinguish it from a sign."""
     at, text = 0, text.strip()
     while at < len(text):
         found = _TOKEN.match(text, at)

@@ -1,4 +1,4 @@
-"""JSON lines of a recorded topic: the scan for the manifest on the driver, and the reading in tasks."""
+"""JSON lines of a recorded topic: scanned for the manifest on the driver, and read in tasks."""
 
 import gzip
 import zlib
@@ -31,7 +31,7 @@ ARROW_SCHEMA = pa.schema(
 
 
 def to_table(messages: Sequence[Message]) -> pa.Table:
-    """Messages as ``ARROW_SCHEMA``."""
+    """Messages in ``ARROW_SCHEMA``."""
     columns = [pa.array([getattr(message, field.name) for message in messages], field.type) for field in ARROW_SCHEMA]
     return pa.table(columns, schema=ARROW_SCHEMA)
 
@@ -56,7 +56,7 @@ _LINES = msgspec.json.Decoder(_Line)
 
 
 class Piece(msgspec.Struct, frozen=True):
-    """Chunks of one file to read, in order, and which offsets of each partition: [first, end)."""
+    """Chunks of one file to read, in order, and the wanted offsets of each partition: [first, end)."""
 
     path: str
     chunks: tuple[Chunk, ...]
@@ -64,9 +64,9 @@ class Piece(msgspec.Struct, frozen=True):
 
 
 def scan(path: str) -> Iterator[Chunk]:
-    """Read a whole file once and return what each of its chunks holds.
+    """Read a whole file once, and give the content of each chunk.
 
-    Raises: SourceFault naming file and line for a line that is no JSON object with ``topic`` and ``partition``.
+    Raises: SourceFault, with file and line, for a line that is no JSON object with ``topic`` and ``partition``.
     """
     start = line = 0
     with _open(path) as file:
@@ -78,7 +78,7 @@ def scan(path: str) -> Iterator[Chunk]:
 
 
 def offsets(path: str, partition: tuple[str, int]) -> Iterator[int]:
-    """Every offset of one partition, as it stands in the file."""
+    """Every offset of one partition, in the file's order."""
     line = 0
     with _open(path) as file:
         for data in _blocks(path, file):
@@ -90,9 +90,9 @@ def offsets(path: str, partition: tuple[str, int]) -> Iterator[int]:
 
 
 def read(pieces: Sequence[Piece]) -> Iterator[pa.RecordBatch]:
-    """Read pieces of files as ``ARROW_SCHEMA``. Runs in a task.
+    """Read pieces of files in ``ARROW_SCHEMA``. Runs in a task.
 
-    Raises: SourceFault naming file and line for a line that cannot be read.
+    Raises: SourceFault, with file and line, for a line that cannot be read.
     """
     for piece in pieces:
         with _open(piece.path) as file:
@@ -180,11 +180,11 @@ def _numbers(data: bytes, first: int, messages: int, lines: int) -> Sequence[int
 
 
 def _decode(decoder: "msgspec.json.Decoder[T]", path: str, data: bytes, line: int) -> tuple[list[T], int]:
-    """Decode lines; also give how many there are, blank ones included."""
+    """Decode lines. Also returns their number, with blank ones."""
     try:
         return decoder.decode_lines(data), data.count(b"\n") + (not data.endswith(b"\n"))
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        # Only the whole block was refused: find the line.
+        # The error is of the whole block: find the line.
         for number, text in enumerate(data.split(b"\n"), start=line + 1):
             try:
                 if text.strip():

@@ -25,19 +25,19 @@ _FORGET_SECONDS = 20.0
 _REPORT_SECONDS = 30.0
 _LOG = logging.getLogger(__name__)
 _CLIENT = _LOG.getChild("client")
-"""What librdkafka logs: some twenty lines a second while a broker does not answer."""
+"""librdkafka's log: about twenty lines a second while a broker does not answer."""
 _CLIENT.addFilter(lambda record: _CLIENT.isEnabledFor(logging.DEBUG))
 
 
 class TopicReader:
-    """The topics, read without a group: nothing is committed at the broker."""
+    """Reads topics without a group: nothing is committed at the broker."""
 
     def __init__(self, servers: str, options: Mapping[str, str]) -> None:
-        """``options``: librdkafka's, or those of Java's client that it has an equivalent for.
+        """``options``: librdkafka's, or options of Java's client with an equivalent.
 
-        Raises: UsageError naming the option that it does not take.
+        Raises: UsageError that names an option that it does not accept.
         """
-        import confluent_kafka  # it takes a moment, and most commands do not need it
+        import confluent_kafka  # slow to import, and most commands do not need it
 
         self._kafka: Any = confluent_kafka
         self._servers = servers
@@ -48,16 +48,16 @@ class TopicReader:
             **librdkafka_options(options),
             "enable.auto.commit": "false",
             "enable.partition.eof": "true",
-            # Offsets that are gone must be an error, not a jump.
+            # Missing offsets must be an error, not a jump.
             "auto.offset.reset": "error",
             "error_cb": self._hear,
         }
         self._heard = ""
         self._faults: list[float] = []
-        """When errors of connections came, since the last message or report."""
+        """Times of connection errors since the last message or report."""
         self._reported = float("-inf")
         self._refused = False
-        """Whether a login or a certificate was refused: trying again is of no use."""
+        """Whether a login or a certificate was refused. Retrying is then of no use."""
         self._settings = settings
         self._admin: Any = None
         try:
@@ -72,12 +72,12 @@ class TopicReader:
         self._consumer.close()
 
     def topics(self) -> list[str]:
-        """Every topic that there is. Raises: SourceFault"""
+        """All existing topics. Raises: SourceFault"""
         with self._asking():
             return sorted(self._all_topics())
 
     def partitions(self, topics: Sequence[str]) -> list[TopicPartition]:
-        """The partitions of the topics. Raises: SourceFault naming a topic that is not there."""
+        """The partitions of the topics. Raises: SourceFault that names a missing topic."""
         with self._asking():
             every = self._all_topics()
         missing = [topic for topic in topics if topic not in every]
@@ -88,7 +88,7 @@ class TopicReader:
         return [(topic, number) for topic in dict.fromkeys(topics) for number in sorted(every[topic].partitions)]
 
     def places(self, partitions: Sequence[TopicPartition], place: Place) -> Offsets:
-        """The offset of a place in each partition. A time is the first message at or after it, or the end."""
+        """The offset of a place in each partition. A time means the first message at or after it, or the end."""
         if isinstance(place, int):
             return dict.fromkeys(partitions, place)
         limits = self._limits(partitions)
@@ -101,12 +101,12 @@ class TopicReader:
         return {p: at.offset if at.offset >= 0 else limits[p][1] for p, at in zip(partitions, found, strict=True)}
 
     def limits(self, partitions: Sequence[TopicPartition]) -> tuple[Offsets, Offsets]:
-        """The first offset of each partition that is still there, and the one after its last. Raises: SourceFault"""
+        """Each partition's first existing offset, and the one after its last. Raises: SourceFault"""
         found = self._limits(partitions)
         return {p: at[0] for p, at in found.items()}, {p: at[1] for p, at in found.items()}
 
     def ids(self, topics: Sequence[str], seconds: float = _ANSWER_SECONDS) -> dict[str, str]:
-        """The ids of topics, without those that are not there, and of a broker that has none. Raises: SourceFault"""
+        """The ids of topics; missing topics, and topics without an id, are omitted. Raises: SourceFault"""
         from confluent_kafka import TopicCollection
 
         found: dict[str, str] = {}
@@ -121,8 +121,8 @@ class TopicReader:
         return {topic: number for topic, number in found.items() if number.strip("A=")}  # zeros: before Kafka 2.8
 
     def compacted(self, topics: Sequence[str]) -> list[str]:
-        """The topics of which the broker keeps only the newest message of a key, as far as it says: a login may lack
-        the right to ask, and other brokers than Kafka may not know."""
+        """The topics for which the broker keeps only the newest message of a key, if it says so. A login may lack the
+        right to ask, and brokers other than Kafka may not answer."""
         client, resource_of = self._admin_client(), self._kafka.admin.ConfigResource
         wanted = [resource_of(resource_of.Type.TOPIC, topic) for topic in topics]
         asked = client.describe_configs(wanted, request_timeout=_METADATA_SECONDS) if wanted else {}
@@ -131,7 +131,7 @@ class TopicReader:
             try:
                 settings = answer.result()
             except self._kafka.KafkaException as error:
-                _LOG.debug("the settings of topic %s are not known: %s", resource.name, error.args[0].str())
+                _LOG.debug("cannot read the settings of topic %s: %s", resource.name, error.args[0].str())
                 continue
             policy = settings.get("cleanup.policy")
             if policy is not None and "compact" in (policy.value or ""):
@@ -147,9 +147,9 @@ class TopicReader:
         return self._admin
 
     def start(self, partitions: Sequence[TopicPartition], place: Place, held: Offsets, way_out: str = "") -> Offsets:
-        """Where to go on: after what is held, also where that is offset 0, else at ``place``.
+        """Where to resume: after the held messages, also at offset 0, else at ``place``.
 
-        Raises: SourceChanged, with ``way_out``, when messages after what is held are gone, or a topic ends before it.
+        Raises: SourceChanged, with ``way_out``, if messages after the held ones are missing, or a topic ends before.
         """
         limits = self._limits(partitions)
         start = self.places(partitions, place)
@@ -162,7 +162,7 @@ class TopicReader:
                         f"{where} ends at offset {end}, and was read up to {held[partition]}: it was created again, or "
                         f"restored to an older state. {way_out}"
                     )
-                # Only a place that was written down may leave a gap; "beginning" moves with retention.
+                # Only a stored place may leave a gap; "beginning" moves with retention.
                 lowest = 0 if isinstance(place, str) else start[partition]
                 start[partition] = max(lowest, held[partition])
             if start[partition] < available:
@@ -182,7 +182,7 @@ class TopicReader:
         *,
         patient: bool,
     ) -> Iterator[Message]:
-        """Read [start, end) of each partition; ``patient``: also wait for messages that are yet to come."""
+        """Read [start, end) of each partition. ``patient``: also wait for later messages."""
         for messages in self.batches(start, end, stopped, patient=patient):
             yield from messages
 
@@ -196,13 +196,13 @@ class TopicReader:
         at_most: int = 5000,
         wait: float = 0.5,
     ) -> Iterator[list[Message]]:
-        """``read`` in lists, of which one comes at least each ``wait`` seconds and may be empty."""
+        """``read`` in lists. At least every ``wait`` seconds one is given, which may be empty."""
         for records in self._records(start, end, stopped, patient=patient, at_most=at_most, wait=wait):
             yield [_message(record) for record in records]
 
     def tables(self, start: Offsets, end: Offsets) -> Iterator[pa.RecordBatch]:
         """``read`` in batches of ``ARROW_SCHEMA``."""
-        # A short wait, as each call waits so long for more at the end; and few, as messages may be large.
+        # A short wait, as each call at the end waits this long for more; and few messages, as they may be large.
         for records in self._records(start, end, [], patient=False, at_most=5000, wait=0.1):
             if records:
                 yield _batch(records)
@@ -238,7 +238,7 @@ class TopicReader:
                 heard = time.monotonic()
                 self._faults = []
             elif (end is None or patient) and self._is_gone():
-                _LOG.warning("Kafka at %s: %s; trying again", self._servers, self._heard)
+                _LOG.warning("Kafka at %s: %s; retrying", self._servers, self._heard)
             elif end is not None and not patient and time.monotonic() - heard > _ANSWER_SECONDS:
                 raise SourceFault(f"Kafka at {self._servers} has sent nothing for {_ANSWER_SECONDS:.0f} s")
 
@@ -248,7 +248,7 @@ class TopicReader:
             self._consumer.unassign()
 
     def _all_topics(self) -> Mapping[str, Any]:
-        """Every topic, as a request for one by name could create it; a login or a certificate is refused only once."""
+        """All topics, as a request for one by name could create it. A refused login or certificate is not retried."""
         began = time.monotonic()
         while True:
             began_call = time.monotonic()
@@ -261,7 +261,7 @@ class TopicReader:
                     raise
 
     def _position(self, message: Any) -> int:
-        """The position of an end-of-partition event (the last offsets may be no messages)."""
+        """The position of an end-of-partition event. The last offsets may have no messages."""
         error = message.error()
         if error.code() == self._kafka.KafkaError._PARTITION_EOF:
             return int(message.offset())
@@ -276,7 +276,7 @@ class TopicReader:
             }
 
     def _hear(self, error: Any) -> None:
-        """Keep the error of a broker's connection: the error of a call has no cause in it."""
+        """Keep the error of a broker's connection, as the error of a call does not name the cause."""
         kafka = self._kafka.KafkaError
         refused = error.code() in (kafka._AUTHENTICATION, kafka._SSL)
         if error.code() != kafka._ALL_BROKERS_DOWN and (refused or not self._refused):
@@ -285,8 +285,8 @@ class TopicReader:
             self._faults.append(time.monotonic())
 
     def _is_gone(self) -> bool:
-        """Whether errors have gone on for a while, and it is time to report it: the client tries on silently. A single
-        one may be a connection that was closed because it was idle."""
+        """Whether errors have lasted long enough to report them, as the client retries silently. A single error may be
+        an idle connection that was closed."""
         self._faults = [at for at in self._faults if time.monotonic() - at < _FORGET_SECONDS]
         if not self._faults or self._faults[-1] - self._faults[0] < _OUTAGE_SECONDS:
             return False
@@ -297,7 +297,7 @@ class TopicReader:
         return due
 
     def _why(self, error: Any) -> str:
-        """What the connections' errors come to, for the error of a call."""
+        """A summary of the connections' errors, for the error of a call."""
         kafka = self._kafka.KafkaError
         heard = f": {self._heard}" if self._heard else ""
         heard = heard.replace("ssl.ca.location", "ssl.ca.location (in a job file kafka.ssl.truststore.location)")

@@ -1,9 +1,9 @@
-"""Recorded topics: what lies in which file, learnt once and kept.
+"""Recorded topics: which file has which messages. It is found once and stored.
 
 A recorded topic is a folder, or one file, of JSON lines (also ``.gz``) or Parquet with ``topic``, ``partition``,
 ``offset``, ``timestamp``, ``key`` and ``value`` (base64 in JSON). Files are cut into chunks that tasks read in
-parallel; the manifest has the offsets that each chunk holds. Order is by topic, partition and offset, never by a
-file's name or time.
+parallel. The manifest has the offsets of each chunk. Order is by topic, partition and offset, never by a file's name or
+time.
 """
 
 import hashlib
@@ -24,13 +24,13 @@ from ticdc_spark.topics.chunk import Chunk, Span
 Kind: TypeAlias = Literal["json", "gzip", "parquet"]
 
 SUFFIXES: Mapping[str, Kind] = {".jsonl": "json", ".jsonl.gz": "gzip", ".parquet": "parquet"}
-"""What of a folder belongs to a recorded topic; names that start with ``.`` or ``_`` do not."""
+"""Files of a folder that belong to a recorded topic. Names that start with ``.`` or ``_`` do not."""
 
 _FORMAT = 1
 
 
 class RecordedFile(msgspec.Struct, frozen=True):
-    """One file of a recorded topic, as it was when it was listed."""
+    """One file of a recorded topic at the time of listing."""
 
     path: str
     kind: Kind
@@ -40,10 +40,10 @@ class RecordedFile(msgspec.Struct, frozen=True):
 
 
 def list_recorded(path: Path) -> tuple[RecordedFile, ...]:
-    """List the files of a recorded topic; files that did not change since are not read again.
+    """List the files of a recorded topic. Unchanged files are not read again.
 
-    Raises: SourceFault for a path that is not there, a line that cannot be read (named), an offset that two files
-    hold, or a partition in two files of which one has no offsets.
+    Raises: SourceFault for a missing path, a line that cannot be read (named), an offset in two files, or a partition
+    in two files of which one has no offsets.
     """
     listed = tuple(_describe(file, kind) for file, kind in _files(path))
     if not listed:
@@ -65,7 +65,7 @@ def spans(files: Iterable[RecordedFile]) -> dict[tuple[str, int], list[Span]]:
 
 
 def ends(held: Mapping[tuple[str, int], Sequence[Span]]) -> dict[tuple[str, int], int]:
-    """The offset after the last of each partition, of which ``spans`` gives what is there."""
+    """The offset after each partition's last one. ``held``: from ``spans``."""
     return {partition: 1 + max(span.last for span in of) for partition, of in held.items()}
 
 
@@ -102,7 +102,7 @@ def _kept(path: str, kind: Kind, size: int, mtime_ns: int) -> RecordedFile:
     name = hashlib.sha256(f"{_FORMAT}\0{path}\0{size}\0{mtime_ns}".encode()).hexdigest()[:32]
     base = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     kept = Path(base).expanduser() / "ticdc-spark" / "recorded" / name[:2] / f"{name}.json"
-    # A Parquet footer is read as quickly as a note about it.
+    # Reading a Parquet footer is as fast as reading a note about it.
     if kind != "parquet" and kept.is_file():
         try:
             return msgspec.json.decode(kept.read_bytes(), type=RecordedFile)
@@ -122,12 +122,12 @@ def _keep(path: Path, described: RecordedFile) -> None:
         partial.write_bytes(msgspec.json.encode(described))
         partial.replace(path)
     except OSError:
-        return  # A home that cannot be written costs a scan at the next start, nothing else.
+        return  # If the home folder cannot be written, the next start only needs another scan.
 
 
 @lru_cache(maxsize=8)
 def _check(listed: tuple[RecordedFile, ...]) -> None:
-    """Every offset of a partition lies at one place: checked by ranges, and offset by offset where ranges overlap."""
+    """Check that every offset of a partition occurs once: by ranges, and offset by offset where ranges overlap."""
     held: dict[tuple[str, int], list[tuple[Span, RecordedFile]]] = defaultdict(list)
     for file in listed:
         for chunk in file.chunks:
@@ -151,8 +151,8 @@ def _check_implicit(partition: tuple[str, int], at: Sequence[tuple[Span, Recorde
     other = next((file.path for _, file in at if file.path != without), None)
     if without is not None and other is not None:
         raise SourceFault(
-            f"topic {partition[0]!r}, partition {partition[1]} lies in {without} and in {other}: "
-            f"lines without an offset take their line number, so such a partition must lie in one file"
+            f"topic {partition[0]!r}, partition {partition[1]} is in {without} and in {other}: "
+            f"lines without an offset take their line number, so such a partition must be in one file"
         )
 
 

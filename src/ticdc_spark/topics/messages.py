@@ -24,14 +24,14 @@ _LOOK_AGAIN_SECONDS = 0.5
 def recorded_messages(
     path: Path, *, follow: bool = False, start: Mapping[TopicPartition, int] | None = None
 ) -> Iterator[Message]:
-    """Every message of a recorded topic (a folder or file); with ``follow`` also of files that are added.
+    """Every message of a recorded topic (a folder or file). ``follow``: also of files that are added.
 
-    ``start``: the offset from which each partition is read, where not from its beginning.
+    ``start``: the first offset of each partition, if not its beginning.
 
-    Order: each file from its start. Files of one partition follow each other by offset, files of different
+    Order: each file from its start. Files of one partition are read in the order of offsets. Files of different
     partitions are merged by their messages' times. A chunk of each such group is in memory.
 
-    Raises: SourceFault for what cannot be read, naming file and line.
+    Raises: SourceFault, with file and line, for a message that cannot be read.
     """
     read = dict(start or {})
     while True:
@@ -48,7 +48,7 @@ def recorded_messages(
 
 
 def count_recorded(path: Path) -> int:
-    """How many messages a recorded topic holds."""
+    """How many messages a recorded topic has."""
     return sum(span.count for file in list_recorded(path) for chunk in file.chunks for span in chunk.spans)
 
 
@@ -65,7 +65,7 @@ def _overlaps(chunk: Chunk, wanted: dict[TopicPartition, tuple[int, int]]) -> bo
 
 
 def _groups(files: Sequence[RecordedFile]) -> list[list[RecordedFile]]:
-    """Files that share partitions, together, in order of their first offsets."""
+    """Groups of files that share partitions, in the order of their first offsets."""
     groups: list[tuple[set[TopicPartition], list[RecordedFile]]] = []
     for file in files:
         partitions = {(span.topic, span.partition) for chunk in file.chunks for span in chunk.spans}

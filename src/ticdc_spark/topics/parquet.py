@@ -1,4 +1,4 @@
-"""Parquet files of a recorded topic: what their footers contain, and how such a file is written."""
+"""Parquet files of a recorded topic: reads their footers, and writes such files."""
 
 from collections.abc import Iterator
 from functools import reduce
@@ -17,7 +17,7 @@ _BATCH_ROWS = 10_000
 
 
 def scan(path: str) -> Iterator[Chunk]:
-    """Say what each row group holds: from the footer where a group has one partition, else from three columns.
+    """The content of each row group: from the footer if a group has one partition, else from three columns.
 
     Raises: SourceFault for a file that is no Parquet, or whose columns have other names or types.
     """
@@ -35,7 +35,7 @@ def scan(path: str) -> Iterator[Chunk]:
 
 
 def offsets(path: str, partition: tuple[str, int]) -> Iterator[int]:
-    """Every offset of one partition, as it stands in the file."""
+    """Every offset of one partition, in the file's order."""
     with _open(path) as file:
         for group in range(file.metadata.num_row_groups):
             table = file.read_row_group(group, columns=_PLACE)
@@ -50,7 +50,7 @@ def read(piece: Piece, batch_rows: int = _BATCH_ROWS) -> Iterator[pa.RecordBatch
             whole = all(inside(span, piece.wanted) for span in chunk.spans)
             try:
                 for batch in file.iter_batches(batch_rows, [chunk.start], ARROW_SCHEMA.names, use_threads=False):
-                    # What pandas wrote into the file's metadata does not matter here.
+                    # Metadata of pandas in the file does not matter here.
                     rows = pa.RecordBatch.from_arrays(batch.columns, schema=ARROW_SCHEMA)
                     yield rows if whole else rows.filter(_wanted(rows, piece))
             except (pa.ArrowException, OSError) as error:
@@ -75,7 +75,7 @@ def _wanted(rows: pa.RecordBatch, piece: Piece) -> pa.Array:
 
 
 def _from_footer(stored: dict[str, Any], rows: int, size: int) -> tuple[Span, ...] | None:
-    """The one span of a row group, when its statistics show that it holds one partition."""
+    """The only span of a row group, if its statistics show that it has one partition."""
     limits = {}
     for name in _PLACE:
         statistics = stored[name].statistics
@@ -85,7 +85,7 @@ def _from_footer(stored: dict[str, Any], rows: int, size: int) -> tuple[Span, ..
     (topic, last_topic), (partition, last_partition), (first, last) = (limits[name] for name in _PLACE)
     if topic != last_topic or partition != last_partition:
         return None
-    # More rows than offsets: one must be there twice. Fewer: gaps are allowed, so the footer does not show it.
+    # More rows than offsets: one occurs twice. Fewer: gaps are allowed, so the footer does not prove that none does.
     return (Span(topic, partition, first, last, rows, size, ordered=rows <= last - first + 1),)
 
 

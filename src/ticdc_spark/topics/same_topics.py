@@ -1,4 +1,4 @@
-"""Whether topics in Kafka are still those that were read: an id changes when its topic is deleted and created again."""
+"""Checks that Kafka topics are still the ones that were read: the id of a recreated topic differs."""
 
 import logging
 import time
@@ -13,17 +13,17 @@ from ticdc_spark.model import Offsets
 from ticdc_spark.topics.kafka_reader import TopicReader
 
 _EACH = 1.0
-"""Seconds between two looks, and for which one waits."""
+"""Seconds between two checks, and the timeout of one."""
 _SHOWN = 5
-"""Partitions that an error names."""
+"""How many partitions an error names."""
 _FILE = ".topics.json"
 _LOG = logging.getLogger(__name__)
 
 
 def check_ids(known: Mapping[str, str], now: Mapping[str, str], held: Offsets, way_out: str) -> None:
-    """Compare ids of topics; one that is not known, or that the broker does not have, is not compared.
+    """Compare ids of topics, except ids that are unknown or that the broker does not have.
 
-    ``held``: up to where partitions were read. Raises: SourceChanged
+    ``held``: the offsets up to which partitions were read. Raises: SourceChanged
     """
     for topic, was in known.items():
         if now.get(topic, was) != was:
@@ -36,14 +36,14 @@ def check_ids(known: Mapping[str, str], now: Mapping[str, str], held: Offsets, w
 
 
 class TopicWatch:
-    """Compares the ids of topics that are being read: the client goes on in the middle of a new topic by itself."""
+    """Compares the ids of topics during reading, as the client silently continues in the middle of a new topic."""
 
     def __init__(self, kafka: TopicReader, ids: Mapping[str, str], way_out: str) -> None:
         self._kafka, self._ids, self._way_out = kafka, ids, way_out
         self._last = time.monotonic()
 
     def look(self, held: Offsets, *, at_once: bool = False) -> None:
-        """Compare them, at most once a second. A broker that does not answer is left to the reading.
+        """Compare the ids, at most once a second. If the broker does not answer, the reading reports it.
 
         Raises: SourceChanged
         """
@@ -60,7 +60,7 @@ class TopicWatch:
 
 
 def recorded_ids(folder: Path) -> dict[str, str]:
-    """The ids of the topics that a folder was recorded from, as far as they are known. Raises: SourceFault"""
+    """The known ids of the topics that a folder was recorded from. Raises: SourceFault"""
     try:
         return msgspec.json.decode((folder / _FILE).read_bytes(), type=dict[str, str])
     except FileNotFoundError:
@@ -70,7 +70,7 @@ def recorded_ids(folder: Path) -> dict[str, str]:
 
 
 def keep_recorded_ids(folder: Path, ids: Mapping[str, str]) -> None:
-    """Write them beside the recording. Raises: EnvironmentFault"""
+    """Write the ids beside the recording. Raises: EnvironmentFault"""
     try:
         replace_file(folder / _FILE, msgspec.json.encode(ids))
     except OSError as error:

@@ -1,4 +1,4 @@
-"""Writes a recorded topic: segments that appear whole or not at all."""
+"""Writes a recorded topic in segments. A segment appears completely or not at all."""
 
 import fcntl
 import gzip
@@ -31,8 +31,8 @@ class _Body(Protocol):
 class RecordWriter:
     """Appends messages to segments, one open segment a partition.
 
-    A segment is written under a name that starts with a dot and renamed when it is full or at ``finish``: after a
-    kill the folder holds whole segments only, and what their offsets leave open is to be fetched again.
+    A segment is written under a name that starts with a dot, and renamed when it is full or at ``finish``. So after a
+    kill the folder has only whole segments, and messages that are not in them must be fetched again.
     """
 
     def __init__(self, folder: Path, kind: Format, segment_rows: int, segment_bytes: int) -> None:
@@ -42,12 +42,12 @@ class RecordWriter:
         self._bytes = segment_bytes
         self._open: dict[tuple[str, int], _Segment] = {}
         self.files = 0
-        """Segments finished."""
+        """How many segments are finished."""
 
     def write(self, message: Message) -> None:
-        """Add a message. Messages of one partition come in order of offset.
+        """Add a message. Messages of one partition must be in the order of offsets.
 
-        Raises: EnvironmentFault when the folder cannot be written.
+        Raises: EnvironmentFault if the folder cannot be written.
         """
         partition = (message.topic, message.partition)
         segment = self._open.get(partition)
@@ -70,9 +70,9 @@ class RecordWriter:
 
 @contextmanager
 def recording(folder: Path) -> Iterator[None]:
-    """Make the folder, keep other recorders out of it, and clear what a killed one left unfinished.
+    """Create the folder, lock it against other recorders, and delete unfinished files of a killed one.
 
-    Raises: UsageError when another recorder is at work there, or the path is a file.
+    Raises: UsageError if another recorder uses it, or the path is a file.
     """
     if folder.is_file():
         raise UsageError(f"{folder} is a file; a recording goes to a folder")
@@ -116,7 +116,7 @@ class _Segment:
             self._flush()
             assert self._body is not None
             self._body.close()
-            # On disk before it has its name, or a power cut could leave a named file with holes.
+            # On disk before the rename, or a power cut could leave a named file with holes.
             with self._partial.open("rb") as file:
                 os.fsync(file.fileno())
             self._partial.rename(self._path)
@@ -148,7 +148,7 @@ class _JsonBody:
 
 
 class _ParquetBody:
-    """A row group a flush: each holds one partition, so its offsets follow from the footer alone."""
+    """One row group for each flush. It has one partition, so the footer shows its offsets."""
 
     def __init__(self, path: Path) -> None:
         self._file = pq.ParquetWriter(path, ARROW_SCHEMA, compression="zstd", use_dictionary=["topic"])

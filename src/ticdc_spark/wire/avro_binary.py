@@ -1,8 +1,8 @@
-"""Avro's binary form: numbers, text and bytes, read at a place in a message and written.
+"""Reads and writes Avro's binary form: numbers, text and bytes.
 
-The readers take the message and a place in it, and give what stands there and the place behind it. A message that
-ends too early raises IndexError, which ``readable`` turns into MessageError: checking each byte would cost twice.
-Nothing is taken from memory for a length before the bytes are seen to be there. Source: the Avro specification 1.11,
+A reader takes the message and a place in it, and gives the value there and the place after it. A message that ends too
+early raises IndexError, which ``readable`` converts to MessageError, as checking each byte would take twice the time.
+Memory for a length is only allocated if the message has the bytes. Source: the Avro specification 1.11,
 "Binary Encoding".
 """
 
@@ -25,7 +25,7 @@ Reader: TypeAlias = Callable[[bytes, int], tuple[T, int]]
 
 @contextmanager
 def readable() -> Iterator[None]:
-    """Says MessageError where a message ends too early or has text that is not UTF-8."""
+    """Raise MessageError if a message ends too early or has text that is not UTF-8."""
     try:
         yield
     except IndexError as error:
@@ -76,7 +76,7 @@ def read_bytes(data: bytes, at: int) -> tuple[bytes, int]:
 def read_text(data: bytes, at: int) -> tuple[str, int]:
     """Text; raises UnicodeDecodeError if it is not UTF-8."""
     length = data[at]
-    if length < 0x80 and not length & 1:  # short text, the most common cell, without a call more
+    if length < 0x80 and not length & 1:  # short text, the most common cell, without a further call
         at += 1
         end = at + (length >> 1)
         if end <= len(data):
@@ -109,7 +109,7 @@ def read_number(data: bytes, at: int) -> tuple[str, int]:
 
 
 def skip_number(data: bytes, at: int) -> int:
-    """The place behind a number."""
+    """The place after a number."""
     end = at
     while data[end] >= 0x80:
         end += 1

@@ -1,7 +1,7 @@
 """Compression of message values: what TiCDC writes with ``large-message-handle-compression``.
 
-snappy is its block format, lz4 its frame format. No field names the one that was used, so it is seen from the
-first bytes: no compressed value begins as JSON does.
+snappy is its block format, lz4 its frame format. No field names the format, so the first bytes show it: no compressed
+value begins like JSON.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ticdc_spark.errors import MessageError
 Compression: TypeAlias = Literal["none", "snappy", "lz4"]
 
 MAX_UNPACKED_BYTES = 256 * 1024 * 1024
-"""A value whose header has a larger size than this is refused before memory is taken."""
+"""A value whose header has a larger size is refused before memory is allocated."""
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
 _JSON_STARTS = (b'{"', b"{}")
 
@@ -31,7 +31,7 @@ def compress(value: bytes, compression: Compression) -> bytes:
 
 
 def unpack(value: bytes, limit: int = MAX_UNPACKED_BYTES) -> bytes:
-    """The value as it was before compression; JSON comes back as it is.
+    """The value before compression. JSON is returned unchanged.
 
     Raises: MessageError if it is neither JSON nor snappy nor lz4, or larger than ``limit`` bytes when unpacked.
     """

@@ -1,4 +1,4 @@
-"""The framing of Avro messages whose schemas stand in a Confluent schema registry.
+"""The framing of Avro messages whose schemas are in a Confluent schema registry.
 
 Byte 0x00, the schema's id in four bytes (big-endian), the Avro bytes.
 """
@@ -11,12 +11,12 @@ from ticdc_spark.errors import MessageError
 
 MAGIC = b"\0"
 HEAD = 5
-"""Where the Avro bytes begin."""
+"""Offset of the Avro bytes."""
 _HEADER = Struct(">BI")
 
 
 def is_framed(data: bytes | None) -> bool:
-    """Whether a key or value begins as one with a schema's id."""
+    """Whether a key or value begins with a schema's id."""
     return data is not None and data[:1] == MAGIC and len(data) >= HEAD
 
 
@@ -32,7 +32,7 @@ def schema_id(message: bytes) -> int:
 
 
 def frame(number: int) -> bytes:
-    """What stands before the Avro bytes of a schema's id."""
+    """The bytes before the Avro bytes, for a schema's id."""
     return _HEADER.pack(0, number)
 
 

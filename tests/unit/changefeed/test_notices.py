@@ -1,4 +1,4 @@
-"""What is said of tables that are left out, and of rules that let in none."""
+"""What is said of tables that are left out, and of rules that accept no table."""
 
 from __future__ import annotations
 
@@ -54,8 +54,8 @@ def test_a_rule_that_lets_in_no_table_is_named(tmp_path: Path) -> None:
     rules = '[filter]\nrules = ["shop.*", "shopp.*", "!shop.tmp", "# shop", "shop.order"]\n'
     found = [*notices(feed(tmp_path, rules), [table("orders")], all_known=True)]
     assert found == [
-        "filter.rules: 'shopp.*' lets in no table that the source has now",
-        "filter.rules: 'shop.order' lets in no table that the source has now",
+        "filter.rules: 'shopp.*' accepts no table that the source has now",
+        "filter.rules: 'shop.order' accepts no table that the source has now",
     ]
 
 
@@ -77,4 +77,4 @@ def test_a_new_table_without_a_key_is_named(
     )
     with caplog.at_level(logging.WARNING):
         Placer(feed(tmp_path), One()).route(CapturedDdl(commit_ts=7, position="p", changes=(change,)))
-    assert ("`shop`.`late` is left out" in caplog.text) == warns
+    assert ("`shop`.`late` is excluded" in caplog.text) == warns

@@ -68,8 +68,8 @@ MUTATIONS = {
     "no watermark while nothing comes": ("self._next_tick + self._cadence.interval, now)", "now + 30, now)"),
     "the clock's time is not stored first": ("held = self._saved.commit_ts < self._hold", "held = False"),
     "a batch that does not wait for what is before it": (
-        "        if routed is None or self._open:\n            return  # what is before it, its BOOTSTRAPs",
-        "        if routed is None:\n            return  # what is before it, its BOOTSTRAPs",
+        "        if routed is None or self._open:\n            return  # messages before it, its BOOTSTRAPs",
+        "        if routed is None:\n            return  # messages before it, its BOOTSTRAPs",
     ),
     "rows that do not wait for a batch": (
         "busy = self._ddl is not None or self._batch is not None\n        return not busy",

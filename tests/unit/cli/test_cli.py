@@ -81,7 +81,7 @@ def test_each_command_is_there_and_describes_itself(name: str) -> None:
 def test_an_option_of_all_commands_that_stands_behind_one_is_told_its_place() -> None:
     result = CliRunner().invoke(main, ["replicate", "--log-format", "json", "shop.toml"])
     assert result.exit_code == 2
-    assert "It stands before the command: ticdc-spark --log-format …" in result.output
+    assert "It goes before the command: ticdc-spark --log-format …" in result.output
 
 
 def test_a_command_that_is_none_is_a_usage_error() -> None:

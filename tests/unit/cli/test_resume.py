@@ -63,7 +63,7 @@ def test_the_named_table_goes_on(job_file: Path) -> None:
     done = CliRunner().invoke(main, ["resume", str(job_file), "--table", "s.a"])
     assert done.exit_code == 0, done.output
     assert done.output.splitlines() == [
-        "requested: s.a goes on from commitTs 5; it stood still: bad row",
+        "requested: s.a resumes from commitTs 5; it was quarantined: bad row",
         "the job is not running: it takes this when it starts",
     ]
     assert quarantined(job_file) == ["b"]

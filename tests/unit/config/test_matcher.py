@@ -131,7 +131,7 @@ WRONG = [
     ("`db.*", "closing ` is missing"),
     ('"db.*', 'closing " is missing'),
     ("``.t", "closing ` is missing"),
-    ("db\\", "nothing stands after"),
+    ("db\\", "nothing follows"),
     ("db.tbl#no comment", "'#' must be escaped"),
     ("\ud800.t", "surrogate|half"),
     ("/\ud800/.t", "surrogate"),

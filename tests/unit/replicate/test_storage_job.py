@@ -212,7 +212,7 @@ def test_a_file_that_was_removed_before_it_was_read_stops_the_job(tmp_path: Path
         shop.insert("orders", id=str(at), amount="0")
         shop.watermark()
     shop.sink.written[2].unlink()
-    with pytest.raises(SourceChanged, match=r"shop/orders/\d+/2026-01-01: file 3 is not there, and files up to 4"):
+    with pytest.raises(SourceChanged, match=r"shop/orders/\d+/2026-01-01: file 3 is missing, and files up to 4"):
         shop.run()
 
 
@@ -265,7 +265,7 @@ def test_another_folder_stops_the_job(tmp_path: Path) -> None:
         (tmp_path / "b" / "shop" / table).rename(tmp_path / "b" / "shop" / "gone")
     shop.stop()
     shop.sink.folder = tmp_path / "b"
-    with pytest.raises(SourceChanged, match=r"is not there any more\. It was read up to file 1"):
+    with pytest.raises(SourceChanged, match=r"no longer exists\. It was read up to file 1"):
         shop.run()
 
 

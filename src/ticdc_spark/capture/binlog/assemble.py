@@ -1,7 +1,7 @@
-"""Events of a binlog into transactions and DDLs.
+"""Turns events of a binlog into transactions and DDLs.
 
-The order is the binlog's, which is the order of the commits. A commit_ts is the commit's time, as the events have it,
-or one above the last: a function of the state and the binlog alone, so that reading again gives the same.
+The order is the binlog's, which is the order of the commits. A commit_ts is the time of the commit in the events, or
+one above the last commit_ts. It depends only on the state and the binlog, so reading again gives the same.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _AHEAD = 3600
 
 
 class Assembler:
-    """Takes events in, gives elements."""
+    """Takes events, gives elements."""
 
     def __init__(
         self, state: CaptureState, facts: Facts, events: RowEvents, unlogged: Unlogged, skip: frozenset[str]
@@ -75,15 +75,15 @@ class Assembler:
 
     @property
     def begin(self) -> Place:
-        """Where the binlog has to be read from."""
+        """The place from which to read the binlog."""
         return self.position.since or self.position.place
 
     def is_end(self, file: str, offset: int) -> bool:
-        """Whether everything before this place was read, as a server that waits there has sent all it has."""
+        """Whether everything before this place was read. A server that waits there has sent all it has."""
         return self._group is None and self._seen == (file, offset)
 
     def state(self) -> CaptureState:
-        """After the last element."""
+        """The state after the last element."""
         return CaptureState(
             position=self._text,
             commit_ts=self.last,
@@ -92,7 +92,7 @@ class Assembler:
         )
 
     def resolved(self, at_least: int = 0) -> Resolved:
-        """Everything up to now; ``at_least`` is a TSO of the clock."""
+        """Everything up to now is given. ``at_least``: a TSO of the clock."""
         from_clock = at_least > self.last
         self.last = max(self.last, at_least)
         return Resolved(commit_ts=self.last, position=self._text, from_clock=from_clock)
@@ -127,24 +127,24 @@ class Assembler:
             raise RejectedMessage(f"binlog {self._where(event, file)}: {error}") from error
 
     def _see(self, event: Event, file: str) -> None:
-        """Behind which place events were read. The first ones stand at the file's begin, wherever reading goes on."""
+        """Note up to which place events were read. The first events are of the file's begin, wherever it resumes."""
         end, (seen, offset) = event.end, self._seen
         if end and (end > offset if file == seen else _order(Place(file, end)) > _order(Place(seen, offset))):
             self._seen = (file, end)
 
     def _is_made(self, file: str, created: int) -> None:
-        """A file begins, or is read on. Raises: SourceChanged where another one had this name before."""
+        """Note that a file begins, or is resumed. Raises: SourceChanged if another file had this name before."""
         before = self.position.created
         same = self.position.server == self._facts.identity and self.position.place.file == file
         if same and before and created != before:
             raise SourceChanged(
                 f"{file} was made at {created} (seconds since 1970), and the one that was read at {before}: the binlog "
-                "was reset (RESET MASTER), or the server restored. Begin the changefeed anew, with a snapshot"
+                "was reset (RESET MASTER), or the server restored. Begin a new changefeed with a snapshot"
             )
         self._created = file, created
 
     def _where(self, event: Event, file: str) -> str:
-        """The place of an event, or where its own is not known, of its transaction."""
+        """The place of an event, or of its transaction if its own is unknown."""
         if not event.end and self._group is not None:
             return self._group.where
         return f"{file}:{event.end - event.size}"
@@ -173,7 +173,7 @@ class Assembler:
             self._read.add(gtid.text)
 
     def _end(self, event: Event, file: str, group: Group) -> None:
-        """The group is complete."""
+        """Note that the group is complete."""
         self._at = Place(file, event.end, None if self._read is None else str(self._read))
         self._group = None
         if not group.replayed:
@@ -190,7 +190,7 @@ class Assembler:
         if milliseconds > (time.time() + _AHEAD) * 1000 and not self._is_ahead:
             self._is_ahead = True
             _LOG.warning(
-                "binlog %s: a transaction of the time %s, which is to come; commitTs follows it, and stays above it",
+                "binlog %s: the transaction's time %s is in the future; commitTs follows it, and stays above it",
                 self._where(event, self._at.file),
                 datetime.fromtimestamp(milliseconds / 1000, UTC).isoformat(sep=" ", timespec="seconds"),
             )
@@ -201,7 +201,7 @@ class Assembler:
         try:
             self._events.take(event, group, self.tables, self._where(event, file))
         except MessageError as error:
-            # of what is replayed only prepared transactions are needed; the schemas of others may be past
+            # of replayed groups, only prepared transactions are needed; schemas of others may be outdated
             if not group.replayed:
                 raise
             group.broken = error
@@ -209,7 +209,7 @@ class Assembler:
     # ----- ends of transactions
 
     def _commit(self, event: Event, file: str, group: Group, prepared: Group | None = None) -> Iterator[Captured]:
-        """``prepared``: the transaction whose rows are given, unless it is the group itself."""
+        """Give a transaction. ``prepared``: the one whose rows are given, if not the group itself."""
         given = group.replayed or group.elements < group.done
         rows = prepared or group
         self._end(event, file, group)
@@ -229,7 +229,7 @@ class Assembler:
             self._end(event, file, group)
 
     def _decide(self, event: Event, file: str, group: Group, sql: str) -> Iterator[Captured]:
-        """XA COMMIT or XA ROLLBACK, in a group of its own."""
+        """XA COMMIT or XA ROLLBACK, in its own group."""
         _, decision, xid = sql.split(None, 2)
         xid = xid.strip().rstrip(";")
         prepared = self._prepared.pop(xid, None)
@@ -238,7 +238,7 @@ class Assembler:
         elif prepared is None and not group.replayed:
             raise SourceChanged(
                 f"binlog {self._where(event, file)}: XA COMMIT {xid} of a transaction that was prepared before the "
-                "changefeed began: its rows are missing. Begin the changefeed anew, with a snapshot of its tables"
+                "changefeed began: its rows are missing. Begin a new changefeed with a snapshot of its tables"
             )
         else:
             yield from self._commit(event, file, group, prepared or group)
@@ -265,7 +265,7 @@ class Assembler:
         elif start.startswith(("xa commit ", "xa rollback ")):
             yield from self._decide(event, file, group, sql)
         elif start.startswith("xa "):
-            return  # XA END; its end comes as an event of its own
+            return  # XA END; the end has its own event
         elif is_dml(sql):
             self._pass_over(found, sql, self._where(event, file))
             if not group.open and (group.gtid.standalone or not self._facts.mariadb):
@@ -274,7 +274,7 @@ class Assembler:
             yield from self._ddl(event, file, group, found, sql)
 
     def _pass_over(self, found: Query, sql: str, where: str) -> None:
-        """A statement that was logged instead of its rows. Raises: MessageError where it may change captured tables"""
+        """Skip a statement that was logged instead of rows. Raises: MessageError if it may change captured tables"""
         if self._current().replayed or where in self._skip:
             return
         if why := self._unlogged.why_not(found, sql):
@@ -305,8 +305,8 @@ class Assembler:
                     self.tables = left
                     continue
                 raise UnsupportedDdl(
-                    f"binlog {where}: {sql[:500]!r} is not followed: {error}. Begin the changefeed anew with the "
-                    f"tables as they are now; or, if it changes none that is captured, write skip={where} in source-uri"
+                    f"binlog {where}: {sql[:500]!r} is not followed: {error}. Begin a new changefeed with the "
+                    f"present tables; or, if it changes no captured table, write skip={where} in source-uri"
                 ) from error
             commit_ts = self._timestamp(event, group) if after.changes else 0
             changes, tables, self._last_id = follow_ids(after.changes, after.tables, commit_ts, self._last_id)
@@ -331,7 +331,7 @@ def _roll_back_to(group: Group, sql: str) -> None:
 
 
 def savepoint(text: str) -> str:
-    """The name of a savepoint, which compares without case; it is logged with quotes and without."""
+    """The name of a savepoint. Case does not matter. It is logged with or without quotes."""
     name = text.strip().rstrip(";").strip()
     if name.lower().startswith("savepoint "):
         name = name[10:].strip()
@@ -339,7 +339,7 @@ def savepoint(text: str) -> str:
 
 
 def _order(place: Place) -> tuple[int, str, int]:
-    """Files are numbered; from 1,000,000 on the numbers are longer."""
+    """Sort key of a place. Files are numbered; from 1,000,000 on, the numbers are longer."""
     number = place.file.rpartition(".")[2]
     return (int(number) if number.isdigit() else 0, place.file, place.offset)
 
@@ -350,7 +350,7 @@ _REFUSED = {
     int(Kind.WRITE_ROWS_0): _OLD_ROWS,
     int(Kind.UPDATE_ROWS_0): _OLD_ROWS,
     int(Kind.DELETE_ROWS_0): _OLD_ROWS,
-    int(Kind.INCIDENT): "the server reports lost events (INCIDENT); begin the changefeed anew, with a snapshot",
+    int(Kind.INCIDENT): "the server reports lost events (INCIDENT); begin a new changefeed with a snapshot",
     int(Kind.PARTIAL_UPDATE_ROWS): "rows with parts of JSON: binlog_row_value_options must be empty",
     int(Kind.GTID_TAGGED): "a GTID with a tag, which is not read",
 }

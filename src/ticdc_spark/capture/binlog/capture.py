@@ -35,7 +35,7 @@ _HEARTBEATS = (Kind.HEARTBEAT, Kind.HEARTBEAT_2)
 _BEGINS = (Kind.GTID, Kind.ANONYMOUS_GTID)
 _TRIES = 20
 _RETRY_SECONDS = 600.0
-"""How long a server that cannot be reached is tried again."""
+"""How long a server that cannot be reached is retried."""
 
 
 def _everything(schema: str, name: str) -> bool:
@@ -43,10 +43,10 @@ def _everything(schema: str, name: str) -> bool:
 
 
 class BinlogCapture:
-    """A ``Capture`` of all tables of a server but its own."""
+    """A ``Capture`` of all tables of a server except its system tables."""
 
     def __init__(self, uri: str, *, wanted: Callable[[str, str], bool] = _everything) -> None:
-        """``wanted``: schema and table; rows of others are left out unread, their DDL is given all the same.
+        """``wanted``: (schema, table) → whether its rows are needed. Other rows are not read; their DDL is given.
 
         Raises: UsageError for a wrong URI, or without PyMySQL.
         """
@@ -77,7 +77,7 @@ class BinlogCapture:
                         tables=first_ids(tables, commit_ts),
                         last_table_id=len(tables),
                     )
-        raise SourceFault(f"{self._server.where}: tables change all the time; their schemas cannot be read together")
+        raise SourceFault(f"{self._server.where}: tables keep changing, so their schemas cannot be read at one moment")
 
     def read(self, state: CaptureState) -> Iterator[Captured]:
         backoff, failing_since = Backoff(), 0.0
@@ -129,8 +129,8 @@ class BinlogCapture:
             self._server, assembler.begin, self._server_id, mariadb=facts.mariadb, heartbeat=_RESOLVED_SECONDS
         )
         given = time.monotonic()
-        # MySQL skips by GTID what was read already, and sends a heartbeat behind that, at the very place where reading
-        # goes on: it looks like the end, and is not, before anything else was sent.
+        # MySQL skips by GTID what was already read, and then sends a heartbeat at the very place where reading resumes.
+        # Before anything else was sent, this heartbeat looks like the end, but is not.
         passed = facts.mariadb
         try:
             for event in dump.events():
@@ -160,12 +160,12 @@ class BinlogCapture:
         return (end.file, end.offset) == (file, offset)
 
     def _clock_ts(self) -> int:
-        """The whole second before the server's, less one: what commits from now on has a time after it."""
+        """A TSO just below the server's previous whole second. Everything that commits from now on has a later time."""
         server, ours = self._clock
         return tso((int(server + time.monotonic() - ours) - 1) * 1000) - 1
 
     def _made(self, place: Place, facts: Facts) -> int:
-        """When the server made the file of ``place``, in seconds; 0: not known."""
+        """When the server created the file of ``place``, in seconds since 1970; 0: unknown."""
         begin = Place(place.file, 4)
         dump = Dump(
             self._server, begin, self._server_id, mariadb=facts.mariadb, heartbeat=_RESOLVED_SECONDS, wait=False
@@ -176,5 +176,5 @@ class BinlogCapture:
             dump.close()
 
     def _has_ddl(self, place: Place, facts: Facts) -> bool:
-        """Whether a statement that may change tables lies between ``place`` and the end."""
+        """Whether a statement that may change tables is between ``place`` and the end."""
         return any(True for _ in statements_since(self._server, place, self._server_id, facts))

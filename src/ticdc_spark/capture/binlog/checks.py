@@ -1,4 +1,4 @@
-"""Whether a server can be captured: all that is wrong with it, at once."""
+"""Checks whether a server can be captured, and reports all problems at once."""
 
 from __future__ import annotations
 
@@ -24,15 +24,15 @@ _NEEDED = {
     "binlog_row_value_options": ("", "SET GLOBAL binlog_row_value_options = ''"),
 }
 _MAY_BE_MISSING = {"binlog_row_value_options", "binlog_format"}
-"""MariaDB has no such option; MySQL will have no other format than ROW."""
+"""MariaDB does not have the first. Future versions of MySQL will not have the second, as ROW is the only format."""
 _GRANT = re.compile(r"GRANT (.+?) ON (\S+|`[^`]*`\.\S+) TO ", re.IGNORECASE)
 _MONITOR = {"BINLOG MONITOR", "REPLICATION CLIENT"}
 
 
 def check_server(connection: Connection, server: ServerUri, facts: Facts) -> None:
-    """Look at the settings and the grants.
+    """Check the settings and the grants.
 
-    Raises: UsageError with everything that is wrong.
+    Raises: UsageError with all problems.
     """
     wrong = [*_settings(connection, server), *_grants(connection, server, facts)]
     if wrong:
@@ -41,14 +41,14 @@ def check_server(connection: Connection, server: ServerUri, facts: Facts) -> Non
 
 
 def check_settings(connection: Connection, server: ServerUri, facts: Facts) -> None:
-    """Look at the settings alone: the server may have been started anew with others.
+    """Check only the settings: the server may have been restarted with others.
 
-    Raises: UsageError with everything that is wrong.
+    Raises: UsageError with all problems.
     """
     wrong = [*_settings(connection, server)]
     if wrong:
         listed = "".join(f"\n- {one}" for one in wrong)
-        raise UsageError(f"the binlog of {server.where} ({facts.version}) cannot be captured any more:{listed}")
+        raise UsageError(f"the binlog of {server.where} ({facts.version}) can no longer be captured:{listed}")
 
 
 def _settings(connection: Connection, server: ServerUri) -> Iterator[str]:
@@ -63,7 +63,7 @@ def _settings(connection: Connection, server: ServerUri) -> Iterator[str]:
     if found.get("log_bin", "OFF").upper() in ("ON", "1"):
         for name, value in _filters(connection):
             _LOG.warning(
-                "%s: %s is %s; changes of databases that are not logged cannot come", server.where, name, value
+                "%s: %s is %s; changes of databases that are not logged cannot be sent", server.where, name, value
             )
     own = int(found.get("server_id", "0"))
     if own == 0:
@@ -73,11 +73,11 @@ def _settings(connection: Connection, server: ServerUri) -> Iterator[str]:
 
 
 def _filters(connection: Connection) -> list[tuple[str, str]]:
-    """binlog-do-db and binlog-ignore-db, which are columns of the status and no variables."""
+    """binlog-do-db and binlog-ignore-db. They are columns of the status, not variables."""
     try:
         rows = connection.rows("SHOW MASTER STATUS")
     except (SourceFault, UsageError):
-        return []  # the grants are looked at next
+        return []  # the grants are checked next
     names = ("binlog_do_db", "binlog_ignore_db")
     return [(name, str(value)) for row in rows for name, value in zip(names, row[2:4], strict=False) if value]
 
@@ -98,9 +98,9 @@ def _grants(connection: Connection, server: ServerUri, facts: Facts) -> Iterator
     if not everywhere & _MONITOR:
         missing.append("BINLOG MONITOR" if facts.mariadb else "REPLICATION CLIENT")
     for right in missing:
-        yield f"{server.user!r} has not the grant {right} (GRANT {right} ON *.* TO …)"
+        yield f"{server.user!r} lacks the grant {right} (GRANT {right} ON *.* TO …)"
     if not somewhere & {"SELECT", "ALL PRIVILEGES"}:
-        yield f"{server.user!r} has not the grant SELECT on any database (GRANT SELECT ON *.* TO …): schemas are read"
+        yield f"{server.user!r} lacks the grant SELECT on any database (GRANT SELECT ON *.* TO …): schemas are read"
 
 
 _CASCADES = """SELECT constraint_schema, table_name, constraint_name FROM information_schema.referential_constraints
@@ -109,9 +109,9 @@ ORDER BY constraint_schema, table_name, constraint_name"""
 
 
 def warn_of_cascades(connection: Connection, server: ServerUri, wanted: Callable[[str, str], bool]) -> None:
-    """Log foreign keys that change rows of ``wanted`` tables below the binlog, as InnoDB does them."""
+    """Log foreign keys that change rows of ``wanted`` tables inside InnoDB, which the binlog does not have."""
     if connection.variables(["innodb_native_foreign_keys"]).get("innodb_native_foreign_keys", "ON").upper() == "OFF":
-        return  # MySQL 9.6 and later do them above, and log them
+        return  # MySQL 9.6 and later do them outside InnoDB, and log them
     found = [f"`{one}`.`{two}` ({name})" for one, two, name in connection.rows(_CASCADES) if wanted(str(one), str(two))]
     if found:
         _LOG.warning(
@@ -123,44 +123,44 @@ def warn_of_cascades(connection: Connection, server: ServerUri, wanted: Callable
 
 
 def check_prepared(connection: Connection, server: ServerUri) -> None:
-    """Prepared XA transactions would be given without their rows, which lie before the begin.
+    """Refuse prepared XA transactions: their rows are before the begin, and would be missing.
 
     Raises: SourceFault while there are some.
     """
     try:
         found = connection.rows("XA RECOVER")
     except (SourceFault, UsageError) as error:
-        _LOG.info("whether XA transactions are prepared is not known: %s", error)
+        _LOG.info("cannot see whether XA transactions are prepared: %s", error)
         return
     if found:
         raise SourceFault(
-            f"{server.where} has {len(found)} prepared XA transactions (XA RECOVER), whose rows lie before the begin; "
-            "commit them or roll them back, and begin again"
+            f"{server.where} has {len(found)} prepared XA transactions (XA RECOVER), whose rows are before the begin; "
+            "commit them or roll them back, and start again"
         )
 
 
 def check_same_server(connection: Connection, server: ServerUri, facts: Facts, position: Position) -> None:
-    """Whether the position is one of this server's binlog.
+    """Check that the position is of this server's binlog.
 
     Raises: SourceChanged.
     """
     place = position.since or position.place
-    anew = "Begin the changefeed anew, with a snapshot of its tables"
+    anew = "Begin a new changefeed with a snapshot of its tables"
     if position.server != facts.identity:
         if place.gtid is None:
             raise SourceChanged(
                 f"{server.where} is another server ({facts.identity}) than the one that was read ({position.server}), "
                 f"and without GTIDs a position is not found on another. {anew}"
             )
-        _LOG.warning("%s is %s; %s was read before, its GTIDs decide", server.where, facts.identity, position.server)
+        _LOG.warning("%s is %s, not %s as before; resuming by GTIDs", server.where, facts.identity, position.server)
     if place.gtid is None:
         return
     if facts.mariadb:
         if position.server != facts.identity:
-            return  # file and offset are others there
+            return  # file and offset differ there
         files = {str(row[0]): int(row[1]) for row in connection.rows("SHOW BINARY LOGS")}
         if place.file not in files and files and _number(place.file) < min(map(_number, files)):
-            return  # purged: whether what is needed is still there, the server knows by the GTIDs
+            return  # purged: by the GTIDs, the server knows whether it still has what is needed
         found = connection.rows("SELECT BINLOG_GTID_POS(%s, %s)", (place.file, place.offset))[0][0]
         if place.offset > files.get(place.file, 0) or not MariadbGtids(str(found or "")).equals(
             MariadbGtids(place.gtid)
@@ -177,7 +177,7 @@ def check_same_server(connection: Connection, server: ServerUri, facts: Facts, p
     )[0]
     if not int(known):
         raise SourceChanged(
-            f"{server.where} has not executed {place.gtid}, which was read before: it is another. {anew}"
+            f"{server.where} has not executed {place.gtid}, which was read before: it is another server. {anew}"
         )
     if not int(kept):
         raise SourceChanged(f"{server.where} has purged binlogs that were not read yet. {anew}")

@@ -16,7 +16,7 @@ _LOG = logging.getLogger(__name__)
 _SESSION = "SET SESSION time_zone = '+00:00', SESSION sql_mode = '', SESSION sql_quote_show_create = 1"
 _READ_SECONDS = 60
 _CANNOT_READ = 1236
-"""The one code for all that keeps the server from sending its binlog."""
+"""The only code for everything that keeps the server from sending its binlog."""
 _REFUSED = {1045, 1698}
 _DENIED = {1044, 1142, 1227}
 
@@ -57,7 +57,7 @@ class Connection:
             return [*cursor.fetchall()]
 
     def variables(self, names: Sequence[str]) -> dict[str, str]:
-        """Global variables; those that the server has not are left out."""
+        """Global variables, without the ones that the server does not have."""
         found = self.rows("SHOW GLOBAL VARIABLES WHERE variable_name IN %s", (tuple(names),))
         return {str(name).lower(): str(value) for name, value in found}
 
@@ -75,25 +75,25 @@ class Connection:
 
 @contextmanager
 def wrapped(server: ServerUri) -> Iterator[None]:
-    """Errors of the library as ours."""
+    """Raise the library's errors as ours."""
     library = pymysql()
     try:
         yield
     except library.MySQLError as error:
         code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
         raise fault(server, code, str(error.args[-1]) if error.args else str(error)) from error
-    except (OSError, ValueError) as error:  # a ValueError for a file that was closed on the way
+    except (OSError, ValueError) as error:  # ValueError: another thread closed the file
         raise SourceFault(f"the connection to {server.where} broke: {error}") from error
 
 
 def fault(server: ServerUri, code: int, text: str) -> SourceFault | SourceChanged | UsageError:
     """The error for a code of the server."""
     if code == _CANNOT_READ and "same server" in text:
-        return UsageError(f"{server.where}: {text}. Choose another server-id in source-uri, or leave it out")
+        return UsageError(f"{server.where}: {text}. Choose another server-id in source-uri, or remove it")
     if code == _CANNOT_READ:
         return SourceChanged(
-            f"{server.where} does not send its binlog from where reading stands: {text}. Its binlog was purged or "
-            "reset, or it is another server. Begin the changefeed anew, with a snapshot of its tables; and keep "
+            f"{server.where} does not send its binlog from the present position: {text}. Its binlog was purged or "
+            "reset, or it is another server. Begin a new changefeed with a snapshot of its tables; and keep "
             "binlogs longer (binlog_expire_logs_seconds)"
         )
     if code in _REFUSED:
@@ -104,28 +104,28 @@ def fault(server: ServerUri, code: int, text: str) -> SourceFault | SourceChange
 
 
 def _tls_hint(server: ServerUri, text: str) -> str:
-    """What helps where TLS fails: the keys of the source's URI."""
+    """What to do if TLS fails: the keys of the source's URI."""
     if not server.tls.on or not any(word in text for word in ("SSL", "TLS", "certificate")):
         return ""
     return (
         ". Name the file of the authority that signed the server's certificate with ssl-ca=PATH in source-uri, "
-        "or take any certificate with ssl-verify=false"
+        "or accept any certificate with ssl-verify=false"
     )
 
 
 class Backoff:
-    """Waiting times that double from half a second up to 30 seconds, until something was read again."""
+    """Waiting times that double from half a second up to 30 seconds, until something is read again."""
 
     def __init__(self) -> None:
         self._seconds = 0.5
 
     def reset(self) -> None:
-        """Something was read."""
+        """Note that something was read."""
         self._seconds = 0.5
 
     def waits(self, reason: Exception) -> Iterator[None]:
-        """Wait, in steps of half a second so that others can act between."""
-        _LOG.warning("%s; tried again in %.0f s", reason, self._seconds)
+        """Wait, in steps of half a second, so that the caller can act between them."""
+        _LOG.warning("%s; retrying in %.0f s", reason, self._seconds)
         end = time.monotonic() + self._seconds
         self._seconds = min(self._seconds * 2, 30)
         while (left := end - time.monotonic()) > 0:

@@ -1,4 +1,4 @@
-"""The stream of a server's binlog: asked for, and cut into events."""
+"""Requests the stream of a server's binlog, and cuts it into events."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _MADE_UP = 0x20
 
 
 class Dump:
-    """Events from a place on; each comes with the name of its file in ``file``.
+    """Events from a place on. ``file`` has the file name of the current event.
 
-    Raises: SourceFault when the connection breaks; SourceChanged when the server has not kept the place.
+    Raises: SourceFault if the connection breaks; SourceChanged if the server no longer has the place.
     """
 
     def __init__(
         self, server: ServerUri, place: Place, server_id: int, *, mariadb: bool, heartbeat: float, wait: bool = True
     ) -> None:
-        """``heartbeat``: seconds after which an idle server sends a heartbeat. ``wait``: else it ends at the end."""
+        """``heartbeat``: seconds after which an idle server sends a heartbeat. ``wait``: at the end, for new events."""
         self._server = server
         self._waits = wait
         self._connection = Connection(server)
@@ -50,14 +50,14 @@ class Dump:
         self._connection.close()
 
     def interrupt(self) -> None:
-        """End a read that waits, from another thread."""
+        """End a waiting read, from another thread."""
         sock = self._connection.raw._sock
         if sock is not None:
             with suppress(OSError):  # it is closed already
                 sock.shutdown(2)
 
     def events(self) -> Iterator[Event]:
-        """Events as they come."""
+        """Events as they arrive."""
         raw = self._connection.raw
         with wrapped(self._server):
             while True:
@@ -79,7 +79,7 @@ class Dump:
     def _event(self, packet: bytes) -> Event:
         timestamp, kind, self.origin, size, end, flags = HEADER.unpack_from(packet, 1)
         if kind == Kind.FORMAT_DESCRIPTION:
-            # the byte before the checksum says which one the events of this file have
+            # the byte before the checksum says which kind of checksum the file's events have
             self._checksum = 4 if packet[-5] == 1 else 0
             stop = -4 if self._checksum else len(packet)
         else:
@@ -91,14 +91,14 @@ class Dump:
         body = packet[20:stop]
         if kind == Kind.ROTATE:
             self.file = body[8:].decode()
-            end = 0  # it lies in the file before the one that it names
+            end = 0  # it is in the file before the one that it names
         return Event(kind, timestamp, 0 if flags & _MADE_UP and kind != Kind.HEARTBEAT else end, size, body)
 
     def _ask(self, place: Place, server_id: int, mariadb: bool, heartbeat: float, wait: bool) -> None:
         rows = self._connection.rows
         checksum = self._connection.variables(["binlog_checksum"]).get("binlog_checksum", "NONE")
         rows("SET @master_binlog_checksum = %s, @source_binlog_checksum = %s", (checksum, checksum))
-        # what is made up before the first format description has the checksum that was agreed
+        # artificial events before the first format description have the agreed checksum
         self._checksum = 0 if checksum.upper() == "NONE" else 4
         nanoseconds = int(heartbeat * 1_000_000_000)
         rows(f"SET @master_heartbeat_period = {nanoseconds}, @source_heartbeat_period = {nanoseconds}")
@@ -107,7 +107,7 @@ class Dump:
         if mariadb:
             rows("SET @mariadb_slave_capability = 4")
             if place.gtid is not None:
-                # as the server's own: one that takes numbers out of order logs them so, too
+                # as on the server: one that accepts numbers out of order also logs them so
                 rows(
                     "SET @slave_connect_state = %s, @slave_gtid_strict_mode = @@GLOBAL.gtid_strict_mode, "
                     "@slave_gtid_ignore_duplicates = 0",
@@ -126,7 +126,7 @@ class Dump:
             _send(raw, bytes([command]) + body)
 
     def _register(self, raw: Any, server_id: int) -> None:
-        """Be seen in SHOW SLAVE HOSTS."""
+        """Register, to be listed in SHOW SLAVE HOSTS."""
         host = b"ticdc-spark"
         text = struct.pack("<BI", 0x15, server_id) + bytes([len(host)]) + host + b"\0\0" + struct.pack("<HII", 0, 0, 0)
         _send(raw, text)
@@ -140,7 +140,7 @@ def _send(raw: Any, body: bytes) -> None:
 
 
 def _packet(read: Any) -> bytes:
-    """A packet, put together again where it was larger than 16 MiB."""
+    """A packet. Parts of one larger than 16 MiB are joined."""
     parts: list[bytes] = []
     while True:
         header = read(4)

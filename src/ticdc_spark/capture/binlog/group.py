@@ -1,4 +1,4 @@
-"""A group of events, a transaction or a statement, while it is read; and the rows of a large one, on disk."""
+"""A group of events while it is read: a transaction or a statement. Rows of a large one are on disk."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SPILL_BYTES = 32 << 20
 
 
 class Rows(NamedTuple):
-    """A row event, not decoded yet: its commit_ts comes with the end of the transaction."""
+    """A row event that is not decoded yet, as its commit_ts comes with the end of the transaction."""
 
     reader: RowReader
     op: str
@@ -29,13 +29,13 @@ class Rows(NamedTuple):
     where: str
     """``file:offset``, for errors."""
     offset: int = 0
-    """In the file."""
+    """Offset in the file."""
     size: int = 0
 
 
 @contextmanager
 def _temporary_folder() -> Iterator[None]:
-    """What the operating system refuses there, as a fault of the folder and not of the server's connection."""
+    """Raise errors of the operating system as faults of the folder, not of the server's connection."""
     try:
         yield
     except OSError as error:
@@ -48,32 +48,32 @@ def _temporary_folder() -> Iterator[None]:
 
 @dataclass
 class Group:
-    """What was read of it."""
+    """What was read of a transaction or statement."""
 
     start: Place
     gtid: Gtid
     where: str
     """The place of its first event, as ``file:offset``."""
     replayed: bool = False
-    """It was given before; only prepared transactions are taken from it."""
+    """Whether it was given before. Only prepared transactions are taken from it."""
     done: int = 0
-    """Elements of it that were given before."""
+    """How many of its elements were given before."""
     elements: int = 0
-    """Elements that were met."""
+    """How many elements were read."""
     open: bool = False
-    """A transaction, which has an end of its own."""
+    """Whether it is a transaction, which has an end event."""
     rows: list[Rows] = field(default_factory=list)
     size: int = 0
     """Bytes of its row events."""
     savepoints: dict[str, int] = field(default_factory=dict)
-    """How many row events were there."""
+    """The number of row events at each savepoint."""
     broken: MessageError | None = None
-    """Why rows are missing in it: it was replayed, and a schema does not fit any more."""
+    """Why rows are missing: it was replayed, and a schema no longer fits."""
     file: BinaryIO | None = None
-    """With the rows that do not stay in memory."""
+    """The file of the rows that do not stay in memory."""
 
     def add(self, rows: Rows) -> None:
-        """Another row event. Raises: EnvironmentFault that names the temporary folder"""
+        """Add a row event. Raises: EnvironmentFault that names the temporary folder"""
         if self.size > SPILL_BYTES:
             with _temporary_folder():
                 if self.file is None:
@@ -85,16 +85,16 @@ class Group:
         self.rows.append(rows)
 
     def changes(self, commit_ts: int) -> Collection[RowChange]:
-        """Its changes: a tuple, or for a large one a collection that reads them anew each time.
+        """Its changes: a tuple, or for a large one a collection that reads them again in each iteration.
 
-        Raises: RejectedMessage for rows that cannot be read; of a large one, where they are read.
+        Raises: RejectedMessage for rows that cannot be read; for a large one, in the iteration.
         """
         stored = StoredChanges(self, commit_ts)
         return tuple(iter(stored)) if self.file is None else stored
 
 
 class StoredChanges(Collection[RowChange]):
-    """The changes of a large transaction, decoded while they are iterated over."""
+    """The changes of a large transaction, decoded during iteration."""
 
     def __init__(self, group: Group, commit_ts: int) -> None:
         self._group = group

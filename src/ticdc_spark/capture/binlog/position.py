@@ -1,4 +1,4 @@
-"""Where a binlog source stands: GTIDs where the server has them, and the file and offset."""
+"""The position of a binlog source: GTIDs, if the server has them, and the file and offset."""
 
 from __future__ import annotations
 
@@ -18,31 +18,31 @@ class Place(msgspec.Struct, frozen=True, omit_defaults=True):
     file: str
     offset: int
     gtid: str | None = None
-    """What lies before it: MariaDB's position of all domains, or MySQL's set. ``None``: found by file and offset."""
+    """Everything before it: MariaDB's position of all domains, or MySQL's set. ``None``: found by file and offset."""
 
 
 class Position(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``CaptureState.position``, before it is text."""
+    """``CaptureState.position``, before it is written as text."""
 
     server: str
-    """Which server it is: of MySQL its UUID, of MariaDB its server_id and its unique id."""
+    """The server's identity: for MySQL its UUID, for MariaDB its server_id and unique id."""
     place: Place
-    """After the last group that was given whole."""
+    """After the last group that was given completely."""
     part: int = 0
-    """Elements of the group behind ``place`` that were given already (CREATE TABLE … SELECT is a DDL and rows)."""
+    """How many elements of the next group were already given (CREATE TABLE … SELECT is a DDL and rows)."""
     since: Place | None = None
-    """Before the oldest prepared XA transaction that is not decided yet; reading begins there."""
+    """Before the oldest prepared XA transaction that is not yet committed or rolled back. Reading begins there."""
     created: int = 0
-    """When the server made ``place.file``, in seconds; a file of the same name that it made later is another."""
+    """When the server created ``place.file``, in seconds. A later file with this name is another one."""
 
 
 def write_position(position: Position) -> str:
-    """As text."""
+    """Write a position as text."""
     return msgspec.json.encode(position).decode()
 
 
 def read_position(text: str) -> Position:
-    """From text.
+    """Read a position from text.
 
     Raises: UsageError for text that is no position of this source.
     """
@@ -62,17 +62,17 @@ class MariadbGtids:
             self._last[domain] = (server, int(sequence))
 
     def add(self, gtid: str) -> None:
-        """A transaction has been read."""
+        """Note that a transaction was read."""
         domain, server, sequence = gtid.split("-")
         self._last[domain] = (server, int(sequence))
 
     def has(self, gtid: str) -> bool:
-        """Whether a transaction lies before it."""
+        """Whether a transaction is before the position."""
         domain, _, sequence = gtid.split("-")
         return domain in self._last and self._last[domain][1] >= int(sequence)
 
     def equals(self, other: MariadbGtids) -> bool:
-        """Whether the same lies before both."""
+        """Whether the same transactions are before both."""
         return self._last == other._last
 
     def __str__(self) -> str:
@@ -93,7 +93,7 @@ class MysqlGtids:
                 self._put(found[1].lower(), int(first), int(last or first))
 
     def add(self, gtid: str) -> None:
-        """A transaction has been read."""
+        """Note that a transaction was read."""
         uuid, _, number = gtid.partition(":")
         intervals = self._sets.get(uuid)
         if intervals and intervals[-1][1] == int(number) - 1:
@@ -107,7 +107,7 @@ class MysqlGtids:
         return any(first <= int(number) <= last for first, last in self._sets.get(uuid, ()))
 
     def encoded(self) -> bytes:
-        """As COM_BINLOG_DUMP_GTID takes it."""
+        """The bytes for COM_BINLOG_DUMP_GTID."""
         parts = [len(self._sets).to_bytes(8, "little")]
         for uuid, intervals in self._sets.items():
             parts += [bytes.fromhex(uuid.replace("-", "")), len(intervals).to_bytes(8, "little")]

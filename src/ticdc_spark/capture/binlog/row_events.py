@@ -1,4 +1,4 @@
-"""Table maps and row events, up to the bytes of the rows and what reads them."""
+"""Table maps and row events: finds the bytes of the rows and their reader."""
 
 from __future__ import annotations
 
@@ -44,18 +44,18 @@ class RowEvents:
         self._readers: dict[bytes, RowReader | None] = {}
 
     def forget(self) -> None:
-        """Schemas have changed."""
+        """Forget readers, as schemas have changed."""
         self._readers.clear()
 
     def table_map(self, event: Event) -> None:
-        """A table of the rows that follow. Ids are used again after a restart of the server."""
+        """Note a table of the following rows. A server reuses ids after a restart."""
         table_id = table_id_of(event)
         known = self._maps.get(table_id)
         if known is None or known[0] != event.body:
             self._maps[table_id] = event.body, table_map(event.body, mariadb=self._mariadb)[1]
 
     def take(self, event: Event, group: Group, tables: Tables, where: str) -> None:
-        """Add a row event to its group, unless its table is not wanted.
+        """Add a row event to its group, if its table is wanted.
 
         Raises: MessageError, DecisionNeeded.
         """
@@ -82,7 +82,7 @@ class RowEvents:
         if not head.whole:
             raise MessageError(
                 f"a row of `{wire.schema}`.`{wire.name}` without all its columns: a session has changed "
-                "binlog_row_image, which must be FULL. Begin the changefeed anew, or leave the table out"
+                "binlog_row_image, which must be FULL. Begin a new changefeed, or exclude the table"
             )
         group.add(Rows(reader, ROW_KINDS[event.kind], head.rows, where))
 
@@ -97,7 +97,7 @@ class RowEvents:
         if table is None:
             raise MessageError(
                 f"rows of `{wire.schema}`.`{wire.name}`, whose schema is not known: it was created with "
-                "sql_log_bin=0, or SELECT on it is not granted. Begin the changefeed anew, or leave the table out"
+                "sql_log_bin=0, or SELECT on it is not granted. Begin a new changefeed, or exclude the table"
             )
         return RowReader(table, wire, self._charsets)
 

@@ -1,4 +1,4 @@
-"""Tables of the server: read from it, and presented in types that TiDB has too."""
+"""Reads the tables of a server, and converts their types to types that TiDB has too."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ _LONGBLOB = ColumnType(name="longblob", length=4294967295, charset="binary", col
 
 
 def read_tables(connection: Connection, wanted: Callable[[str, str], bool], *, mariadb: bool) -> tuple[Table, ...]:
-    """All tables but the system's, as they are now; they may change while they are read.
+    """All present tables except the system's. They may change while they are read.
 
-    Raises: SourceFault; UsageError for tables that are ``wanted`` and cannot be read, or whose names readers of TiCDC's
-    messages take for one.
+    Raises: SourceFault; UsageError for ``wanted`` tables that cannot be read, or whose names are the same to readers of
+    TiCDC's messages.
     """
     tables: list[Table] = []
     folded: dict[tuple[str, str], Table] = {}
@@ -48,7 +48,7 @@ def read_tables(connection: Connection, wanted: Callable[[str, str], bool], *, m
             if same is not table:
                 raise UsageError(
                     f"`{same.schema}`.`{same.name}` and `{schema}`.`{name}` differ only in capital letters, and "
-                    "readers of the messages take them for one: leave one out by a rule of [filter], or rename it"
+                    "readers of the messages take them for one: exclude one by a rule of [filter], or rename it"
                 )
         except MessageError as error:
             if not wanted(schema, name):
@@ -64,7 +64,7 @@ def presented(table: Table, *, mariadb: bool) -> Table:
 
 
 def presented_all(tables: Iterable[Table], *, mariadb: bool) -> tuple[Table, ...]:
-    """The same of several."""
+    """``presented`` for several tables."""
     return tuple(presented(table, mariadb=mariadb) for table in tables)
 
 
@@ -77,7 +77,7 @@ def _presented(column: Column, mariadb: bool) -> Column:
         kind = _LONGBLOB
     elif name == "json" and mariadb:
         kind = _LONGTEXT
-    elif name == "varchar" and (column.type.length or 0) > 65535:  # what a lax sql_mode makes of it
+    elif name == "varchar" and (column.type.length or 0) > 65535:  # a lax sql_mode converts it to a TEXT
         wide = "mediumtext" if (column.type.length or 0) <= 16777215 else "longtext"
         kind = replace(column.type, name=wide, length=default_length(ColumnType(name=wide)))
     else:

@@ -1,4 +1,4 @@
-"""What is known of the server: its kind, its settings, its clock, where its binlog ends."""
+"""Facts about the server: its kind, settings and clock, and the end of its binlog."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ticdc_spark.errors import SourceFault, UsageError
 
 
 class Facts(NamedTuple):
-    """What the server is."""
+    """Facts about the server."""
 
     mariadb: bool
     version: str
     identity: str
-    """Which server it is."""
+    """The server's identity."""
     gtids: bool
-    """Places have GTIDs."""
+    """Whether places have GTIDs."""
     charsets: Charsets
     names: NameCase = "folded"
 
@@ -43,10 +43,10 @@ def read_facts(connection: Connection, server: ServerUri) -> Facts:
 
 
 def place_now(connection: Connection, facts: Facts) -> Place:
-    """Where the binlog ends."""
+    """The end of the binlog."""
     try:
         found = connection.rows("SHOW MASTER STATUS")
-    except SourceFault:  # MySQL 8.4 knows the new words only
+    except SourceFault:  # MySQL 8.4 has only the new statement
         found = connection.rows("SHOW BINARY LOG STATUS")
     if not found:
         raise UsageError("log_bin is OFF")

@@ -1,4 +1,4 @@
-"""What lies between a place of the binlog and its end."""
+"""Statements between a place of the binlog and its end."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HEARTBEAT = 0.5
 
 
 def statements_since(server: ServerUri, place: Place, server_id: int, facts: Facts) -> Iterator[str]:
-    """The statements that may change tables, as SQL. Raises: SourceFault; SourceChanged where they are not kept"""
+    """The statements that may change tables, as SQL. Raises: SourceFault; SourceChanged if the binlog was purged"""
     with closing(Dump(server, place, server_id, mariadb=facts.mariadb, heartbeat=_HEARTBEAT, wait=False)) as dump:
         for event in dump.events():
             if event.kind in (Kind.QUERY, Kind.QUERY_COMPRESSED):

@@ -1,4 +1,4 @@
-"""The text of statements in the binlog: what the server executed of it, in one form of quotes, and its first words."""
+"""The text of statements in the binlog: the executed part, with uniform quotes, and its first words."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ _DML = re.compile(r"(?i)(insert|update|delete|replace|load|with)\b")
 
 
 def words(sql: str) -> str:
-    """A statement without comments before it, in lower case, its first words only."""
+    """The first words of a statement in lower case, without comments before them."""
     start = _SKIPPED.match(sql)
     return " ".join(sql[start.end() if start else 0 :][:80].lower().split())
 
 
 def is_dml(sql: str) -> bool:
-    """Whether it changes rows itself: it was logged as a statement."""
+    """Whether a statement changes rows. It was logged instead of the rows."""
     return _DML.match(words(sql)) is not None
 
 
@@ -26,7 +26,7 @@ _CONTROL = re.compile(r"(begin|commit|rollback|savepoint|xa)\b")
 
 
 def is_control(sql: str) -> bool:
-    """Whether it begins, divides or ends a transaction."""
+    """Whether a statement begins, divides or ends a transaction."""
     return _CONTROL.match(words(sql)) is not None
 
 
@@ -41,9 +41,9 @@ _QUOTED = {
 
 
 def plain_sql(sql: str, sql_mode: int) -> str:
-    """A statement as it is written under an empty sql_mode: names in backquotes, strings in single quotes.
+    """A statement as written under an empty sql_mode: names in backquotes, strings in single quotes.
 
-    WITH SYSTEM VERSIONING is left out: rows of such tables are refused when they come.
+    WITH SYSTEM VERSIONING is removed: rows of such tables are refused when they arrive.
     """
     literal = sql_mode & NO_BACKSLASH_ESCAPES
 
@@ -84,10 +84,10 @@ _TO_FOR = {
 
 
 def executed(sql: str, sql_mode: int, *, mariadb: bool) -> str:
-    """What the server executed of a statement: without ``SET STATEMENT … FOR`` before it, and without the brackets
-    of MariaDB's executable comments ``/*M!100301 … */``. To MySQL and TiDB those are comments.
+    """The part of a statement that the server executed: without ``SET STATEMENT … FOR`` before it, and without the
+    brackets of MariaDB's executable comments ``/*M!100301 … */``. MySQL and TiDB ignore those comments.
 
-    The binlog has a space for the ``!`` of a comment that is for another version, so that all that are left are meant.
+    The binlog has a space for the ``!`` of a comment for another version, so all remaining ones were executed.
     """
     literal = sql_mode & NO_BACKSLASH_ESCAPES
     if mariadb and "/*M!" in sql:
@@ -117,7 +117,7 @@ def _without_brackets(sql: str, literal: int) -> str:
 
 
 def _behind_for(sql: str, start: int, literal: int) -> int:
-    """Where the statement begins behind ``SET STATEMENT a = (… FOR …), b = 'for' FOR``; 0 if there is none."""
+    """Where the statement begins after ``SET STATEMENT a = (… FOR …), b = 'for' FOR``; 0 if there is none."""
     depth = 0
     for found in _TO_FOR[literal].finditer(sql, start):
         if found["bracket"]:

@@ -1,7 +1,7 @@
 """Statements that were logged instead of their rows, as by a session with ``binlog_format = STATEMENT``.
 
-Such a statement is passed over where it changes no table that is captured. Its text names the tables that it writes
-itself. Triggers, functions and views may write others, whose rows are not logged either: the server is asked for these.
+Such a statement is skipped if it changes no captured table. Its text names the tables that it writes itself. Triggers,
+functions and views may write other tables, whose rows are not logged either. So the server is asked about them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import TableName
 
 Hidden: TypeAlias = Callable[[Written], str]
-"""What a statement may write that its text does not show, as a part of a sentence; ``""``: nothing."""
+"""Gives what a statement may write that its text does not show, as a part of a sentence; ``""``: nothing."""
 _KEPT = 1000
 
 _TRIGGERS = """SELECT trigger_schema, trigger_name FROM information_schema.triggers
@@ -32,18 +32,18 @@ WHERE routine_type = 'FUNCTION' AND LOWER(routine_name) IN %s"""
 
 
 class Unlogged:
-    """Judges such statements."""
+    """Checks such statements."""
 
     def __init__(self, wanted: Callable[[str, str], bool], names: NameCase, hidden: Hidden) -> None:
         self._wanted, self._names, self._hidden = wanted, names, hidden
         self._known: dict[Written, str] = {}
 
     def forget(self) -> None:
-        """Another statement, which may make a trigger, function or view, was read."""
+        """Note that another statement was read, which may create a trigger, function or view."""
         self._known.clear()
 
     def why_not(self, found: Query, sql: str) -> str:
-        """Why a statement cannot be passed over, as a part of a sentence; ``""``: it changes nothing that is captured.
+        """Why a statement cannot be skipped, as a part of a sentence; ``""``: it changes nothing that is captured.
 
         Raises: SourceFault
         """
@@ -64,7 +64,7 @@ class Unlogged:
 
 
 def hidden_writes(connection: Connection, written: Written) -> str:
-    """See ``Hidden``; by what the server has now. Raises: SourceFault"""
+    """``Hidden``, from the server's present triggers, views and functions. Raises: SourceFault"""
     for name in sorted(written.tables):
         if triggers := connection.rows(_TRIGGERS, name):
             return f"{_full(name)} has the trigger {_listed(triggers)}, which may write captured tables"

@@ -1,4 +1,4 @@
-"""``mysql://user:password@host:port/?…``: which server is read, and how."""
+"""``mysql://user:password@host:port/?…``: the server to read, and options."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ class ServerUri(msgspec.Struct, frozen=True, kw_only=True):
     user: str = "root"
     password: str = ""
     server_id: int | None = None
-    """What this source calls itself to the server; ``None``: a random number."""
+    """The id of this source at the server; ``None``: a random number."""
     tls: Tls = Tls()
     max_transaction_bytes: int = 8 << 30
-    """Of one transaction in the binlog; its rows lie on disk while it is read."""
+    """The most bytes of one transaction in the binlog. Its rows are on disk while it is read."""
     skip: tuple[str, ...] = ()
     """Statements that are not followed, as ``file:offset``."""
 
     @property
     def where(self) -> str:
-        """For messages."""
+        """The server's name in messages."""
         return f"{self.host}:{self.port}"
 
     def __repr__(self) -> str:
         return f"ServerUri({self.user}@{self.where})"
 
     def options(self) -> dict[str, Any]:
-        """For PyMySQL.
+        """Options for PyMySQL.
 
         Raises: UsageError for files that cannot be read.
         """

@@ -1,4 +1,4 @@
-"""Which tables a statement writes that was logged instead of its rows: INSERT, REPLACE, UPDATE, DELETE, LOAD DATA."""
+"""Finds the tables that a statement writes, if it was logged instead of its rows: INSERT, UPDATE, LOAD DATA …"""
 
 from __future__ import annotations
 
@@ -27,22 +27,22 @@ _NO_ALIAS = frozenset(
         *("partition", "returning", "right", "set", "straight_join", "use", "using", "where", "window"),
     )
 )
-"""Words behind a table that are no alias of it."""
+"""Words after a table that are not its alias."""
 _NO_TABLE = frozenset(("dual", "force", "ignore", "lateral", "on", "select", "set", "use", "using", "where"))
 Named: TypeAlias = TableName | None
 
 
 class Written(NamedTuple):
-    """What a statement does that is seen in its text."""
+    """The effects of a statement that its text shows."""
 
     tables: frozenset[TableName]
-    """That it writes itself. What their triggers write is not seen."""
+    """The tables that it writes itself. Writes of their triggers are not known."""
     calls: frozenset[str]
-    """Names that stand before a bracket, in lower case: functions, and other words."""
+    """Names before a bracket, in lower case: functions, and other words."""
 
 
 def written_by(sql: str, schema: str) -> Written:
-    """What a statement writes under the default database ``schema``; it is written as under an empty sql_mode.
+    """What a statement writes with the default database ``schema``. Its text is for an empty sql_mode.
 
     Raises: MessageError for a statement that is not understood
     """
@@ -118,7 +118,7 @@ class _Statement:
                 return written
 
     def _assigned(self, refs: Mapping[TableName, Named]) -> list[TableName]:
-        """The tables that an assignment may be to: of a column without a table, each of those that are named."""
+        """The tables that assignments may write. A column without a table may be of any named table."""
         cur = self._cur
         parts = [cur.name()]
         while cur.op("."):
@@ -131,7 +131,7 @@ class _Statement:
         return self._named((None if len(parts) == 2 else parts[-3], parts[-2]), refs)
 
     def _skip_value(self) -> bool:
-        """Pass over what is assigned; whether another assignment follows."""
+        """Skip an assigned value. Returns: whether another assignment follows."""
         cur = self._cur
         while True:
             if cur.op(","):
@@ -162,7 +162,7 @@ class _Statement:
         return [self._full(targets[0])]
 
     def _targets(self) -> list[Name]:
-        """Names, each perhaps with ``.*`` behind it."""
+        """Names, each maybe with ``.*`` after it."""
         cur, found = self._cur, list[Name]()
         while True:
             parts = [cur.name()]
@@ -177,7 +177,7 @@ class _Statement:
                 return found
 
     def _refs(self) -> dict[TableName, Named]:
-        """Table references: each by the name that the statement has for it, and which table it is.
+        """Table references: the table for each name that the statement uses.
 
         A name without a database has an empty one. ``None``: it is the result of a query.
         """

@@ -14,53 +14,53 @@ from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
 
 
 class Wave(msgspec.Struct, frozen=True, kw_only=True):
-    """Some chunks of a table, to be read side by side."""
+    """Some chunks of a table, to be read in parallel."""
 
     parts: int
     read: ReadParts
     upto: str
     """Where the next wave begins."""
     done: bool
-    """There is no next one."""
+    """Whether it is the last wave."""
 
 
 class Wanted(msgspec.Struct, frozen=True, kw_only=True):
-    """What a wave is of."""
+    """The table and rows that a wave reads."""
 
     name: TableName
     columns: tuple[LakeColumn, ...]
-    """The lake's, handle key marked."""
+    """The lake's columns, with the handle key marked."""
     left_out: frozenset[str] = frozenset()
     """Columns of the source that the lake does not have."""
     where: str = ""
-    """The condition of the rows that are wanted (``config.row_filters``); ``""``: all are."""
+    """The condition of the wanted rows (``config.row_filters``); ``""``: all rows."""
     lake: LakeOptions
     at: int | None
-    """The commit_ts as of which it is read; ``None``: now."""
+    """Read the table as of this commit_ts; ``None``: now."""
     upto: str = ""
-    """Where the wave before it ended; ``""``: it is the first."""
+    """Where the previous wave ended; ``""``: this is the first."""
     chunk_rows: int = 100_000
     parts: int = 4
     identity: str = ""
-    """What the table was when its read began (``SnapshotReader.identity``); ``""``: not known."""
+    """The table's identity when its read began (``SnapshotReader.identity``); ``""``: unknown."""
 
 
 class TooOld(Exception):
-    """The database does not have the table as of that commit_ts any more. Not an error of its own."""
+    """The database no longer has the table as of that commit_ts. Not an error by itself."""
 
 
 class SnapshotReader(Protocol):
-    """A source of whole tables. For one thread, but for what tasks do.
+    """A source of whole tables. For one thread, except for the tasks.
 
-    Where a SourceFault is named, an EnvironmentFault of no kind is one that does not pass by itself: a missing grant.
+    An EnvironmentFault that is no SourceFault does not pass by itself, such as a missing grant.
     """
 
     fixed: int | None
-    """The commit_ts of all that it holds (a dump); ``None``: it is a database."""
+    """The commit_ts of a dump's content; ``None``: it is a database."""
 
     @property
     def exact(self) -> bool:
-        """Whether it can be read as of a commit_ts. Raises: SourceFault"""
+        """Whether tables can be read as of a commit_ts. Raises: SourceFault"""
 
     def tables(self) -> Sequence[TableName]:
         """Every table that it has. Raises: SourceFault"""
@@ -68,31 +68,31 @@ class SnapshotReader(Protocol):
     def schema(self, name: TableName, at: int | None) -> Table | None:
         """A table as of a commit_ts, or now; ``None``: there is none.
 
-        Raises: SourceFault; TooOld; MessageError where its CREATE statement cannot be read
+        Raises: SourceFault; TooOld; MessageError if its CREATE statement cannot be read
         """
 
     def identity(self, name: TableName) -> str:
-        """Tells the table that has a name now from all others, whatever their names; ``""``: the source does not tell.
+        """The identity of the table that has a name now, whatever its name is; ``""``: the source has none.
 
         Raises: SourceFault
         """
 
     def estimate(self, name: TableName) -> int:
-        """About how many rows a table has; 0: not known. Raises: SourceFault"""
+        """About how many rows a table has; 0: unknown. Raises: SourceFault"""
 
     def now(self) -> int:
-        """A commit_ts that everything which can be read now is at or below. Raises: SourceFault"""
+        """A commit_ts that no row that can be read now is above. Raises: SourceFault"""
 
     def wave(self, wanted: Wanted) -> Wave:
         """Plan the next chunks of a table.
 
-        Its tasks end with SourceMoved where they read the present and meet another table than the wanted one.
+        Its tasks raise SourceMoved if they read the present table, and it is not the wanted one.
 
-        Raises: SourceFault; TooOld; SourceMoved where the table does not have these columns (any more)
+        Raises: SourceFault; TooOld; SourceMoved if the table does not, or no longer, have these columns
         """
 
     def close(self) -> None:
-        """Give up connections."""
+        """Close connections."""
 
 
 def table_of(create: str, schema: str) -> Table:
@@ -101,12 +101,12 @@ def table_of(create: str, schema: str) -> Table:
 
 
 def same_columns(one: Iterable[LakeColumn], other: Iterable[LakeColumn]) -> bool:
-    """Whether rows of two versions of a table look alike in the lake, in whatever order their columns are."""
+    """Whether rows of two versions of a table are the same in the lake. The order of columns does not matter."""
     return sorted(map(_look, one)) == sorted(map(_look, other))
 
 
 def has_wanted(table: Table, wanted: Wanted) -> bool:
-    """Whether a table has the columns that are wanted, and the same key."""
+    """Whether a table has the wanted columns, and the same key."""
     there = lake_columns(table, handle_key(table), wanted.lake)
     return same_columns(wanted.columns, (column for column in there if column.source not in wanted.left_out))
 

@@ -1,7 +1,7 @@
-"""Whole tables of a MySQL-compatible database: TiDB as of a commit_ts, MariaDB and MySQL as they are.
+"""Reads whole tables of a MySQL-compatible database: TiDB as of a commit_ts, MariaDB and MySQL at present.
 
-A chunk is a range of the table's handle key, read by one SELECT in a transaction of its own. Values come as the text or
-bytes that the server sends, which is what ``spark.types`` makes the lake's types of.
+A chunk is a range of the table's handle key, read by one SELECT in its own transaction. Values are the text or bytes
+that the server sends. ``spark.types`` converts them to the lake's types.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _SYSTEM = ("information_schema", "mysql", "performance_schema", "sys", "metrics_
 _BATCH = 20_000
 _REFUSED = frozenset({(1044,), (1045,), (1064,), (1142,), (1143,), (1227,), (1698,)})
 """Codes of errors that do not pass by themselves: a missing grant, a wrong password, SQL that the server does not
-know. Only a person can mend them, so they are not tried again."""
+know. Only a person can fix them, so they are not retried."""
 _NO_LOGIN = frozenset({(1045,), (1698,)})
 _NO_GRANT = frozenset({(1044,), (1142,), (1143,), (1227,)})
 
@@ -55,14 +55,14 @@ class DatabaseReader:
     fixed: int | None = None
 
     def __init__(self, uri: str) -> None:
-        """``uri``: as ``clients.upstream`` takes it. Raises: UsageError"""
+        """``uri``: for ``clients.upstream``. Raises: UsageError"""
         self._options = connection_options(uri)
         self._where = f"{self._options['host']}:{self._options['port']}"
         self._mysql = driver()
         self._connection: Any = None
         self._known_version = ""
         self._untold = False
-        """The server does not show the ids of its tables."""
+        """Whether the server does not show the ids of its tables."""
 
     @property
     def exact(self) -> bool:
@@ -99,7 +99,7 @@ class DatabaseReader:
                     self._untold = True
                     log.warning(
                         "%s does not show the ids of its tables: %s. If a table takes the name of another that is "
-                        "read, only its DDL tells. Cure: GRANT PROCESS ON *.* TO the user %r",
+                        "read, only its DDL shows it. Cure: GRANT PROCESS ON *.* TO the user %r",
                         self._where,
                         error.args[-1],
                         self._options["user"],
@@ -121,7 +121,7 @@ class DatabaseReader:
         return (int(clock * 1000) + MARGIN_MS) << 18
 
     def _current_ts(self) -> int:
-        """TiDB's clock: what is committed is at or below it, and what commits later is above."""
+        """TiDB's clock. Committed changes are at or below it, later ones above."""
         with self._cursor() as cursor:
             cursor.execute("BEGIN")
             cursor.execute("SELECT @@tidb_current_ts")
@@ -148,9 +148,9 @@ class DatabaseReader:
             connection.close()
 
     def _ranges(self, table: Table, keys: Sequence[str], wanted: Wanted) -> list[Range]:
-        """The next ranges, each of about ``chunk_rows`` rows; the last one of all has no end.
+        """The next ranges, each of about ``chunk_rows`` rows. The table's last range has no end.
 
-        Raises: DecisionNeeded where a table without a key would be read as it is now
+        Raises: DecisionNeeded for a table without a key, unless it is read as of a commit_ts
         """
         if not keys and wanted.at is not None:
             return [Range(None, None)]
@@ -216,7 +216,7 @@ class DatabaseReader:
 
 
 class _Read:
-    """What tasks do; sent to them."""
+    """The code of tasks, which is sent to them."""
 
     def __init__(
         self,
@@ -271,9 +271,9 @@ class _Read:
             raise MessageError(f"{UNREADABLE}: {name} has text that is no UTF-8: {error}") from error
 
     def _check(self, cursor: Any) -> None:
-        """Whether it was the wanted table. In the transaction of the SELECT, which keeps DDL from it until its end.
+        """Check that it was the wanted table, in the transaction of the SELECT, which blocks DDL until its end.
 
-        Raises: MessageError where it was not
+        Raises: MessageError if it was not
         """
         schema, name = self.table.schema, self.table.name
         cursor.execute(f"SHOW CREATE TABLE {quoted(schema)}.{quoted(name)}")
@@ -302,7 +302,7 @@ class _Read:
 
 
 def _selection(tidb: bool) -> Callable[[str, ColumnType], str]:
-    """TiDB has all text in UTF-8, and sends it as it is."""
+    """The SELECT expression of a column. TiDB has all text in UTF-8, so it needs no conversion."""
     return selected if tidb else selected_raw
 
 

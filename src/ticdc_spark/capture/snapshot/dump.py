@@ -1,4 +1,4 @@
-"""Whole tables of a folder that Dumpling wrote: schema files, data files, and ``metadata`` with their commit_ts.
+"""Reads whole tables from a folder of Dumpling: schema files, data files, and ``metadata`` with their commit_ts.
 
 A chunk is a data file.
 """
@@ -32,9 +32,9 @@ class DumpReader:
     exact = True
 
     def __init__(self, folder: Path, commit_ts: int | None = None) -> None:
-        """``commit_ts``: of the dump; ``None``: by its metadata.
+        """``commit_ts``: of the dump; ``None``: from its metadata.
 
-        Raises: UsageError where the metadata has none, or the folder no table; SourceFault
+        Raises: UsageError if the metadata has none, or the folder has no table; SourceFault
         """
         self.folder = folder
         self.fixed: int | None = commit_ts or _commit_ts(folder)
@@ -93,7 +93,7 @@ class DumpReader:
 
 
 class _ReadFiles:
-    """What tasks do; sent to them."""
+    """The code of tasks, which is sent to them."""
 
     def __init__(self, table: Table, wanted: Wanted, paths: tuple[Path, ...]) -> None:
         self.table, self.wanted, self.paths = table, wanted, paths
@@ -132,7 +132,7 @@ class _ReadFiles:
 
 
 def _values(column: Column, cells: Sequence[Cell]) -> list[Value]:
-    """Cells in canonical form, as far as ``typed`` needs it."""
+    """Cells in the canonical form that ``typed`` needs."""
     kind = column.type
     if is_bytes(kind):
         return list(cells)

@@ -1,6 +1,6 @@
-"""Rows in Dumpling's data files: INSERT statements, or CSV as it writes it by default. A file may be compressed.
+"""Rows in Dumpling's data files: INSERT statements, or its default CSV. A file may be compressed.
 
-A value is ``None``, text of a number, or the bytes between its quotes, unescaped; what type it is of, its column says.
+A value is ``None``, the text of a number, or the unescaped bytes between its quotes. Its column has its type.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ticdc_spark.errors import MessageError
 
 Cell = bytes | None
 Rows = tuple[tuple[str, ...], list[list[Cell]]]
-"""Names of columns (none: those of the table, without generated ones), and rows."""
+"""Names of columns (empty: the table's, without generated ones), and rows."""
 
 _BLOCK = 4 << 20
 _BATCH = 20_000
@@ -44,13 +44,13 @@ _COMPRESSED = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 
 
 class _Buffer:
-    """What of a file is not read yet; patterns are tried again with more where they reach its end."""
+    """The unread part of a file. A pattern that reaches the end of the buffer is tried again with more bytes."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self.file, self.data, self.at, self.ended = file, b"", 0, False
 
     def more(self) -> bool:
-        """Read on; ``False``: there is no more."""
+        """Read more; ``False``: the file has ended."""
         if self.ended:
             return False
         block = bytes(self.file.read(_BLOCK))
@@ -59,7 +59,7 @@ class _Buffer:
         return not self.ended
 
     def match(self, pattern: re.Pattern[bytes]) -> re.Match[bytes] | None:
-        """What stands here; it is read then."""
+        """Match at the current place, and move past the match."""
         found = pattern.match(self.data, self.at)
         while (found is None or found.end() >= len(self.data)) and self.more():
             found = pattern.match(self.data, self.at)

@@ -1,4 +1,4 @@
-"""The rows of a full read that meet the condition of a rule."""
+"""Filters the rows of a full read by the condition of a rule."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ from ticdc_spark.spark.tasks import UNREADABLE
 
 
 class KeptRows:
-    """Rows are read in ``columns``: those of the lake, and behind them what else the condition names."""
+    """A row is read with ``columns``: the lake's, then others that the condition names."""
 
     def __init__(self, wanted: Wanted, table: Table) -> None:
-        """``table``: as the source has it. Raises: UsageError where it does not have the columns of the condition"""
+        """``table``: of the source. Raises: UsageError if it does not have the columns of the condition"""
         self._filter = row_filter(wanted.where, table) if wanted.where else None
         named = () if self._filter is None else self._filter.columns
         lake = [column.source for column in wanted.columns]
         by_name = {column.name: column for column in table.columns}
         self._size = len(lake)
         self.columns = (*lake, *(name for name in named if name not in lake))
-        """By the source's names."""
+        """The source's names of the columns."""
         self._judged: list[tuple[int, Column]] = [(self.columns.index(name), by_name[name]) for name in named]
 
     def of(self, rows: Sequence[Sequence[Value]]) -> Sequence[Sequence[Value]]:
-        """The rows that meet the condition, in the columns of the lake. Raises: MessageError if that is not known"""
+        """The rows that meet the condition, in the lake's columns. Raises: MessageError if it cannot be evaluated"""
         if self._filter is None or not rows:
             return rows
         cells = [[_value(row[at], column) for row in rows] for at, column in self._judged]
@@ -39,7 +39,7 @@ class KeptRows:
 
 
 def _value(cell: Value, column: Column) -> Value:
-    """A cell in canonical form, as far as conditions need it."""
+    """A cell in the canonical form that conditions need."""
     if isinstance(cell, str):
         return cell.encode() if is_bytes(column.type) else cell
     return cell if cell is None or is_bytes(column.type) else cell.decode("utf-8", "surrogateescape")

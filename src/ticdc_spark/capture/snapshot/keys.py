@@ -19,16 +19,16 @@ from ticdc_spark.mysql import is_integer, no_key
 
 Key: TypeAlias = tuple[Value, ...]
 GONE = frozenset({1049, 1146})
-"""Codes of a server's errors: there is no such database or table."""
+"""Error codes of a server: there is no such database or table."""
 ALTERED = frozenset({1054, 1412})
-"""And: there is no such column, or the table was altered since the transaction began."""
+"""Error codes of a server: there is no such column, or the table was altered since the transaction began."""
 MARGIN_MS = 1000
 """Added to the server's clock: a binlog has the time of commit in whole seconds."""
 _COUNTER = re.compile(r" AUTO_INCREMENT=\d+")
 
 
 class Range(msgspec.Struct, frozen=True):
-    """Keys above one key and up to another, itself included; ``None``: from the first, to the last."""
+    """Keys above one key, up to and including another; ``None``: from the first, to the last."""
 
     above: Key | None
     upto: Key | None
@@ -44,7 +44,7 @@ def condition(names: Sequence[str], types: Sequence[ColumnType], of: Range, lite
 def _compare(
     names: Sequence[str], types: Sequence[ColumnType], key: Key, sign: Literal[">", "<"], literal: Callable[[Any], str]
 ) -> str:
-    """Row values written out, and the first column alone before them: servers find an index by that."""
+    """A comparison of row values as single columns. The first column also comes alone, so that servers use an index."""
     columns = [quoted(name) for name in names]
     values = [_literal(kind, value, literal) for kind, value in zip(types, key, strict=True)]
     found = f"{columns[-1]} {sign}{'=' if sign == '<' else ''} {values[-1]}"
@@ -60,7 +60,7 @@ def _literal(kind: ColumnType, value: Value, literal: Callable[[Any], str]) -> s
 
 
 def _sql_value(kind: ColumnType, value: Value) -> Any:
-    """ENUM, SET and BIT are compared, and sorted, as numbers."""
+    """The value in SQL. ENUM, SET and BIT are compared and sorted as numbers."""
     if is_integer(kind) and value is not None:
         return int(value)
     if kind.name == "decimal" and isinstance(value, str):
@@ -73,24 +73,24 @@ class KeyedTable:
     """A table whose rows are read by ranges of its key."""
 
     source: str
-    """As SQL."""
+    """The table's name as SQL."""
     names: Sequence[str]
     """The columns of the key."""
     types: Sequence[ColumnType]
     literal: Callable[[Any], str]
     """Writes a value as SQL."""
     select: Callable[[str, ColumnType], str] = selected
-    """What is selected for a column of the key."""
+    """Gives the SELECT expression for a column of the key."""
 
 
 def next_ranges(
     table: KeyedTable, fetch: Callable[[str], Key | None], upto: str, *, rows: int, count: int
 ) -> list[Range]:
-    """The next ``count`` ranges of a table behind a key, each of about ``rows`` rows; the last one of all has no end.
+    """The next ``count`` ranges of a table after a key, each of about ``rows`` rows. The table's last range has no end.
 
-    ``fetch``: the first row of a query. ``upto``: the key's text (``key_text``).
+    ``fetch``: gives the first row of a query. ``upto``: the key's text (``key_text``).
 
-    Raises: SourceFault for a key that comes back as its own successor: some of its characters are none in utf8mb4.
+    Raises: SourceFault for a key that is returned as its own successor, as utf8mb4 lacks some of its characters.
     DecisionNeeded for a table without a key.
     """
     source, names, types = table.source, table.names, table.types
@@ -105,7 +105,7 @@ def next_ranges(
         if end is not None and end == above:
             raise SourceFault(
                 f"{source}: ranges of its key ({ordered}) do not get past {end}: it has characters that the server "
-                f"cannot convert to utf8mb4; correct that row, or leave the table out"
+                f"cannot convert to utf8mb4; correct that row, or exclude the table"
             )
         found.append(Range(above, end))
         if end is None:
@@ -115,7 +115,7 @@ def next_ranges(
 
 
 def plain_create(create: str) -> str:
-    """A CREATE statement without what INSERT changes in it."""
+    """A CREATE statement without the parts that INSERT changes."""
     return _COUNTER.sub("", create)
 
 
@@ -126,7 +126,7 @@ def key_text(key: Key) -> str:
 
 
 def read_key(text: str) -> Key | None:
-    """The key of a text; ``None``: of ``""``."""
+    """The key of a text; ``None`` for ``""``."""
     if not text:
         return None
     cells = msgspec.json.decode(text.encode(), type=list[tuple[str, str]])

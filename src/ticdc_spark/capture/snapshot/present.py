@@ -1,6 +1,6 @@
-"""Tables of a server whose binlog is read, as they are now: their schemas, ranges of their keys, the rows of a range.
+"""The present tables of a server whose binlog is read: their schemas, ranges of their keys, the rows of a range.
 
-A range is read by one SELECT in a transaction of its own, and its rows come as the binlog would give them.
+A range is read by one SELECT in its own transaction. Its rows have the same values as in the binlog.
 """
 
 from __future__ import annotations
@@ -46,26 +46,26 @@ from ticdc_spark.spark.tasks import SourceMoved
 _VERSIONED = re.compile(r"\bWITH SYSTEM VERSIONING\b")
 _AT_ONCE = 2000
 _LONG = "SET SESSION net_write_timeout = 3600, SESSION net_read_timeout = 3600"
-"""Who reads may wait for Kafka."""
+"""Long timeouts, as the reader may wait for Kafka."""
 
 
 class Present(msgspec.Struct, frozen=True):
-    """A table as it is now."""
+    """A present table."""
 
     table: Table
     create: str
-    """Its CREATE statement, without what INSERT changes in it."""
+    """Its CREATE statement, without the parts that INSERT changes."""
     foreign: frozenset[str] = frozenset()
-    """Columns that the server has in another type, and sends as text."""
+    """Columns of another type at the server, which it sends as text."""
     identity: str = ""
-    """Which table it is, whatever its name (``identity``)."""
+    """The table's identity, whatever its name (``identity``)."""
 
 
 class PresentTables(Protocol):
-    """What is known of tables as they are now. For one thread."""
+    """Reads facts about present tables. For one thread."""
 
     def check(self) -> None:
-        """Whether the server tells which table has a name. Raises: UsageError where it does not; SourceFault"""
+        """Check that the server shows which table has a name. Raises: UsageError if it does not; SourceFault"""
 
     def look(self, name: TableName) -> Present | None:
         """A table; ``None``: there is none.
@@ -74,29 +74,29 @@ class PresentTables(Protocol):
         """
 
     def identities(self, position: str, names: Sequence[TableName]) -> Mapping[TableName, str]:
-        """Which tables had these names at a position of the source: ``Present.identity`` of each. It is not known, and
-        left out, of one that a DDL behind the position names. Raises: SourceFault; UsageError for a missing grant
+        """``Present.identity`` of the tables that had these names at a position of the source. Names in DDL after the
+        position are omitted, as their identity is unknown. Raises: SourceFault; UsageError for a missing grant
         """
 
     def estimate(self, name: TableName) -> int:
-        """About how many rows it has; 0: not known. Raises: SourceFault"""
+        """About how many rows it has; 0: unknown. Raises: SourceFault"""
 
     def now(self) -> int:
-        """A commit_ts that everything which can be read now is at or below. Raises: SourceFault"""
+        """A commit_ts that no row that can be read now is above. Raises: SourceFault"""
 
     def ranges(self, found: Present, upto: str, rows: int, count: int) -> Sequence[Range]:
-        """The next ranges behind the key ``upto`` (text of ``keys``; ``""``: from the first), each of about so many
-        rows; the last one of all has no end. Raises: SourceFault; SourceMoved"""
+        """The next ranges after the key ``upto`` (text of ``keys``; ``""``: from the first), each of about ``rows``
+        rows. The table's last range has no end. Raises: SourceFault; SourceMoved"""
 
     def close(self) -> None:
-        """Give up connections."""
+        """Close connections."""
 
 
 class ServerTables:
-    """See ``PresentTables``; of a server."""
+    """``PresentTables`` of a server."""
 
     def __init__(self, uri: str) -> None:
-        """Connects to nothing yet. Raises: UsageError"""
+        """Does not connect yet. Raises: UsageError"""
         self._server = parse_uri(uri)
         self._connection: Connection | None = None
         self._mariadb = False
@@ -174,8 +174,8 @@ class ServerTables:
             if _code(error) not in UNTOLD:
                 raise
             raise UsageError(
-                f"{self._server.where} does not tell {self._server.user!r} which table has a name, and one that takes "
-                "the name of another would be read in its place. Rows that tables have are read with the grant PROCESS "
+                f"{self._server.where} does not show {self._server.user!r} which table has a name, and one that takes "
+                "the name of another would be read in its place. Reading existing rows needs the grant PROCESS "
                 f"(GRANT PROCESS ON *.* TO this user): {error}"
             ) from error.__cause__
 
@@ -189,10 +189,10 @@ class ServerTables:
 def read_range(server: ServerUri, found: Present, of: Range) -> Iterator[list[Row]]:
     """The rows of a range, some at a time, without virtual columns.
 
-    The table is locked against DDL, and nothing else, until the last of them is read.
+    The table is locked only against DDL, until the last row is read.
 
-    Raises: SourceMoved, before the first row, where the table is not what was found; SourceFault; MessageError for a
-    value that cannot be read
+    Raises: SourceMoved, before the first row, if the table has changed since it was found; SourceFault; MessageError
+    for a value that cannot be read
     """
     table, library = found.table, pymysql()
     columns = [column for column in table.columns if not column.virtual]
@@ -222,7 +222,7 @@ def read_range(server: ServerUri, found: Present, of: Range) -> Iterator[list[Ro
 
 @contextmanager
 def _locked(connection: Connection, name: TableName) -> Iterator[None]:
-    """Keep DDL from a table; one that has changed it already is in the binlog by now. Raises: SourceFault"""
+    """Block DDL of a table. Earlier DDL of it is in the binlog by this time. Raises: SourceFault"""
     connection.rows("START TRANSACTION READ ONLY")
     try:
         connection.rows(f"SELECT 1 FROM {_sql_name(name)} LIMIT 0")
@@ -241,17 +241,17 @@ def _text_of(table: Table) -> Iterator[None]:
 
 
 def same_rows(known: Table, found: Table) -> bool:
-    """Whether rows of two versions of a table look alike: names, order and types of the columns, and the key."""
+    """Whether two versions of a table have the same rows: names, order and types of the columns, and the key."""
     return list(map(_look, known.columns)) == list(map(_look, found.columns)) and handle_key(known) == handle_key(found)
 
 
 def end_text(of: Range) -> str:
-    """Where a range ends, as ``ranges`` takes it; ``""``: at the end."""
+    """The end of a range as text for ``ranges``; ``""``: the table's end."""
     return "" if of.upto is None else key_text(of.upto)
 
 
 def _abandon(raw: Any) -> None:
-    """Close a connection of PyMySQL without reading first what was not read."""
+    """Close a connection of PyMySQL without first reading the unread rows."""
     if raw._result is not None:
         raw._result.unbuffered_active = False
     if raw.open:
@@ -259,7 +259,7 @@ def _abandon(raw: Any) -> None:
 
 
 def _check(cursor: Any, found: Present, library: Any, version: str) -> None:
-    """Take the lock that keeps a table from being altered until the transaction ends, then look at the table."""
+    """Take the lock that blocks ALTER until the transaction ends, then check the table."""
     name = _sql_name(found.table.full_name)
     try:
         cursor.execute(f"SELECT 1 FROM {name} LIMIT 0")
@@ -286,7 +286,7 @@ def _present(create: str, name: TableName, identity: str, *, mariadb: bool) -> P
 
 
 def _keys(found: Present) -> tuple[list[str], list[ColumnType]]:
-    """The handle key, by which ranges are; none where it is generated, as rows do not have it then."""
+    """The handle key, for ranges. Empty if it is generated, as rows do not have it then."""
     by_name = {column.name: column for column in found.table.columns}
     names = list(handle_key(found.table))
     if any(by_name[name].virtual for name in names):
@@ -295,20 +295,20 @@ def _keys(found: Present) -> tuple[list[str], list[ColumnType]]:
 
 
 def _sent(found: Present, column: Column) -> ColumnType:
-    """The type with the character set in which the server sends it: what is no text there has none of its own."""
+    """The type with the character set in which the server sends it. Types that are no text there have none."""
     kind = column.type
     return replace(kind, charset="utf8mb4") if column.name in found.foreign and is_text(kind) else kind
 
 
 def _readers(found: Present, columns: Sequence[Column], ask: Callable[[str], str]) -> dict[int, CellReader]:
-    """What makes values of the cells of some columns, by their place. ``ask``: the one cell of a query."""
+    """Converters of cells to values, by the column's place. ``ask``: gives the only cell of a query."""
     kinds = [_sent(found, column) for column in columns]
     canonical = {at: read for at, kind in enumerate(kinds) if (read := _cell_reader(kind)) is not None}
     return {**canonical, **raw_readers(kinds, ask)}
 
 
 def _cell_reader(kind: ColumnType) -> CellReader | None:
-    """``None``: the server's text is the canonical one."""
+    """The converter of cells; ``None``: the server's text is already canonical."""
     if is_bytes(kind) or kind.zerofill or kind.name in _NOT_CANONICAL:
         return cell_reader(kind)
     if kind.name == "decimal":
@@ -318,7 +318,7 @@ def _cell_reader(kind: ColumnType) -> CellReader | None:
 
 
 _NOT_CANONICAL = frozenset(("float", "double", "json"))
-"""Types whose text, as the server sends it, may be another one than the canonical."""
+"""Types for which the server may send a text that is not canonical."""
 
 
 def _look(column: Column) -> tuple[object, ...]:

@@ -17,7 +17,7 @@ from ticdc_spark.spark.types import Cells, LakeColumn, LakeOptions, arrow_type, 
 def typed(
     rows: Sequence[Sequence[Value]], columns: Sequence[LakeColumn], lake: LakeOptions, zeros: Counter
 ) -> pa.RecordBatch:
-    """Rows of values, as a server sends them, in the lake's types. Raises: MessageError"""
+    """Rows of a server's values, converted to the lake's types. Raises: MessageError"""
     arrays = []
     for column, cells in zip(columns, zip(*rows, strict=True), strict=True):
         values: Cells = list(cells)

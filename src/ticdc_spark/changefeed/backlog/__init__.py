@@ -1,1 +1,1 @@
-"""The backlog of a stream, sent in Spark tasks: opened, read, filtered, dispatched, encoded and produced there."""
+"""Sends a stream's backlog in Spark tasks, which open, read, filter, dispatch, encode and produce its messages."""

@@ -1,4 +1,4 @@
-"""The way by tasks, of one changefeed in one process."""
+"""Sends the backlog of one changefeed by tasks, for one process."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FILES = "backlog"
 
 
 class Backlog:
-    """What lasts when a producer is replaced."""
+    """The parts of a backlog that remain when a producer is replaced."""
 
     def __init__(self, changefeed: Changefeed, capture: StreamCapture, tasks: Tasks | None = None) -> None:
         """``tasks``: what runs them; ``None``: Spark, once it is needed."""
@@ -28,9 +28,9 @@ class Backlog:
         self._token = ""
 
     def take_over(self, folder: Path, stopped: Callable[[], bool]) -> bool:
-        """Wait until no task of an earlier process sends, and forget what it left; whether it was not stopped before.
+        """Wait until no task of an earlier process sends, and delete its files. Returns: ``False`` if stopped first.
 
-        ``folder``: of the state. Raises: EnvironmentFault
+        ``folder``: the state folder. Raises: EnvironmentFault
         """
         token = take_over(folder, stopped)
         if token is None:
@@ -40,20 +40,20 @@ class Backlog:
         return True
 
     def source(self, rules: Router, topics: Topics, folder: Path) -> tuple[BacklogCapture, BatchSender]:
-        """What is read and what sends its batches, for the life of one producer."""
+        """The source and the sender of its batches, for the life of one producer."""
         tasks = self._tasks()
         files = (folder / _FILES).absolute()
         source = BacklogCapture(self._capture, self._changefeed, rules, topics, tasks, files)
         return source, BatchSender(self._changefeed.kafka, tasks, folder, self._token, source.sent)
 
     def close(self) -> None:
-        """Give up Spark."""
+        """Release Spark."""
         if self._ours and self._given is not None:
             self._given.close()
 
     def _tasks(self) -> Tasks:
         if self._given is None:
-            from ticdc_spark.changefeed.spark_tasks import SparkTasks  # which imports Spark
+            from ticdc_spark.changefeed.spark_tasks import SparkTasks  # imports Spark
 
             self._given = SparkTasks(self._changefeed, "send a backlog")
         return self._given

@@ -1,4 +1,4 @@
-"""What a stretch gives to the loop: rows that are encoded and lie in files."""
+"""The result of a stretch for the loop: encoded rows in files."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class Tasks(Protocol):
 
     @property
     def parallelism(self) -> int:
-        """How many run side by side."""
+        """How many tasks run in parallel."""
 
     def run(self, task: Callable[[J, int], R], job: J, count: int, kind: type[R]) -> list[R]:
-        """What a task gives for each number below ``count``, in their order. Raises: EnvironmentFault, UsageError"""
+        """The task's results for the numbers 0 to ``count`` - 1, in order. Raises: EnvironmentFault, UsageError"""
 
     def close(self) -> None:
-        """Give up what it needs for that."""
+        """Release what the tasks need."""
 
 
 class FileBatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,18 +37,18 @@ class FileBatch(msgspec.Struct, frozen=True, kw_only=True):
     messages: int
     announces: tuple[Announce, ...]
     parts: tuple[tuple[Messages, ...], ...]
-    """For one task each."""
+    """Each part is for one task."""
     folder: Path
-    """Of the files; they go when all is sent."""
+    """Folder of the files, which are deleted when all is sent."""
 
 
 class Prepared(msgspec.Struct, frozen=True, kw_only=True):
-    """An element of the source: rows up to the commit_ts of ``end``, which is what the state follows."""
+    """An element of the source: rows up to the commit_ts of ``end``, from which the state is updated."""
 
     end: Resolved
     batch: FileBatch
 
     @property
     def commit_ts(self) -> int:
-        """The last one's."""
+        """The last commit_ts."""
         return self.end.commit_ts

@@ -1,7 +1,7 @@
 """The second task of a stretch: read the rows of a range of commit_ts, filter, dispatch and encode them.
 
-By the same rules, encoders and limits as one process does it. The messages go into a file, those of each target
-partition together and in their order.
+Rules, encoders and limits are the same as in one process. The messages go into a file, grouped by target partition and
+in their order.
 """
 
 from __future__ import annotations
@@ -50,12 +50,12 @@ class Range(msgspec.Struct, frozen=True, kw_only=True):
     upto: int
     chunks: tuple[Chunk, ...]
     rows: int = 0
-    """About."""
+    """About how many rows."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EncodeJob:
-    """Ranges that follow each other without a DDL between them, as tasks get them."""
+    """The job of tasks: consecutive ranges without a DDL between them."""
 
     changefeed: Changefeed
     rules: Router
@@ -65,12 +65,12 @@ class EncodeJob:
     source: tuple[TopicPartition, ...]
     """The partitions of the source, by number."""
     tables: tuple[Table, ...]
-    """As rows are to be read with."""
+    """The tables with which rows are read."""
     target: TargetTables
     facts: Mapping[str, TopicFacts]
-    """Of target topics."""
+    """Facts of the target topics."""
     ids: Mapping[tuple[str, str], int]
-    """Of registered schemas."""
+    """Ids of registered schemas."""
     ddl_ts: int
     """commit_ts of the DDL that follows; 0: none does."""
     folder: Path
@@ -91,27 +91,27 @@ class EncodeJob:
 
 
 class Met(msgspec.Struct, frozen=True):
-    """A table of which rows are sent to a topic."""
+    """A table that has rows for a topic."""
 
     topic: str
     table: Table
-    """As rows carry it."""
+    """The table as the rows have it."""
     first_ts: int
     rows: int
 
 
 class Encoded(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a range."""
+    """The result of a range."""
 
     rows: int = 0
     messages: int = 0
     blocks: tuple[Messages, ...] = ()
-    """Those of one place in their order."""
+    """Messages of one place are in their order."""
     met: tuple[Met, ...] = ()
     read: tuple[Table, ...] = ()
-    """Tables of the rows as they were read, also of those that are left out."""
+    """Tables with which the rows were read, also of rows that are excluded."""
     odd: str = ""
-    """Why the range cannot be sent in this way."""
+    """Why tasks cannot send the range; ``""``: they can."""
 
 
 class _At(NamedTuple):
@@ -121,7 +121,7 @@ class _At(NamedTuple):
 
 
 def encode_range(job: EncodeJob, number: int) -> Encoded:
-    """Encode a range; what goes wrong stands in the result."""
+    """Encode a range. Errors are in the result."""
     try:
         with StreamCapture(job.stream).reader(job.source_protocol) as (_, reader):
             reader.go_on_from(job.tables)
@@ -179,18 +179,18 @@ def transactions(
     ddl_ts: int,
     read: dict[int, Table],
 ) -> Iterator[Transaction]:
-    """Sorted rows as transactions. ``read`` takes their tables. Raises: RejectedMessage"""
+    """Sorted rows as transactions. ``read`` collects their tables. Raises: RejectedMessage"""
     for ts, group in groupby(rows, lambda row: row.ts):
         entries = [_At(row.message(*source[row.partition]), row.seq, row.event) for row in group]
         changes, _ = read_rows(reader, entries)
         for change in changes:
             read[id(change.table)] = change.table
-        # beside a DDL of the same commit_ts the transaction is below it, as the order of a source must rise
+        # a transaction with the commit_ts of the DDL gets a lower one, as a source's commit_ts must rise
         yield Transaction(commit_ts=ts - 1 if ts == ddl_ts else ts, changes=tuple(changes), position="")
 
 
 class _Kept:
-    """Takes messages as a producer does, and keeps them in a file."""
+    """Takes messages like a producer, and stores them in a file."""
 
     def __init__(self, file: BlockFile) -> None:
         self._file = file
@@ -209,7 +209,7 @@ class _Kept:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write the buffered messages."""
         for (topic, partition), messages in self._waiting.items():
             at, size = self._file.write(messages)
             self.blocks.append(Messages(topic, partition, str(self._file.path), at, size, len(messages)))

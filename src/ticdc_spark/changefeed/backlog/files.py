@@ -1,4 +1,4 @@
-"""Files between the tasks of a stretch: rows whose envelopes are open, and messages that are ready to be sent."""
+"""Files between the tasks of a stretch: rows with open envelopes, and messages ready to send."""
 
 from __future__ import annotations
 
@@ -59,18 +59,18 @@ class OpenRow(msgspec.Struct, array_like=True, gc=False):
 
     @property
     def order(self) -> tuple[int, int, int, int]:
-        """By what rows are sorted."""
+        """The sort key of rows."""
         return self.ts, self.partition, self.offset, self.seq
 
     def message(self, topic: str, partition: int) -> Message:
-        """What it came in, as far as it is kept."""
+        """The message of the row, with the parts that are kept."""
         return Message(
             topic=topic, partition=partition, offset=self.offset, key=self.message_key, value=self.message_value
         )
 
 
 def open_row(partition: int, message: Message, seq: int, event: Envelope, *, whole: bool) -> OpenRow:
-    """A row for the files. ``whole``: with its message, from which its schema may have to be read."""
+    """A row for the files. ``whole``: keep its message too, as its schema may have to be read from it."""
     return OpenRow(
         event.commit_ts,
         partition,
@@ -93,7 +93,7 @@ def open_row(partition: int, message: Message, seq: int, event: Envelope, *, who
 
 
 class Chunk(msgspec.Struct, frozen=True, array_like=True):
-    """Where some rows lie in a file."""
+    """The place of some rows in a file."""
 
     file: str
     at: int
@@ -106,7 +106,7 @@ class Chunk(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Messages(msgspec.Struct, frozen=True, array_like=True):
-    """Where some messages for one partition lie in a file, in their order."""
+    """The place of some messages in a file. They are for one partition and in order."""
 
     topic: str
     partition: int
@@ -117,7 +117,7 @@ class Messages(msgspec.Struct, frozen=True, array_like=True):
 
 
 class BlockFile:
-    """A new file of blocks; to be entered. What the operating system refuses is an EnvironmentFault."""
+    """A new file of blocks; a context manager. Errors of the operating system become EnvironmentFault."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -135,7 +135,7 @@ class BlockFile:
         self._file.close()
 
     def write(self, block: object) -> tuple[int, int]:
-        """Write a block; gives where it lies, and its size."""
+        """Write a block. Returns: its offset and size."""
         data, at = self._encode(block), self.size
         try:
             self._file.write(data)
@@ -163,7 +163,7 @@ class RowFile:
             self.flush()
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write the buffered rows."""
         rows = self._rows
         if not rows:
             return

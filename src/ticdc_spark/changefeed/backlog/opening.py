@@ -1,6 +1,6 @@
 """The first task of a stretch: read a piece of a source's partition, and open its messages.
 
-Row changes go into a file. Everything else, DDL, watermarks and schemas, is small and goes to the driver as it came.
+Row changes go into a file. DDL, watermarks and schemas are small and go to the driver unchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ticdc_spark.topics.manifest import ends, list_recorded, spans
 from ticdc_spark.topics.messages import recorded_messages
 
 _STAIR = 500
-"""Messages between two places at which it is noted how far the commit_ts is."""
+"""Number of messages between two places at which the largest commit_ts so far is noted."""
 _SUSPECTS = 1000
 
 
@@ -30,13 +30,13 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
     topic: str
     partition: int
     number: int
-    """Of the partition in the stretch."""
+    """Number of the partition in the stretch."""
     first: int
     end: int
     given_below: int
-    """Of the position: rows at smaller offsets, at or below ``floor``, were given."""
+    """From the position: rows at smaller offsets, at or below ``floor``, were given already."""
     watermark: int
-    """Of the position."""
+    """From the position."""
 
     @property
     def place(self) -> TopicPartition:
@@ -45,18 +45,18 @@ class Piece(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class OpenJob(msgspec.Struct, frozen=True, kw_only=True):
-    """All pieces, as tasks get them."""
+    """The job of tasks: all pieces."""
 
     stream: Stream
     protocol: str
     floor: int
-    """The commit_ts up to which everything was given."""
+    """Everything up to this commit_ts was given already."""
     whole: bool
     """Whether rows are kept with their messages."""
     pieces: tuple[Piece, ...]
     folder: Path
     max_bytes: int
-    """Of a piece; it ends early where it has more."""
+    """The most bytes of a piece. A piece with more ends early."""
 
 
 class Control(msgspec.Struct, frozen=True, array_like=True):
@@ -68,14 +68,14 @@ class Control(msgspec.Struct, frozen=True, array_like=True):
     newest: int
     """The largest commit_ts before it in its piece."""
     mark: int = 0
-    """The watermark that it is; 0 for anything else."""
+    """The commit_ts of a watermark; 0 for any other message."""
 
 
 class Opened(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a piece."""
+    """The result of a piece."""
 
     end: int = 0
-    """Where it ended: everything before was read."""
+    """The offset at which it ended: everything before was read."""
     rows: int = 0
     bytes: int = 0
     chunks: tuple[Chunk, ...] = ()
@@ -86,11 +86,11 @@ class Opened(msgspec.Struct, frozen=True, kw_only=True):
     suspects: tuple[tuple[int, int], ...] = ()
     """(offset, commit_ts) of rows at or below ``floor`` that are late, unless a piece before has a watermark above."""
     odd: str = ""
-    """Why the piece cannot be sent in this way."""
+    """Why tasks cannot send the piece; ``""``: they can."""
 
 
 def open_piece(job: OpenJob, number: int) -> Opened:
-    """Open a piece; what goes wrong stands in the result."""
+    """Open a piece. Errors are in the result."""
     piece = job.pieces[number]
     try:
         with (
@@ -109,7 +109,7 @@ def open_piece(job: OpenJob, number: int) -> Opened:
 
 
 class _Odd(Exception):
-    """A message that is left to one process. Not an error of its own."""
+    """A message that one process must handle. Not an error by itself."""
 
 
 class _Opening:
@@ -129,7 +129,7 @@ class _Opening:
         self._suspects: list[tuple[int, int]] = []
 
     def take(self, message: Message) -> bool:
-        """Open the next message; whether the piece goes on. Raises: _Odd, EnvironmentFault"""
+        """Open the next message. Returns: whether the piece goes on. Raises: _Odd, EnvironmentFault"""
         offset = message.offset
         if offset < self._at:
             return True
@@ -151,7 +151,7 @@ class _Opening:
         return True
 
     def done(self) -> Opened:
-        """What came of it. Raises: EnvironmentFault"""
+        """The result. Raises: EnvironmentFault"""
         self._rows.flush()
         return Opened(
             end=self._end,

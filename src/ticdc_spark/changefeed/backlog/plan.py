@@ -1,4 +1,4 @@
-"""What of a stream is read next, in which pieces, and up to which commit_ts it can be sent. Without I/O."""
+"""Plans what to read next of a stream, in which pieces, and up to which commit_ts it can be sent. Without I/O."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Read(msgspec.Struct, frozen=True, kw_only=True):
     """What was read of one partition in a stretch."""
 
     at: PartitionAt
-    """Where it stood before."""
+    """Its position before the stretch."""
     end: int
     opened: tuple[Opened, ...]
     """Its pieces, without a gap."""
@@ -44,7 +44,7 @@ class Read(msgspec.Struct, frozen=True, kw_only=True):
             newest = max(newest, one.newest)
 
     def first_above(self, ts: int) -> int:
-        """An offset before which no row is above a commit_ts; at most a little before the first that is."""
+        """An offset before which no row is above a commit_ts. It is at most a little before the first such row."""
         found, highest = self.at.offset, 0
         for one in self.opened:
             for offset, high in one.stairs:
@@ -58,7 +58,7 @@ class Read(msgspec.Struct, frozen=True, kw_only=True):
 def pieces_of(
     at: Mapping[TopicPartition, PartitionAt], ends: Offsets, most: int, parallelism: int
 ) -> tuple[tuple[Piece, ...], Offsets]:
-    """Pieces of about ``most`` messages, evenly from all partitions, and where each of these ends."""
+    """Pieces of about ``most`` messages in all, evenly from all partitions, and the end of each partition."""
     behind = {place: max(0, end - at[place].offset) for place, end in ends.items()}
     total = sum(behind.values())
     share = min(1.0, most / total) if total else 1.0
@@ -87,7 +87,7 @@ def pieces_of(
 def reads_of(
     at: Mapping[TopicPartition, PartitionAt], pieces: Sequence[Piece], opened: Sequence[Opened]
 ) -> dict[TopicPartition, Read]:
-    """What was read of each partition; what follows a piece that ended early does not count."""
+    """What was read of each partition. Pieces after one that ended early do not count."""
     found: dict[TopicPartition, Read] = {}
     for place, one in at.items():
         held: list[Opened] = []
@@ -103,7 +103,7 @@ def reads_of(
 
 
 def is_late(read: Read, offset: int, ts: int, watermarks: Sequence[tuple[int, int]]) -> bool:
-    """Whether a row at or below the floor is no replay. ``watermarks``: of its partition, by offset."""
+    """Whether a row at or below the floor is late, not a replay. ``watermarks``: of its partition, by offset."""
     seen = max((mark for at, mark in watermarks if at < offset), default=0)
     return max(seen, read.at.watermark) <= ts
 
@@ -114,19 +114,19 @@ def resolved_by(
     idle: Mapping[TopicPartition, bool],
     floor: int,
 ) -> int:
-    """Everything up to this has come. ``marks``: the highest watermark that was read of each partition."""
+    """The commit_ts up to which everything has arrived. ``marks``: each partition's highest watermark that was read."""
     passed = {}
     for place, read in reads.items():
         if read.end >= read.at.read:
             passed[place] = max(marks[place], read.at.watermark)
-        else:  # what was read before is not read again to its end: only what was seen again counts
+        else:  # not yet read again up to the earlier end: only what was seen again counts
             passed[place] = max(marks[place], min(floor + 1, read.at.watermark))
     busy = [mark for place, mark in passed.items() if not idle[place]]
     return max(0, min(busy, default=max(passed.values(), default=0)) - 1)
 
 
 def in_turn(reads: Mapping[TopicPartition, Read]) -> Iterator[tuple[TopicPartition, Control]]:
-    """The controls of all partitions, about as they were sent, each partition's in its order."""
+    """The controls of all partitions, about in the order they were sent. Each partition's are in its own order."""
 
     def of(read: Read) -> Iterator[tuple[int, TopicPartition, int, Control]]:
         for control in read.controls():
@@ -137,7 +137,7 @@ def in_turn(reads: Mapping[TopicPartition, Read]) -> Iterator[tuple[TopicPartiti
 
 
 def ranges_of(chunks: Sequence[Chunk], above: int, upto: int, parallelism: int) -> tuple[Range, ...]:
-    """Ranges of (above, upto] with about as many rows each, and not too many."""
+    """Ranges of (above, upto] of about equal numbers of rows, and not too many of them."""
     wanted = sorted((one for one in chunks if one.high > above and one.low <= upto), key=lambda one: one.low)
     total = sum(one.rows for one in wanted)
     size = max(1, min(_RANGE_ROWS, ceil(total / (2 * parallelism))))
@@ -162,7 +162,7 @@ def ranges_of(chunks: Sequence[Chunk], above: int, upto: int, parallelism: int) 
 
 
 def parts_of(blocks: Sequence[Messages], parallelism: int) -> tuple[tuple[Messages, ...], ...]:
-    """The blocks by part, each partition's in one of them and in the blocks' order; parts are about equal in bytes."""
+    """Blocks, grouped into parts of about equal bytes. Each partition is in one part, with its blocks in order."""
     by_place: dict[TopicPartition, list[Messages]] = {}
     for block in blocks:
         by_place.setdefault((block.topic, block.partition), []).append(block)

@@ -1,4 +1,4 @@
-"""The rows of a stretch between two DDLs: encoded by tasks, or, where they are few, given as they are."""
+"""The rows of a stretch between two DDLs: encoded by tasks, or given unencoded if they are few."""
 
 from __future__ import annotations
 
@@ -29,26 +29,26 @@ from ticdc_spark.streams.registering import Registering, register_table
 from ticdc_spark.streams.target_tables import TargetTables
 
 FEW = 2000
-"""Rows for which tasks are not worth their start."""
+"""Up to this number of rows, starting tasks is not worthwhile."""
 
 
 class OddStretch(Exception):
-    """Tasks cannot send what comes next; one process can, or finds out what is wrong. Not an error of its own."""
+    """Tasks cannot send what comes next. One process can, or raises the error. Not an error by itself."""
 
 
 class Segment(NamedTuple):
     """The rows between two DDLs: of a range of commit_ts, (above, upto]."""
 
     chunks: Sequence[Chunk]
-    """Where they are, among others."""
+    """Chunks that have these rows, and maybe more."""
     above: int
     upto: int
     ddl_ts: int
-    """Of the DDL at its end; 0: there is none."""
+    """commit_ts of the DDL at its end; 0: there is none."""
 
 
 class Segments:
-    """Prepares segments of one source for one target; to be used from one thread."""
+    """Prepares segments of one source for one target. Use it from one thread."""
 
     def __init__(
         self,
@@ -68,7 +68,7 @@ class Segments:
     def rows(
         self, order: Reordering, reader: EventReader, source: tuple[TopicPartition, ...], of: Segment, position: str
     ) -> Iterator[Transaction | Prepared]:
-        """The rows of a segment. ``position``: where the source is while they are sent.
+        """The rows of a segment. ``position``: of the source, while they are sent.
 
         Raises: OddStretch, EnvironmentFault, SinkFault, UsageError, RegistryFault
         """
@@ -89,14 +89,14 @@ class Segments:
         yield Prepared(end=end, batch=batch)
 
     def follow(self, captured: CapturedDdl) -> None:
-        """A DDL comes, after the rows before it."""
+        """Take a DDL, after the rows before it."""
         try:
             for one in self._rules.ddl(captured):
                 if one.verdict == "send":
                     self._target.learn(one.change)
                     self._target.captured_ddl(one.change)
         except TicdcSparkError:
-            return  # the loop has it too, and raises it in its turn
+            return  # the loop meets the error too, and raises it
 
     def _encoded(
         self,
@@ -185,7 +185,7 @@ class Segments:
 
 
 def _about(ranges: Sequence[Range], above: int, upto: int) -> float:
-    """How many rows lie in (above, upto], if they lie evenly in their chunks."""
+    """How many rows are in (above, upto], if chunks are evenly filled."""
     chunks = {(chunk.file, chunk.at): chunk for one in ranges for chunk in one.chunks}
     return sum(
         chunk.rows * (min(chunk.high, upto) - max(chunk.low - 1, above)) / (chunk.high - chunk.low + 1)
@@ -194,7 +194,7 @@ def _about(ranges: Sequence[Range], above: int, upto: int) -> float:
 
 
 def _tables(reader: EventReader, names: set[Name]) -> tuple[Table, ...]:
-    """The tables by which rows of these names are read, as far as they are known."""
+    """The known tables with which rows of these names are read."""
     if not reader.follows_ddl:
         found = (reader.version(*name) for name in sorted(names))
         return tuple(table for table in found if table is not None)
@@ -205,7 +205,7 @@ def _tables(reader: EventReader, names: set[Name]) -> tuple[Table, ...]:
 def _shown(
     reader: EventReader, source: tuple[TopicPartition, ...], ranges: Sequence[Range], names: set[Name]
 ) -> tuple[Table, ...]:
-    """The tables of names that are not known, as the first row of each shows them."""
+    """The tables of unknown names, from the first row of each."""
     if not reader.follows_ddl:
         return ()
     missing = {name[:2] for name in names} - {table.full_name for table in reader.known}

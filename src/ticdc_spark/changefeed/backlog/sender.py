@@ -1,4 +1,4 @@
-"""Batches, sent by tasks beside the loop."""
+"""Sends batches by tasks, in parallel to the loop."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ from ticdc_spark.changefeed.snapshot.faults import raise_fault
 
 
 class BatchSender:
-    """Sends one batch at a time; to be used from one thread, and left when nothing is sent any more."""
+    """Sends one batch at a time. Use it from one thread, and close it."""
 
     def __init__(self, kafka: KafkaTarget, tasks: Tasks, folder: Path, token: str, sent: Callable[[], None]) -> None:
-        """``folder``: of the state; ``token``: to send while it is ours. ``sent`` is called after each batch."""
+        """``folder``: of the state. ``token``: ours, by ``snapshot.fence``. ``sent``: called after each batch."""
         self._kafka, self._tasks, self._folder, self._token, self._on_sent = kafka, tasks, folder, token, sent
         self._done: deque[tuple[int, FileBatch, BaseException | None]] = deque()
         self._thread: threading.Thread | None = None
@@ -28,7 +28,7 @@ class BatchSender:
 
     @property
     def is_busy(self) -> bool:
-        """Whether a batch is under way."""
+        """Whether a batch is being sent."""
         return self._thread is not None
 
     def begin(self, ticket: int, batch: FileBatch) -> None:
@@ -38,7 +38,7 @@ class BatchSender:
         self._thread.start()
 
     def finished(self) -> list[int]:
-        """The tickets of batches that are acknowledged. Raises: what a task had"""
+        """The tickets of acknowledged batches. Raises: the error of a task"""
         tickets = []
         while self._done:
             ticket, batch, error = self._done.popleft()
@@ -54,7 +54,7 @@ class BatchSender:
         return tickets
 
     def close(self) -> None:
-        """Wait until nothing is sent any more: what comes next must not be overtaken."""
+        """Wait until nothing is sent any more, so that nothing overtakes later messages."""
         if self._thread is not None:
             self._thread.join()
             self._thread = None

@@ -1,6 +1,6 @@
 """The third task of a stretch: send the messages of some target partitions, each partition's in order.
 
-Through an idempotent producer of its own, while the changefeed is this process's (``snapshot.fence``).
+Each task has its own idempotent producer. It sends only while this process owns the changefeed (``snapshot.fence``).
 """
 
 from __future__ import annotations
@@ -17,32 +17,32 @@ from ticdc_spark.changefeed.snapshot.fence import sending
 from ticdc_spark.errors import TicdcSparkError
 
 _IN_FLIGHT = 20_000
-"""Messages that are handed to the producer and not acknowledged."""
+"""The most messages that are handed to the producer and not acknowledged."""
 
 
 class SendJob(msgspec.Struct, frozen=True, kw_only=True):
-    """All parts, as tasks get them."""
+    """The job of tasks: all parts."""
 
     kafka: KafkaTarget
     parts: tuple[tuple[Messages, ...], ...]
-    """A partition is in one of them only, with its blocks in their order."""
+    """Each partition is in one part, with its blocks in order."""
     folder: Path
-    """Of the changefeed's state."""
+    """The changefeed's state folder."""
     token: str
 
 
 class Sent(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a part."""
+    """The result of a part."""
 
     messages: int = 0
-    """Acknowledged."""
+    """How many messages were acknowledged."""
     fault: str = ""
-    """The name of an error's class."""
+    """The name of the error's class."""
     text: str = ""
 
 
 def send_part(job: SendJob, number: int) -> Sent:
-    """Send a part; what goes wrong stands in the result."""
+    """Send a part. Errors are in the result."""
     try:
         with sending(job.folder, job.token):
             return _sent(job, job.parts[number])
@@ -68,7 +68,7 @@ def _sent(job: SendJob, blocks: tuple[Messages, ...]) -> Sent:
 
 
 def _settle(producer: KafkaProducer, waiting: dict[int, int], acknowledged: list[int], most: int) -> None:
-    """Wait until at most so many messages, counted by ticket, are not acknowledged. Raises: SinkFault"""
+    """Wait until at most ``most`` messages are not acknowledged. ``waiting``: by ticket. Raises: SinkFault"""
     heard = time.monotonic()
     producer.poll(0.0)
     while True:

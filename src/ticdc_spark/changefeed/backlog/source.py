@@ -1,10 +1,10 @@
-"""A stream of which a long backlog is sent in tasks, and the rest, the tail, by one process.
+"""A stream whose long backlog is sent in tasks. One process sends the rest, the tail.
 
-It is read in stretches. A stretch is a piece of every partition: its messages are opened in tasks, the driver learns
-from watermarks and schemas up to which commit_ts it is whole, and the rows up to there are encoded and sent in tasks,
-cut at each DDL. Rows above wait where they are, in the topic, and are read again with the next stretch: nothing of them
-is kept, in memory or in the state. What tasks cannot do, or what is wrong, is left to the one process, which reads on
-from the same state and raises what there is to raise.
+It is read in stretches. A stretch has a piece of every partition. Tasks open its messages. The driver learns from
+watermarks and schemas up to which commit_ts the stretch is complete. Tasks encode and send the rows up to there, cut at
+each DDL. Rows above it are not kept in memory or in the state: the next stretch reads them again from the topic.
+
+If tasks cannot handle a message, or there is an error, one process reads on from the same state. It raises the error.
 """
 
 from __future__ import annotations
@@ -44,28 +44,28 @@ from ticdc_spark.topics.manifest import list_recorded, spans
 from ticdc_spark.topics.same_topics import check_ids
 
 STRETCH = 100_000
-"""Messages of a stretch for each task that runs beside others."""
+"""How many messages a stretch has for each parallel task."""
 PIECE_BYTES = 256 << 20
 AHEAD = 2
-"""Batches that are ready and not sent."""
+"""How many batches may be ready and not sent."""
 _GIVE_UP = 8
-"""So many times as long a stretch that brings nothing may become."""
+"""A stretch that gives nothing is read again with more messages, up to this many times its size."""
 _LOOK = 15.0
-"""Seconds between two looks at how long the backlog is."""
+"""Seconds between two looks at the length of the backlog."""
 _TRY_AGAIN = IDLE
-"""Seconds for which one process goes on after tasks could not."""
+"""Seconds for which one process reads on after tasks could not."""
 _LOG = logging.getLogger(__name__)
 
 Element: TypeAlias = Captured | Prepared
 
 
 class BacklogCapture:
-    """A ``Capture`` that also gives ``Prepared``; for one producer's life."""
+    """A ``Capture`` that also gives ``Prepared``. It lasts as long as one producer."""
 
     def __init__(
         self, inner: StreamCapture, changefeed: Changefeed, rules: Router, topics: Topics, tasks: Tasks, folder: Path
     ) -> None:
-        """``folder``: for files, in the state folder."""
+        """``folder``: for its files, in the state folder."""
         self._inner, self._changefeed, self._rules, self._topics = inner, changefeed, rules, topics
         self._tasks, self._folder = tasks, folder
         self._least = changefeed.backlog or sys.maxsize
@@ -73,16 +73,16 @@ class BacklogCapture:
         self._closed = False
         self._not_before = float("-inf")
         self._behind_since: dict[TopicPartition, tuple[int, float]] = {}
-        """Of partitions that are read to their ends: the watermark, and since when it is that."""
+        """For partitions that are read to their ends: the watermark, and since when it has not changed."""
         self._given_batches = self._sent_batches = 0
         self._used = False
-        """Whether tasks have run since they were given up."""
+        """Whether tasks have run since they were closed."""
 
     def begin(self) -> CaptureState:
         return self._inner.begin()
 
     def close(self) -> None:
-        """Give up, when no more elements are taken."""
+        """End it. No more elements are taken."""
         self._closed = True
 
     def sent(self) -> None:
@@ -101,15 +101,15 @@ class BacklogCapture:
                 return
 
     def _behind(self, state: CaptureState) -> int:
-        """How many messages lie behind what was given; 0 as long as tasks are not to be tried again."""
+        """How many messages follow the given ones; 0 while tasks must not be tried again."""
         if time.monotonic() < self._not_before:
             return 0
-        # Not compared: one process may have read already what is not there any more.
+        # Not compared: one process may already have read messages that the topic no longer has.
         position, ends = self._where(state, compare=False)
         return sum(max(0, ends[at.place] - at.offset) for at in position.partitions)
 
     def _where(self, state: CaptureState, *, compare: bool) -> tuple[StreamPosition, Offsets]:
-        """The state's position, with all partitions, and where they end. Raises: SourceChanged, SourceFault"""
+        """The state's position, with all partitions, and the partitions' ends. Raises: SourceChanged, SourceFault"""
         stream = self._inner.stream
         position = StreamPosition.parse(state.position)
         if stream.path is not None:
@@ -125,7 +125,7 @@ class BacklogCapture:
             return position, kafka.places([at.place for at in position.partitions], "end")
 
     def _check_ids(self, position: StreamPosition) -> None:
-        """Whether what was read came from the topics of a position. Raises: SourceChanged, SourceFault"""
+        """Check that the messages came from the topics of a position. Raises: SourceChanged, SourceFault"""
         stream = self._inner.stream
         if stream.servers is not None and position.ids:
             with TopicReader(stream.servers, dict(stream.client)) as kafka:
@@ -133,7 +133,7 @@ class BacklogCapture:
                 check_ids(position.ids, kafka.ids(tuple(position.ids)), held, WAY_OUT)
 
     def _by_one(self, state: CaptureState) -> Generator[Element, None, tuple[bool, CaptureState]]:
-        """Read by one process until the backlog is long again; whether the source has ended."""
+        """Read in this process until the backlog is long again. Returns: whether the source has ended, its state."""
         look, began = time.monotonic() + _LOOK, state.commit_ts
         elements = self._inner.read(state)
         assert isinstance(elements, Generator)
@@ -144,10 +144,10 @@ class BacklogCapture:
                 bounded = self._inner.is_bounded
                 if not bounded and self._used and self._given_batches == self._sent_batches:
                     self._used = False
-                    self._tasks.close()  # a changefeed goes on for long, and Spark takes much memory
+                    self._tasks.close()  # a changefeed runs for long, and Spark takes much memory
                 if not bounded and isinstance(captured, Resolved) and time.monotonic() > look:
                     look = time.monotonic() + _LOOK
-                    # Not before it got on: what it has read and not given yet would be read again.
+                    # Only after progress: messages that are read but not given yet would be read again.
                     if state.commit_ts > began and self._behind(state) >= self._least:
                         return False, state
         return True, state
@@ -182,7 +182,7 @@ class BacklogCapture:
     def _stretch(
         self, state: CaptureState, decoder: Decoder, reader: EventReader, segments: Segments, most: int
     ) -> Generator[Element, None, CaptureState]:
-        """One stretch; gives the state after it. Raises: _Odd"""
+        """Read and give one stretch. Returns: the state after it. Raises: _Odd"""
         position, ends = self._where(state, compare=True)
         state = msgspec.structs.replace(state, position=position.text())
         at = {one.place: one for one in position.partitions}
@@ -226,7 +226,7 @@ class BacklogCapture:
     def _idle(
         self, reads: dict[TopicPartition, Read], ends: Offsets, marks: dict[TopicPartition, int]
     ) -> dict[TopicPartition, bool]:
-        """Which partitions are read to their ends and have had no newer watermark for long, as one process has it."""
+        """Which partitions are idle, as in one process: read to their ends, without a newer watermark for long."""
         now, bounded = time.monotonic(), self._inner.is_bounded
         behind = {
             place: max(marks[place], read.at.watermark) for place, read in reads.items() if read.end >= ends[place]
@@ -283,7 +283,7 @@ class BacklogCapture:
                         break
                 self._given_batches += 1
             else:
-                shutil.rmtree(element.batch.folder, ignore_errors=True)  # it is not sent, so nobody reports it as sent
+                shutil.rmtree(element.batch.folder, ignore_errors=True)  # never sent, so ``sent`` is not called
             state = follow(state, element.end)
         else:
             state = follow(state, element)
@@ -292,21 +292,21 @@ class BacklogCapture:
 
 
 class _Stretch(NamedTuple):
-    """What tasks have read of a stretch."""
+    """What tasks have read for a stretch."""
 
     order: Reordering
-    """Of what is no row."""
+    """Decodes messages that are no rows."""
     reads: dict[TopicPartition, Read]
     marks: dict[TopicPartition, int]
     """The highest watermark of each partition; 0: none."""
 
     @property
     def chunks(self) -> list[Chunk]:
-        """Where its rows are."""
+        """The places of its rows."""
         return [chunk for read in self.reads.values() for one in read.opened for chunk in one.chunks]
 
     def position(self, offsets: Offsets) -> str:
-        """The position of the source that goes on from these offsets."""
+        """The source's position at these offsets."""
         position = StreamPosition.parse(self.order.position())
         parts = (
             PartitionAt(*place, offsets[place], max(read.end, read.at.read), max(self.marks[place], read.at.watermark))
@@ -316,7 +316,7 @@ class _Stretch(NamedTuple):
 
 
 class _Odd(Exception):
-    """Tasks cannot send what comes after a state."""
+    """Tasks cannot send what follows a state."""
 
     def __init__(self, reason: str, state: CaptureState) -> None:
         super().__init__(reason)
@@ -324,7 +324,7 @@ class _Odd(Exception):
 
 
 def _take(order: Reordering, reads: dict[TopicPartition, Read], state: CaptureState) -> dict[TopicPartition, int]:
-    """Take what is no row; gives each partition's highest watermark, 0: none. Raises: _Odd for a late row"""
+    """Take messages that are no rows. Returns: each partition's highest watermark, or 0. Raises: _Odd for a late row"""
     marks: dict[TopicPartition, list[tuple[int, int]]] = {place: [] for place in reads}
     for place, control in in_turn(reads):
         if control.mark:

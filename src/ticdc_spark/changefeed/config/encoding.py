@@ -1,4 +1,4 @@
-"""What the protocol's encoder is given, and what its options need of each other."""
+"""Options of the protocol's encoder, and which of them need or exclude each other."""
 
 import functools
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _CLAIM_CHECK = {"claim-check-storage-uri", "claim-check-raw-value"}
 
 
 def read_encoder(given: Given, protocol: WireProtocol[Any]) -> Mapping[str, str]:
-    """All options of the encoder, those that nobody set too: TiCDC's defaults are not the encoder's own."""
+    """All options of the encoder, also unset ones: TiCDC's defaults differ from the encoder's own."""
     fields = _fields(protocol)
     options = {}
     for found in KEYS:
@@ -53,7 +53,7 @@ def read_encoder(given: Given, protocol: WireProtocol[Any]) -> Mapping[str, str]
 
 
 def check_encoder(given: Given, protocol: WireProtocol[Any], options: Mapping[str, str]) -> None:
-    """Note what does not go together, as TiCDC checks it, and at last what the encoder itself refuses."""
+    """Note options that exclude each other, as TiCDC does, and then errors of the encoder itself."""
     before = given.mistakes.count
     _check_registry(given, protocol)
     _check_large(given, protocol, options)
@@ -65,7 +65,7 @@ def check_encoder(given: Given, protocol: WireProtocol[Any], options: Mapping[st
     if force and given.get(delete):
         given.mistake("force-replicate", f"found true; allowed with `{key(delete).name}`: false")
     if options.get("avro-enable-watermark") == "true" and options.get("enable-tidb-extension") != "true":
-        given.warn(WATERMARK, "has an effect together with `enable-tidb-extension` only")
+        given.warn(WATERMARK, "has an effect only together with `enable-tidb-extension`")
     raw = f"{KAFKA}.output-raw-change-event"
     if given.get(raw) and _hides_old_values(protocol, options):
         given.warn(raw, f"{protocol.name} sends no old row here, so consumers keep the row of the old key")
@@ -77,7 +77,7 @@ def check_encoder(given: Given, protocol: WireProtocol[Any], options: Mapping[st
 
 
 def takes(protocol: WireProtocol[Any], option: str) -> bool:
-    """Whether a protocol's encoder has an option, which has TiCDC's name."""
+    """Whether a protocol's encoder has an option. ``option``: TiCDC's name of it."""
     if option in _CLAIM_CHECK:
         return protocol.traits.claim_check
     return _FIELDS.get(option, option) in _fields(protocol)
@@ -148,7 +148,7 @@ def _hides_old_values(protocol: WireProtocol[Any], options: Mapping[str, str]) -
 
 def _has_no_effect(given: Given, found: Key, protocol: WireProtocol[Any]) -> None:
     able = [name for name, other in sorted(PROTOCOLS.items()) if takes(other, found.option or "")]
-    if found.id != HANDLE:  # that one is an error
+    if found.id != HANDLE:  # HANDLE is an error
         given.warn(found.id, f"has no effect with protocol {protocol.name}; it is for {', '.join(able)}")
 
 

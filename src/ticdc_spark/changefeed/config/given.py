@@ -1,4 +1,4 @@
-"""What is given for each key: by the file, the sink URI over it, and the command line over both."""
+"""The value of each key. The sink URI overrides the file, and the command line overrides both."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,18 +15,18 @@ from ticdc_spark.config.toml import Mistakes, nearest, read_options, references
 
 T = TypeVar("T", bound=msgspec.Struct)
 _RAW = {"sink-uri", f"{OURS}.sink-uri"}
-"""Their references are resolved once they are parted."""
+"""Keys whose references are resolved after the URI is split."""
 REGISTRY_OPTIONS = f"{OURS}.schema-registry"
 _LAST = "sink.debezium.include-start-ts"
-"""The one switch that a URI can turn off although the file turns it on, as in TiCDC."""
+"""The only switch that the URI can turn off if the file turns it on, as in TiCDC."""
 
 
 class Entry:
-    """The values of a table of TOML, or of all of them: by id of the key."""
+    """The values of one TOML table, or of all, by the key's id."""
 
     def __init__(self, where: str = "") -> None:
         self.where = where
-        """Of an entry of an array: ``[[sink.dispatchers]] 2``."""
+        """The place of an array's entry: ``[[sink.dispatchers]] 2``."""
         self.values: dict[str, Any] = {}
         self.places: dict[str, str] = {}
 
@@ -39,7 +39,7 @@ class Entry:
         return self.values[name] if name in self.values else key(name).otherwise
 
     def place(self, name: str) -> str:
-        """Where the value stands, for messages; where it might stand if there is none."""
+        """The place of the value, for messages; without a value, where it would be."""
         if name in self.places:
             return self.places[name]
         found = key(name)
@@ -47,23 +47,23 @@ class Entry:
 
 
 def read_keys(kind: type[T], prefix: str, entry: Entry, **others: Any) -> T:
-    """Settings whose fields have the names of keys, with ``_`` for ``-``, behind ``prefix``; and the other fields."""
+    """Settings whose fields are named like the keys after ``prefix``, with ``_`` for ``-``. ``others``: more fields."""
     names = (name for name in kind.__struct_fields__ if name not in others)
     return kind(**{name: entry.get(prefix + name.replace("_", "-")) for name in names}, **others)
 
 
 class Given(Entry):
-    """All values, with the mistakes and the warnings that were met."""
+    """All values, mistakes and warnings."""
 
     def __init__(self, mistakes: Mistakes, folder: Path) -> None:
         super().__init__()
         self.mistakes = mistakes
         self.folder = folder
         self.entries: dict[str, list[Entry]] = {}
-        """Of arrays of tables, by section."""
+        """Entries of arrays of tables, by section."""
         self.warnings: list[str] = []
         self.ignored: dict[str, list[str]] = {}
-        """Places, by the reason."""
+        """Places of ignored keys, by the reason."""
         self.wrong: set[str] = set()
         """Ids of keys whose value could not be read."""
         self.registry_options: dict[str, str] = {}
@@ -77,7 +77,7 @@ class Given(Entry):
         self.warnings.append(f"{self.place(name)}: {what}")
 
     def read_file(self, raw: Mapping[str, Any], section: str = "", entry: Entry | None = None) -> None:
-        """Take in a table of the file."""
+        """Read a table of the file."""
         entry = entry or self
         for name, value in raw.items():
             inner = f"{section}.{name}" if section else name
@@ -132,7 +132,7 @@ class Given(Entry):
         self._take(found, value, place, entry, from_text=elsewhere)
 
     def read_uri(self, parameters: tuple[Parameter, ...]) -> None:
-        """Take in the parameters of the sink URI, which go over what the file has."""
+        """Read the parameters of the sink URI, which override the file."""
         for parameter in parameters:
             found = BY_URI.get(parameter.name)
             if found is None:
@@ -144,7 +144,7 @@ class Given(Entry):
             self._take(found, parameter.value, f"{WHERE} {parameter.name}", self, from_text=True, over=True)
 
     def read_overrides(self, overrides: Mapping[str, object]) -> None:
-        """Take in what the command line gives for keys of our own section."""
+        """Read the command line's values for keys of our own section."""
         for name, value in overrides.items():
             found = BY_ID.get(f"{OURS}.{name}")
             if found is None:
@@ -157,7 +157,7 @@ class Given(Entry):
         self, found: Key, value: object, place: str, entry: Entry, *, from_text: bool, over: bool = False
     ) -> None:
         if value == "" and found.kind.parse is str:
-            return  # as if it were not there, as in TiCDC
+            return  # as if it were missing, as in TiCDC
         if isinstance(value, str) and (found.secret or is_secret_key(found.name)):
             remember_secret(value, url=found.url)
         parsed = value
@@ -166,7 +166,7 @@ class Given(Entry):
             read = found.kind.read(parsed)
         except ValueError as error:
             if found.use == "ignored" and found.kind.is_of_type(parsed):
-                self._judge(found, parsed, place)  # TiCDC looks at such a value only where it uses it
+                self._judge(found, parsed, place)  # TiCDC checks such a value only when it uses it
                 return
             shown = "" if found.secret else f"found {_shown(value)}; "
             self.mistakes.add(place, f"{shown}allowed: {str(error) or found.kind.allowed}")
@@ -179,7 +179,7 @@ class Given(Entry):
         self._judge(found, read, place)
 
     def _stays(self, found: Key, read: object, entry: Entry) -> bool:
-        """Whether the file's value stays: a URI cannot set what Go takes for empty, ``false`` and 0."""
+        """Whether the file's value stays: a URI cannot set ``false`` or 0, which are empty values in Go."""
         before = entry.values[found.id]
         if read == before:
             return True
@@ -205,7 +205,7 @@ class Given(Entry):
             self.mistakes.add(place, f"{shown}not supported: {found.reason}{only}")
 
     def all_warnings(self) -> tuple[str, ...]:
-        """The warnings, one sentence each; keys that are ignored for one reason are one."""
+        """The warnings, one sentence each. Keys that are ignored for the same reason share one."""
         ignored = [f"{', '.join(places)}: has no effect here: {reason}" for reason, places in self.ignored.items()]
         return (*self.warnings, *ignored)
 

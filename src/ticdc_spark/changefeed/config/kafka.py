@@ -20,7 +20,7 @@ _BY_PASSWORD = {"PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"}
 
 
 def read_kafka(given: Given, uri: SinkUri, changefeed: str) -> KafkaTarget:
-    """The cluster, the default topic and the producer. What is wrong is noted."""
+    """The cluster, the default topic and the producer. Mistakes are noted."""
     return read_keys(
         KafkaTarget,
         f"{KAFKA}.",
@@ -110,7 +110,7 @@ def _check_gssapi(given: Given) -> None:
 
 
 def _options(given: Given, prefix: str) -> dict[str, str]:
-    """The keys of the mechanism, as text; paths are absolute, scopes parted by spaces."""
+    """The keys of the mechanism, as text. Paths are absolute. Spaces separate scopes."""
     options = {}
     for found in KEYS:
         if not prefix or found.section != KAFKA or found.use != "used" or not found.name.startswith(prefix):

@@ -1,4 +1,4 @@
-"""What a key of the configuration is: where it may stand, how it is read, and what becomes of it."""
+"""A key of the configuration: where it may be given, how it is read, and whether it is used."""
 
 from typing import Literal, TypeAlias
 
@@ -20,7 +20,7 @@ CODEC = "sink.kafka-config.codec-config"
 LARGE = "sink.kafka-config.large-message-handle"
 GLUE = "sink.kafka-config.glue-schema-registry-config"
 URI = "sink URI"
-"""The section of keys that stand in a sink URI only."""
+"""The section of keys that only a sink URI has."""
 OURS = "ticdc-spark"
 """The section that TiCDC does not have."""
 
@@ -30,20 +30,20 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     section: str
-    """Of TOML, by its dotted name; ``[]`` behind it: of each table in an array. Or ``URI``."""
+    """The TOML section's dotted name, with ``[]`` for each table of an array. Or ``URI``."""
     uri: str | None = None
-    """Its name in a sink URI, where it may stand there."""
+    """Its name in a sink URI, if it is allowed there."""
     kind: Kind
     default: object = None
-    """TiCDC's, as TOML has it; ``None``: there is none."""
+    """TiCDC's default, as a TOML value; ``None``: there is none."""
     meaning: str
     use: Use = "used"
     reason: str = ""
     """Why it is ignored or refused."""
     option: str | None = None
-    """The option of ``protocols.encoder_options.target_encoder`` that it gives."""
+    """The option of ``protocols.encoder_options.target_encoder`` that it sets."""
     secret: bool = False
-    """The value, or the password in it where it is a URL, is never shown."""
+    """Whether the value must not be shown. Of a URL, only the password."""
     url: bool = False
 
     @property
@@ -53,7 +53,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def place(self) -> str:
-        """Where it stands in the file: ``[sink.kafka-config] partition-num``."""
+        """Its place in the file: ``[sink.kafka-config] partition-num``."""
         if not self.section or self.section == URI:
             return f"{self.section} {self.name}".strip()
         if self.section.endswith("[]"):
@@ -62,12 +62,12 @@ class Key(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def otherwise(self) -> object:
-        """Its default as it is read."""
+        """Its default, after reading."""
         if self.default is None:
             return None
         return self.kind.read(list(self.default) if isinstance(self.default, tuple) else self.default)
 
 
 def url_key(name: str, section: str, meaning: str) -> Key:
-    """A key for a URL, which may hold a password."""
+    """A key for a URL that may have a password."""
     return Key(name=name, section=section, kind=text(), meaning=meaning, secret=True, url=True)

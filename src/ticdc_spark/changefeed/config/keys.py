@@ -1,4 +1,4 @@
-"""The one table of all keys: what reads, checks and documents them goes through it."""
+"""The table of all keys. Reading, checks and documentation use it."""
 
 from ticdc_spark.changefeed.config.key import URI, Key
 from ticdc_spark.changefeed.config.keys_feed import FEED_KEYS
@@ -24,7 +24,7 @@ def _sections() -> frozenset[str]:
 
 
 SECTIONS = _sections()
-"""Dotted names of TOML's tables, the outer ones too; ``[]`` behind arrays of tables."""
+"""Dotted names of TOML tables, also outer ones; arrays of tables end with ``[]``."""
 
 
 def key(name: str) -> Key:

@@ -1,4 +1,4 @@
-"""Keys of the changefeed as a whole, most of which steer what only TiCDC has."""
+"""Keys of the changefeed as a whole. Most of them control features that only TiCDC has."""
 
 from ticdc_spark.changefeed.config.key import FEED, Key, Use, url_key
 from ticdc_spark.changefeed.config.kinds import (
@@ -28,7 +28,7 @@ def _not(use: Use, reason: str, section: str, name: str, kind: Kind, default: ob
 
 
 FEED_KEYS = (
-    url_key("sink-uri", FEED, "The sink URI, where the command line has none."),
+    url_key("sink-uri", FEED, "The sink URI, if the command line has none."),
     _key(
         "case-sensitive",
         FEED,
@@ -59,7 +59,7 @@ FEED_KEYS = (
         "ignore-ineligible-table",
         boolean(),
         False,
-        "Create the changefeed though it leaves tables out.",
+        "Create the changefeed although it excludes tables.",
     ),
     _not("ignored", _RESOURCES, FEED, "memory-quota", integer(0, 2**64 - 1), 1073741824, "Bytes of memory."),
     _not(
@@ -69,10 +69,10 @@ FEED_KEYS = (
         "check-gc-safe-point",
         boolean(),
         True,
-        "Look at the GC safe point.",
+        "Check the GC safe point.",
     ),
     _not("refused", _DATABASE, FEED, "enable-sync-point", boolean(), False, "Write sync points."),
-    _not("ignored", _DATABASE, FEED, "sync-point-interval", duration(30, "30s"), "10m", "Between sync points."),
+    _not("ignored", _DATABASE, FEED, "sync-point-interval", duration(30, "30s"), "10m", "Time between sync points."),
     _not("ignored", _DATABASE, FEED, "sync-point-retention", duration(3600, "1h"), "24h", "How long they are kept."),
     _not(
         "ignored",
@@ -81,7 +81,7 @@ FEED_KEYS = (
         "sql-mode",
         text(),
         None,
-        "In which DDL is parsed.",
+        "SQL mode in which DDL is parsed.",
     ),
     _not("refused", _BDR, FEED, "bdr-mode", boolean(), False, "Replication in both directions."),
     _not(
@@ -104,8 +104,8 @@ FEED_KEYS = (
     ),
     _not("ignored", _PROCESS, FEED, "enable-table-monitor", boolean(), False, "Metrics of each table."),
     _not("refused", _BDR, FEED, "enable-active-active", boolean(), False, "Two clusters that both write."),
-    _not("ignored", _BDR, FEED, "active-active-progress-interval", duration(), "30m", "Of their progress."),
-    _not("ignored", _BDR, FEED, "active-active-sync-stats-interval", text(), "1m", "Of their statistics."),
+    _not("ignored", _BDR, FEED, "active-active-progress-interval", duration(), "30m", "Between progress reports."),
+    _not("ignored", _BDR, FEED, "active-active-sync-stats-interval", text(), "1m", "Between statistics reports."),
     _not("ignored", _PROCESS, FEED, "event-collector-batch-count", integer(0, 8192), None, "Events of one batch."),
     _not("ignored", _PROCESS, FEED, "event-collector-batch-bytes", integer(0, 2**63 - 1), None, "Bytes of one batch."),
     _not("ignored", _RESOURCES, "mounter", "worker-num", integer(0), 16, "Threads that decode rows."),
@@ -141,7 +141,7 @@ FEED_KEYS = (
         "enable-splittable-check",
         boolean(),
         False,
-        "Look whether a table can be split.",
+        "Check whether a table can be split.",
     ),
     _not("ignored", _SPLIT, "scheduler", "force-split", boolean(), False, "Split in any case."),
     _not("ignored", _SPLIT, "scheduler", "balance-score-threshold", integer(0, 2**63 - 1), 20, "When parts move."),

@@ -1,4 +1,4 @@
-"""Keys of the filter, and those that only this project has."""
+"""Keys of the filter, and keys that only this project has."""
 
 from ticdc_spark.changefeed.config.key import EVENTS, FILTER, OURS, Key, url_key
 from ticdc_spark.changefeed.config.kinds import (
@@ -29,7 +29,7 @@ FILTER_KEYS = (
         (),
         "Transactions to exclude, by start_ts; a binlog has none.",
     ),
-    _key("matcher", EVENTS, texts(), None, "Tables of this entry: filter rules. All entries that take a table count."),
+    _key("matcher", EVENTS, texts(), None, "Tables of this entry: filter rules. All entries that match a table count."),
     _key("ignore-event", EVENTS, texts(), (), "Kinds of events to exclude ([names](#events))."),
     _key("ignore-sql", EVENTS, texts(), (), "Regular expressions of DDL to exclude."),
     _key("ignore-insert-value-expr", EVENTS, text(), None, "SQL condition of inserts to exclude."),
@@ -59,7 +59,7 @@ OUR_KEYS = (
         None,
         "Name of the changefeed. Default: the name of the file, or the topic if there is none.",
     ),
-    url_key("sink-uri", OURS, "The sink URI, where the command line has none."),
+    url_key("sink-uri", OURS, "The sink URI, if the command line has none."),
     url_key("source", OURS, "Where changes come from."),
     _key("state", OURS, path(), None, "Folder of the changefeed's progress."),
     _key(
@@ -67,7 +67,7 @@ OUR_KEYS = (
         OURS,
         annotated(Zone),
         "UTC",
-        "Time zone in which TIMESTAMP is written, as the option `tz` of a TiCDC server.",
+        "Time zone in which TIMESTAMP is written, like the option `tz` of a TiCDC server.",
     ),
     _key("start-ts", OURS, integer(1, 2**63 - 1), None, "commitTs (a TSO) from which changes are sent. Default: now."),
     _key(
@@ -82,7 +82,7 @@ OUR_KEYS = (
         OURS,
         words("never initial"),
         "never",
-        "`initial`: a new changefeed begins with the rows that its tables have ([tables that exist already]"
+        "`initial`: a new changefeed first sends the rows that its tables have ([tables that exist already]"
         "(../how-to/changefeed.md#tables-that-exist-already)).",
     ),
     _key(
@@ -97,17 +97,17 @@ OUR_KEYS = (
         name="metrics-token",
         section=OURS,
         kind=annotated(Token),
-        meaning="What a request must come with, as a bearer token or as the password of a login. Health needs none.",
+        meaning="What a request must send, as a bearer token or as the password of a login. Health needs none.",
         secret=True,
     ),
-    _key("snapshot-parallelism", OURS, integer(1, 1024), 4, "Ranges of keys that are read side by side."),
-    _key("snapshot-chunk-rows", OURS, integer(1, 10**9), 50_000, "Rows of a range, about."),
+    _key("snapshot-parallelism", OURS, integer(1, 1024), 4, "How many ranges of keys are read in parallel."),
+    _key("snapshot-chunk-rows", OURS, integer(1, 10**9), 50_000, "About how many rows a range has."),
     _key(
         "spark-backlog",
         OURS,
         integer(0, 2**63 - 1),
         0,
-        "How many messages a topic must be behind for Spark's tasks to send them; fewer are sent by one process. "
+        "Spark's tasks send a backlog of at least this many messages; one process sends a shorter one. "
         "0: tasks are never used ([a long backlog](../how-to/changefeed.md#a-long-backlog)).",
     ),
     _key(
@@ -115,7 +115,7 @@ OUR_KEYS = (
         OURS,
         spark_options(),
         None,
-        'A table of Spark\'s own options, where it is used: `"spark.master" = "local[2]"` …',
+        'A table of Spark\'s own options, if Spark is used: `"spark.master" = "local[2]"` …',
     ),
     _key(
         "schema-registry",
@@ -129,6 +129,6 @@ OUR_KEYS = (
         OURS,
         text(r"[A-Za-z0-9_-]+", "letters, digits, `_` and `-`"),
         "default",
-        "Name of the cluster in Debezium's messages, as the option `cluster-id` of a TiCDC server.",
+        "Name of the cluster in Debezium's messages, like the option `cluster-id` of a TiCDC server.",
     ),
 )

@@ -67,14 +67,14 @@ KAFKA_KEYS = (
         "partition-num",
         integer(1),
         None,
-        "How many partitions of each topic are used. Default: all that a topic has; a topic that is created gets 3. "
+        "How many partitions of each topic are used. Default: all that a topic has; a new topic gets 3. "
         "More than there are is an error.",
     ),
     _key(
         "replication-factor",
         integer(1, 2**15 - 1),
         1,
-        "Of topics that are created. With `required-acks = -1` not below the brokers' `min.insync.replicas`.",
+        "Replicas of a new topic. With `required-acks = -1` not below the brokers' `min.insync.replicas`.",
     ),
     Key(
         name="max-message-bytes",
@@ -95,7 +95,7 @@ KAFKA_KEYS = (
         "compression",
         text(),
         "none",
-        "Of what the producer sends: `none`, `gzip`, `snappy`, `lz4` or `zstd`; anything else is `none`.",
+        "Compression by the producer: `none`, `gzip`, `snappy`, `lz4` or `zstd`; anything else is `none`.",
     ),
     _key(
         "auto-create-topic",
@@ -112,9 +112,9 @@ KAFKA_KEYS = (
         use="ignored",
         reason="a message is sent again until it is acknowledged",
     ),
-    _key("dial-timeout", duration(), "10s", "For the connection to a broker."),
-    _key("read-timeout", duration(), "10s", "For a broker's answer."),
-    _key("write-timeout", duration(), "10s", "For sending to a broker."),
+    _key("dial-timeout", duration(), "10s", "Timeout for the connection to a broker."),
+    _key("read-timeout", duration(), "10s", "Timeout for a broker's answer."),
+    _key("write-timeout", duration(), "10s", "Timeout for sending to a broker."),
     _key(
         "enable-tls",
         boolean(),
@@ -129,15 +129,15 @@ KAFKA_KEYS = (
     ),
     _key("cert", path(), None, "PEM file of the client's certificate."),
     _key("key", path(), None, "PEM file of the client's private key."),
-    _key("insecure-skip-verify", boolean(), False, "Take any certificate of a broker, where TLS is on."),
+    _key("insecure-skip-verify", boolean(), False, "With TLS, accept any certificate of a broker."),
     _key(
         "sasl-mechanism",
         words("plain scram-sha-256 scram-sha-512 gssapi oauthbearer", upper=True),
         None,
         "How the client signs in; without it `sasl-user` and `sasl-password` have no effect.",
     ),
-    _key("sasl-user", text(), None, "For PLAIN and SCRAM."),
-    _key("sasl-password", text(), None, "For PLAIN and SCRAM.", secret=True),
+    _key("sasl-user", text(), None, "To sign in with PLAIN or SCRAM."),
+    _key("sasl-password", text(), None, "To sign in with PLAIN or SCRAM.", secret=True),
     _key("sasl-gssapi-auth-type", words("keytab"), None, "Kerberos: how to sign in; here by keytab only."),
     _key("sasl-gssapi-keytab-path", path(), None, "Kerberos: the keytab."),
     _kerberos(

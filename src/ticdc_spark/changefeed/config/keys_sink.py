@@ -1,4 +1,4 @@
-"""Keys of what is sent, and where: the protocol and its options, dispatchers, column selectors."""
+"""Keys for what is sent and where: the protocol and its options, dispatchers, column selectors."""
 
 from ticdc_spark.changefeed.config.key import CODEC, DISPATCHERS, LARGE, SELECTORS, SINK, Key
 from ticdc_spark.changefeed.config.kinds import Kind, annotated, boolean, integer, protocol, table, text, texts, words
@@ -95,7 +95,7 @@ SINK_KEYS = (
         SINK,
         boolean(),
         False,
-        "Leave out Debezium's schema block.",
+        "Omit Debezium's schema block.",
         uri="debezium-disable-schema",
         option="debezium-disable-schema",
     ),
@@ -121,8 +121,8 @@ SINK_KEYS = (
         False,
         "Send what only TiDB has, such as the commitTs, and watermarks where the protocol has them.",
     ),
-    _codec("max-batch-size", integer(1), 16, "Most rows of one message."),
-    _codec("encoding-format", words("json avro"), "json", "Of the Simple protocol."),
+    _codec("max-batch-size", integer(1), 16, "The most rows of one message."),
+    _codec("encoding-format", words("json avro"), "json", "Format of the Simple protocol."),
     _codec("avro-decimal-handling-mode", words("precise string"), "precise", "DECIMAL in Avro: bytes, or text."),
     _codec(
         "avro-bigint-unsigned-handling-mode",
@@ -150,16 +150,16 @@ SINK_KEYS = (
         "large-message-handle-option",
         words("none handle-key-only claim-check"),
         "none",
-        "What is sent for a message that is too large: an error, only its key, or a file that a small message names.",
+        "For a message that is too large: an error, only its key, or a file that a small message names.",
     ),
     _large(
         "large-message-handle-compression",
         words("none lz4 snappy"),
         "none",
-        "Of every value, whether it is large or not, as TiCDC does it.",
+        "Compression of every value, large or not, as TiCDC does it.",
     ),
     _large(
-        "claim-check-storage-uri", text(), None, "Where the files of `claim-check` lie: a path, or a URI of fsspec."
+        "claim-check-storage-uri", text(), None, "Place for the files of `claim-check`: a path, or a URI of fsspec."
     ),
     _large("claim-check-raw-value", boolean(), False, "Files hold the bare value."),
     _key(
@@ -177,7 +177,7 @@ SINK_KEYS = (
         DISPATCHERS,
         texts(),
         None,
-        "Tables of this entry: filter rules. The first entry that takes a table decides.",
+        "Tables of this entry: filter rules. The first entry that matches a table decides.",
     ),
     _key(
         "topic",
@@ -208,7 +208,7 @@ SINK_KEYS = (
         text(),
         "",
         "The database that messages name: text, `{schema}`, `{table}`. Of the entries that have it or `target-table`, "
-        "the first that takes a table decides.",
+        "the first that matches a table decides.",
     ),
     _key("target-table", DISPATCHERS, text(), "", "The table that messages name, in the same way."),
     _key(
@@ -216,7 +216,7 @@ SINK_KEYS = (
         SELECTORS,
         texts(),
         None,
-        "Tables of this entry: filter rules. The first entry that takes a table decides.",
+        "Tables of this entry: filter rules. The first entry that matches a table decides.",
     ),
     _key(
         "columns",

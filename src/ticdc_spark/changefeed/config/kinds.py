@@ -15,18 +15,18 @@ from ticdc_spark.protocols import PROTOCOLS, WireProtocol
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """How a value is read, and in words what is allowed."""
+    """How a value is read, and a text that says what is allowed."""
 
     read: Callable[[object], object]
-    """From a value of TOML. Raises ValueError; its text, if it has one, replaces ``allowed``."""
+    """Reads a TOML value. Raises ValueError, whose text, if any, replaces ``allowed``."""
     allowed: str
     parse: Callable[[str], object] = str
-    """From the text of a URI to a value as TOML has it. Raises ValueError."""
+    """Converts a URI's text to a TOML value. Raises ValueError."""
     toml: type = str
-    """What a value is in TOML."""
+    """The value's type in TOML."""
 
     def is_of_type(self, value: object) -> bool:
-        """Whether a value of TOML has the right type, whatever it is."""
+        """Whether a TOML value has the right type, even if it is not allowed."""
         return isinstance(value, self.toml) and isinstance(value, bool) == (self.toml is bool)
 
 
@@ -38,7 +38,7 @@ _LONGEST = 2**63 / 1e9
 
 
 def boolean() -> Kind:
-    """``true`` or ``false``; in a URI what Go's ParseBool takes."""
+    """``true`` or ``false``; in a URI whatever Go's ParseBool accepts."""
 
     def read(value: object) -> bool:
         if isinstance(value, bool):
@@ -88,7 +88,7 @@ def number() -> Kind:
 
 
 def words(allowed: str, *, upper: bool = False) -> Kind:
-    """One of the words in ``allowed``, which spaces part, in any case.
+    """One of the words in ``allowed``, which spaces separate, in any case.
 
     ``upper``: the value is in upper case.
     """
@@ -140,7 +140,7 @@ def timestamps() -> Kind:
 
 
 def duration(low: float = 0.0, least: str = "") -> Kind:
-    """A duration in Go's syntax, in seconds; above 0, and at least ``low``, which is written ``least``."""
+    """A duration in Go's syntax, in seconds. It is above 0 and at least ``low``; ``least`` is the text for ``low``."""
 
     def read(value: object) -> float:
         if not isinstance(value, str) or not re.fullmatch(rf"\+?(?:{_PART})+", value):
@@ -157,7 +157,7 @@ def duration(low: float = 0.0, least: str = "") -> Kind:
 
 
 def base64_text() -> Kind:
-    """Text in base64; what it holds is a secret, and the value stays as it is."""
+    """Text in base64, whose content is a secret. The value stays encoded."""
 
     def read(value: object) -> str:
         try:
@@ -171,7 +171,7 @@ def base64_text() -> Kind:
 
 
 def protocol() -> Kind:
-    """The name of a protocol, or one of its aliases, in any case; the protocol's own name once it is read."""
+    """The name of a protocol, or one of its aliases, in any case. It is read as the protocol's own name."""
 
     def read(value: object) -> str:
         if not isinstance(value, str):
@@ -188,7 +188,7 @@ def protocol() -> Kind:
 
 
 _GONE = {"canal", "maxwell", "craft", "csv"}
-"""TiCDC knows them, for Kafka in old versions."""
+"""Protocols that TiCDC knows; for Kafka only in old versions."""
 
 
 def ticdc_name(found: WireProtocol[Any]) -> str:
@@ -215,7 +215,7 @@ def annotated(hint: Any) -> Kind:
 
 
 def path() -> Kind:
-    """A path, relative to the file where there is one."""
+    """A path, relative to the file if there is one."""
 
     def read(value: object) -> Path:
         if not isinstance(value, str) or not value.strip() or "\0" in value:
@@ -226,7 +226,7 @@ def path() -> Kind:
 
 
 def table() -> Kind:
-    """A table whose keys are not looked at."""
+    """A table whose keys are not checked."""
 
     def read(value: object) -> object:
         if not isinstance(value, Mapping):
@@ -237,8 +237,8 @@ def table() -> Kind:
 
 
 def spark_options() -> Kind:
-    """A table of Spark's options, whose names begin with ``spark.``; values are text, numbers and booleans as Spark
-    writes them."""
+    """A table of Spark's options, whose names begin with ``spark.``. Values are text, numbers and booleans, and are
+    read as Spark writes them."""
 
     def read(value: object) -> dict[str, str]:
         if not isinstance(value, Mapping):
@@ -254,7 +254,7 @@ def spark_options() -> Kind:
 
 
 def _flat(options: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, object]]:
-    """Options by their whole names: TOML makes tables of names with dots that are not quoted."""
+    """Options by their whole names. TOML reads unquoted names with dots as tables."""
     for name, value in options.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{above}{name}.")

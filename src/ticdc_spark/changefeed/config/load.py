@@ -1,4 +1,4 @@
-"""A changefeed from its file and its sink URI: checked whole, before anything is started."""
+"""Reads a changefeed from its file and its sink URI, and checks all of it before anything starts."""
 
 import os
 import re
@@ -23,7 +23,7 @@ from ticdc_spark.protocols import PROTOCOLS
 
 _NONE: Mapping[str, object] = {}
 SERVERS = ("mysql://", "mariadb://")
-"""How sources begin that have tables to read."""
+"""Prefixes of sources that have tables to read."""
 
 
 def load_changefeed(
@@ -31,11 +31,11 @@ def load_changefeed(
 ) -> Changefeed:
     """Read and check TiCDC's changefeed file and sink URI.
 
-    ``file``: TOML; may be left out. ``sink_uri`` goes over the one in the file, its parameters over the file's keys.
-    ``overrides``: keys of our own section ``[ticdc-spark]`` (``time-zone``, ``start-ts`` …), which go over the file;
-    ``None`` is as if it were not there.
+    ``file``: TOML; may be ``None``. ``sink_uri`` overrides the one in the file, and its parameters the file's keys.
+    ``overrides``: keys of our own section ``[ticdc-spark]`` (``time-zone``, ``start-ts`` …), which override the file.
+    ``None`` counts as missing.
 
-    Raises: UsageError that names the file, every key that is wrong, what was found and what is allowed.
+    Raises: UsageError that names the file, and for every wrong key what was found and what is allowed.
     """
     path = None if file is None else Path(os.path.abspath(file))
     mistakes = Mistakes(path or Path("command line"))
@@ -53,20 +53,20 @@ def load_changefeed(
 
 
 class Identity(msgspec.Struct, frozen=True, kw_only=True):
-    """What finds a changefeed's progress."""
+    """The part of a changefeed's configuration that finds its progress."""
 
     id: str
     file: Path | None = None
     state: Path | None = None
-    """Folder of the progress, where one is named; absolute."""
+    """Folder of the progress, if one is given; absolute."""
 
 
 def load_identity(
     file: Path | str | None, sink_uri: str | None = None, overrides: Mapping[str, object] = _NONE
 ) -> Identity:
-    """Read who a changefeed is; what else its file has is not looked at, and no sink URI is needed.
+    """Read only a changefeed's identity. Other keys are not checked, and no sink URI is needed.
 
-    Raises: UsageError for a file that cannot be read, and for ``changefeed-id`` and ``state`` that are wrong.
+    Raises: UsageError for a file that cannot be read, and for a wrong ``changefeed-id`` or ``state``.
     """
     path = None if file is None else Path(os.path.abspath(file))
     mistakes = Mistakes(path or Path("command line"))
@@ -94,7 +94,7 @@ def _uri(given: Given, sink_uri: str | None) -> SinkUri:
 
 
 def _changefeed(given: Given, path: Path | None, uri: SinkUri) -> Changefeed | None:
-    """Everything is read, also after a mistake, so that all of them are found."""
+    """Read everything, even after a mistake, so that all mistakes are found."""
     name = _name(given, path, uri)
     protocol = PROTOCOLS.get(given.get("sink.protocol") or "")
     options: Mapping[str, str] = {}
@@ -143,7 +143,7 @@ def _changefeed(given: Given, path: Path | None, uri: SinkUri) -> Changefeed | N
 
 
 def _name(given: Given, path: Path | None, uri: SinkUri) -> str:
-    """The changefeed's id; by default one that stays the same, unlike TiCDC's, as its progress is found by it."""
+    """The changefeed's id. Unlike TiCDC's, the default stays the same, as the progress is found by it."""
     found = given.get(f"{OURS}.changefeed-id")
     if found is not None:
         return str(found)

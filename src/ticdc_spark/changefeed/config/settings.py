@@ -1,4 +1,4 @@
-"""What a changefeed is, once its sink URI and its file have been read and checked. Names and defaults are TiCDC's.
+"""A changefeed's settings, after its sink URI and file were read and checked. Names and defaults are TiCDC's.
 
 Durations are seconds, sizes are bytes.
 """
@@ -14,7 +14,7 @@ from ticdc_spark.config.values import Address
 
 Compression: TypeAlias = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 DEFAULT_PARTITIONS = 3
-"""Of a topic that is created, where ``partition-num`` is not set."""
+"""Partitions of a new topic, if ``partition-num`` is not set."""
 
 
 class Tls(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,13 +27,13 @@ class Tls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Sasl(msgspec.Struct, frozen=True, kw_only=True):
-    """``sasl-mechanism`` and what it needs."""
+    """``sasl-mechanism`` and its keys."""
 
     mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER"]
     user: str | None = None
     password: str | None = None
     options: Mapping[str, str] = {}
-    """The other ``sasl-…`` keys of GSSAPI and OAUTHBEARER, by TiCDC's names and as TiCDC has them."""
+    """The other ``sasl-…`` keys of GSSAPI and OAUTHBEARER, with TiCDC's names and values."""
 
     def __repr__(self) -> str:
         return (
@@ -42,14 +42,14 @@ class Sasl(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class KafkaTarget(msgspec.Struct, frozen=True, kw_only=True):
-    """The cluster, the default topic, and how the producer is configured."""
+    """The cluster, the default topic, and the producer's configuration."""
 
     servers: tuple[str, ...]
     """``host:port``."""
     topic: str
     """The topic of the sink URI."""
     partition_num: int | None
-    """``None``: as many as the topic has; ``DEFAULT_PARTITIONS`` where it is created."""
+    """``None``: as many as the topic has; ``DEFAULT_PARTITIONS`` for a new topic."""
     replication_factor: int
     max_message_bytes: int
     required_acks: Literal[-1, 0, 1]
@@ -64,7 +64,7 @@ class KafkaTarget(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EventFilter(msgspec.Struct, frozen=True, kw_only=True):
-    """``[[filter.event-filters]]``: events of matching tables that are left out."""
+    """``[[filter.event-filters]]``: events of matching tables that are excluded."""
 
     matcher: tuple[str, ...]
     ignore_event: tuple[str, ...]
@@ -85,7 +85,7 @@ class Filter(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DispatchRule(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry of ``sink.dispatchers``; the first whose matcher accepts a table decides."""
+    """An entry of ``sink.dispatchers``; the first one whose matcher accepts a table decides."""
 
     matcher: tuple[str, ...]
     topic: str
@@ -101,7 +101,7 @@ class DispatchRule(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ColumnSelector(msgspec.Struct, frozen=True, kw_only=True):
-    """An entry of ``sink.column-selectors``; the first whose matcher accepts a table decides."""
+    """An entry of ``sink.column-selectors``; the first one whose matcher accepts a table decides."""
 
     matcher: tuple[str, ...]
     columns: tuple[str, ...]
@@ -117,14 +117,14 @@ class BootstrapCadence(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SnapshotSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """How tables are read that exist already: ``snapshot…`` and ``spark`` of ``[ticdc-spark]``."""
+    """How existing tables are read: ``snapshot…`` and ``spark`` of ``[ticdc-spark]``."""
 
     mode: Literal["never", "initial"]
-    """``initial``: a new changefeed begins with the rows that its tables have."""
+    """``initial``: a new changefeed first sends the rows that its tables have."""
     parallelism: int
-    """Ranges of keys that are read side by side."""
+    """How many ranges of keys are read in parallel."""
     chunk_rows: int
-    """Of a range, about."""
+    """About how many rows a range has."""
     spark: Mapping[str, str]
     """Spark's options, by its own names."""
 
@@ -134,7 +134,7 @@ class Changefeed(msgspec.Struct, frozen=True, kw_only=True):
 
     id: str
     file: str | None = None
-    """The file that was read, for messages."""
+    """The file that was read, for error texts."""
     kafka: KafkaTarget
     protocol: str
     """A name of ``protocols.PROTOCOLS``."""
@@ -142,7 +142,7 @@ class Changefeed(msgspec.Struct, frozen=True, kw_only=True):
     """Options of ``protocols.encoder_options.target_encoder``."""
     schema_registry: str | None = None
     schema_registry_options: Mapping[str, str] = {}
-    """Of the registry's client, by its own names."""
+    """Options of the registry's client, by its own names."""
     filter: Filter
     dispatchers: tuple[DispatchRule, ...]
     column_selectors: tuple[ColumnSelector, ...]
@@ -150,28 +150,28 @@ class Changefeed(msgspec.Struct, frozen=True, kw_only=True):
     case_sensitive: bool
     force_replicate: bool
     output_raw_change_event: bool
-    """Whether an update that changes a key is sent as one, instead of a delete and an insert."""
+    """Whether an update that changes a key is sent as an update, not as a delete and an insert."""
     watermarks: bool
     """Whether WATERMARK messages are sent, by protocol and options."""
     time_zone: str
-    """Of TIMESTAMP in messages and in dispatch; TiCDC's ``tz``."""
+    """Time zone of TIMESTAMP in messages and in dispatch; TiCDC's ``tz``."""
     source: str | None = None
-    """Where changes come from, as ``[ticdc-spark] source`` has it."""
+    """Where changes come from: ``[ticdc-spark] source``."""
     state: Path | None = None
     """Folder of the progress; absolute."""
     start_ts: int | None = None
     """commitTs from which changes are sent; ``None``: from now on."""
     target_ts: int | None = None
-    """The changefeed ends once all up to it has been sent."""
+    """The changefeed ends once everything up to this commitTs is sent."""
     snapshot: SnapshotSettings
     backlog: int | None = None
-    """From how many messages on that a stream is behind Spark's tasks send them; ``None``: never."""
+    """Spark's tasks send a stream's backlog of at least this many messages; ``None``: never."""
     metrics: Address | None = None
     """Where metrics, health and the status page are served; ``None``: nowhere."""
     metrics_token: str | None = None
-    """What a request must come with; ``None``: nothing."""
+    """The token that a request must send; ``None``: none."""
     warnings: tuple[str, ...] = ()
-    """Keys that are accepted and have no meaning here, and the like: one sentence each."""
+    """Sentences about the configuration, such as keys that have no effect here."""
 
     def __repr__(self) -> str:
         return redact(msgspec.Struct.__repr__(self))

@@ -1,6 +1,6 @@
 """TiCDC's sink URI: ``kafka://host:port,host:port/topic?name=value&…``, values URL-encoded.
 
-It may hold ``${env:NAME}`` and ``${file:PATH}``, as a whole or in its parts; what they give is not decoded.
+It may be or have ``${env:NAME}`` and ``${file:PATH}``, whose values are not URL-decoded.
 """
 
 import re
@@ -22,7 +22,7 @@ _MASK = re.compile("\ue000([0-9]+)\ue001")
 
 
 class Parameter(msgspec.Struct, frozen=True):
-    """A ``name=value`` of the URI, decoded; ``secret`` values are remembered, and must not be shown."""
+    """A decoded ``name=value`` of the URI. ``secret`` values are remembered, and must not be shown."""
 
     name: str
     value: str
@@ -30,7 +30,7 @@ class Parameter(msgspec.Struct, frozen=True):
 
 
 class SinkUri(msgspec.Struct, frozen=True):
-    """The parts of a sink URI; what was wrong is missing."""
+    """The parts of a sink URI, without the wrong ones."""
 
     scheme: str = ""
     servers: tuple[str, ...] = ()
@@ -39,7 +39,7 @@ class SinkUri(msgspec.Struct, frozen=True):
 
 
 def parse_sink_uri(text: str, folder: Path, mistakes: Mistakes) -> SinkUri:
-    """Part a sink URI. What is wrong is noted; paths of references are relative to ``folder``."""
+    """Split a sink URI. Mistakes are noted. Paths of references are relative to ``folder``."""
     text = text.strip()
     resolving = True
     if _REFERENCE.fullmatch(text):
@@ -56,7 +56,7 @@ class _Parser:
         self._folder = folder
         self._mistakes = mistakes
         self._references: list[str] = []
-        # References may hold any character that parts a URI, so each is one character while it is parted.
+        # A reference may have any separator of a URI, so one character replaces it while the URI is split.
         if resolving and "\ue000" not in text:
             text = _REFERENCE.sub(self._masked, text)
         scheme, colon, rest = text.partition("://")
@@ -67,14 +67,14 @@ class _Parser:
         rest, hash_, _ = self._rest.partition("#")
         before, _, query = rest.partition("?")
         authority, _, path = before.partition("/")
-        parameters = self._parameters(query)  # first: what must not be shown is known then
+        parameters = self._parameters(query)  # first, so that secrets are known
         if not self._scheme:
             self._add("", f"found no scheme; allowed: {_FORM}")
             return SinkUri()
         if self._scheme not in _SCHEMES:
             self._add("scheme", f"found {self._scheme!r}; allowed: kafka, kafka+ssl (other sinks are TiCDC's alone)")
         if hash_:
-            self._add("", "`#` must be written %23: what stands behind it is not read")
+            self._add("", "`#` must be written %23: text behind it is not read")
         return SinkUri(self._scheme, self._servers(authority), self._topic(path), parameters)
 
     def _servers(self, authority: str) -> tuple[str, ...]:
@@ -167,12 +167,12 @@ class _Parser:
 
 
 def is_topic(name: str) -> bool:
-    """Whether Kafka takes a name for a topic."""
+    """Whether Kafka allows a name for a topic."""
     return re.fullmatch(r"[A-Za-z0-9._-]{1,249}", name) is not None and name not in (".", "..")
 
 
 def remember_secret(text: str, *, url: bool = False) -> None:
-    """Keep a secret out of all that is printed; of a ``url`` what may be its password."""
+    """Keep a secret out of all output. ``url``: only the part that may be its password."""
     for form in {text, urllib.parse.unquote_plus(text)}:
         words = re.findall(r"(?:^|//|,)[^:/@,]*:(.+)@", form) if url else [form]
         for word in words:

@@ -1,4 +1,4 @@
-"""Which tables, rows, columns and events are sent, and where to: ``[filter]``, dispatchers, column selectors."""
+"""Which tables, rows, columns and events are sent, and where: ``[filter]``, dispatchers, column selectors."""
 
 from collections.abc import Callable
 from functools import partial
@@ -25,7 +25,7 @@ def read_filter(given: Given) -> Filter:
     """``[filter]`` and its event filters."""
     rules = _rules(given, given, "filter.rules") or Entry().get("filter.rules")  # [] is everything, as in TiCDC
     if rules and all(rule.strip().startswith("!") for rule in rules):
-        given.warn("filter.rules", 'no rule lets a table in, so nothing is sent; begin with "*.*"')
+        given.warn("filter.rules", 'no rule accepts a table, so nothing is sent; begin with "*.*"')
     if given.get("filter.ignore-txn-start-ts"):
         given.warn("filter.ignore-txn-start-ts", "has no effect where the source has no start_ts, such as a binlog")
     filters = tuple(_event_filter(given, entry) for entry in given.entries.get("filter.event-filters", ()))
@@ -51,7 +51,7 @@ def read_dispatchers(given: Given, protocol: WireProtocol[Any] | None) -> tuple[
 
 
 def _dispatcher(given: Given, entry: Entry, one_table: bool) -> DispatchRule:
-    """``one_table``: a topic can have one table only, as its schemas are registered under the topic's name."""
+    """``one_table``: a topic can have only one table, as schemas are registered under the topic's name."""
     topic, index, columns = (entry.get(f"{DISPATCHERS}.{name}") for name in ("topic", "index", "columns"))
     partition = _partition(given, entry)
     if topic and not is_topic(topic):
@@ -63,12 +63,12 @@ def _dispatcher(given: Given, entry: Entry, one_table: bool) -> DispatchRule:
             given.mistakes.add(entry.place(f"{DISPATCHERS}.topic"), f"found {topic!r}; allowed: {allowed}")
     if index and partition != "index-value":
         where = entry.place(f"{DISPATCHERS}.index")
-        given.warnings.append(f'{where}: has an effect with partition = "index-value" only; found {partition!r}')
+        given.warnings.append(f'{where}: has an effect only with partition = "index-value"; found {partition!r}')
     if partition == "columns" and not columns:
         given.mistakes.add(entry.place(f"{DISPATCHERS}.columns"), 'missing; partition = "columns" needs it')
     elif columns and partition != "columns":
         where = entry.place(f"{DISPATCHERS}.columns")
-        given.warnings.append(f'{where}: has an effect with partition = "columns" only; found {partition!r}')
+        given.warnings.append(f'{where}: has an effect only with partition = "columns"; found {partition!r}')
     for name in ("target-schema", "target-table"):
         target = entry.get(f"{DISPATCHERS}.{name}")
         if target and not is_target(target):
@@ -114,12 +114,12 @@ def _matcher(given: Given, entry: Entry, section: str) -> tuple[str, ...]:
     name = f"{section}.matcher"
     if not entry.get(name):
         where = entry.place(name)
-        given.warnings.append(f'{where}: missing, so the entry takes no table, as in TiCDC; add rules such as "*.*"')
+        given.warnings.append(f'{where}: missing, so the entry matches no table, as in TiCDC; add rules such as "*.*"')
     return _rules(given, entry, name)
 
 
 def _rules(given: Given, entry: Entry, name: str) -> tuple[str, ...]:
-    """The filter rules of a key, checked. Files that they name get absolute paths."""
+    """The checked filter rules of a key, with absolute paths of the files that they name."""
     rules = tuple(_anchored(rule, given.folder) for rule in entry.get(name) or ())
     for rule in rules:
         _try(given, entry, name, partial(compile_matcher, [rule], case_sensitive=True))

@@ -1,1 +1,1 @@
-"""Where a changefeed sends it: topics and partitions, as TiCDC chooses them."""
+"""Where a changefeed sends messages: topics and partitions, as TiCDC chooses them."""

@@ -1,8 +1,8 @@
 """Partition rules: which partition of its topic a row goes to, by TiCDC's hash.
 
-The hash begins with 0, and each write is combined with it by exclusive or: the CRC-32 (IEEE) of what is written. Schema
-and table are one write, each column's name and value another. A NULL is not written: so does the new architecture,
-while the classic one writes ``null`` for the columns of a ``columns`` rule.
+The hash begins with 0. Each write changes it: exclusive or with the written bytes' CRC-32 (IEEE). Schema and table
+are one write, each column's name and value another. A NULL is not written, as in the new architecture. The classic one
+writes ``null`` for the columns of a ``columns`` rule.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ticdc_spark.model import Column, Row, RowChange, Table
 from ticdc_spark.mysql import handle_key, is_utc, local_timestamp
 
 Partitioner: TypeAlias = Callable[[RowChange, int], int]
-"""A row change and the number of partitions to the partition. Raises MessageError for a row without the columns."""
+"""(row change, number of partitions) → partition. Raises MessageError for a row that lacks the columns."""
 _Bytes: TypeAlias = Callable[[str], bytes]
 
 
 def compile_partitioner(rule: DispatchRule, table: Table, *, time_zone: str) -> Partitioner:
     """Compile a rule for one version of a table.
 
-    ``time_zone``: in which a TIMESTAMP is hashed. Raises: UsageError for an index or column that does not exist or
-    cannot be used, with the table's name.
+    ``time_zone``: for hashing a TIMESTAMP. Raises: UsageError, with the table's name, for an index or column that does
+    not exist or cannot be used.
     """
     kind = rule.partition.lower()
     if kind == "ts":
@@ -40,7 +40,7 @@ def compile_partitioner(rule: DispatchRule, table: Table, *, time_zone: str) -> 
 
 
 def dispatch_columns(rule: DispatchRule, table: Table) -> tuple[Column, ...]:
-    """The columns whose values a rule writes; none for ``default``, ``table`` and ``ts``. Raises: UsageError."""
+    """The columns whose values a rule hashes; none for ``default``, ``table`` and ``ts``. Raises: UsageError."""
     kind = rule.partition.lower()
     if kind == "columns":
         return _named(rule.columns, table)
@@ -53,7 +53,7 @@ def dispatch_columns(rule: DispatchRule, table: Table) -> tuple[Column, ...]:
 
 
 def table_hash(schema: str, table: str) -> int:
-    """The hash of every row of a table by ``default`` and ``table``."""
+    """The hash of every row of a table, for ``default`` and ``table``."""
     return crc32(table.encode(), crc32(schema.encode()))
 
 
@@ -85,7 +85,7 @@ def _missing(table: Table, names: Sequence[str], row: Row | None) -> MessageErro
 
 
 def _write(column: Column, time_zone: str) -> tuple[str, int, _Bytes]:
-    """The column, the state of the CRC after its name, and its text."""
+    """Hash a column: the CRC after its name, and the text of its value."""
     return column.name, crc32(column.name.encode()), _text_of(column, time_zone)
 
 
@@ -99,7 +99,7 @@ def _text_of(column: Column, time_zone: str) -> _Bytes:
 
 
 def _plain_number(text: str) -> bytes:
-    """A float without an exponent, with the digits that it has."""
+    """A float without an exponent, with the same digits."""
     return (format(Decimal(text), "f") if "e" in text else text).encode()
 
 

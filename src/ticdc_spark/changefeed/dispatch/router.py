@@ -1,4 +1,4 @@
-"""From what a source captured to what is sent where: filter, split and dispatch, compiled once a table version."""
+"""Decides what of a captured change is sent, and where: filter, split and dispatch, compiled for each table version."""
 
 from __future__ import annotations
 
@@ -33,21 +33,21 @@ _DEFAULT_RULE = read_keys(DispatchRule, f"{DISPATCHERS}.", Entry(), matcher=("*.
 
 @dataclass(frozen=True, kw_only=True)
 class Route:
-    """Where the rows of one version of a table go, and which of them."""
+    """Which rows of one version of a table are sent, and where."""
 
     table: Table
     left_out: str
-    """Why nothing of the table is sent, as one sentence; ``""``: it is sent."""
+    """Why the table is not sent, as one sentence; ``""``: it is sent."""
     topic: str
     rule: DispatchRule
     """The dispatcher that decides."""
     columns: tuple[str, ...]
-    """Those that are sent, in the table's order."""
+    """The columns that are sent, in the table's order."""
     partition: Partitioner
-    """A change and the number of partitions of the topic to the partition."""
+    """(change, number of the topic's partitions) → partition."""
     row_filter: RowFilter
     split_by: Sequence[str]
-    """Columns whose change makes two changes of an update."""
+    """An update that changes one of these columns is split in two."""
 
     @cached_property
     def is_whole(self) -> bool:
@@ -60,7 +60,7 @@ class Route:
         return self.table if self.is_whole else select_columns(self.table, self.columns)
 
     def events(self, change: RowChange) -> tuple[RowChange, ...]:
-        """The net change of a row, filtered: itself, nothing, or a delete and an insert where a key changes."""
+        """What is sent of a row's net change: itself, nothing, or a delete and an insert if a key changes."""
         rows = self.row_filter
         if change.op != "update" or not self.split_by:
             return () if not rows.is_empty and rows.ignores(change) else (self._select(change),)
@@ -115,11 +115,11 @@ class Router:
         self._routes: dict[int, Route] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        # files of rules have been read; routes hold functions, and are compiled again where they are needed
+        # files of rules have been read; routes have functions, and are compiled again if needed
         return {**self.__dict__, "_routes": {}}
 
     def route(self, table: Table) -> Route:
-        """The route of a table. Raises: UsageError where a rule does not fit the table."""
+        """The route of a table. Raises: UsageError if a rule does not fit the table."""
         found = self._routes.get(id(table))
         if found is None or found.table is not table:
             if len(self._routes) >= _ROUTES_KEPT:
@@ -132,12 +132,12 @@ class Router:
         return self._dispatcher_of(schema, table)[2].topic(schema, table)
 
     def active_topics(self, tables: Iterable[Table]) -> list[str]:
-        """The topics of those tables that are sent, each once, and the default topic: where watermarks go."""
+        """The topics that get watermarks: of the given tables that are sent, each once, and the default topic."""
         topics = [route.topic for table in tables if not (route := self.route(table)).left_out]
         return list(dict.fromkeys([*topics, self.changefeed.kafka.topic]))
 
     def check(self, tables: Iterable[Table]) -> list[Route]:
-        """The routes of all tables. Raises: UsageError with all that does not fit, one a line."""
+        """The routes of all tables. Raises: UsageError with every mistake, one a line."""
         routes, wrong = [], []
         for table in tables:
             try:
@@ -151,13 +151,13 @@ class Router:
         return routes
 
     def conflict(self, tables: Iterable[Table]) -> str:
-        """Two tables that would be sent under one name, as one sentence; ``""``: there are none."""
+        """A sentence about two tables that would be sent under one name; ``""``: there are none."""
         if not self.targets:
             return ""
         return self.targets.conflict(table.full_name for table in tables if not self.route(table).left_out)
 
     def rows(self, transaction: Transaction) -> list[RoutedRow]:
-        """What is sent of a transaction: net changes, deletes first. Raises: UsageError, MessageError."""
+        """The rows of a transaction to send: net changes, deletes first. Raises: UsageError, MessageError."""
         if transaction.start_ts and transaction.start_ts in self._ignored_start_ts:
             return []
         followed = [change for change in transaction.changes if not self.route(change.table).left_out]
@@ -173,7 +173,7 @@ class Router:
         return deletes + others + inserts
 
     def ddl(self, captured: CapturedDdl) -> list[RoutedDdl]:
-        """What becomes of a DDL, one entry a table. Raises: UnsupportedDdl."""
+        """What to do with a DDL, one entry a table. Raises: UnsupportedDdl."""
         ignored = bool(captured.start_ts) and captured.start_ts in self._ignored_start_ts
         found = []
         for change in captured.changes:
@@ -195,7 +195,7 @@ class Router:
         zone = self.changefeed.time_zone
         left_out = self.tables.why_left_out(table)
         rules, selectors = self._event_rules, self._selectors
-        if left_out:  # what does not fit a table that is not sent is no mistake
+        if left_out:  # for a table that is not sent, a rule that does not fit is no mistake
             rules, selectors, rule = (), (), _DEFAULT_RULE
         return Route(
             table=table,
@@ -226,9 +226,9 @@ def _dispatcher(
 
 
 def _split_columns(table: Table, rule: DispatchRule) -> Sequence[str]:
-    """Columns whose change splits an update: those of keys, and of the unique index by which rows are dispatched.
+    """Columns whose change splits an update: of keys, and of the unique index by which rows are dispatched.
 
-    Otherwise a row whose index is nullable would move to another partition without a delete in its old one.
+    Otherwise a row with a nullable index would move to another partition without a delete in its old one.
     """
     names = list(key_columns(table))
     if rule.index:

@@ -1,7 +1,7 @@
 """Tables that are sent under other names: ``target-schema`` and ``target-table`` of ``sink.dispatchers``.
 
-Only what messages say changes: names of databases and tables, in fields and in SQL. Filters, topics, partitions and
-column selectors go by the names of the source. Source: TiCDC's page "Table Routing" (v8.5.7).
+Only messages change: their names of databases and tables, in fields and in SQL. Filters, topics, partitions and column
+selectors use the source's names. Source: TiCDC's page "Table Routing" (v8.5.7).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _TABLES_KEPT = 4096
 
 
 class TableRoutes:
-    """The names under which tables are sent. The first rule with a target that takes a table decides."""
+    """The names under which tables are sent. The first rule with a target that matches a table decides."""
 
     def __init__(self, changefeed: Changefeed) -> None:
         sensitive = changefeed.case_sensitive
@@ -45,7 +45,7 @@ class TableRoutes:
         return bool(self._rules)
 
     def target(self, name: TableName) -> TableName:
-        """The name under which a table or, with ``""`` as its name, a database is sent. Raises: UnsupportedDdl where
+        """The name under which a table is sent, or a database, whose table name is ``""``. Raises: UnsupportedDdl if
         the rules give a database several names"""
         schema, table = name
         if not schema:
@@ -58,7 +58,7 @@ class TableRoutes:
         return name
 
     def source(self, name: TableName) -> TableName:
-        """The source's name of a table, by the one under which it was sent last."""
+        """The source's name of a table, from the name under which it was sent last."""
         return self._sources.get(name, name)
 
     def _database(self, schema: str) -> str:
@@ -70,9 +70,9 @@ class TableRoutes:
         if len(found) > 1:
             names = " and ".join(f"`{name}`" for name in found)
             raise UnsupportedDdl(
-                f"sink.dispatchers: tables of `{schema}` are sent to {names}, so it is not known where a DDL of the "
-                "database belongs. Make the databases there by hand, and leave out the DDL: ignore-event of an entry "
-                "of filter.event-filters"
+                f"sink.dispatchers: tables of `{schema}` are sent to {names}, so the target of a DDL of the "
+                "database is unknown. Create the databases there by hand, and exclude the DDL: ignore-event of an "
+                "entry of filter.event-filters"
             )
         return next(iter(found), schema)
 
@@ -95,16 +95,16 @@ class TableRoutes:
         return change if table is change.table else replace(change, table=table)
 
     def ddl(self, change: SchemaChange) -> SchemaChange:
-        """A DDL of tables under their new names, in its SQL too. Raises: UnsupportedDdl where that is not possible"""
+        """A DDL with the new names of its tables, also in its SQL. Raises: UnsupportedDdl if that is not possible"""
         try:
             query = with_table_names(change.query, partial(_meant, change), self.target)
         except MessageError as error:
             raise UnsupportedDdl(
-                f"{error}, so it cannot be sent with target-schema and target-table of sink.dispatchers. Leave it out "
+                f"{error}, so it cannot be sent with target-schema and target-table of sink.dispatchers. Exclude it "
                 f"with ignore-event or ignore-sql of an entry of filter.event-filters: {change.query}"
             ) from error
         of = change.table or change.pre_table
-        # A session that uses another database names the table with its own.
+        # A session that uses another database qualifies the table with its database.
         old = change.full_name if of is None else of.full_name
         new = self.target(old)
         if query == change.query and new == old:
@@ -120,7 +120,7 @@ class TableRoutes:
         )
 
     def conflict(self, tables: Iterable[TableName]) -> str:
-        """Two tables that would be sent under one name, as one sentence; ``""``: there are none."""
+        """A sentence about two tables that would be sent under one name; ``""``: there are none."""
         owners: dict[TableName, TableName] = {}
         for name in tables if self._rules else ():
             new = self.target(name)
@@ -128,19 +128,19 @@ class TableRoutes:
             if other != name:
                 return (
                     f"sink.dispatchers: {_shown(other)} and {_shown(name)} would both be sent as {_shown(new)}. Give "
-                    "each a name of its own, for example with {schema} and {table} in target-table, or leave out one "
+                    "each its own name, for example with {schema} and {table} in target-table, or exclude one "
                     "with filter.rules"
                 )
         return ""
 
     def still_in(self, database: str, tables: Iterable[TableName]) -> TableName | None:
-        """A table that is sent to the database to which another one, ``database``, is sent. Raises: UnsupportedDdl"""
+        """A table of another database that is sent to the same target as ``database``. Raises: UnsupportedDdl"""
         target = self.target((database, ""))[0].casefold()
         return next((name for name in tables if self.target(name)[0].casefold() == target), None)
 
 
 class RoutedEncoder:
-    """An encoder of tables under their new names."""
+    """An encoder that writes tables under their new names."""
 
     def __init__(self, encoder: Encoder, routes: TableRoutes) -> None:
         self._encoder, self._routes = encoder, routes
@@ -159,9 +159,9 @@ class RoutedEncoder:
 
 
 def _meant(change: SchemaChange, place: int, name: Name) -> TableName:
-    """The table or database that a name in the SQL of a DDL means, in its own letters.
+    """The table or database that a name in a DDL's SQL means, spelled as at the source.
 
-    Without a database it is the table that the DDL changes, by its old name or its new one, or one beside it.
+    A name without a database is the table that the DDL changes, by its old or new name, or another one in its database.
     """
     schema, table = name
     before, after = change.pre_table, change.table

@@ -1,4 +1,4 @@
-"""Topic rules: an expression with ``{schema}`` and ``{table}`` becomes the topic of a table."""
+"""Topic rules: an expression with ``{schema}`` and ``{table}`` gives the topic of a table."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 from ticdc_spark.errors import UsageError
 
 MAX_TOPIC_BYTES = 249
-"""Kafka's limit of a topic's name."""
+"""Kafka's limit for a topic's name."""
 
 _FIXED = re.compile(r"[A-Za-z0-9._-]+", re.ASCII)
 _EXPRESSION = re.compile(r"[A-Za-z0-9._-]*(\{schema\})?([A-Za-z0-9._-]*\{table\})?[A-Za-z0-9._-]*", re.ASCII)
@@ -39,15 +39,15 @@ class TopicRule(msgspec.Struct, frozen=True):
 
 
 def is_expression(rule: str) -> bool:
-    """Whether a topic rule has placeholders, and is one that ``compile_topic`` takes where topics have many tables."""
+    """Whether a topic rule has placeholders, and ``compile_topic`` accepts it for topics with many tables."""
     return "{" in rule and _EXPRESSION.fullmatch(rule) is not None
 
 
 def compile_topic(rule: str, default: str, *, one_table: bool) -> TopicRule:
     """Compile a topic rule; ``""`` is the topic of the sink URI, ``default``.
 
-    ``one_table``: a topic may carry only one table (Avro with a registry), so that an expression needs both
-    placeholders. Raises: UsageError.
+    ``one_table``: a topic may have only one table (Avro with a registry), so an expression needs both placeholders.
+    Raises: UsageError.
     """
     if not rule:
         return TopicRule(default, dynamic=False)

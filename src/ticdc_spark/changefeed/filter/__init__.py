@@ -1,1 +1,1 @@
-"""What a changefeed sends: which tables, which of their events, and which columns."""
+"""What a changefeed sends: tables, events and columns."""

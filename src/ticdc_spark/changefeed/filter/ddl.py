@@ -13,15 +13,15 @@ from ticdc_spark.errors import MessageError, UnsupportedDdl
 from ticdc_spark.model import SchemaChange, TableName
 
 Verdict: TypeAlias = Literal["send", "ignore", "discard"]
-"""``ignore``: it is not sent, but its table is followed as before and with its new schema. ``discard``: it concerns
-nothing that is followed, or is of a kind that TiCDC does not replicate."""
+"""``ignore``: it is not sent, but its table is still followed, with the new schema. ``discard``: it changes no table
+that is followed, or is of a kind that TiCDC does not replicate."""
 
 
 def judge_ddl(change: SchemaChange, tables: TableRules, rules: Sequence[EventRule]) -> Verdict:
-    """What becomes of a DDL of one table or database.
+    """What to do with a DDL of one table or database.
 
-    The rules look at the old name of a RENAME; a table that leaves them by it is sent this last DDL. Raises:
-    UnsupportedDdl for a RENAME by which a table would come into the rules, as TiCDC does.
+    The rules check the old name of a RENAME. If only the new name is excluded, the RENAME is the table's last DDL that
+    is sent. Raises: UnsupportedDdl, as TiCDC does, for a RENAME of which only the new name is accepted.
     """
     event = ddl_event(change.query)
     if event is None:
@@ -37,8 +37,8 @@ def judge_ddl(change: SchemaChange, tables: TableRules, rules: Sequence[EventRul
         is_new = not _why_left_out(tables, after, change)
         if is_new and not is_old:
             raise UnsupportedDdl(
-                f"a table comes into `filter.rules` by a RENAME: its old name {_shown(before)} is not accepted, its "
-                f"new name {_shown(after)} is. Accept the old name too, or leave out the new one: {change.query}"
+                f"`filter.rules` accepts only the new name of a RENAME: the old name {_shown(before)} is not accepted, "
+                f"the new name {_shown(after)} is. Accept the old name too, or exclude the new one: {change.query}"
             )
         if not is_old:
             return "discard"
@@ -48,7 +48,7 @@ def judge_ddl(change: SchemaChange, tables: TableRules, rules: Sequence[EventRul
 
 
 def ddl_names(change: SchemaChange) -> tuple[TableName, TableName]:
-    """The name of a DDL's table before it and after it; twice the same for all but RENAME."""
+    """The name of a DDL's table before and after it. They differ only for RENAME."""
     named = change.full_name
     before = change.pre_table.full_name if change.pre_table else None
     after = change.table.full_name if change.table else None

@@ -1,4 +1,4 @@
-"""Kinds of DDL by TiCDC's names of ``ignore-event``, found from the SQL."""
+"""Kinds of DDL, from their SQL, with TiCDC's names for ``ignore-event``."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ TABLE_EVENTS = (
     "alter ttl remove",
     "multi schema change",
 )
-"""What ``alter table`` stands for too."""
+"""Events that ``alter table`` also means."""
 DDL_EVENTS = (
     *TABLE_EVENTS,
     "create database",
@@ -71,15 +71,15 @@ DDL_EVENTS = (
 )
 SYNONYMS = {"create schema": "create database", "drop schema": "drop database"}
 EVENTS = ("all dml", "all ddl", *DML_EVENTS, "alter table", *SYNONYMS, *DDL_EVENTS)
-"""All names that ``ignore-event`` takes."""
+"""All names that ``ignore-event`` accepts."""
 DATABASE_EVENTS = frozenset(("create database", "drop database", "modify schema charset and collate"))
 
 
 def ddl_event(sql: str) -> str | None:
-    """The kind of a DDL; ``None`` for what TiCDC does not replicate.
+    """The kind of a DDL; ``None``: TiCDC does not replicate it.
 
-    An ALTER TABLE with several parts is ``multi schema change``, as in TiDB. SQL that cannot be read is known by its
-    first words alone, and an ALTER TABLE then is ``alter table``.
+    An ALTER TABLE with several parts is ``multi schema change``, as in TiDB. SQL that cannot be read gets its kind from
+    its first words, and an ALTER TABLE is then ``alter table``.
     """
     kind = classify(sql)
     if kind in _BY_KIND:

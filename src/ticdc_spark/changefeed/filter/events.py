@@ -1,6 +1,6 @@
-"""``[[filter.event-filters]]``: events that are left out by their kind, their SQL or their values.
+"""``[[filter.event-filters]]``: events that are excluded by their kind, their SQL or their values.
 
-All entries whose matcher accepts a table apply; an event is left out if one of them says so.
+All entries whose matcher accepts a table apply. An event is excluded if one of them excludes it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _EXPRESSIONS = {
 
 @dataclass(frozen=True, slots=True)
 class EventRule:
-    """A compiled entry. Plain data, so that it travels to tasks."""
+    """A compiled entry. It is plain data, so it can be sent to tasks."""
 
     name: str
-    """``event-filters[0]``: how errors name it."""
+    """Its name in errors, such as ``event-filters[0]``."""
     matcher: Matcher
     events: frozenset[str]
     sql: str
@@ -40,7 +40,7 @@ class EventRule:
     case_sensitive: bool
 
     def ignores_ddl(self, event: str, sql: str) -> bool:
-        """Whether a DDL of a name that the matcher accepts is left out."""
+        """Whether a DDL is excluded. The matcher accepts its name."""
         if event in self.events or "all ddl" in self.events:
             return True
         if event in TABLE_EVENTS and "alter table" in self.events:
@@ -84,16 +84,16 @@ class RowFilter:
         self._keys = {name for index in table.indexes if index.unique or index.primary for name in index.columns}
         self._conditions = _conditions(applying, table, time_zone)
         self.is_empty = not (self._ignored or self._only or any(self._conditions.values()))
-        """Whether nothing is left out."""
+        """Whether nothing is excluded."""
 
     def ignores_kind(self, kind: str) -> bool:
-        """Whether all inserts, updates or deletes are left out."""
+        """Whether all inserts, updates or deletes are excluded."""
         return kind in self._ignored
 
     def ignores(self, change: RowChange) -> bool:
-        """Whether a change is left out. An upsert is where it would be both as an insert and as an update.
+        """Whether a change is excluded. An upsert is if it would be both as an insert and as an update.
 
-        Raises: MessageError for a row without a column that is needed, and where MySQL gives an error.
+        Raises: MessageError for a row that lacks a needed column, and for errors that MySQL raises too.
         """
         if change.op == "upsert":
             return self._ignores(change, "insert") and self._ignores(change, "update")
@@ -119,7 +119,7 @@ def _any(conditions: Sequence[Condition], row: Row | None) -> bool:
 
 
 def _only_columns(rule: EventRule, table: Table) -> frozenset[str]:
-    """The columns that exist; names of others have no effect, as in TiCDC, which logs them."""
+    """The listed columns that exist. Others have no effect, as in TiCDC, which logs them."""
     wanted = rule.entry.ignore_update_only_columns
     if rule.case_sensitive:
         return frozenset(wanted) & {column.name for column in table.columns}

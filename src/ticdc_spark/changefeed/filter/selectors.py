@@ -33,10 +33,10 @@ def compile_selectors(selectors: Sequence[ColumnSelector], *, case_sensitive: bo
 
 
 def sent_columns(selectors: Sequence[Selector], table: Table, rule: DispatchRule | None = None) -> tuple[str, ...]:
-    """The columns of a table that are sent, in its order: by the first selector that accepts it, else all.
+    """The columns of a table that are sent, in its order. The first selector that accepts the table decides, else all.
 
     Virtual generated columns are never sent. ``rule``: the dispatcher of the table, whose columns must be sent.
-    Raises: UsageError if the handle key, or a column of a ``columns`` dispatcher, would be left out.
+    Raises: UsageError if the handle key, or a column of a ``columns`` dispatcher, would be excluded.
     """
     stored = tuple(column.name for column in table.columns if not column.virtual)
     selector = next((one for one in selectors if one.matcher.accepts(table.schema, table.name)), None)
@@ -47,18 +47,18 @@ def sent_columns(selectors: Sequence[Selector], table: Table, rule: DispatchRule
     key = handle_key(table)
     for name in key:
         if name not in kept:
-            raise UsageError(f"{where}: column {name!r} is left out, but belongs to the handle key ({', '.join(key)})")
+            raise UsageError(f"{where}: column {name!r} is excluded, but belongs to the handle key ({', '.join(key)})")
     if not key and not _keeps_unique(table, kept):
         raise UsageError(f"{where}: no primary key and no unique index is left of the columns {', '.join(kept) or '–'}")
     if rule is not None:
         for column in dispatch_columns(rule, table):
             if column.name not in kept:
-                raise UsageError(f"{where}: column {column.name!r} is left out, but a dispatcher needs it")
+                raise UsageError(f"{where}: column {column.name!r} is excluded, but a dispatcher needs it")
     return kept
 
 
 def select_columns(table: Table, kept: Sequence[str]) -> Table:
-    """The table with these columns alone, and the indexes that are whole."""
+    """The table with only these columns, and the indexes whose columns are all kept."""
     names = frozenset(kept)
     return replace(
         table,

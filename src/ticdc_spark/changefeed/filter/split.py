@@ -1,7 +1,7 @@
-"""What of a transaction is sent: the net change of each row, and updates of keys as a delete and an insert.
+"""The changes of a transaction to send: the net change of each row, with updates of keys as a delete and an insert.
 
-A row is followed by its handle key through the transaction. Deletes come first, then updates, then inserts, so that
-a key that one row gives up is free before another takes it.
+The handle key identifies a row through the transaction. Deletes come first, then updates, then inserts. So a key that
+one row gives up is free before another row takes it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ticdc_spark.mysql import handle_key
 
 Key: TypeAlias = tuple[Value, ...]
 _IMAGES = {"insert": (False, True), "update": (True, True), "delete": (True, False)}
-"""Whether a change that can be followed has its row before, and after."""
+"""Whether a change has the row before and the row after, which it must to be followed."""
 _ORDER = {"delete": 0, "update": 1, "insert": 2, "upsert": 2}
 
 
@@ -34,10 +34,10 @@ def key_columns(table: Table) -> tuple[str, ...]:
 
 
 def net_changes(changes: Sequence[RowChange]) -> list[RowChange]:
-    """Each row of a transaction once, from its first state to its last. A row that ends as it began is left out.
+    """Each row of a transaction once, from its first state to its last. A row that ends as it began is skipped.
 
-    Rows of a table without a handle key cannot be followed, nor can partial images or upserts. They do not change, and
-    come behind the others in their order.
+    Rows of a table without a handle key, partial images and upserts cannot be followed. They do not change, and come
+    last, in their order.
     """
     if len(changes) == 1:
         change = changes[0]
@@ -67,7 +67,7 @@ def split_update(change: RowChange, keys: Iterable[str]) -> tuple[RowChange, Row
 
 
 class _State:
-    """A row of the transaction: what it was before, and what it is now."""
+    """A row in the transaction: its state before, and its state now."""
 
     __slots__ = ("after", "before", "change")
 
@@ -78,7 +78,7 @@ class _State:
 def _follow(changes: Sequence[RowChange], key: Sequence[str]) -> list[RowChange]:
     states: list[_State] = []
     now: dict[Key, _State] = {}
-    """By the key that the row has now."""
+    """Rows by the key that they have now."""
     gone: dict[Key, _State] = {}
     """Deleted rows, by the key that they had before the transaction."""
     for change in changes:
@@ -100,7 +100,7 @@ def _follow(changes: Sequence[RowChange], key: Sequence[str]) -> list[RowChange]
 
 def _net(state: _State) -> RowChange | None:
     before, after = state.before, state.after
-    if before == after:  # also when the row neither was there nor is
+    if before == after:  # also if the row did not exist before and does not now
         return None
     if state.change.before is before and state.change.after is after:
         return state.change

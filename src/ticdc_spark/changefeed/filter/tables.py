@@ -1,4 +1,4 @@
-"""Which tables a changefeed follows, and why it leaves out the others."""
+"""Which tables a changefeed follows, and why it excludes others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ticdc_spark.config.matcher import Matcher, compile_matcher, is_system_schem
 from ticdc_spark.model import Table
 
 _EVERYTHING = ("*.*",)
-"""``filter.rules`` where the file has none."""
+"""``filter.rules`` if the file has none."""
 
 
 def table_rules(changefeed: Changefeed) -> TableRules:
@@ -19,7 +19,7 @@ def table_rules(changefeed: Changefeed) -> TableRules:
 
 
 def named_tables(changefeed: Changefeed) -> Callable[[str, str], bool]:
-    """Whether the rules accept a schema and table, for a source that can leave out the others unread.
+    """A test whether the rules accept a schema and table. With it, a source need not read other tables.
 
     Raises: UsageError for rules that are wrong.
     """
@@ -35,7 +35,7 @@ class TableRules:
         self._force = force_replicate
 
     def why_left_out(self, table: Table) -> str:
-        """Why a table is not sent, as one sentence; ``""``: it is."""
+        """Why a table is not sent, as one sentence; ``""``: it is sent."""
         return self.why_not_named(table.schema, table.name) or self.why_ineligible(table)
 
     def why_not_named(self, schema: str, table: str) -> str:
@@ -45,12 +45,10 @@ class TableRules:
         return "" if self.matcher.accepts(schema, table) else "`filter.rules` does not accept it"
 
     def why_ineligible(self, table: Table | None) -> str:
-        """Why rows of a table cannot be told apart; ``""``: they can, or ``force-replicate`` is set."""
+        """Why rows of a table cannot be distinguished; ``""``: they can, or ``force-replicate`` is set."""
         if self._force or table is None or has_valid_index(table):
             return ""
-        return (
-            "it has no primary key and no unique index over NOT NULL columns (`force-replicate` sends it all the same)"
-        )
+        return "it has no primary key and no unique index over NOT NULL columns (`force-replicate` sends it anyway)"
 
 
 def has_valid_index(table: Table) -> bool:

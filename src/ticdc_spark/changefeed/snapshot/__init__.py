@@ -1,1 +1,1 @@
-"""Full reads of tables, whose rows go to Kafka before their changes do."""
+"""Full reads of tables. Their rows go to Kafka before their changes."""

@@ -1,4 +1,4 @@
-"""What goes before the rows of a table: its topic, its schemas in the registry, its BOOTSTRAP."""
+"""Prepares for the rows of a table: its topic, its schemas in the registry, its BOOTSTRAP."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from ticdc_spark.streams.target_tables import TargetTables
 
 
 class Announcer:
-    """To be entered; for one thread."""
+    """Announces tables. A context manager for one thread."""
 
     def __init__(self, changefeed: Changefeed, rules: Router, topics: Topics) -> None:
         self._changefeed, self._rules, self._topics = changefeed, rules, topics
@@ -38,9 +38,9 @@ class Announcer:
             self._producer.close(drop=True)
 
     def announce(self, tables: Iterable[Table], commit_ts: int) -> Mapping[tuple[str, str], int]:
-        """Make the topics of tables, register their schemas, and send their BOOTSTRAPs, as far as there are such.
+        """Create the tables' topics, register their schemas, and send their BOOTSTRAPs, if the protocol has them.
 
-        Gives the ids of the registered schemas. Raises: SinkFault, RegistryFault, UsageError, DecisionNeeded
+        Returns: the ids of the registered schemas. Raises: SinkFault, RegistryFault, UsageError, DecisionNeeded
         """
         found = [*tables]
         for table in found:

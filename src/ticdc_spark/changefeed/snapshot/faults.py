@@ -1,4 +1,4 @@
-"""Errors of tasks, which come back by their name and text."""
+"""Errors of tasks, which are passed back as name and text."""
 
 from __future__ import annotations
 
@@ -33,5 +33,5 @@ _KINDS = {kind.__name__: kind for kind in _ALL} | {MessageError.__name__: Unsend
 
 
 def raise_fault(name: str, text: str) -> NoReturn:
-    """Raise the error that a task had. Raises: TicdcSparkError"""
+    """Raise the error of a task. Raises: TicdcSparkError"""
     raise _KINDS.get(name, EnvironmentFault)(text)

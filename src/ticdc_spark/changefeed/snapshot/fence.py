@@ -1,8 +1,8 @@
-"""Which process's tasks may send: what is left of one that was killed must not send behind its successor.
+"""Decides which process's tasks may send: tasks of a killed process must not send after its successor has begun.
 
-A file in the state folder has a token of the process. A task sends while it holds the file's lock, shared, and only if
-the token is its own process's; who takes over waits until nobody holds the lock, then writes another token. The lock
-goes with the process that holds it, also after ``kill -9``.
+A file in the state folder has the process's token. A task sends only while it holds a shared lock of the file, and only
+if the token is its own process's. A new process waits until the lock is free, then writes another token. A lock ends
+with its process, also after ``kill -9``.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _LONGEST = 120.0
 
 
 def take_over(folder: Path, stopped: Callable[[], bool] = lambda: False) -> str | None:
-    """Wait until no task of an earlier process sends; gives the token for ours, or ``None`` when it is stopped first.
+    """Wait until no task of an earlier process sends. Returns: the token for ours; ``None`` if stopped first.
 
-    Raises: EnvironmentFault where one does not end.
+    Raises: EnvironmentFault if such a task does not end.
     """
     token, end = uuid.uuid4().hex, time.monotonic() + _LONGEST
     try:
@@ -51,7 +51,7 @@ def take_over(folder: Path, stopped: Callable[[], bool] = lambda: False) -> str 
 
 @contextmanager
 def sending(folder: Path, token: str) -> Iterator[None]:
-    """Let a task send while this lasts. Raises: SinkFault where another process has taken over"""
+    """Let a task send while this lasts. Raises: SinkFault if another process has taken over"""
     try:
         file = (folder / _FILE).open()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""How far the reading of tables is, as the progress stores it."""
+"""The progress of reading tables, as it is stored."""
 
 from __future__ import annotations
 
@@ -8,24 +8,24 @@ from ticdc_spark.model import TableName
 
 
 class ReadNote(msgspec.Struct, frozen=True, kw_only=True):
-    """What is stored of the reading of tables beside ``CaptureState.unread``."""
+    """The stored progress of reading tables, besides ``CaptureState.unread``."""
 
     base: int = 0
-    """The commit_ts of the round that is under way: its rows' and the state's. 0: none is."""
+    """The commit_ts of the open round: of its rows and of the state. 0: no round is open."""
     first: bool = False
-    """It is the round with which the changefeed begins, before any change was sent."""
+    """Whether it is the changefeed's first round, before any change was sent."""
     tables: tuple[tuple[TableName, str], ...] | None = None
-    """Which tables have their names at ``base`` (``capture.snapshot.present``): no others are read in this round.
+    """The tables that have their names at ``base`` (``capture.snapshot.present``). Only they are read in this round.
     ``None``: not known yet."""
     settles: int = 0
-    """Nothing that was read is above it: from here on, what was sent is consistent."""
+    """No row that was read is newer. From this commit_ts on, the sent rows are consistent."""
     table: TableName = ("", "")
-    """Which table is read in part."""
+    """The table that is read in part."""
     shape: str = ""
-    """What its CREATE statement was then, and which table it was, hashed."""
+    """A hash of its CREATE statement at that time, and of the table's identity."""
     upto: str = ""
-    """The key up to which it is read (``capture.snapshot.keys``)."""
+    """The key up to which the table is read (``capture.snapshot.keys``)."""
     rows: int = 0
-    """How many of it were sent."""
+    """How many rows of the table were sent."""
     total: int = 0
-    """How many of all tables were sent, repetitions included."""
+    """How many rows of all tables were sent, repetitions included."""

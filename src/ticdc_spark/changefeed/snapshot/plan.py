@@ -1,4 +1,4 @@
-"""Which ranges of which tables are read next, and what comes of it. Decided here, without Kafka, Spark or files."""
+"""Plans which ranges of which tables to read next, and applies the results. Without Kafka, Spark or files."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ticdc_spark.mysql import handle_key
 from ticdc_spark.spark.tasks import SourceMoved
 
 WhyNot = Callable[[Table], str]
-"""Why a table is not sent, as one sentence; ``""``: it is."""
+"""Why a table is not sent, as one sentence; ``""``: it is sent."""
 
 
 class Part(msgspec.Struct, frozen=True):
@@ -29,37 +29,37 @@ class Part(msgspec.Struct, frozen=True):
 
 
 class PartSent(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a part."""
+    """The result of a part."""
 
     rows: int = 0
-    """Sent, and acknowledged."""
+    """How many rows were sent and acknowledged."""
     messages: int = 0
     moved: str = ""
-    """Why nothing was read: the table is not what it was."""
+    """Why nothing was read: the table has changed; ``""``: it was read."""
     fault: str = ""
-    """The name of an error's class."""
+    """The name of the error's class."""
     text: str = ""
 
 
 class Stretch(msgspec.Struct, frozen=True, kw_only=True):
-    """What a wave reads of one table."""
+    """The part of a table that a wave reads."""
 
     name: TableName
     shape: str
     parts: int
     upto: str
-    """Where the next wave goes on; ``""``: the table is read to its end."""
+    """The key where the next wave continues; ``""``: the table is read to its end."""
     goes_on: bool
-    """It was read in part before."""
+    """Whether a part of the table was read before."""
 
 
 class Wave(msgspec.Struct, frozen=True, kw_only=True):
-    """Parts that are read side by side, in the order of the stretches."""
+    """Parts that are read in parallel, in the order of the stretches."""
 
     parts: tuple[Part, ...] = ()
     stretches: tuple[Stretch, ...] = ()
     over: Mapping[TableName, str] = {}
-    """Tables that are not to be read any more, and why."""
+    """Tables that will not be read, and why."""
     later: Mapping[TableName, str] = {}
     """Tables that cannot be read before the changefeed has sent more, and why."""
 
@@ -74,7 +74,7 @@ def plan_wave(
     parts: int,
     chunk_rows: int,
 ) -> Wave:
-    """The next ranges: at most ``parts``, each of about ``chunk_rows`` rows. ``skip``: tables that are not looked at.
+    """The next ranges: at most ``parts``, each of about ``chunk_rows`` rows. ``skip``: tables to ignore.
 
     Raises: SourceFault
     """
@@ -117,17 +117,17 @@ def plan_wave(
 
 
 def why_never(known: Table | None, why_not: WhyNot) -> str:
-    """Why a table has nothing to read, as one sentence; ``""``: it may have."""
+    """Why a table will never be read, as one sentence; ``""``: it may be."""
     if known is None:
         return "there is no such table"
     if why := why_not(known):
         return why
-    # read as they are now, rows without a key would come twice: once here, once with the changes
-    return "" if handle_key(known) else "it has no key by which rows that also changed meanwhile could be told apart"
+    # rows without a key would come twice: once from this read of their present state, once with their changes
+    return "" if handle_key(known) else "it has no key, so rows that change during the read could not be matched"
 
 
 def readable(name: TableName, known: Table, tables: PresentTables) -> tuple[Present | None, str]:
-    """A table as it is now, if its rows look as those of ``known``; else why not. Raises: SourceFault"""
+    """The present table, if its rows have the schema of ``known``; else why not. Raises: SourceFault"""
     try:
         found = tables.look(name)
     except (MessageError, UsageError) as error:
@@ -140,23 +140,23 @@ def readable(name: TableName, known: Table, tables: PresentTables) -> tuple[Pres
 
 
 def _identified(found: Table, known: Table, base: int) -> Table:
-    """A table as it was found, with the id that it has in the state, and a version by which its rows can be read."""
+    """The table that was found, with its id in the state and a version for reading its rows."""
     same = replace(found, table_id=known.table_id, version=known.version)
-    # what is found may be of a DDL that is still to come: no other schema has the version of a round
+    # the table may already have a DDL that was not sent yet: no other schema has the version of a round
     return same if same == known or known.version is None else replace(same, version=base)
 
 
 def without(state: CaptureState, names: Collection[TableName]) -> CaptureState:
-    """The state with tables that need no reading any more."""
+    """The state after tables need no more reading."""
     return replace(state, unread=tuple(name for name in state.unread if name not in names)) if names else state
 
 
 def fold_wave(
     state: CaptureState, note: ReadNote, wave: Wave, sent: Sequence[PartSent], now: int
 ) -> tuple[CaptureState, ReadNote, dict[TableName, str]]:
-    """The state and note after a wave whose parts have no faults, and tables that are not what they were.
+    """The state and note after a wave without faults, and the tables that have changed, with the reason.
 
-    ``now``: nothing that was read is above it.
+    ``now``: no row that was read is newer.
     """
     moved: dict[TableName, str] = {}
     done: list[TableName] = []

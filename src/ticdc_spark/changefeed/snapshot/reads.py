@@ -1,6 +1,6 @@
-"""Which tables of a changefeed are read, and when: at its beginning, or when somebody wants one while it goes on.
+"""Decides which tables of a changefeed are read, and when: at its beginning, or on request while it runs.
 
-A read is done in rounds (``rounds``), between which the changes are sent.
+Tables are read in rounds (``rounds``). Between rounds, changes are sent.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ from ticdc_spark.model import TableName
 
 _LOG_AGAIN = 60.0
 _RETRY = 600.0
-"""Seconds for which a server that does not answer is tried again, as its binlog is."""
+"""Seconds for which a server that does not answer is retried, as for its binlog."""
 _LOG = logging.getLogger(__name__)
 
 
 class TableReads:
-    """The reading of tables of one changefeed, in one process."""
+    """Reads the tables of one changefeed, for one process."""
 
     def __init__(
         self,
@@ -48,22 +48,22 @@ class TableReads:
         sender: Sender | None = None,
         tables: Callable[[], PresentTables] | None = None,
     ) -> None:
-        """``uri``: the server's. ``sender``: of waves; ``None``: Spark, once there is one. Raises: UsageError"""
+        """``uri``: the server's. ``sender``: of waves; ``None``: Spark, once needed. Raises: UsageError"""
         self._changefeed, self._given, self._ours = changefeed, sender, sender is None
         self._server = parse_uri(uri)
         self._open: Callable[[], PresentTables] = tables or partial(ServerTables, uri)
         self._rules = Router(changefeed)
         self._since = 0
-        """What an earlier process has sent is not above it."""
+        """No row that an earlier process sent is newer."""
         self._logged: dict[TableName, float] = {}
 
     def close(self) -> None:
-        """Give up Spark."""
+        """Release Spark."""
         if self._ours and self._given is not None:
             self._given.close()
 
     def first(self, state: CaptureState) -> tuple[CaptureState, ReadNote]:
-        """The state of a new changefeed, with the tables that are to be read first.
+        """The state of a new changefeed, with the tables to read first.
 
         Raises: UsageError for a missing grant; SourceFault
         """
@@ -77,7 +77,7 @@ class TableReads:
                 continue
             why = why_never(table, self._rules.tables.why_left_out)
             if why:
-                _LOG.warning("`%s`.`%s`: the rows that it has are not sent: %s", table.schema, table.name, why)
+                _LOG.warning("`%s`.`%s`: its existing rows are not sent: %s", table.schema, table.name, why)
             else:
                 chosen.append(table.full_name)
         return replace(state, unread=tuple(chosen)), ReadNote(base=state.commit_ts, first=True)
@@ -98,22 +98,22 @@ class TableReads:
             return False
 
     def begin_round(self, folder: StateFolder, topics: Topics) -> None:
-        """Open a round where everything that was taken is sent and stored. Raises: EnvironmentFault, DecisionNeeded"""
+        """Open a round. Everything that was taken must be sent and stored. Raises: EnvironmentFault, DecisionNeeded"""
         loaded = folder.load()
         assert loaded is not None, "the changefeed has begun"
         state = loaded[0]
         requests = requested(folder.path)
         names = dict.fromkeys((*state.unread, *(name for _, wanted in requests for name in wanted)))
-        # a watermark that was sent says that all below it was: rows with the state's own commit_ts would be late;
-        # and the version above that of the last DDL may be the one of its rows
+        # a sent watermark says that everything below it was sent, so rows with the state's own commit_ts would be late;
+        # and rows of the last DDL may already have the next version
         state = replace(state, commit_ts=state.commit_ts + 2, unread=tuple(names))
         folder.save(state, topics.used(), 0, replace(folder.reading, base=state.commit_ts, tables=None, first=False))
         taken(requests)
 
     def finish_round(self, folder: StateFolder, topics: Topics, stop: Event, show: Show) -> tuple[int, int]:
-        """Read what an open round, also one of an earlier process, has to read; nothing where none is open.
+        """Finish an open round, also of an earlier process. Does nothing if none is open.
 
-        A server that does not answer is tried again. Gives how many rows and messages were sent.
+        A server that does not answer is retried. Returns: how many rows and messages were sent.
 
         Raises: EnvironmentFault, UsageError, DecisionNeeded
         """
@@ -146,7 +146,7 @@ class TableReads:
                 if stop.is_set():
                     break
                 if not round_.unread:
-                    self.close()  # a changefeed goes on for long, and Spark takes much memory
+                    self.close()  # a changefeed runs for long, and Spark takes much memory
             except SourceFault as fault:
                 if folder.reading != before or not failing_since:
                     failing_since = time.monotonic()
@@ -160,7 +160,7 @@ class TableReads:
 
     def _sender(self) -> Sender:
         if self._given is None:
-            from ticdc_spark.changefeed.snapshot.tasks import SparkSender  # which imports Spark
+            from ticdc_spark.changefeed.snapshot.tasks import SparkSender  # imports Spark
 
             self._given = SparkSender(self._changefeed)
         return self._given
@@ -180,7 +180,7 @@ class TableReads:
 
 
 def _open_round(folder: StateFolder) -> CaptureState | None:
-    """The state of a round that is not over. Raises: EnvironmentFault, DecisionNeeded"""
+    """The state of a round that is still open. Raises: EnvironmentFault, DecisionNeeded"""
     loaded = folder.load()
     base = folder.reading.base
     return None if loaded is None or not base or base != loaded[0].commit_ts else loaded[0]

@@ -1,4 +1,4 @@
-"""Tables that somebody wants read while a changefeed goes on: files in its state folder, until they are taken."""
+"""Requests to read tables while a changefeed runs: files in its state folder, until they are taken."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _PATTERN = "read-*.json"
 
 
 def request_tables(folder: Path, names: Sequence[TableName]) -> None:
-    """Leave a request. Raises: EnvironmentFault"""
+    """Write a request. Raises: EnvironmentFault"""
     try:
         replace_file(folder / f"read-{time.time_ns():020}.json", msgspec.json.encode(names))
     except OSError as error:
@@ -24,7 +24,7 @@ def request_tables(folder: Path, names: Sequence[TableName]) -> None:
 
 
 def requested(folder: Path) -> list[tuple[Path, tuple[TableName, ...]]]:
-    """The requests that are not taken, the oldest first. Raises: EnvironmentFault for one that cannot be read"""
+    """The requests that are not taken, the oldest first. Raises: EnvironmentFault if one cannot be read"""
     found = []
     for path in sorted(folder.glob(_PATTERN)):
         try:
@@ -35,6 +35,6 @@ def requested(folder: Path) -> list[tuple[Path, tuple[TableName, ...]]]:
 
 
 def taken(requests: Iterable[tuple[Path, tuple[TableName, ...]]]) -> None:
-    """Forget requests; what they want is stored."""
+    """Delete requests whose content is stored."""
     for path, _ in requests:
         path.unlink(missing_ok=True)

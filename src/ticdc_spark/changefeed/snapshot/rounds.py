@@ -1,12 +1,12 @@
-"""One round of the reading of tables.
+"""One round of reading tables.
 
-A round stands at one commit_ts, its base, behind everything that was sent. It reads ranges of tables as they are now,
-wave by wave, and sends their rows with the base; then the changes go on from there. A row that changed between the base
-and now is newer than the base says, and each of its changes comes again, in order. So after the last of them it is what
-it is at the source; no watermark goes before that.
+A round has one commit_ts, its base, above everything that was sent. It reads the present rows of ranges of tables, wave
+by wave, and sends them with the base. Then the changes continue from the base. A row that changed between the base and
+the read is newer than the base says, and each of these changes is sent again, in order. So after the last of them, the
+row is equal to the source. No watermark is sent before that.
 
-The first round, of a new changefeed, lasts until all is read. Later ones end after some seconds, so that other tables
-do not wait for long.
+The first round, of a new changefeed, lasts until everything is read. Later rounds end after some seconds, so that other
+tables do not wait for long.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ from ticdc_spark.changefeed.topics import Topics
 from ticdc_spark.model import TableName
 
 PAUSE = 10.0
-"""Seconds after which a round ends that is not the first: other tables wait meanwhile."""
+"""Seconds after which a later round ends, as other tables wait meanwhile."""
 _LOG = logging.getLogger(__name__)
 
 
@@ -44,15 +44,15 @@ class Sender(Protocol):
     """Sends the parts of waves."""
 
     def __call__(self, job: SendJob) -> Sequence[PartSent]:
-        """Send them, and give what came of each, in their order. Raises: EnvironmentFault, UsageError"""
+        """Send the parts. Returns: the result of each, in order. Raises: EnvironmentFault, UsageError"""
 
     def close(self) -> None:
-        """Give up what it needs for that."""
+        """Release what it needs for sending."""
 
 
 @dataclass(frozen=True, slots=True)
 class Outlet:
-    """Where the waves of a round go, and by what."""
+    """Where the waves of a round go, and what sends them."""
 
     changefeed: Changefeed
     rules: Router
@@ -62,7 +62,7 @@ class Outlet:
     announcer: Announcer
     sender: Sender
     token: str
-    """Of this process: a sender whose token is not the last one stops."""
+    """The token of this process. A sender stops if its token is not the last one."""
 
     def send(self, wave: Wave, base: int) -> Sequence[PartSent]:
         """Send the rows of a wave with the commit_ts ``base``. Raises: EnvironmentFault, UsageError, DecisionNeeded"""
@@ -89,19 +89,19 @@ class Outlet:
 
 
 class Round:
-    """A round at the commit_ts of a stored state, to the end of which nothing else is sent."""
+    """A round at the commit_ts of a stored state. Until it ends, nothing else is sent."""
 
     def __init__(self, outlet: Outlet, state: CaptureState, tables: PresentTables, show: Show) -> None:
         self._outlet, self._state, self._note = outlet, state, outlet.folder.reading
         self._tables, self._show = tables, show
         self._later: dict[TableName, str] = {}
         self.rows = self.messages = 0
-        """Sent."""
+        """Sent so far."""
         self._expected: dict[TableName, int] = {}
         self._rate = 0.0
 
     def work(self, stopped: Callable[[], bool]) -> None:
-        """Read until all is read, or for ``PAUSE`` seconds where it is not the first round, or until it is stopped.
+        """Read until everything is read, or until it is stopped. A later round ends after ``PAUSE`` seconds.
 
         Raises: EnvironmentFault, UsageError, DecisionNeeded
         """
@@ -112,7 +112,7 @@ class Round:
         while not stopped():
             wave = self._planned()
             if not wave.parts or (end is not None and time.monotonic() > end):
-                # what an earlier process read without storing it is not above this
+                # no row that an earlier process read without storing it is newer
                 settles = max(self._note.settles, self._tables.now())
                 self._save(replace(self._note, base=0, tables=None, settles=settles))
                 return
@@ -135,7 +135,7 @@ class Round:
             chunk_rows=snapshot.chunk_rows,
         )
         for name, why in wave.over.items():
-            _LOG.warning("`%s`.`%s`: the rows that it has are not sent: %s", *name, why)
+            _LOG.warning("`%s`.`%s`: its existing rows are not sent: %s", *name, why)
         self._wait(wave.later)
         self._state = without(self._state, wave.over.keys())
         return wave
@@ -160,7 +160,7 @@ class Round:
 
     def _wait(self, later: Mapping[TableName, str]) -> None:
         for name, why in later.items():
-            _LOG.warning("`%s`.`%s` is read later, once the changefeed has sent what changed it: %s", *name, why)
+            _LOG.warning("`%s`.`%s` is read later, once the changefeed has sent its changes: %s", *name, why)
         self._later |= later
 
     def _save(self, note: ReadNote) -> None:

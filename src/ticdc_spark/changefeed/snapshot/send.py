@@ -1,6 +1,6 @@
-"""What a task does: read a range of a table, filter, dispatch and encode its rows, send them and wait for them.
+"""The task: reads a range of a table, filters, dispatches, encodes and sends its rows, and awaits acknowledgement.
 
-By the same rules, encoders and producer as the changes that come after them.
+Rules, encoders and producer are the same as for the changes that follow.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ from ticdc_spark.spark.tasks import SourceMoved
 from ticdc_spark.streams.registering import KnownIds
 
 _IN_FLIGHT = 20_000
-"""Rows that are handed to the producer and not acknowledged; above, no more are read."""
+"""The most rows that are handed to the producer and not acknowledged. Above this, no more are read."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class SendJob:
-    """A wave, as tasks get it."""
+    """The job of tasks: a wave."""
 
     changefeed: Changefeed
     rules: Router
@@ -45,9 +45,9 @@ class SendJob:
     base: int
     """The rows' commit_ts."""
     facts: Mapping[str, TopicFacts]
-    """Of every topic that rows go to."""
+    """Facts of every topic that rows go to."""
     ids: Mapping[tuple[str, str], int]
-    """Of registered schemas."""
+    """Ids of registered schemas."""
     folder: Path
     token: str
 
@@ -61,7 +61,7 @@ class SendJob:
 
 
 def send_part(job: SendJob, number: int) -> PartSent:
-    """Send a part; what goes wrong stands in the result."""
+    """Send a part. Errors are in the result."""
     try:
         with sending(job.folder, job.token):
             return _sent(job, job.parts[number])
@@ -110,7 +110,7 @@ class _Flow:
         self._outbox.do(SendRows(ticket, place, changes))
 
     def settle(self, most: int) -> None:
-        """Wait until at most so many rows are not acknowledged. Raises: SinkFault"""
+        """Wait until at most ``most`` rows are not acknowledged. Raises: SinkFault"""
         heard = time.monotonic()
         self._producer.poll(0.0)
         while True:

@@ -1,4 +1,4 @@
-"""Waves on Spark: a task for each part."""
+"""Sends waves on Spark, with a task for each part."""
 
 from __future__ import annotations
 

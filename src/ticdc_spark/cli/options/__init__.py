@@ -1,1 +1,1 @@
-"""Options that several commands share, and what they stand for."""
+"""Options that several commands share, and what they mean."""

@@ -1,4 +1,4 @@
-"""``--serve``: the status page of what another process runs, or of what is down."""
+"""``--serve``: the status page of a job or changefeed, which another process may run."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _address(ctx: click.Context, parameter: click.Parameter, value: str | None) 
 
 
 def serve_option(what: str) -> Callable[[Any], Any]:
-    """The option. ``what``: the first words of its help."""
+    """Make the option ``--serve``. ``what``: the first words of its help."""
     return click.option(
         "--serve",
         is_flag=False,
@@ -43,7 +43,7 @@ def serve_option(what: str) -> Callable[[Any], Any]:
 
 
 def serve_page(address: Address, routes: Routes, changes: Changes, token: str | None) -> None:
-    """Serve a page until Ctrl-C. Raises: UsageError for an address that others reach, where there is no token"""
+    """Serve a page until Ctrl-C. Raises: UsageError if others reach the address and there is no token"""
     from ticdc_spark.operate.serving import is_private, serving, url_of
 
     if not is_private(address, token):

@@ -1,4 +1,4 @@
-"""Where ``inspect`` and ``convert`` read: a recorded topic or Kafka, of a protocol that is named or detected."""
+"""What ``inspect`` and ``convert`` read: a recorded topic or Kafka, in a protocol that is given or detected."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class Source(MessageSource, frozen=True, kw_only=True):
-    """Where to read, from the command line, and how: as ``[source]`` of a job file."""
+    """What to read and how, from the command line; like ``[source]`` of a job file."""
 
     path: Path | None
     bootstrap_servers: Servers | None
@@ -47,13 +47,13 @@ class Source(MessageSource, frozen=True, kw_only=True):
 
 
 class Opened(NamedTuple):
-    """Messages, and what reads them."""
+    """Messages, and the reader that decodes them."""
 
     protocol: str
     messages: Iterator[Message]
     reader: EventReader
     total: int | None
-    """How many messages there are about, where that is known."""
+    """About how many messages there are; ``None``: unknown."""
 
 
 def place(ctx: click.Context, parameter: click.Parameter, value: str | None) -> Place | None:
@@ -93,9 +93,9 @@ def client_option(name: str) -> Callable[[F], F]:
         multiple=True,
         callback=client_options,
         metavar="KEY=VALUE",
-        help="An option of librdkafka, or of Kafka's Java client such as sasl.jaas.config; of the registry's "
-        "client behind schema-registry., as schema-registry.ssl.ca.location. May be repeated. The value may be "
-        "${env:NAME} or ${file:PATH}.",
+        help="An option of librdkafka, or of Kafka's Java client, such as sasl.jaas.config. With the prefix "
+        "schema-registry., one of the registry's client: schema-registry.ssl.ca.location. May be repeated. The "
+        "value may be ${env:NAME} or ${file:PATH}.",
     )
 
 
@@ -130,13 +130,13 @@ _OPTIONS = (
     click.option(
         "--claim-check-storage",
         metavar="URI",
-        help="Where rows lie that were too large for Kafka: a folder, s3://bucket/folder … Without it only their keys "
-        "are read.",
+        help="Folder with the rows that were too large for Kafka, such as s3://bucket/folder. Without it only their "
+        "keys are read.",
     ),
     click.option(
         "--upstream",
         metavar="URI",
-        help="mysql://user:password@host:port of the source, to look up rows that came with their keys only.",
+        help="mysql://user:password@host:port of the source, to look up rows that were sent with their keys only.",
     ),
     click.option(
         "--debezium",
@@ -147,7 +147,7 @@ _OPTIONS = (
         "decimal.handling.mode, binary.handling.mode, bigint.unsigned.handling.mode, time.precision.mode. "
         "May be repeated.",
     ),
-    click.option("--verify-checksum", is_flag=True, help="Reject a row whose values have another checksum."),
+    click.option("--verify-checksum", is_flag=True, help="Reject a row whose values do not match its checksum."),
 )
 
 
@@ -197,7 +197,7 @@ def make_source(**options: Any) -> Source:
 def opened(source: Source, *, follow: bool = False) -> Iterator[Opened]:
     """Open a source and find its protocol.
 
-    Raises: UsageError for a protocol that cannot be detected; SourceFault for what cannot be read.
+    Raises: UsageError if the protocol cannot be detected; SourceFault if the source cannot be read.
     """
     with _messages(source, follow) as (messages, total, earlier):
         protocol = source.protocol
@@ -229,7 +229,7 @@ def _upstream(uri: str | None) -> Iterator[Lookup | None]:
 
 @contextmanager
 def _messages(source: Source, follow: bool) -> Iterator[tuple[Iterator[Message], int | None, Iterator[Message]]]:
-    """The messages, how many there are about, and those before them that are read for their schemas."""
+    """The messages, about how many there are, and the earlier messages that are read for their schemas."""
     if source.path is not None:
         from ticdc_spark.topics.messages import count_recorded, recorded_messages
 
@@ -249,7 +249,7 @@ def _messages(source: Source, follow: bool) -> Iterator[tuple[Iterator[Message],
 
 
 def _earlier(source: Source, end: Offsets) -> Iterator[Message]:
-    """The messages before ``end`` that are asked for, by a reader of their own: the other one may be at work."""
+    """The messages from --schemas-from to ``end``. They have their own reader, as the other one may be in use."""
     if source.schemas_first is None:
         return
     assert source.bootstrap_servers is not None

@@ -8,7 +8,7 @@ from ticdc_spark.mysql import tso_time
 from ticdc_spark.streams.event_lines import Cell, EventLine
 
 _SHOWN = 60
-"""Characters of a value in a line."""
+"""How many characters of a value a line shows."""
 
 
 def plain(line: EventLine) -> str:

@@ -18,7 +18,7 @@ from ticdc_spark.config.secrets import redact
 from ticdc_spark.errors import TicdcSparkError
 
 console = Console(stderr=True, soft_wrap=True, highlight=False, emoji=False, markup=False)
-"""Standard error. Whoever draws on it shares it with the log, or they would overwrite each other."""
+"""Standard error. Live displays use this console too, or they and the log would overwrite each other."""
 
 
 _TIME = "%Y-%m-%d %H:%M:%S"
@@ -49,7 +49,7 @@ def is_json() -> bool:
 
 
 def set_up(verbose: bool, log_format: Literal["text", "json"] = "text") -> None:
-    """Send log lines to standard error, and what nobody catches to it as a redacted traceback."""
+    """Send log lines to standard error, and uncaught exceptions as redacted tracebacks."""
     handler = _Handler()
     is_text = log_format == "text"
     handler.setFormatter(_Formatter("%(asctime)s %(levelname)-7s %(message)s", _TIME) if is_text else _JsonFormatter())
@@ -97,10 +97,10 @@ def _write(text: str) -> None:
 
 @contextmanager
 def redacted_children() -> Iterator[None]:
-    """Let what child processes (the JVM, its workers) write to standard error pass through ``redact``.
+    """Redact what child processes (the JVM, its workers) write to standard error.
 
-    They write to our file descriptor 2 by themselves, so it becomes a pipe to us while this lasts; what Python
-    writes goes where it went before.
+    They write to our file descriptor 2 directly. So it becomes a pipe to us while this lasts. What Python writes
+    still goes to the original standard error.
     """
     sys.stderr.flush()
     real = os.dup(2)
@@ -116,7 +116,7 @@ def redacted_children() -> Iterator[None]:
         finally:
             os.dup2(real, 2)
             os.close(real)
-            # A JVM that is still ending keeps the pipe open; its output is then not waited for.
+            # A JVM that has not ended yet keeps the pipe open. Do not wait for its output.
             pump.join(timeout=1)
             ended.set()
 
@@ -126,8 +126,8 @@ def _pump(reading: int, ended: threading.Event) -> None:
         for line in lines:
             text = json_line("output", "info", line.rstrip("\n")) if is_json() else redact(line.rstrip("\n"))
             if ended.is_set():
-                # Past the console: Python aborts when it ends while a daemon thread holds the lock of sys.stderr.
+                # Not through the console: Python aborts at its end if a daemon thread holds the lock of sys.stderr.
                 os.write(2, f"{text}\n".encode())
             else:
-                # Through the console, which draws its live view anew below the line.
+                # Through the console, which redraws its live view below the line.
                 console.print(text)

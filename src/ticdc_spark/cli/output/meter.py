@@ -1,4 +1,4 @@
-"""How far a command has come, on standard error."""
+"""A command's progress, on standard error."""
 
 import sys
 import time
@@ -15,7 +15,7 @@ _EVERY = 1000
 
 @contextmanager
 def meter(what: str, total: int | None) -> Iterator[Callable[[int], None]]:
-    """Give a function that takes how many messages are done: ``inspected 5,000 of 20,000 messages``.
+    """Give a function that takes the number of messages done: ``inspected 5,000 of 20,000 messages``.
 
     A bar on a terminal, unless the results go there too; a line every few seconds elsewhere.
     """

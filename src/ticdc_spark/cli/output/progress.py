@@ -1,4 +1,4 @@
-"""How a running job shows itself: a live table in a terminal, log lines elsewhere."""
+"""The progress of a running job: a live table in a terminal, log lines elsewhere."""
 
 import logging
 import time
@@ -34,7 +34,7 @@ def shown(job: str) -> Iterator[Show]:
         yield LogLines()
         return
     view = View(job)
-    # Secrets of a job file never reach this far, but names and DDL of the source do.
+    # No secret of a job file gets here, only names and DDL of the source.
     with Live(
         view, console=console, refresh_per_second=4, transient=True, redirect_stdout=False, redirect_stderr=False
     ):
@@ -42,7 +42,7 @@ def shown(job: str) -> Iterator[Show]:
 
 
 class LogLines:
-    """Each batch that did something as a log line; now and then that nothing came."""
+    """Logs each batch that did something, and now and then that there are no new messages."""
 
     def __init__(self, write: Show | None = None) -> None:
         self._last = float("-inf")
@@ -77,7 +77,7 @@ def line(report: BatchReport, now: float) -> str:
 
 
 def _to_read(report: BatchReport) -> str:
-    """What is left to read, and how long that takes at the rate of this batch."""
+    """The messages still to read, and how long they take at the rate of this batch."""
     left = report.left or 0
     took = report.seconds / report.messages if report.messages else 0.0
     return f"{noun(left, 'message')} to read" + (f", about {duration(left * took)} left" if left and took else "")

@@ -8,12 +8,12 @@ from ticdc_spark.cli.output.logging import console
 from ticdc_spark.cli.output.text import noun
 
 _REASONS = 10
-"""Different reasons printed."""
+"""How many different reasons are printed."""
 
 
 @contextmanager
 def report_rejects(counts: Counter[str]) -> Iterator[None]:
-    """Print at the end, however that came, how often there was each reason."""
+    """Print at the end, also after an error, how often each reason occurred."""
     try:
         yield
     finally:

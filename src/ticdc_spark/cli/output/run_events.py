@@ -1,4 +1,4 @@
-"""A running job for programs that read its log: an event for each batch and for each table whose condition changes."""
+"""Log events of a running job, for programs: one for each batch, and one for each table whose condition changes."""
 
 import logging
 import time
@@ -28,7 +28,7 @@ def watched(job: str) -> Iterator[Watcher]:
 
 
 class RunEvents:
-    """A run of a job as events of the log."""
+    """Reports a run of a job as log events."""
 
     def __init__(self, job: str) -> None:
         self._job = job
@@ -37,7 +37,7 @@ class RunEvents:
 
     @property
     def watcher(self) -> Watcher:
-        """What tells of it."""
+        """The callbacks for the run."""
         return Watcher(committed=self._committed, trouble=self._trouble, maintained=self._maintained)
 
     def _committed(self, report: BatchReport) -> None:

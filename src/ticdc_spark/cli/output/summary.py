@@ -18,7 +18,7 @@ from ticdc_spark.streams.event_lines import EventLine
 from ticdc_spark.streams.reader import Found
 
 _VERSIONS = 1000
-"""Different schemas of one table that are kept; of more it is only known that there are more."""
+"""How many different schemas of one table are kept. Of more, only the fact is kept that there are more."""
 _SHOWN = 3
 
 
@@ -39,7 +39,7 @@ class TableCounts(Counts, frozen=True, kw_only=True):
     schema: str
     table: str
     schema_versions: tuple[str, ...]
-    """As its rows and BOOTSTRAPs name them: TiDB's version, a registry's id. Empty where they name none."""
+    """TiDB's versions or a registry's ids, as rows and BOOTSTRAPs name them. Empty if they name none."""
 
 
 class PartitionCounts(Counts, frozen=True, kw_only=True):

@@ -21,7 +21,7 @@ from ticdc_spark.config.expressions.nodes import (
 from ticdc_spark.errors import MessageError
 
 _DIGITS = 9
-"""MySQL keeps decimals in words of so many digits."""
+"""MySQL stores decimals in words of this many digits."""
 _DIVISION_DIGITS = 4
 """``div_precision_increment``."""
 _MASK = 2**64 - 1
@@ -114,7 +114,7 @@ def _real(function: Callable[[float, float], float]) -> Callable[[float, float],
 
 
 def _remainder(one: Any, other: Any) -> Any:
-    """With the sign of the first, as in C."""
+    """The remainder, with the sign of the first number, as in C."""
     if other == 0:
         return None
     if isinstance(one, float):

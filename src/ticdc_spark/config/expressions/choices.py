@@ -1,4 +1,4 @@
-"""Functions that choose among values, which then all are of one kind."""
+"""Functions that choose one of several values, after all are converted to one kind."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ticdc_spark.model import Row
 
 
 def case(tests: list[Node], values: list[Node], default: Node | None) -> Node:
-    """The value of the first test that is true, else the default or NULL."""
+    """CASE: the value of the first true test, else the default or NULL."""
     branches = [*values, default] if default is not None else values
     kind, more = _united(branches)
     pairs = [(as_truth(test), as_kind(value, kind).of) for test, value in zip(tests, values, strict=True)]
@@ -42,14 +42,14 @@ def chosen(nodes: list[Node]) -> Node:
 
 
 def nullif(node: Node, other: Node) -> Node:
-    """NULL where both are equal."""
+    """NULLIF: NULL if both are equal, else the first."""
     kind, more = _united([node])
     value, equal = as_kind(node, kind).of, comparison("=", node, other).of
     return Node(kind=kind, of=lambda row: None if equal(row) else value(row), **more)
 
 
 def extreme(nodes: list[Node], *, largest: bool) -> Node:
-    """GREATEST and LEAST: NULL where one is."""
+    """GREATEST and LEAST: NULL if any value is."""
     kind, more = _united(nodes)
     ofs = [as_kind(node, kind).of for node in nodes]
     collation = more.get("collation")

@@ -1,8 +1,8 @@
 """Collations: how texts compare.
 
-``…_bin`` and everything case-sensitive compares code points. ``…_ci`` compares without case and, unless it is
-``…_as_ci``, without accents: equality is MySQL's for the letters of Latin, Greek and Cyrillic; order is that of the
-folded letters, which differs from MySQL's weights for punctuation and for scripts of the East.
+``…_bin`` and all case-sensitive collations compare code points. ``…_ci`` ignores case and, unless it is ``…_as_ci``,
+accents. Equality is MySQL's for Latin, Greek and Cyrillic letters. Order is by folded letters, which differs from
+MySQL's weights for punctuation and East Asian scripts.
 """
 
 from __future__ import annotations
@@ -16,24 +16,24 @@ PADS_NOT = ("_0900_", "nopad")
 
 
 class Collation(msgspec.Struct, frozen=True):
-    """A collation, by what it does."""
+    """How a collation compares."""
 
     name: str
     explicit: bool = False
-    """Given by COLLATE, so that it decides."""
+    """Whether COLLATE gave it. It then wins over the other side's."""
 
     @property
     def pads(self) -> bool:
-        """Whether trailing blanks do not matter."""
+        """Whether trailing blanks are ignored."""
         return self.name != "binary" and not any(mark in self.name for mark in PADS_NOT)
 
     @property
     def folds(self) -> bool:
-        """Whether case does not matter."""
+        """Whether case is ignored."""
         return self.name.endswith("_ci")
 
     def fold(self, text: str) -> str:
-        """The text as it is compared, one character for one, but for ``ß`` in the Unicode collations."""
+        """The text in the form that is compared. Its length is the same, except for ``ß`` in the Unicode collations."""
         if not self.folds:
             return text
         if text.isascii():
@@ -42,16 +42,16 @@ class Collation(msgspec.Struct, frozen=True):
 
 
 DEFAULT = Collation("utf8mb4_bin")
-"""TiDB's default, and that of a literal."""
+"""TiDB's default, which literals have too."""
 
 
 def collation_of(name: str | None) -> Collation:
-    """The collation of a column; ``None`` where it is not known."""
+    """The collation of a column. ``name``: ``None`` if unknown."""
     return Collation(name.lower()) if name else DEFAULT
 
 
 def common(left: Collation | None, right: Collation | None) -> Collation:
-    """The collation in which two values compare; ``None`` is a literal's, which gives way."""
+    """The collation in which two values compare. ``None``: a literal, which takes the other's."""
     if left is None or right is None:
         return left or right or DEFAULT
     if left.explicit != right.explicit:
@@ -74,7 +74,7 @@ def compare(left: str, right: str, collation: Collation) -> int:
 def _fold(char: str, name: str) -> str:
     general = "_general_" in name
     if general and char > "\uffff":
-        return "\ufffd"  # characters beyond the BMP are all the same there
+        return "\ufffd"  # utf8mb4_general_ci treats all characters beyond the BMP as equal
     if char == "\u00df":
         return "S" if general else "SS"
     base = char if "_as_" in name else unicodedata.normalize("NFD", char)[0]

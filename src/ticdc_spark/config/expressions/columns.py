@@ -1,4 +1,4 @@
-"""Columns of a table in an expression: their canonical values as the kinds that expressions work with."""
+"""Columns of a table in an expression: canonical values, converted to the kinds of expressions."""
 
 from __future__ import annotations
 
@@ -78,11 +78,11 @@ def _text(name: str) -> Evaluate:
 
 
 def _lacking(name: str) -> MessageError:
-    return MessageError(f"a row lacks column {name!r}, by which it is judged")
+    return MessageError(f"a row lacks column {name!r}, which the condition needs")
 
 
 def _widened(text: str) -> float:
-    """A FLOAT as the double that it is compared as."""
+    """The double as which a FLOAT is compared."""
     number: float = _FLOAT.unpack(_FLOAT.pack(float(text)))[0]
     return number
 

@@ -1,4 +1,4 @@
-"""Comparisons: MySQL chooses by the kinds of both sides as what they compare."""
+"""Comparisons: the kinds of both sides decide how MySQL compares them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from ticdc_spark.config.expressions.nodes import (
 from ticdc_spark.model import Row
 
 TEXTUAL = frozenset(("text", "names", "bytes", "bits"))
-"""Kinds that compare as texts or bytes when they are among themselves."""
+"""Kinds that compare as texts or bytes if both sides are one of them."""
 TESTS: dict[str, Callable[[Any, Any], bool]] = {
     "=": operator.eq,
     "<>": operator.ne,
@@ -42,7 +42,7 @@ TESTS: dict[str, Callable[[Any, Any], bool]] = {
 
 
 def comparison(sign: str, left: Node, right: Node) -> Node:
-    """``=``, ``<>``, ``<``, ``<=``, ``>``, ``>=``: NULL where a side is."""
+    """``=``, ``<>``, ``<``, ``<=``, ``>``, ``>=``: NULL if a side is."""
     if "null" in (left.kind, right.kind):
         return truth(lambda _row: None)
     order, test = _order(left, right), TESTS[sign]
@@ -55,7 +55,7 @@ def comparison(sign: str, left: Node, right: Node) -> Node:
 
 
 def null_safe(left: Node, right: Node) -> Node:
-    """``<=>``: NULL equals NULL alone."""
+    """``<=>``: NULL equals only NULL."""
     if "null" in (left.kind, right.kind):
         other = left.of if right.kind == "null" else right.of
         return truth(lambda row: other(row) is None)
@@ -82,7 +82,7 @@ def between(node: Node, low: Node, high: Node) -> Node:
 
 
 def contained(left: Node, members: Sequence[Node]) -> Node:
-    """``IN``: true where one equals, else NULL where one compares to NULL. Texts share one collation."""
+    """``IN``: true if a member is equal, else NULL if a comparison is NULL. Texts share one collation."""
     tests = [comparison("=", left, member).of for member in _with_one_collation(left, members)]
     of_left = left.of
 
@@ -101,7 +101,7 @@ def contained(left: Node, members: Sequence[Node]) -> Node:
 
 
 def common_kind(nodes: Sequence[Node]) -> Kind:
-    """The kind in which values meet: of CASE, COALESCE, IF, GREATEST."""
+    """The kind to which CASE, COALESCE, IF and GREATEST convert all their values."""
     kinds = {node.kind for node in nodes if node.kind != "null"}
     if not kinds:
         return "null"
@@ -163,12 +163,12 @@ def _order(left: Node, right: Node) -> Evaluate:
 
 
 def _is_moment(node: Node) -> bool:
-    """Whether a value beside a date is taken as one: texts, dates, and numbers in the SQL."""
+    """Whether a value that is compared with a date is read as one: texts, dates, and number literals."""
     return node.kind in ("date", "datetime", "text", "bytes", "names") or (node.kind == "int" and node.literal)
 
 
 def _exact(node: Node, other: Node) -> Node:
-    """A text in the SQL beside an integer is a decimal: a double would make different big numbers the same."""
+    """A text literal beside an integer is a decimal: as doubles, different big numbers would be equal."""
     if node.kind == "text" and node.literal and other.kind in ("int", "decimal") and not other.literal:
         text = value_of(node)
         if text is not None and _is_integer(text):

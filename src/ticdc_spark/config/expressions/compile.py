@@ -1,7 +1,6 @@
 """SQL expressions over the columns of a table, compiled to functions of a row.
 
-What is not known here, or does not exist in the table, is refused when an expression is compiled, so that it never
-counts as false without a word.
+Unsupported SQL and unknown columns are errors when an expression is compiled. So they never count silently as false.
 """
 
 from __future__ import annotations
@@ -23,19 +22,19 @@ from ticdc_spark.model import Table
 
 _LEAVES = (TokenType.NUMBER, TokenType.STRING, TokenType.VAR, TokenType.IDENTIFIER)
 _NOT_BEHIND_A_COLUMN = (TokenType.L_PAREN, TokenType.STRING)
-"""Where these follow, a word is a function or a type: ``DATE '…'``."""
+"""A word before one of these is a function or a type: ``DATE '…'``."""
 _WORDS = frozenset(("BOTH", "LEADING", "TRAILING", "SIGNED", "UNSIGNED", "UNKNOWN", "ESCAPE", "DIV", "MOD"))
-"""Words of SQL that the tokenizer takes for names."""
+"""SQL keywords that the tokenizer takes for names."""
 _CLASS = re.compile(r" (?:in \w+(?=\. Line)|for <class '[\w.]*'>)")
-"""What the parser calls a function."""
+"""The parser's name of a function, in its errors."""
 
 
 def compile_condition(sql: str, table: Table, *, time_zone: str, where: str, only_one: bool = True) -> Evaluate:
-    """Compile a condition. ``only_one``: the function gives true where it is 1, which is what TiCDC looks for; else
-    where it is not 0, as SQL has it: ``flags & 4``.
+    """Compile a condition.
 
+    ``only_one``: only 1 counts as true, as in TiCDC. Otherwise everything but 0 does, as in SQL: ``flags & 4``.
     ``where`` is how errors begin. Raises: UsageError for SQL that cannot be read, a column that the table does not
-    have, a function or kind of value that is not supported, and an expression that is no condition.
+    have, an unsupported function or kind of value, and an expression that is no condition.
     """
     compiler = Compiler(table, time_zone)
     try:
@@ -82,7 +81,7 @@ def columns_of(tree: exp.Expression) -> frozenset[str]:
 
 
 def with_columns(sql: str, instead: Mapping[str, str]) -> str:
-    """An expression with other SQL in place of some columns, by their names in lower case; the rest as written."""
+    """An expression with some columns replaced by other SQL. ``instead``: by column name in lower case."""
     tokens = Dialect.get_or_raise("mysql").tokenize(sql)
     parts, at = [], 0
     for number, token in enumerate(tokens):
@@ -97,9 +96,9 @@ def with_columns(sql: str, instead: Mapping[str, str]) -> str:
 
 
 def _written_call(sql: str, read: Callable[[str], object], fault: type[Exception]) -> str:
-    """The function of the innermost call that alone is such a fault, as it is written; ``""``: there is none.
+    """The name, as written, of the innermost function call that alone raises ``fault``; ``""``: none does.
 
-    The parser has one name for functions that do the same, so its trees do not tell what was written.
+    The parser has one name for functions that do the same, so its trees do not show which one was written.
     """
     for name, call in sorted(_calls(sql), key=lambda one: len(one[1])):
         try:
@@ -131,7 +130,7 @@ def _calls(sql: str) -> Iterator[tuple[str, str]]:
 
 
 def _refuse_losses(sql: str, tree: exp.Expression) -> None:
-    """Refuse SQL of which the parser left something out, as it does with arguments that a function does not have."""
+    """Refuse SQL of which the parser ignored a part, as it does with arguments that a function does not have."""
     tokens = Dialect.get_or_raise("mysql").tokenize(f"SELECT {sql}")
     written = Counter(
         _unsigned(token.text.lower())

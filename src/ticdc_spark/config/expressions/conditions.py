@@ -96,7 +96,7 @@ def like(node: Node, pattern: Node, escape: str) -> Node:
 
 
 def matches(node: Node, pattern: Node) -> Node:
-    """``REGEXP``, in TiDB's dialect, which is RE2; without case where the collation has none."""
+    """``REGEXP``, in TiDB's dialect, which is RE2. It ignores case if the collation does."""
     collation = shared_collation(node, pattern)
     flags = "(?i)" if collation.folds else ""
     if pattern.literal and value_of(pattern) is not None:
@@ -118,7 +118,7 @@ def truth(of: Evaluate) -> Node:
 
 
 def _searchable(text: str) -> str:
-    """Without halves of surrogate pairs, which stand for bytes that are no UTF-8."""
+    """The text without lone surrogates, which represent bytes that are not UTF-8."""
     return text if text.isascii() else text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

@@ -7,10 +7,10 @@ from datetime import date
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
 MATH = Context(prec=200, rounding=ROUND_HALF_UP)
-"""Wider than any DECIMAL, so that what is cut is cut on purpose."""
+"""Wider than any DECIMAL, so digits are only cut on purpose."""
 
 _EXACT = 1e15
-"""Doubles from here on have hardly any digits after the point, and their shortest text is another integer."""
+"""From here on, doubles have hardly any digits after the point, and their shortest text is another integer."""
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
 _INTEGER = re.compile(r"\s*([+-]?\d+)", re.ASCII)
 _PUNCTUATION = r"[!-/:-@\[-`{-~]"
@@ -40,29 +40,29 @@ def text_to_decimal(text: str) -> Decimal:
     found = _NUMBER.match(text)
     try:
         return Decimal(found[1]) if found else Decimal(0)
-    except InvalidOperation:  # an exponent beyond reason
+    except InvalidOperation:  # an exponent that is too large
         return Decimal(0)
 
 
 def text_to_integer(text: str) -> int:
-    """The whole number that a text begins with, or 0: CAST … AS SIGNED does not look behind the point."""
+    """The integer that a text begins with, or 0: CAST … AS SIGNED ignores what follows the point."""
     found = _INTEGER.match(text)
     return int(found[1]) if found else 0
 
 
 def round_half_up(number: Decimal | float, digits: int = 0) -> Decimal:
-    """Rounded to so many digits after the point, halves away from zero."""
+    """Rounded to ``digits`` after the point, halves away from zero."""
     exact = number if isinstance(number, Decimal) else Decimal(number if abs(number) >= _EXACT else repr(number))
     return exact.quantize(Decimal(1).scaleb(-digits), context=MATH)
 
 
 def truncate(number: Decimal, digits: int) -> Decimal:
-    """Cut to so many digits after the point."""
+    """Cut to ``digits`` after the point."""
     return number.quantize(Decimal(1).scaleb(-digits), rounding="ROUND_DOWN", context=MATH)
 
 
 def text_to_moment(text: str) -> str | None:
-    """``YYYY-MM-DD hh:mm:ss.ffffff`` of a text, which may have other punctuation, or none; ``None``: it has no date."""
+    """``YYYY-MM-DD hh:mm:ss.ffffff`` of a text with any punctuation, or without; ``None``: it is no date."""
     found = _MOMENT.fullmatch(text)
     if found:
         year, month, day, hour, minute, second, fraction = found.groups()
@@ -79,7 +79,7 @@ def text_to_moment(text: str) -> str | None:
 
 
 def number_to_moment(number: int) -> str | None:
-    """The same of a number such as 20240131 or 20240131235959."""
+    """``text_to_moment`` for a number such as 20240131 or 20240131235959."""
     if number == 0:
         return "0000-00-00" + MIDNIGHT
     digits = str(number)
@@ -90,14 +90,14 @@ def number_to_moment(number: int) -> str | None:
 
 
 def moment_to_number(moment: str, digits: int) -> Decimal:
-    """20240131235959.5 of a date and time, with so many digits after the point."""
+    """A number such as 20240131235959.5 of a date and time, with ``digits`` after the point."""
     whole, _, fraction = moment.partition(".")
     number = re.sub(r"\D", "", whole)
     return Decimal(f"{number}.{fraction[:digits]}") if digits and fraction else Decimal(number)
 
 
 def text_to_time(text: str) -> int | None:
-    """Microseconds of a TIME's text; ``None``: it is none."""
+    """Microseconds of a TIME's text; ``None``: it is no TIME."""
     found = _TIME.fullmatch(text)
     if found:
         sign, days, hours, minutes, seconds, fraction = found.groups()
@@ -117,7 +117,7 @@ def text_to_time(text: str) -> int | None:
 
 
 def time_to_number(micros: int) -> Decimal:
-    """235959.5 of microseconds."""
+    """A number such as 235959.5 of a TIME's microseconds."""
     seconds, fraction = divmod(abs(micros), 1_000_000)
     number = Decimal(seconds // 3600 * 10_000 + seconds // 60 % 60 * 100 + seconds % 60)
     number += Decimal(fraction).scaleb(-6)

@@ -15,7 +15,7 @@ _ABSENT = object()
 
 
 def extracted(node: Node, path: exp.Expression | None) -> Node:
-    """The JSON text at a path; NULL where there is nothing. Raises: Unsupported for wildcards."""
+    """The JSON text at a path; NULL if there is none. Raises: Unsupported for wildcards."""
     if node.kind != "json":
         raise Unsupported(f"a JSON path into a {node.kind} value")
     if not isinstance(path, exp.JSONPath):
@@ -42,7 +42,7 @@ def extracted(node: Node, path: exp.Expression | None) -> Node:
 
 
 def unquoted(node: Node) -> Node:
-    """The text of a JSON string without quotes, and that of any other JSON as it is."""
+    """The text of a JSON string without quotes; other JSON text unchanged."""
     if node.kind != "json":
         raise Unsupported(f"JSON_UNQUOTE of a {node.kind} value")
 

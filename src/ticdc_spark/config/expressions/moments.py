@@ -41,9 +41,9 @@ def moment_function(name: str, args: list[Node]) -> Node | None:
 
 
 def shifted(node: Node, amount: Node, unit: str, sign: int) -> Node:
-    """``DATE_ADD`` and ``DATE_SUB``: NULL where the date has a zero part, or the result leaves the years 1 to 9999.
+    """``DATE_ADD`` and ``DATE_SUB``: NULL if the date has a zero part, or the result is outside the years 1 to 9999.
 
-    A text in the SQL is a date where it has no time of day.
+    A text literal without a time of day is a date.
     """
     moment = as_moment(node)
     unit = unit.upper()
@@ -101,7 +101,7 @@ def _day_number(moment: str) -> int | None:
 
 
 def _day_of_week(moment: str, first: int) -> int | None:
-    """Of Sunday ``first``."""
+    """The day of the week, counted from Sunday, which is ``first``."""
     number = _day_number(moment)
     return None if number is None else (number + 6) % 7 + first
 

@@ -15,9 +15,8 @@ from ticdc_spark.model import Row
 Kind: TypeAlias = Literal[
     "null", "int", "decimal", "real", "text", "bytes", "date", "datetime", "time", "names", "bits", "json"
 ]
-"""``names``: an ENUM or SET, whose value is a number and whose text is of its members. ``bits``: BIT and X'…', a number
-beside numbers and bytes beside texts. ``date`` and ``datetime`` are ``YYYY-MM-DD hh:mm:ss.ffffff``, ``time`` is
-microseconds."""
+"""``names``: an ENUM or SET: a number, whose text is of its members. ``bits``: BIT and X'…': a number among numbers,
+bytes among texts. ``date`` and ``datetime``: ``YYYY-MM-DD hh:mm:ss.ffffff``. ``time``: microseconds."""
 Evaluate: TypeAlias = Callable[[Row], Any]
 
 NUMERIC = ("int", "decimal", "real")
@@ -34,22 +33,22 @@ class Node:
     """Digits after the point, of a decimal or a time."""
     unsigned: bool = False
     collation: Collation | None = None
-    """Of a text; ``None`` for a literal's."""
+    """The collation of a text; ``None`` for a literal."""
     literal: bool = False
     text: Callable[[Any], str] | None = None
-    """The text of a value, where it is not that of its kind: an ENUM's name."""
+    """Gives the text of a value whose kind has another text, such as an ENUM's name."""
     size: int = 0
-    """Bytes of a BIT."""
+    """How many bytes a BIT has."""
     year: bool = False
-    """A YEAR: literals with two digits mean one beside it."""
+    """Whether it is a YEAR. A two-digit literal beside it is a year too."""
 
 
 class Unsupported(Exception):
-    """Something that cannot be evaluated here; the message says what."""
+    """SQL that cannot be evaluated here; the message names it."""
 
 
 class UnsupportedFunction(Unsupported):
-    """A function that cannot be evaluated, by the parser's name for it, and what of it cannot."""
+    """A function that cannot be evaluated: the parser's name for it, and the unsupported detail."""
 
     def __init__(self, function: str, detail: str = "") -> None:
         super().__init__(function + detail)
@@ -78,7 +77,7 @@ def mapped(node: Node, kind: Kind, function: Callable[[Any], Any], **more: Any) 
 
 
 def joined(nodes: list[Node], kind: Kind, function: Callable[..., Any], **more: Any) -> Node:
-    """A function of several values that gives NULL where one is."""
+    """A function of several values that gives NULL if one of them is."""
     ofs = [node.of for node in nodes]
 
     def evaluate(row: Row) -> Any:
@@ -135,7 +134,7 @@ def as_decimal(node: Node) -> Node:
 
 
 def as_integer(node: Node) -> Node:
-    """As an int: what has digits after the point is rounded, and what is too large is the largest BIGINT."""
+    """As an int: digits after the point are rounded, and too large a number becomes the largest BIGINT."""
     if node.kind in ("text", "bytes"):
         node = mapped(as_text(node), "decimal", convert.text_to_decimal)
     number = as_number(node)
@@ -184,7 +183,7 @@ def as_bytes(node: Node) -> Node:
 
 
 def as_moment(node: Node) -> Node:
-    """As a date and time; a text or number that is none becomes NULL, and is refused as a literal."""
+    """As a date and time. A text or number that is none becomes NULL; such a literal is refused."""
     if node.kind in MOMENTS or node.kind == "null":
         return replace(node, kind="datetime") if node.kind == "date" else node
     if node.kind == "int":
@@ -199,7 +198,7 @@ def as_moment(node: Node) -> Node:
 
 
 def as_time(node: Node) -> Node:
-    """As a TIME; the same."""
+    """As a TIME. A text or number that is none becomes NULL; such a literal is refused."""
     if node.kind in ("time", "null"):
         return node
     if node.kind not in ("text", "int"):
@@ -211,7 +210,7 @@ def as_time(node: Node) -> Node:
 
 
 def as_truth(node: Node) -> Evaluate:
-    """Whether it is true: not 0, as a number. ``None`` for NULL."""
+    """Whether it is true: as a number it is not 0. ``None`` for NULL."""
     number = as_number(node)
     of = number.of
 
@@ -228,7 +227,7 @@ def encode(text: str) -> bytes:
 
 
 def in_range(value: int, *, unsigned: bool) -> int:
-    """An integer result. Raises: MessageError where MySQL's BIGINT overflows."""
+    """An integer result. Raises: MessageError if MySQL's BIGINT overflows."""
     low, high = (0, 2**64 - 1) if unsigned else (-(2**63), 2**63 - 1)
     if not low <= value <= high:
         raise MessageError(f"{value} is out of the range of BIGINT{' UNSIGNED' if unsigned else ''}")

@@ -52,7 +52,7 @@ def trimmed(node: Node, what: Node | None, side: str) -> Node:
 
 
 def concatenated(nodes: list[Node]) -> Node:
-    """``CONCAT``: NULL where one is; bytes where one is."""
+    """``CONCAT``: NULL if one is; bytes if one is."""
     if any(node.kind in ("bytes", "bits") for node in nodes):
         return joined([as_bytes(node) for node in nodes], "bytes", lambda *parts: b"".join(parts))
     collation = next((node.collation for node in nodes if node.collation), None)

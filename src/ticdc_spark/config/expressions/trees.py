@@ -41,7 +41,7 @@ _LOGIC: dict[type, Callable[[Node, Node], Node]] = {
     exp.NullSafeEQ: compare.null_safe,
     exp.RegexpLike: conditions.matches,
 }
-# sqlglot's names where they are not SQL's
+# sqlglot's names that differ from SQL's
 _NAMES = {"trunc": "truncate", "tsordstodate": "date", "day_of_month": "dayofmonth", "pow": "power"}
 _ALIASES = {
     "ceiling": "ceil",
@@ -155,7 +155,7 @@ class Compiler:
         node = self.node(tree.this)
         params = [int(param.name) for param in to.expressions]
         if node.literal and node.kind == "text" and what in ("timestamptz", "timestamp", "datetime") and not params:
-            params = [6]  # TIMESTAMP '…' keeps its digits
+            params = [6]  # TIMESTAMP '…' keeps all its digits
         return cast(node, what, params)
 
     def is_value(self, tree: exp.Expression) -> Node:
@@ -215,7 +215,7 @@ class Compiler:
 
 
 def _arguments(tree: exp.Expression) -> list[exp.Expression]:
-    """The arguments of a function in the order of its text; those that sqlglot added count as none."""
+    """The arguments of a function in their written order, without the ones that sqlglot added."""
     found: list[exp.Expression] = []
     for name, value in tree.args.items():
         if isinstance(value, list):
@@ -354,4 +354,4 @@ _KNOWN = frozenset(
         "json_unquote",
     )
 )
-"""Functions that are called by name; the others have syntax of their own."""
+"""Functions that are called by name. All others have their own syntax."""

@@ -1,4 +1,4 @@
-"""Avro behind a schema registry: a message a row, whose registered schema names its table."""
+"""Avro with a schema registry: one message a row, whose registered schema names its table."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 _DDL = b"\x01{"
 _STAMPED = (b"\x02", b"\x03")
 _STAMPED_BYTES = 9
-"""Of a watermark or delete of ``avro-enable-watermark``: what it is, and a TSO."""
+"""Size of a watermark or delete of ``avro-enable-watermark``: its kind, and a TSO."""
 
 
 class AvroProtocol(WireProtocol["AvroConfig"]):
@@ -46,7 +46,7 @@ class AvroProtocol(WireProtocol["AvroConfig"]):
         return value[:2] == _DDL or (value[:1] in _STAMPED and len(value) == _STAMPED_BYTES)
 
     def row_tables(self, schemas: Schemas | None = None) -> TableOfRow | None:
-        """By the schemas that the message names."""
+        """From the schemas that the message names."""
         if schemas is None:
             return None
         from ticdc_spark.protocols.avro.schema import table_from_schemas
@@ -57,7 +57,7 @@ class AvroProtocol(WireProtocol["AvroConfig"]):
         return table_of_row
 
     def registered_tables(self, key: str | None, value: str | None, named: Sequence[tuple[str, str]]) -> list[Table]:
-        """The one table, whose names the schemas have."""
+        """The one table, whose name is in the schemas."""
         from ticdc_spark.protocols.avro.schema import table_from_schemas
 
         return [table_from_schemas(key, value)]

@@ -1,16 +1,18 @@
-"""Avro behind a schema registry: messages to events. The other direction is ``avro.encode``.
+"""Avro with a schema registry: messages to events. The other direction is ``avro.encode``.
 
-Key and value are framed with their schemas' ids. The value of a delete is null: its image is the key. A value says
-whether it is an insert or an update, and when it was committed, only with TiDB's extension fields; without them a row
-is an ``upsert`` at commit_ts 0. A delete never has its commit_ts: 0. ``avro-enable-watermark`` (internal to TiCDC)
-adds values that begin with 0x01 (a DDL, as JSON), 0x02 (a watermark) and 0x03 (a delete's commit_ts);
-``avro-include-before-value`` adds the old row; then a delete has a value with the old row twice, and a value says what
-it is without the extension too.
+Key and value are framed with their schemas' ids. The value of a delete is null: its image is the key. TiDB's extension
+fields say whether a value is an insert or an update, and when it was committed. Without them a row is an ``upsert`` at
+commit_ts 0. A delete never has its commit_ts: 0.
 
-A decoder is made of a mapping of ids to schemas' texts; it keeps what it compiled of them. An image is a framed key or
-value as it came; with 0x01 for its first byte it means the old row inside it. So images name their schema themselves,
-and ``row_reader`` reads images of any version into the columns of one table, by name. ``schema_key`` is the id in
-decimal.
+- ``avro-enable-watermark`` (internal to TiCDC) adds values that begin with 0x01 (a DDL, as JSON), 0x02 (a watermark)
+  and 0x03 (a delete's commit_ts).
+- ``avro-include-before-value`` adds the old row. Then a delete has a value with the old row twice, and a value has its
+  operation also without the extension.
+
+A decoder needs a mapping of ids to schemas' texts, and keeps what it compiles from them. An image is a framed key or
+value, unchanged. If its first byte is 0x01, it means the old row inside. So images name their schemas, and
+``row_reader`` reads images of any version into the columns of one table, by name. ``schema_key`` is the id in decimal.
+
 Source: the Avro protocol document, and ``avro`` in the vectors' notes.
 """
 
@@ -32,13 +34,13 @@ from ticdc_spark.wire.confluent import HEAD, MAGIC, schema_id
 
 DDL, WATERMARK, DELETE = b"\1", b"\2", b"\3"
 OLD = b"\1"
-"""What an image of the old row inside a value begins with."""
+"""First byte of an image that means the old row inside a value."""
 _OPS: dict[str, Op] = {"c": "insert", "u": "update", "d": "delete"}
 _MAX_TS = 2**63 - 1
 
 
 class WireDdl(msgspec.Struct):
-    """A DDL's value, in the order in which TiCDC writes it."""
+    """A DDL's value, in TiCDC's order of fields."""
 
     query: str
     type: int
@@ -53,7 +55,7 @@ _DDL = msgspec.json.Decoder(WireDdl)
 class AvroDecoder:
     """Reads Avro with the schemas of a mapping, which may be a registry's client.
 
-    A mapping's KeyError (no such id) rejects the message; RegistryFault (the registry is broken) goes through.
+    A mapping's KeyError (no such id) rejects the message. RegistryFault (the registry is broken) is raised.
     """
 
     name = "avro"
@@ -113,7 +115,7 @@ class AvroDecoder:
     def row_reader(self, table: Table, options: ReadOptions, only: frozenset[str] | None = None) -> RowReader:
         """Compile a reader of images. TIMESTAMP needs ``options.source_timezone``; otherwise the row is bad.
 
-        A field that the table has not makes a row bad; a column that its schema has not is absent.
+        A field that the table does not have makes a row bad. A column that its schema does not have is absent.
         """
         readers: dict[bytes, Callable[[bytes, int], tuple[list[Any], int]]] = {}
 
@@ -132,14 +134,14 @@ class AvroDecoder:
 
 
 class _NoSchemas:
-    """Stands where no registry was given: to reject every row for that would hide it."""
+    """Used if no registry was given. Rejecting every row for that would hide the mistake."""
 
     def __getitem__(self, number: int, /) -> str:
         raise UsageError(f"Avro messages name schemas of a registry (id {number}); none was given")
 
 
 DECODER = AvroDecoder(_NoSchemas())
-"""Knows no schema: UsageError at the first row. Use ``AvroDecoder`` with a mapping."""
+"""Has no schemas: UsageError at the first row. Use ``AvroDecoder`` with a mapping."""
 _NO_TAIL = Tail("", 0, None)
 
 

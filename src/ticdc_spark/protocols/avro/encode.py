@@ -1,4 +1,4 @@
-"""Avro behind a schema registry: events to the very bytes that TiCDC sends, with its schemas registered."""
+"""Avro with a schema registry: events to exactly TiCDC's bytes, with its schemas registered."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ _OPS = {"insert": "c", "update": "u", "upsert": "c"}
 
 
 def default_topic(schema: str, table: str) -> str:
-    """TiCDC's rule ``{schema}_{table}``: ``_`` for each character that a topic cannot have."""
+    """TiCDC's rule ``{schema}_{table}``, with ``_`` for each character that a topic cannot have."""
     return _NOT_IN_TOPIC.sub("_", schema) + "_" + _NOT_IN_TOPIC.sub("_", table)
 
 
 class AvroConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How messages are written. Names are TiCDC's where it has them."""
+    """How messages are written. Names are TiCDC's, if it has them."""
 
     time_zone: str = "UTC"
     """IANA name; TIMESTAMP is sent as local time in it."""
     enable_tidb_extension: bool = False
     enable_row_checksum: bool = False
-    """Send the checksums that row changes carry; columns must then stand in the order of their ids."""
+    """Send the checksums of row changes. Columns must then be in the order of their ids."""
     compute_row_checksum: bool = False
-    """And of those that carry none, compute them."""
+    """Compute the checksums of row changes without one."""
     avro_decimal_handling_mode: Literal["precise", "string"] = "precise"
     avro_bigint_unsigned_handling_mode: Literal["long", "string"] = "long"
     avro_enable_watermark: bool = False
     """Send DDL and watermarks, which only TiCDC's own tests read; needs ``enable_tidb_extension``."""
     keyspace: str = "default"
     topic: Callable[[str, str], str] = default_topic
-    """From schema and table to the topic, which names the subjects."""
+    """(schema, table) → topic, which names the subjects."""
 
 
 def encoder(config: AvroConfig, registry: Registry) -> AvroEncoder:
@@ -84,7 +84,7 @@ class _Plan(NamedTuple):
 
 
 class AvroEncoder:
-    """Writes Avro. Keeps nothing between calls; the registry remembers what it registered."""
+    """Writes Avro. Keeps nothing between calls. The registry remembers registered schemas."""
 
     def __init__(self, config: AvroConfig, registry: Registry) -> None:
         self._config = config
@@ -94,7 +94,7 @@ class AvroEncoder:
         """One message a change.
 
         Raises: MessageError for a table without a handle key, names that collide once sanitised, ENUM index 0, and a
-        change without an image it needs. What ``Registry.register`` raises goes through.
+        change without a needed image. Errors of ``Registry.register`` are raised too.
         """
         plans: dict[int, _Plan] = {}
         if self._config.enable_row_checksum and self._config.compute_row_checksum:
@@ -106,7 +106,7 @@ class AvroEncoder:
             yield self._row(change, plan)
 
     def ddl(self, change: SchemaChange) -> Encoded | None:
-        """A DDL, with ``avro_enable_watermark`` only."""
+        """A DDL, only with ``avro_enable_watermark``."""
         if not self._marks():
             return None
         event = {
@@ -119,11 +119,11 @@ class AvroEncoder:
         return Encoded(None, b"\1" + escape_html(msgspec.json.encode(event)))
 
     def watermark(self, commit_ts: int) -> Encoded | None:
-        """A watermark, with ``avro_enable_watermark`` only."""
+        """A watermark, only with ``avro_enable_watermark``."""
         return Encoded(None, b"\2" + commit_ts.to_bytes(8, "big")) if self._marks() else None
 
     def bootstrap(self, table: Table) -> Encoded | None:
-        """Avro has none: the registry has the schemas."""
+        """``None``: the registry has the schemas."""
         return None
 
     def _marks(self) -> bool:

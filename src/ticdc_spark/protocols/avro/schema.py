@@ -1,9 +1,9 @@
-"""The schemas that TiCDC registers for a table's keys and values: read, written, and turned into a table.
+"""The schemas that TiCDC registers for a table's keys and values: reads and writes them, and converts them to a table.
 
 A column's field is ``{"default", "name", "type": {"type", "connect.parameters": {"tidb_type"}}}``. A nullable column is
-``["null", type]``, or ``[type, "null"]`` if it has a default, for Avro wants the default's branch first. Behind the
-columns stand TiDB's extension fields, whose types have no parameters. Names are what is left of the table's own: each
-character that Avro does not allow is ``_``, so a table's and a column's real name cannot be read from a schema.
+``["null", type]``, or ``[type, "null"]`` if it has a default, as Avro requires the default's branch first. TiDB's
+extension fields follow the columns; their types have no parameters. Each character of a name that Avro does not allow
+is ``_``, so a schema does not have the real names of its table and columns.
 Source: the Avro protocol document, "Key data format" to "Column data format"; the vectors' schemas.
 """
 
@@ -28,7 +28,7 @@ EXTENSION = ((OP, "string", ""), (COMMIT_TS, "long", 0), (PHYSICAL, "long", 0))
 CHECKSUMS = ((CHECKSUM, "string", ""), (CORRUPTED, "boolean", False), (CHECKSUM_VERSION, "int", 0))
 _EXTRA_NAMES = (OP, COMMIT_TS, PHYSICAL, CHECKSUM, CORRUPTED, CHECKSUM_VERSION)
 _EXTRA_COUNTS = (0, 1, 3, 6)
-"""Without the extension ``avro-include-before-value`` sends the first of them alone."""
+"""Possible numbers of extension fields. Without the extension, ``avro-include-before-value`` sends only the first."""
 _EXTRA_TYPES = {name: avro for name, avro, _ in EXTENSION + CHECKSUMS}
 
 
@@ -39,9 +39,9 @@ class Field(NamedTuple):
     type: WireType
     nullable: bool
     null_last: bool
-    """The order of the union's branches; such a field has a default other than null."""
+    """Whether null is the union's last branch. Such a field has a default other than null."""
     default: Any
-    """The schema's JSON; ``None`` where there is none, or null."""
+    """The default as the schema's JSON; ``None``: none, or null."""
 
 
 class Schema(NamedTuple):
@@ -51,16 +51,16 @@ class Schema(NamedTuple):
     table: str
     fields: tuple[Field, ...]
     extra: tuple[str, ...] = ()
-    """Names of the extension fields behind the columns."""
+    """Names of the extension fields after the columns."""
     before: tuple[Field, ...] | None = None
-    """The columns of ``_ticdc_before``, which stands between the columns and the extension fields."""
+    """The columns of ``_ticdc_before``, which is between the columns and the extension fields."""
 
 
 @lru_cache(maxsize=4096)
 def read_schema(text: str) -> Schema:
     """Read a registered schema.
 
-    Raises: MessageError if it is none that TiCDC registers.
+    Raises: MessageError if TiCDC does not register such a schema.
     """
     try:
         record = msgspec.json.decode(text, type=dict[str, Any])
@@ -112,12 +112,12 @@ def _field(name: str, sent: Any, default: Any) -> Field:
 
 
 def table_from_schemas(key: str | None, value: str | None) -> Table:
-    """The table that a key's and a value's schema describe, as far as they do.
+    """The table that a key's and a value's schema describe.
 
-    Without the value's (of a delete), the table has the key's columns only. Names are the schema's; types are the
-    widest that the schema allows; the key is an index called ``primary``.
+    Without the value's schema (a delete), the table has only the key's columns. Names are the schema's. Types are the
+    widest that the schema allows. The key is an index called ``primary``.
 
-    Raises: MessageError if either is no schema that TiCDC registers, or both are missing.
+    Raises: MessageError if TiCDC does not register such a schema, or both are missing.
     """
     keys = read_schema(key) if key is not None else None
     schema = read_schema(value) if value is not None else keys
@@ -142,7 +142,7 @@ def _column(field: Field) -> Column:
 def write_schema(keyspace: str, table: Table, fields: Sequence[Field], extra: Iterable[tuple[str, str, Any]]) -> str:
     """The text that TiCDC registers.
 
-    Raises: MessageError for names that are equal once they are sanitised.
+    Raises: MessageError for names that become equal when sanitised.
     """
     names = [field.name for field in fields]
     for name in names:

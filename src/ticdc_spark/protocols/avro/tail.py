@@ -1,9 +1,9 @@
-"""The extension fields at the end of a value, read from the end: the columns before them need not be.
+"""Reads the extension fields of a value from its end, without reading the columns before them.
 
-Every byte of an Avro number but its last has its high bit set, so that numbers can be read backwards where the byte
-before them is known to have none. Behind the columns stand op (one letter), commit_ts, physical time and, with
-checksums, the checksum's digits, corrupted and version. Op stands alone where ``avro-include-before-value`` sends old
-rows and ``enable-tidb-extension`` is off. A delete has a value only with the former, and its checksum is the old row's.
+Every byte of an Avro number except its last one has its high bit set. So a number can be read backwards if the byte
+before it is known to have none. After the columns come op (one letter), commit_ts, physical time and, with checksums,
+the checksum's digits, corrupted and version. There is only op if ``avro-include-before-value`` sends old rows and
+``enable-tidb-extension`` is off. A delete has a value only with the former, and its checksum is the old row's.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def _op(value: bytes, end: int) -> str:
 
 
 def _number(value: bytes, end: int) -> int:
-    """Where the number begins that ends at ``end``."""
+    """The begin of the number that ends at ``end``."""
     at = end - 1
     while at > HEAD and value[at - 1] >= 0x80:
         at -= 1

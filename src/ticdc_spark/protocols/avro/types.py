@@ -1,9 +1,10 @@
-"""How Avro behind a schema registry carries each MySQL type: the one table, both ways.
+"""How Avro with a schema registry carries each MySQL type: one table for both directions.
 
-A schema describes a type by Avro's own and by the connect parameter ``tidb_type``; several MySQL types share such a
-pair, so that a schema gives back the widest of them (``INT`` is int, ``TEXT`` longtext, DATETIME has six fractional
-digits, a DECIMAL sent as a string is DECIMAL(65,30)), and values keep the digits that they were sent with.
-Source: the Avro protocol document, "Column data format"; vectors where they differ: FLOAT is Avro's float, and
+A schema describes a type by Avro's type and by the connect parameter ``tidb_type``. Several MySQL types share such a
+pair, so a schema is read as the widest of them: ``INT`` is int, ``TEXT`` longtext, DATETIME has six fractional digits,
+a DECIMAL sent as a string is DECIMAL(65,30). Values keep the digits that they were sent with.
+
+Source: the Avro protocol document, "Column data format". The vectors differ in two points: FLOAT is Avro's float, and
 defaults of bytes are base64.
 """
 
@@ -55,14 +56,14 @@ _UNESCAPED_COMMA = re.compile(r"(?<!\\),")
 
 
 class WireType(NamedTuple):
-    """A column's type as a schema has it, without null."""
+    """A column's type in a schema, without null."""
 
     tidb: str
     avro: str
     length: int | None = None
-    """Of a BIT."""
+    """Length of a BIT."""
     allowed: str | None = None
-    """Members of an ENUM or SET, joined by commas; a comma in a member stands behind a backslash."""
+    """Members of an ENUM or SET, joined by commas. A comma in a member has a backslash before it."""
     precision: int | None = None
     scale: int | None = None
 
@@ -75,13 +76,13 @@ class WireType(NamedTuple):
 
 
 class TypeCodec(NamedTuple):
-    """How a wire type is read, written, given a default and turned into a MySQL type."""
+    """How a wire type is read, written, given a default, and converted to a MySQL type."""
 
     column: Callable[[WireType], ColumnType]
     read: Callable[[WireType, ReadOptions], Read]
     write: Callable[[ColumnType, str], Write]
     default: Callable[[ColumnType, str | int], Any] | None
-    """From a column's default to the schema's JSON; ``None``: it has none there."""
+    """Column default → the schema's JSON. ``None``: the schema has no default."""
     read_default: Callable[[Any], str | int]
 
 
@@ -311,7 +312,7 @@ _PAIRS: Mapping[str, tuple[str, str]] = {
     **{name: (name.upper(), "string") for name in ("date", "datetime", "timestamp", "time", "enum", "set", "json")},
     "vector": ("TiDBVECTORFloat32", "string"),
 }
-"""MySQL type to ``tidb_type`` and Avro type; what is missing or differs is in ``wire_type``."""
+"""MySQL type → ``tidb_type`` and Avro type. ``wire_type`` has the exceptions."""
 
 
 def codec_for(wire: WireType) -> TypeCodec:

@@ -1,4 +1,4 @@
-"""A reader of rows by a registered schema, compiled once per schema and table."""
+"""Reads rows by a registered schema. A reader is compiled once per schema and table."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ _EXTRA = [*(avro for _, avro, _ in EXTENSION), "string", "boolean", "int"]
 def compile_reader(
     schema: Schema, table: Table, options: ReadOptions, only: frozenset[str] | None, *, old: bool
 ) -> RecordReader:
-    """Compile a reader of a record into cells in the order of the table's columns.
+    """Compile a reader of records. It gives cells in the order of the table's columns.
 
-    With ``old``, the cells are those of the old row inside it. With ``only``, other columns are ``None``.
+    ``old``: cells are of the old row in the record. ``only``: other columns are ``None``.
 
-    Raises: MessageError for a field that the table has not.
+    Raises: MessageError for a field that the table does not have.
     """
     places = {column.name: at for at, column in enumerate(table.columns)}
     wanted = [MISSING if only is None or column.name in only else None for column in table.columns]
@@ -51,7 +51,7 @@ def compile_reader(
         return cells, at
 
     def read(data: bytes, at: int) -> tuple[list[Any], int]:
-        cells = [*wanted, None]  # the last takes what is not wanted
+        cells = [*wanted, None]  # the last one takes unwanted columns
         for place, read_field in steps:
             cells[place], at = read_field(data, at)
         if has_before:

@@ -1,4 +1,4 @@
-"""canal-json: Alibaba Canal's JSON, a message an event; nothing carries a table's schema."""
+"""canal-json: Alibaba Canal's JSON, one event a message. No message has a table's schema."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class CanalJsonProtocol(WireProtocol["CanalJsonConfig"]):
         return "isDdl" in fields
 
     def row_tables(self, schemas: Schemas | None = None) -> TableOfRow | None:
-        """By the message's ``mysqlType`` and ``pkNames``."""
+        """From the message's ``mysqlType`` and ``pkNames``."""
         from ticdc_spark.protocols.canal_json.images import table_from_message
 
         def table_of_row(key: bytes | None, value: bytes | None, row: Envelope) -> Table:

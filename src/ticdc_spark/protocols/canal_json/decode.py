@@ -1,13 +1,13 @@
 """canal-json: messages to events. The other direction is ``canal_json.encode``.
 
-A message carries one event, and its Kafka key is null. Alibaba's Canal, whose format this is, puts several rows into
-one message; so each item of ``data`` is an event here. No message carries a table's schema: the schema key is ``""``.
+A message has one event, and its Kafka key is null. Alibaba's Canal, whose format this is, writes several rows into one
+message, so each item of ``data`` is an event here. No message has a table's schema: the schema key is ``""``.
 
-- With TiDB's extension ``_tidb`` has ``commitTs`` and there are watermarks. Without it only ``es`` has the time, in
-  milliseconds: commit_ts is that with a logical part of 0, so that transactions of one millisecond look like one.
-- ``old`` of an update may hold changed columns only (only-output-updated-columns, content-compatible). The before image
-  is then "data" overlaid with "old", so that both images are whole.
-- ``_tidb.onlyHandleKey`` and ``claimCheckLocation`` mark images of handle key columns only: ``partial``.
+- With TiDB's extension, ``_tidb`` has ``commitTs`` and there are watermarks. Without it, only ``es`` has the time, in
+  milliseconds. commit_ts is this time with a logical part of 0, so transactions of one millisecond look like one.
+- ``old`` of an update may have only changed columns (only-output-updated-columns, content-compatible). The before image
+  is then "data" overlaid with "old", so both images are whole.
+- ``_tidb.onlyHandleKey`` and ``claimCheckLocation`` mark images that have only handle key columns: ``partial``.
 
 Source: ``canal-json`` in the vectors' notes.
 """
@@ -34,7 +34,7 @@ _BAD_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _OPS: dict[str, Op] = {"INSERT": "insert", "UPDATE": "update", "DELETE": "delete"}
 _WATERMARK = "TIDB_WATERMARK"
 _MAX_MS = 1 << 45
-"""Milliseconds from which on a TSO would not fit into 63 bits."""
+"""From this number of milliseconds on, a TSO would not fit into 63 bits."""
 
 
 class WireExtension(msgspec.Struct, rename="camel", gc=False):
@@ -47,7 +47,7 @@ class WireExtension(msgspec.Struct, rename="camel", gc=False):
 
 
 class WireMessage(msgspec.Struct, rename="camel", gc=False):
-    """A message, as far as it is needed; images stay raw."""
+    """The needed fields of a message. Images stay raw."""
 
     database: str
     table: str
@@ -71,7 +71,7 @@ class CanalJsonDecoder:
     def open_message(self, key: bytes | None, value: bytes | None) -> Sequence[Event]:
         """Open one message: one event, or one for each row of Canal's own messages.
 
-        From a storage sink, the key is the file and the line, and a message may be another file of the sink, whole.
+        From a storage sink, the key is the file and the line, and a message may be another whole file of the sink.
         """
         if key and (place := place_of(key)):
             return _stored(place, value or b"")
@@ -104,7 +104,7 @@ DECODER = CanalJsonDecoder()
 
 
 def _stored(place: str, value: bytes) -> Sequence[Event]:
-    """Open what a file of a storage sink holds."""
+    """Open the content of a storage sink's file."""
     try:
         events = other_events(value)
     except MessageError as error:

@@ -1,7 +1,7 @@
-"""canal-json: events to the very bytes that TiCDC (classic architecture) sends.
+"""canal-json: events to exactly the bytes of TiCDC (classic architecture).
 
-One message per event, as Go writes JSON: ``<``, ``>``, ``&`` escaped. Columns stand in the table's order, also in
-``mysqlType``, where the original has Go's random order.
+One message per event, as Go writes JSON: ``<``, ``>``, ``&`` are escaped. Columns are in the table's order, also in
+``mysqlType``, for which TiCDC has Go's random order.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from ticdc_spark.wire.compression import Compression, compress
 
 _ENCODER = msgspec.json.Encoder()
 _RECORD_OVERHEAD = 36
-"""What Kafka may add to a record; TiCDC counts it towards max-message-bytes."""
+"""Bytes that Kafka may add to a record. TiCDC counts them towards max-message-bytes."""
 _TYPES = {"insert": "INSERT", "update": "UPDATE", "delete": "DELETE"}
 
 
@@ -34,23 +34,23 @@ def _now_ms() -> int:
 
 
 class CanalJsonConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How messages are written. Names are TiCDC's where it has them."""
+    """How messages are written. Names are TiCDC's, if it has them."""
 
     time_zone: str = "UTC"
     """IANA name; TIMESTAMP is sent as local time in it, and the message does not name it."""
     enable_tidb_extension: bool = False
     """Send commitTs and watermarks."""
     content_compatible: bool = False
-    """As Alibaba's Canal: whole types in ``mysqlType``, and changed columns only in ``old``."""
+    """Like Alibaba's Canal: whole types in ``mysqlType``, and only changed columns in ``old``."""
     only_output_updated_columns: bool = False
     delete_only_output_handle_key_columns: bool = False
     max_message_bytes: int = 10 * 1024 * 1024
     large_message_handle: Literal["none", "handle-key-only", "claim-check"] = "none"
     """Needs the extension."""
     store: Callable[[bytes], str] | None = None
-    """For claim-check: keeps a message's value and returns where it lies."""
+    """For claim-check: stores a message's value and returns its location."""
     compression: Compression = "none"
-    """``large-message-handle-compression``; despite its name applied to every value."""
+    """``large-message-handle-compression``. Despite its name, it applies to every value."""
     build_ts: Callable[[], int] = _now_ms
     """Milliseconds since the epoch for ``ts``."""
 
@@ -61,7 +61,7 @@ def encoder(config: CanalJsonConfig | None = None) -> CanalJsonEncoder:
 
 
 class CanalJsonEncoder:
-    """Writes canal-json. Keeps only what it compiled between calls."""
+    """Writes canal-json. Keeps only compiled code between calls."""
 
     def __init__(self, config: CanalJsonConfig) -> None:
         self._config = config
@@ -70,15 +70,15 @@ class CanalJsonEncoder:
     def rows(self, changes: Iterable[RowChange]) -> Iterator[Encoded]:
         """One message a change.
 
-        Raises: MessageError for a change without an image it needs, an upsert (canal-json has none), and a message
-        that stays larger than ``max_message_bytes``.
+        Raises: MessageError for a change without a needed image, an upsert (canal-json has none), and a message that
+        stays larger than ``max_message_bytes``.
         """
         for change in changes:
             writer = self._writers.of(change.table)
             yield Encoded(None, self._row(change, writer), 1)
 
     def ddl(self, change: SchemaChange) -> Encoded | None:
-        """A DDL; its type follows from its SQL."""
+        """A DDL. Its type is derived from its SQL."""
         fields = {"database": change.schema, "table": change.name, "isDdl": True, "sql": change.query}
         value = self._other(ddl_word(change.query), change.commit_ts, **fields)
         return Encoded(None, value)
@@ -146,7 +146,7 @@ class _Types(NamedTuple):
     """``sqlType`` and ``mysqlType`` of certain columns."""
 
     pieces: list[str]
-    """Every second is the place of a code that follows from a value."""
+    """Every second piece is the place of a code that depends on a value."""
     codes: list[tuple[str, Callable[[Value], str]]]
 
     def of(self, row: Row) -> str:
@@ -183,7 +183,7 @@ class _RowWriter:
         )
 
     def message(self, change: RowChange, *, keys_only: bool, location: str) -> bytes:
-        """The message of a change, or of its handle key columns only."""
+        """The message of a change, or only of its handle key columns."""
         config, op = self._config, change.op
         kind = _TYPES.get(op)
         if kind is None:

@@ -1,4 +1,4 @@
-"""Images of canal-json without a schema: whole before images, and what a message alone shows of its table."""
+"""Images of canal-json without a schema: whole before images, and the table that a single message shows."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ _DESCRIBED = msgspec.json.Decoder(_Described)
 
 
 def table_from_message(value: bytes) -> Table:
-    """A table as far as one of its rows shows it; ``value`` is a whole message.
+    """The table that one of its rows shows. ``value``: a whole message.
 
-    Known: names, types, UNSIGNED, bytes or text, the primary key; with content-compatible also lengths, scales and
-    ENUM and SET members. Not known: whether a column may be NULL, character sets, defaults, other indexes. A partial
-    message has only its columns, which stand in no certain order.
+    Known are names, types, UNSIGNED, bytes or text, and the primary key; with content-compatible also lengths, scales,
+    and ENUM and SET members. Unknown are nullability, character sets, defaults, and other indexes. A partial message
+    has only its own columns, in any order.
 
-    Raises: MessageError if the message cannot be read or has a type that is not known.
+    Raises: MessageError if the message cannot be read or has an unknown type.
     """
     try:
         message = _DESCRIBED.decode(unpack(value))

@@ -1,4 +1,4 @@
-"""How canal-json writes a value of each MySQL type, both ways, and the types' names and JDBC codes beside the values.
+"""How canal-json writes and reads a value of each MySQL type, and the types' names and JDBC codes.
 
 Every value is a JSON string or null. These differ from the canonical form: binary types (one character of ISO-8859-1
 for each byte), FLOAT and DOUBLE (never with an exponent), TIMESTAMP (local time, without its zone), and
@@ -41,9 +41,9 @@ class TypeCodec(NamedTuple):
     read: Callable[[ColumnType, ReadOptions], Read] | None = None
     """``None``: the text is the canonical value."""
     write: Callable[[ColumnType, str], Write] = lambda *_: encode_basestring
-    """From the column's type and the time zone."""
+    """Arguments: the column's type and the time zone."""
     wider: tuple[int, int] | None = None
-    """An unsigned value above the first has the second for its code: the values decide, not the type."""
+    """An unsigned value above the first number has the second as its code: the value decides, not the type."""
 
 
 def _read_float(column_type: ColumnType, _: ReadOptions) -> Read:
@@ -126,7 +126,7 @@ CODECS: Mapping[str, TypeCodec] = {
     **dict.fromkeys(("tinytext", "text", "mediumtext", "longtext"), _text(_CLOB)),
     **dict.fromkeys(("binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob"), _BYTES),
 }
-"""MySQL type to its codec. CHAR, VARCHAR and TEXT of character set binary are sent as bytes."""
+"""MySQL type → codec. CHAR, VARCHAR and TEXT of character set binary are sent as bytes."""
 
 
 def codec_for(column_type: ColumnType) -> TypeCodec:
@@ -141,13 +141,13 @@ def codec_for(column_type: ColumnType) -> TypeCodec:
 
 
 def cell(column_type: ColumnType, options: ReadOptions) -> Cell:
-    """What a column of this type holds in an image, and how it is read."""
+    """The content of such a column in an image, and how it is read."""
     read = codec_for(column_type).read
     return Cell(str | None, read(column_type, options) if read else None)
 
 
 def jdbc_type(column_type: ColumnType) -> int | Callable[[Value], str]:
-    """The code in ``sqlType``; of an unsigned integer, how it follows from the value."""
+    """The code in ``sqlType``; for an unsigned integer, a function of the value."""
     found = codec_for(column_type)
     code, wider = found.jdbc, found.wider
     if wider is None or not column_type.unsigned:

@@ -36,11 +36,11 @@ class DebeziumProtocol(WireProtocol["DebeziumConfig"]):
 
     def is_json(self, value: bytes, fields: Collection[str]) -> bool:
         if not fields:
-            return value.startswith(b'{"payload":')  # it may hold bytes that are not UTF-8
+            return value.startswith(b'{"payload":')  # it may have bytes that are not UTF-8
         return "payload" in fields or ("source" in fields and ("op" in fields or "ddl" in fields))
 
     def row_tables(self, schemas: Schemas | None = None) -> TableOfRow | None:
-        """By the schema blocks of key and value."""
+        """From the schema blocks of key and value."""
         from ticdc_spark.protocols.debezium.tables import table_of_row as of_blocks
 
         def table_of_row(key: bytes | None, value: bytes | None, row: Envelope) -> Table:
@@ -49,7 +49,7 @@ class DebeziumProtocol(WireProtocol["DebeziumConfig"]):
         return table_of_row
 
     def tables_of_ddl(self, value: bytes) -> tuple[Table, ...]:
-        """Those of ``tableChanges``."""
+        """The tables of ``tableChanges``."""
         from ticdc_spark.protocols.debezium.tables import tables_of_ddl
 
         return tables_of_ddl(value)

@@ -1,11 +1,11 @@
-"""Where payload and schema block of a message stand, found without reading the block again and again.
+"""Finds payload and schema block of a message without reading the block each time.
 
-The block is most of a message and the same for all rows of a table's version. So what stands behind the payload (in
-TiCDC's order) or before it (in Kafka Connect's) is looked up by its bytes, and only a text that was not seen before is
-read as JSON. A quote inside a JSON string is escaped, so that ``},"schema":{`` can be nothing but an object's end and a
-field's name; and as the payload is read by itself afterwards, it is the right object's end.
+The block is most of a message, and the same for all rows of a table's version. So the text after the payload (in
+TiCDC's order) or before it (in Kafka Connect's) is looked up by its bytes. Only a new text is read as JSON. A quote in
+a JSON string is escaped, so ``},"schema":{`` can only be an object's end and a field's name. It is the right object's
+end, as the payload is then read by itself.
 
-What is remembered are texts that were read before, in ``REMEMBERED_BYTES`` at most; nothing depends on it.
+Texts that were read before are remembered, up to ``REMEMBERED_BYTES``. Results do not depend on it.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ _SCHEMA_BEHIND = b'},"schema":{'
 _PAYLOAD_BEHIND = b'},"payload":'
 _AT_PAYLOAD = len(_PAYLOAD_FIRST)
 _SOURCE_BYTES = 200
-"""TiCDC's ``source``, which a payload begins with, is longer; in a shorter one the block is not found quickly."""
+"""A payload begins with ``source``, which is longer in TiCDC. In a shorter payload, the block is not found quickly."""
 _KEY_BYTES = 8
 _NONE: tuple[bytes, None] = b"", None
 
 
 class WireField(msgspec.Struct, gc=False):
-    """A field of a Kafka Connect struct; ``fields`` only of a struct."""
+    """A field of a Kafka Connect struct. Only a struct has ``fields``."""
 
     type: str
     optional: bool = False
@@ -53,16 +53,16 @@ class Block:
         self.raw = raw
         """Its JSON."""
         self.heads: dict[bool, bytes] = {}
-        """What ``debezium.native`` made of it."""
+        """Heads that ``debezium.native`` made from it."""
 
     @cached_property
     def key(self) -> str:
-        """A hash of its bytes, which is the key of the schema that reads a row."""
+        """A hash of its bytes, which is the schema key of rows."""
         return BLOCK_MARK + blake2b(self.raw, digest_size=_KEY_BYTES).hexdigest()
 
     @property
     def schema(self) -> WireField:
-        """What it holds.
+        """The parsed block.
 
         Raises: msgspec's errors if it is no schema.
         """
@@ -70,7 +70,7 @@ class Block:
 
 
 def columns_of(block: Block) -> Sequence[WireField]:
-    """The columns that a value's block declares; none if it is of no row.
+    """The columns that a value's block declares; none if it is no row's block.
 
     Raises: msgspec's errors if it is no schema.
     """
@@ -92,12 +92,12 @@ _MESSAGE = msgspec.json.Decoder(WireMessage)
 
 
 class _Remembered:
-    """Blocks by the text around them, forgotten all at once when they are too many."""
+    """Blocks by the text around them. All are forgotten at once when there are too many."""
 
     def __init__(self) -> None:
         self.blocks: dict[bytes, Block] = {}
         self.newest: dict[int, tuple[bytes, Block]] = {}
-        """Of each length, the text that was seen last: to compare is a tenth of the time that it takes to hash."""
+        """The last text of each length: comparing takes a tenth of the time of hashing."""
         self.size = 0
         """Bytes of texts and blocks."""
 
@@ -123,9 +123,9 @@ REMEMBERED = _Remembered()
 
 
 def quick_parts(value: bytes) -> tuple[bytes, Block | None] | None:
-    """A payload, not looked at, and a block that was seen before; ``None`` if there is none.
+    """An unread payload, and a block that was seen before; ``None`` if there is none.
 
-    The message is right if and only if the payload is one JSON value.
+    The message is valid if and only if the payload is one JSON value.
     """
     if value.startswith(_PAYLOAD_FIRST):
         end = value.find(_SCHEMA_BEHIND, _SOURCE_BYTES) + 1
@@ -145,7 +145,7 @@ def quick_parts(value: bytes) -> tuple[bytes, Block | None] | None:
 
 
 def parts(value: bytes) -> tuple[bytes, Block | None]:
-    """Payload and block of any message; without an envelope (schemas.enable = false) all of it is the payload.
+    """Payload and block of any message. Without an envelope (schemas.enable = false), all of it is the payload.
 
     Raises: msgspec's errors, UnicodeDecodeError or RecursionError if it is no JSON object.
     """
@@ -166,7 +166,7 @@ def parts(value: bytes) -> tuple[bytes, Block | None]:
 
 
 def _around(value: bytes, raw: bytes) -> bytes | None:
-    """What ``quick_parts`` will look up, if it is the block and what must stand around it."""
+    """The text for ``quick_parts`` to look up: the block and the fixed text around it."""
     if value.startswith(_PAYLOAD_FIRST):
         end = value.find(_SCHEMA_BEHIND, _SOURCE_BYTES) + 1
         return value[end:] if end and value[end:] == b',"schema":' + raw + b"}" else None

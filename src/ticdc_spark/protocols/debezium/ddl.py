@@ -1,8 +1,8 @@
-"""What a DDL's message in Debezium has of its tables: ``tableChanges``.
+"""The tables in Debezium's DDL messages: ``tableChanges``.
 
-TiCDC parses the DDL again, and what it says of a column there goes before what the table says: the digits of a time
-type are missing where they are not written, and a default of a time type is the text that is written. Of the columns
-that it does not define, a table does not have AUTO_INCREMENT, ON UPDATE and comments.
+TiCDC parses the DDL again, and the SQL of a column overrides the table. So the digits of a time type are missing if the
+SQL omits them, and a default of a time type is the text in the SQL. Columns that the SQL does not define are sent
+without AUTO_INCREMENT, ON UPDATE and comments.
 """
 
 from __future__ import annotations
@@ -40,13 +40,13 @@ _KINDS = {
     _DROP_VIEW: "DROP",
     _DROP_INDEX: "DROP",
 }
-"""TiDB's numbers of DDL jobs to the kind of change; every other is ALTER."""
+"""TiDB's number of a DDL job → kind of change. All others are ALTER."""
 _NO_TABLES = frozenset((1, 2, 11, 26))
-"""Of databases, and TRUNCATE."""
+"""DDL of databases, and TRUNCATE."""
 _NOT_SENT = frozenset((9, 10, 25, 65, 66, 67))
 """Foreign keys, RECOVER and FLASHBACK, TTL."""
 _HIDDEN = "_V$_"
-"""What TiDB's names of hidden columns begin with, which stand for an index's expressions."""
+"""Prefix of TiDB's hidden columns, which are the expressions of an index."""
 _VARCHAR = 12
 _DEFAULT_LENGTHS = {"varchar": 5, "varbinary": 5, "var_string": 5}
 _WITH_LENGTH = frozenset(
@@ -76,7 +76,7 @@ def table_changes(change: SchemaChange) -> str | None:
 
 
 def database_of(query: str) -> str:
-    """The database that a DDL of one names, for messages that have it in the SQL only; ``""`` for other DDL."""
+    """The database that its DDL names, for messages that have it only in the SQL; ``""`` for other DDL."""
     statement = parse(query)
     return statement.name or "" if isinstance(statement, DatabaseDdl) else ""
 
@@ -181,7 +181,7 @@ def _suffix(column: Column) -> str:
 def _length(column: Column, written: ColumnDef | None) -> int | None:
     kind = column.type
     if kind.name in TIME_TYPES:
-        # not written is not the same as 0 here
+        # here, missing is not the same as 0
         return fsp(kind) or (None if written else 0)
     if kind.name == "year":
         return None if written else 4
@@ -211,6 +211,6 @@ def _default(column: Column, written: ColumnDef | None) -> str | None:
 
 
 def _bits(number: int, length: int) -> str:
-    """The first byte with as many digits as the type has in its own first byte, the others with eight."""
+    """Bits as text. The first byte has as many digits as in the type, the others have eight."""
     first, *rest = number.to_bytes(max((number.bit_length() + 7) // 8, 1))
     return f"{first:0{length % 8 or 1}b}" + "".join(f"{byte:08b}" for byte in rest)

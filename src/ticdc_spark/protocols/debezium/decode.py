@@ -1,19 +1,20 @@
 """Debezium: messages to events. The other direction is ``debezium.encode``.
 
-TiCDC's messages, with and without the schema block, and those of Debezium's own connectors for MySQL and MariaDB. These
-two differ in ``source.commit_ts``, which TiCDC always sends, with and without TiDB's extension; only watermarks
-need the extension, and TiCDC of v9 or later, as DDL does.
+It reads messages of TiCDC, with and without the schema block, and of Debezium's own connectors for MySQL and MariaDB.
+Only TiCDC sends ``source.commit_ts``, with and without TiDB's extension. Watermarks need the extension and TiCDC v9 or
+later; DDL needs TiCDC v9 too.
 
-A connector's ``source`` has a file, a position and a GTID instead. There commit_ts is ``source.ts_ms`` with a logical
-part of 0: the binlog's clock, often of whole seconds, so that transactions of one second look like one; within it, the
-order is the partition's. It is 0 where ``ts_ms`` is, as in the snapshots of old connectors. A snapshot's rows (``r``)
-are upserts; a TRUNCATE (``t``) is a DDL; heartbeats, transactions' begin and end, tombstones and ``SET`` statements
-carry nothing. A row without its envelope (flattened) is rejected: it names neither its table nor its operation.
+A connector's ``source`` has a file, a position and a GTID instead. Its commit_ts is ``source.ts_ms`` with a logical
+part of 0. This is the binlog's clock, often in whole seconds, so transactions of one second look like one; their order
+is the partition's. It is 0 if ``ts_ms`` is, as in the snapshots of old connectors. A snapshot's rows (``r``) are
+upserts, and a TRUNCATE (``t``) is a DDL. Heartbeats, begin and end of transactions, tombstones and ``SET`` statements
+give nothing. A row without its envelope (flattened) is rejected, as it names neither its table nor its operation.
 
-Images are read with the table that is valid at commit_ts, so the schema key is ``""``; a decoder made with
-``block_keys`` gives a hash of the schema block, for rows whose table only that block describes
-(``debezium.tables``). Source: spec "TiCDC Debezium Protocol"; ``debezium`` in the vectors' notes; of connectors, the
-documentation of Debezium 2.x and 3.x on MySQL.
+Images are read with the table that is valid at commit_ts, so the schema key is ``""``. With ``block_keys``, the key is
+a hash of the schema block, for rows whose table only that block describes (``debezium.tables``).
+
+Sources: spec "TiCDC Debezium Protocol"; ``debezium`` in the vectors' notes; for connectors, the documentation of
+Debezium 2.x and 3.x on MySQL.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ _BAD_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _OPS: dict[str, Op] = {"c": "insert", "u": "update", "d": "delete", "r": "upsert"}
 _WATERMARK, _TRUNCATE = "m", "t"
 _MAX_MS = 1 << 45
-"""Milliseconds from which on a TSO would not fit into 63 bits."""
+"""From this number of milliseconds on, a TSO would not fit into 63 bits."""
 _MAX_TS = 1 << 63
 _NULLS = (b"null", b"")
 _BOUNDARIES = (b'"BEGIN"', b'"END"')
 
 
 class WireSource(msgspec.Struct, gc=False):
-    """Where a change comes from. ``commit_ts`` is TiCDC's alone."""
+    """The origin of a change. Only TiCDC sends ``commit_ts``."""
 
     ts_ms: int | None = None
     db: str = ""
@@ -50,13 +51,13 @@ class WireSource(msgspec.Struct, gc=False):
 
 
 class WireChange(msgspec.Struct, gc=False):
-    """One entry of ``tableChanges``, as far as it is needed."""
+    """The needed fields of an entry of ``tableChanges``."""
 
     type: str
 
 
 class WirePayload(msgspec.Struct, rename={"table_changes": "tableChanges", "database": "databaseName"}, gc=False):
-    """What a message holds; images stay raw."""
+    """The content of a message. Images stay raw."""
 
     source: WireSource | None = None
     op: str = ""
@@ -73,17 +74,17 @@ _FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 
 
 class DebeziumDecoder:
-    """Reads Debezium in JSON. Stateless, but for what ``debezium.blocks`` remembers."""
+    """Reads Debezium in JSON. Stateless, except for what ``debezium.blocks`` remembers."""
 
     name = "debezium"
 
     def __init__(self, *, block_keys: bool = False, modes: NativeModes | None = None) -> None:
-        """``block_keys``: schema keys are hashes of schema blocks. ``modes``: how connectors are configured."""
+        """``block_keys``: schema keys are hashes of schema blocks. ``modes``: the connectors' configuration."""
         self._block_keys = block_keys
         self._modes = modes or NativeModes()
 
     def open_message(self, key: bytes | None, value: bytes | None) -> Sequence[Event]:
-        """Open one message: one event, or none for what carries nothing."""
+        """Open one message: one event, or none if it has no event."""
         if value is None:
             return ()
         found = quick_parts(value)
@@ -91,7 +92,7 @@ class DebeziumDecoder:
             try:
                 return self._events(_PAYLOAD.decode(found[0]), found[1], key)
             except _BAD_JSON:
-                pass  # it is opened again, as a whole, for its reason
+                pass  # opened again below, as a whole, for the reason
             except MessageError as error:
                 return (Rejected(f"debezium message: {error}"),)
         try:
@@ -136,7 +137,8 @@ class DebeziumDecoder:
         return (Envelope(op, schema, table, commit_ts, old, new, None, schema_key, False, key),)
 
     def row_reader(self, table: Table, options: ReadOptions, only: frozenset[str] | None = None) -> RowReader:
-        """Compile a reader of images: raw JSON objects, column names to values; those of connectors behind a head.
+        """Compile a reader of images: raw JSON objects, column names to values. Images of connectors have a head before
+        them.
 
         Raises: MessageError if the table has a column type that Debezium cannot carry.
         """
@@ -147,7 +149,7 @@ DECODER = DebeziumDecoder()
 
 
 def _native_ts(payload: WirePayload, source: WireSource) -> int:
-    """The binlog's time; of a DDL in a connector's own history, which has no such field, the message's."""
+    """The binlog's time. A DDL in a connector's own history has no such field, so it is the message's time."""
     ts_ms = source.ts_ms
     if ts_ms is None and payload.ddl is not None:
         ts_ms = payload.ts_ms or 0
@@ -157,7 +159,7 @@ def _native_ts(payload: WirePayload, source: WireSource) -> int:
 
 
 def _other(payload: WirePayload, source: WireSource, commit_ts: int) -> Sequence[Event]:
-    """What is no row."""
+    """Open a message that is no row."""
     native = source.commit_ts is None
     if payload.op == _WATERMARK and not native:
         return (Watermark(commit_ts),)

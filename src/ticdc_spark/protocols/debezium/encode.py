@@ -1,10 +1,10 @@
-"""Debezium: events to the very bytes that TiCDC (classic architecture) sends.
+"""Debezium: events to exactly the bytes of TiCDC (classic architecture).
 
-One message per event: a payload, then the schema block. Nothing follows a delete. A row is one template a table version
-and kind of change, into which its values are put as text.
+One message per event: a payload, then the schema block. Nothing follows a delete. Rows of one table version and kind of
+change share a template, into which their values are put as text.
 
-Where TiCDC loses what the message could carry, this does not: NULL in a column with a default stays null, and text that
-is not UTF-8 becomes U+FFFD byte by byte, so that the message is JSON.
+In two cases TiCDC loses values and this encoder does not. NULL in a column with a default stays null. In text that is
+not UTF-8, each bad byte becomes U+FFFD, so that the message is JSON.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ def _now_ms() -> int:
 
 
 class DebeziumConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How messages are written. Names are TiCDC's where it has them. TIMESTAMP is in UTC whatever the time zone."""
+    """How messages are written. Names are TiCDC's, if it has them. TIMESTAMP is always in UTC."""
 
     cluster_id: str = "default"
-    """What ``source`` and the schemas are named after."""
+    """Name in ``source`` and in the schemas' names."""
     enable_tidb_extension: bool = False
     """Send watermarks, and ``tidb_type`` in schemas."""
     debezium_disable_schema: bool = False
-    """Leave the schema block out."""
+    """Omit the schema block."""
     debezium_output_old_value: bool = True
     """Send an update's ``before``."""
     compression: Compression = "none"
-    """``large-message-handle-compression``; despite its name applied to every key and value."""
+    """``large-message-handle-compression``. Despite its name, it applies to every key and value."""
     build_ts: Callable[[], int] = _now_ms
     """Milliseconds since the epoch for the payload's ``ts_ms``."""
 
@@ -55,7 +55,7 @@ def encoder(config: DebeziumConfig | None = None) -> DebeziumEncoder:
 
 
 class DebeziumEncoder:
-    """Writes Debezium. Keeps only what it compiled between calls."""
+    """Writes Debezium. Keeps only compiled code between calls."""
 
     def __init__(self, config: DebeziumConfig) -> None:
         self._config = config
@@ -64,8 +64,8 @@ class DebeziumEncoder:
     def rows(self, changes: Iterable[RowChange]) -> Iterator[Encoded]:
         """One message a change.
 
-        Raises: MessageError for a change without an image or column it needs, an upsert (as TiCDC writes Debezium, it
-        has none), a DATETIME that is no date, and a type that Debezium cannot carry.
+        Raises: MessageError for a change without a needed image or column, an upsert (TiCDC's Debezium has none), a
+        DATETIME that is no date, and a type that Debezium cannot carry.
         """
         compression = self._config.compression
         for change in changes:
@@ -76,7 +76,7 @@ class DebeziumEncoder:
             yield Encoded(key, value, 1)
 
     def ddl(self, change: SchemaChange) -> Encoded | None:
-        """A DDL with its tables; ``None`` for those that TiCDC does not send: TTL, foreign keys, RECOVER.
+        """A DDL with its tables; ``None`` for DDL that TiCDC does not send: TTL, foreign keys, RECOVER.
 
         Raises: MessageError if its SQL cannot be read.
         """
@@ -102,7 +102,7 @@ class DebeziumEncoder:
         return self._message("{}", key_schema, payload, schema)
 
     def bootstrap(self, table: Table) -> Encoded | None:
-        """``None``: no message carries a table's schema alone."""
+        """``None``: no message has only a table's schema."""
         return None
 
     def _source(self, commit_ts: int, schema: str, table: str) -> str:
@@ -117,7 +117,7 @@ class DebeziumEncoder:
 
 
 def _source(cluster_id: str, schema: str, table: str) -> tuple[str, str, str]:
-    """What stands around milliseconds and commit ts."""
+    """The text around milliseconds and commit ts."""
     cluster = quote(cluster_id)
     middle = (
         f',"snapshot":"false","db":{quote(schema)},"table":{quote(table)},"server_id":0,"gtid":null,"file":"","pos":0,'
@@ -140,15 +140,15 @@ class _Image(NamedTuple):
     get: Callable[[Row], tuple[Any, ...]]
     writes: tuple[Write, ...]
     parts: list[str]
-    """The object in pieces: every second is a value's place."""
+    """The object in pieces. Every second one is a value's place."""
     keys: tuple[int, ...]
-    """Where the handle key's columns stand."""
+    """The places of the handle key's columns."""
     key: list[str]
-    """The whole key message, in pieces likewise."""
+    """The whole key message, also in pieces."""
 
 
 class _RowWriter:
-    """Writes the rows of one table. Nothing that it keeps between rows is of them."""
+    """Writes the rows of one table. It keeps nothing of one row for the next."""
 
     def __init__(self, table: Table, config: DebeziumConfig) -> None:
         self._name = f"`{table.schema}`.`{table.name}`"

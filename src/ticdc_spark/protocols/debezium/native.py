@@ -1,9 +1,9 @@
-"""How Debezium's own connectors write values where TiCDC writes them otherwise, or in one way only.
+"""Values that Debezium's own connectors write differently from TiCDC, or in more than one form.
 
 A connector's configuration decides how decimals, BIGINT UNSIGNED, binary values and times are sent. The schema block
-shows most of it, column by column; it does not distinguish the text forms of binary values, and without a block
-nothing does: then ``NativeModes`` has it. Images of connectors carry what was found in front of them, so that a reader
-needs nothing else: a head, ``!{…}`` and a line's end. TiCDC's images have none.
+shows most of it for each column, but not the text form of binary values. ``NativeModes`` has the rest, and all of it
+for messages without a block. The result is put before each image of a connector as a head, ``!{…}`` and a line's end,
+so a reader needs nothing else. TiCDC's images have no head.
 
 Source: the documentation of Debezium's connector for MySQL, "How MySQL data types are mapped".
 """
@@ -33,12 +33,12 @@ _READERS_KEPT = 64
 
 
 class NativeModes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A connector's configuration, in its own words; where a message has a schema block, only the first counts."""
+    """A connector's configuration, in its own terms. For a message with a schema block, only the first field counts."""
 
     binary_handling_mode: Literal["bytes", "base64", "base64-url-safe", "hex"] = "bytes"
     """``bytes`` are base64 in JSON."""
     decimal_handling_mode: Literal["precise", "string", "double"] | None = None
-    """``None``: seen from the value, or bad where text of digits may be a number or base64."""
+    """``None``: detected from the value, which is bad if it is digits that may be a number or base64."""
     bigint_unsigned_handling_mode: Literal["long", "precise"] = "long"
     time_precision_mode: Literal["adaptive_time_microseconds", "adaptive", "connect"] = "adaptive_time_microseconds"
 
@@ -64,11 +64,11 @@ def read_modes(options: Mapping[str, str]) -> NativeModes:
 
 
 class Forms(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a head holds."""
+    """The content of a head."""
 
     columns: dict[str, str] | None = None
-    """Column to its mark, where a schema block shows it: ``b`` boolean, ``t3`` or ``t9`` ticks of a time, ``d`` and a
-    scale, a decimal in base64. A column that is not here has no mark."""
+    """Column → mark, from a schema block: ``b`` boolean, ``t3`` or ``t9`` ticks of a time, ``d`` and a scale a decimal
+    in base64. Other columns have no mark."""
     modes: NativeModes = NativeModes()
 
 
@@ -86,7 +86,7 @@ DECIMAL = "org.apache.kafka.connect.data.Decimal"
 
 
 def forms_of(block: Block | None, modes: NativeModes) -> bytes:
-    """The head of a connector's images; empty where the table has everything."""
+    """The head of a connector's images; empty if the table is enough to read them."""
     return _head_of_modes(modes) if block is None else _head_of_block(block, modes.binary_handling_mode == "hex")
 
 
@@ -180,7 +180,7 @@ def _by_heads(images: Sequence[bytes | None], plain: RowReader, reader: Callable
 
 
 def cell_of_field(column_type: ColumnType, field: WireField) -> Cell:
-    """What a column holds that a schema declares as ``field``."""
+    """The cell of a column that a schema declares as ``field``."""
     return _cell(field.field, column_type, Forms({field.field: _mark(field)}))
 
 
@@ -209,7 +209,7 @@ _MILLIS_FSP = 3
 
 
 def _mode_mark(column_type: ColumnType, modes: NativeModes) -> str:
-    """The mark that a block would give."""
+    """The mark that a block would have given."""
     match column_type.name:
         case "decimal" if modes.decimal_handling_mode == "precise":
             return f"d{column_type.decimal or 0}"

@@ -1,8 +1,8 @@
-"""Images with text that is not UTF-8, which TiCDC sends as it is: no JSON, but every byte is there.
+"""Images with text that is not UTF-8, which TiCDC sends unchanged: they are no JSON, but have every byte.
 
-Such an image is read a second time, with each bad byte replaced by a character that the image does not have; in the
-text columns these characters become the bytes again. Only images that were found bad are looked at, so that all others
-cost nothing. Source: ``debezium`` in the vectors' notes.
+Such an image is read a second time, with each bad byte replaced by a character that the image does not have. In text
+columns these characters become bytes again. Only bad images are read again, so others cost nothing. Source:
+``debezium`` in the vectors' notes.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from ticdc_spark.protocols.base import Columns, RowReader
 _PRIVATE = 0x100000
 """The first of 65,536 characters for private use."""
 _BLOCK = 0x80
-"""As many characters as there are bytes that ASCII does not have."""
+"""The number of bytes that ASCII does not have."""
 _BLOCKS = 512
 _ESCAPED = re.compile(r"\\u(d[b-f][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})", re.ASCII | re.IGNORECASE)
 
 
 def with_raw_text(table: Table, read: RowReader) -> RowReader:
-    """A reader whose text comes back as bytes where it is not UTF-8; bad bytes anywhere else leave a row bad."""
+    """A reader that returns text as bytes if it is not UTF-8. With bad bytes elsewhere, a row stays bad."""
     text = [is_text(column.type) for column in table.columns]
 
     def read_all(images: Sequence[bytes | None]) -> Columns:
@@ -33,7 +33,7 @@ def with_raw_text(table: Table, read: RowReader) -> RowReader:
         return _with_rows(columns, table, rows) if rows else columns
 
     def _row(image: bytes) -> tuple[list[Value], set[str]] | None:
-        """The values, and the names of columns that the image does not carry; ``None`` if it is bad all the same."""
+        """The values, and the names of columns that the image does not have; ``None`` if it is still bad."""
         sent = image.decode("utf-8", "surrogateescape")
         block = _free_block(sent)
         if block is None:
@@ -72,7 +72,7 @@ def _free_block(sent: str) -> int | None:
 
 
 def _with_rows(columns: Columns, table: Table, rows: dict[int, tuple[list[Value], set[str]]]) -> Columns:
-    # columns that no image carries may be one list
+    # columns that no image has may share one list
     values = [list(column) for column in columns.values]
     absent = {name: set(places) for name, places in columns.absent.items()}
     for at, (row, missing) in rows.items():

@@ -1,7 +1,7 @@
-"""How Debezium's JSON is read: from each cell to the canonical value.
+"""How Debezium's JSON is read: converts each cell to the canonical value.
 
-A reader is made once for a column, and then called for every value, so what can be decided for the column is. What the
-wire has lost stays lost: see ``docs/reference/protocol-limits.md``. Source: ``debezium`` in the vectors' notes.
+A reader is made once for a column and called for every value, so it decides as much as possible in advance. Values that
+the protocol loses stay lost: see ``docs/reference/protocol-limits.md``. Source: ``debezium`` in the vectors' notes.
 """
 
 from __future__ import annotations
@@ -27,19 +27,19 @@ _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _URL_SAFE = str.maketrans("-_", "+/")
 _TWO_DIGITS = tuple(f"{number:02}" for number in range(60))
 _MILLIS_FSP = 3
-"""DATETIME of up to this many fractional digits is in milliseconds, of more in microseconds."""
+"""DATETIME with up to this many fractional digits is in milliseconds, with more in microseconds."""
 _FLOAT_DIGITS = 15
-"""Any decimal of up to this many digits is the shortest text of its double, or that with zeros."""
+"""A decimal of up to this many digits is the shortest text of its double, maybe with zeros added."""
 _MAX_HOURS = 838
 _DECIMAL_BYTES = 28
-"""Of 65 digits and a sign, the most that a DECIMAL has."""
+"""Bytes for 65 digits and a sign, the most that a DECIMAL has."""
 _WIDE = Context(prec=100)
 """More digits than any DECIMAL has."""
 _RFC3339 = re.compile(r"(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d(?:\.\d{1,9})?)Z", re.ASCII)
 _DIGITS = re.compile(r"(?:\d{4})+", re.ASCII)
 _MEMBERS_KEPT = 4096
 _POINT = struct.Struct("<IBIdd")
-"""SRID; of WKB the byte order and the type, which are little endian and a point; x and y."""
+"""SRID; WKB's byte order (little endian) and type (point); x and y."""
 
 
 def read_integer(column_type: ColumnType) -> Cell:
@@ -50,7 +50,7 @@ def read_integer(column_type: ColumnType) -> Cell:
 
 
 def read_float(column_type: ColumnType) -> Cell:
-    """A number, in JSON perhaps with the digits of a double."""
+    """A number. In JSON it may have the digits of a double."""
     bits = 32 if column_type.name == "float" else 64
     short = 7 if bits == 32 else 20
 
@@ -64,7 +64,7 @@ def read_float(column_type: ColumnType) -> Cell:
 
 
 def read_decimal(column_type: ColumnType) -> Cell:
-    """A double, or text where that is not configured: a number, or base64 of an unscaled one."""
+    """A double, or text in other configurations: a number, or base64 of an unscaled one."""
     from_number = decimal_of_number(column_type)
     scale = column_type.decimal or 0
 
@@ -75,7 +75,7 @@ def read_decimal(column_type: ColumnType) -> Cell:
 
 
 def decimal_of_number(column_type: ColumnType) -> Callable[[float], Value]:
-    """From a double to a decimal with the column's scale, without any digit that the double's shortest text has not."""
+    """Converts a double to a decimal with the column's scale. It adds no digits to the double's shortest text."""
     scale = column_type.decimal or 0
     template = f"%.{scale}f"
     zero = template % 0
@@ -90,7 +90,7 @@ def decimal_of_number(column_type: ColumnType) -> Callable[[float], Value]:
         if not number:
             return zero
         text = template % number
-        return text if float(text) == number else exact(number)  # a digit more than the scale has
+        return text if float(text) == number else exact(number)  # more digits than the scale
 
     return short
 
@@ -105,12 +105,12 @@ def _told_or_unscaled(text: str, scale: int) -> str:
 
 
 def unscaled_decimal(text: str, sent_scale: int, scale: int) -> str:
-    """From base64 of what ``unscaled`` reads."""
+    """``unscaled`` of base64."""
     return unscaled(unbase64(text), sent_scale, scale)
 
 
 def unscaled(raw: bytes, sent_scale: int, scale: int) -> str:
-    """From a big-endian number that is to be divided by 10 to the power of ``sent_scale``."""
+    """The text of a big-endian number, divided by 10 to the power of ``sent_scale``."""
     if len(raw) > _DECIMAL_BYTES:
         raise MessageError(f"a decimal of {len(raw)} bytes")
     number = Decimal(int.from_bytes(raw, signed=True))
@@ -118,7 +118,7 @@ def unscaled(raw: bytes, sent_scale: int, scale: int) -> str:
 
 
 def unbase64(text: str) -> bytes:
-    """Bytes of base64, of the alphabet for URLs, too.
+    """Bytes of base64, also in the alphabet for URLs.
 
     Raises: MessageError if it is none.
     """
@@ -173,7 +173,7 @@ def read_datetime(column_type: ColumnType) -> Cell:
 
 
 def datetime_of(column_type: ColumnType, digits: int) -> Cell:
-    """Ticks since the epoch, of which a second has 10 to the power of ``digits``."""
+    """Ticks since the epoch. A second has 10 to the power of ``digits``."""
     second = 10**digits
     minute = 60 * second
     behind = _fractions(mysql.fsp(column_type), digits)
@@ -187,7 +187,7 @@ def datetime_of(column_type: ColumnType, digits: int) -> Cell:
 
 
 def _fractions(fsp: int, digits: int) -> Callable[[str, int], str]:
-    """What puts a fraction of ``digits`` digits behind a time: ``fsp`` of them, and more only where it has more."""
+    """A function that appends a fraction to a time. It shows ``fsp`` of the ``digits``, or more if they are not 0."""
     unit: int = 10 ** max(digits - fsp, 0)
     known: list[str] = []
     if 0 < fsp <= min(digits, _MILLIS_FSP):
@@ -222,7 +222,7 @@ def read_time(column_type: ColumnType) -> Cell:
 
 
 def time_of(column_type: ColumnType, digits: int) -> Cell:
-    """Ticks, of which a second has 10 to the power of ``digits``."""
+    """Ticks. A second has 10 to the power of ``digits``."""
     second = 10**digits
     behind = _fractions(mysql.fsp(column_type), digits)
 
@@ -244,13 +244,13 @@ def _clock_minute(minutes: int) -> str:
 
 
 def read_year(_: ColumnType) -> Cell:
-    """A number; text where TiCDC puts a default in place of NULL."""
+    """A number, or text if TiCDC writes a default instead of NULL."""
     return Cell(int | str | None, lambda year: mysql.canonical_integer(str(year)))
 
 
 def read_enum(column_type: ColumnType) -> Cell:
     """The name."""
-    # the first of equal members counts, and '' that is none is index 0
+    # the first of equal members counts; '' that is no member is index 0
     indexes = {"": "0"} | {name: str(at) for at, name in reversed([*enumerate(column_type.elements, 1)])}
 
     def read(name: str) -> Value:
@@ -281,7 +281,7 @@ class WireGeometry(msgspec.Struct, gc=False):
 
 
 def read_geometry(_: ColumnType) -> Cell:
-    """A struct; its bytes are as MySQL keeps a geometry: four bytes of SRID, little endian, then WKB."""
+    """A struct. The result is MySQL's format of a geometry: four bytes of SRID, little endian, then WKB."""
 
     def read(sent: WireGeometry) -> Value:
         srid = sent.srid or 0

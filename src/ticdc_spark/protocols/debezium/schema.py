@@ -1,7 +1,7 @@
 """The schema block of Debezium's messages: Kafka Connect's schema of key and value, as JSON text.
 
-It stands behind the payload and is the same for all messages of a table version, so it is made once. ``source`` lists
-the fields that native Debezium has; ``commit_ts`` and ``cluster_id``, which TiCDC adds, are not declared.
+It follows the payload and is the same for all messages of a table version, so it is made once. ``source`` lists the
+fields of native Debezium. ``commit_ts`` and ``cluster_id``, which TiCDC adds, are not declared.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ticdc_spark.protocols.shared.avro_names import sanitized
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9._]")
 _NUMBERS = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint", "float", "double", "decimal"))
 _WRITTEN = frozenset(("bit", "date", "datetime", "timestamp", "time"))
-"""Types whose defaults are written as values are."""
+"""Types whose defaults are written like values."""
 _UNSIGNED = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint", "float", "double"))
 
 
@@ -155,18 +155,18 @@ _BEHIND_IMAGES = ",".join(
 
 
 def watermark_schemas(cluster: str) -> tuple[str, str]:
-    """Of a watermark's key and value."""
+    """The schemas of a watermark's key and value."""
     name = f"{sanitized(cluster)}.watermark"
     return _key(name, ""), _envelope(name, "")
 
 
 def schema_name(cluster: str, table: Table) -> str:
-    """What a table's schemas are named after."""
+    """The prefix of the names of a table's schemas."""
     return ".".join((sanitized(cluster), sanitized(table.schema), _NOT_IN_NAME.sub("_", table.name)))
 
 
 def row_schemas(cluster: str, table: Table, extension: bool) -> tuple[str, str]:
-    """Of a row's key and value. Virtual columns, which rows never carry, are declared behind the others.
+    """The schemas of a row's key and value. Virtual columns, which rows never have, are declared last.
 
     Raises: MessageError for a type that Debezium cannot carry.
     """
@@ -214,13 +214,13 @@ def _column(column: Column, extension: bool) -> str:
 
 
 def tidb_type(column_type: ColumnType) -> str:
-    """What TiDB's extension calls a type."""
+    """A type's name in TiDB's extension."""
     name = column_type.name
     return f"{name} unsigned" if column_type.unsigned and name in _UNSIGNED else name
 
 
 def _default(column: Column) -> str | None:
-    """The default as JSON; ``None``: none is declared, nor an expression where the type wants a constant."""
+    """The default as JSON; ``None``: none, or an expression for a type that requires a constant."""
     try:
         return _constant(column)
     except (MessageError, ValueError):

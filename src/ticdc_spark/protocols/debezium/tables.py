@@ -1,20 +1,20 @@
-"""What Debezium's messages show of a table: the schema block of a row, and ``tableChanges`` of a DDL.
+"""The tables in Debezium's messages: the schema block of a row, and ``tableChanges`` of a DDL.
 
-DDL is followed by its SQL (``ddl``), which loses nothing. ``tableChanges`` does: which columns are generated, indexes
-but for the handle key, collations, that a DECIMAL is UNSIGNED, and the zone of a TIMESTAMP's default. It is for a
-stream that is joined in its midst, where an ALTER names a table whose CREATE was not seen.
+DDL is followed by its SQL (``ddl``), which loses nothing. ``tableChanges`` lacks generated columns, indexes other than
+the handle key, collations, UNSIGNED of a DECIMAL, and the zone of a TIMESTAMP's default. It is for a stream that is not
+read from its begin, in which an ALTER names a table whose CREATE was not seen.
 
-A row's block has less; it is for streams without DDL: of TiCDC before v9, and of connectors' row topics. Types are
-the widest that the block allows:
+A row's block has less. It is for streams without DDL: of TiCDC before v9, and of connectors' row topics. Types are the
+widest that the block allows:
 
-- With TiDB's extension (``tidb_type``), or where a connector propagates source types, a column has its type's name; of
-  TiCDC, never a length, and DECIMAL, which is sent as a double, without precision and scale, is a DOUBLE
-  (as text, in Avro, LONGTEXT).
-- Without, int16, int32 and int64 are SMALLINT, INT and BIGINT (a BIGINT UNSIGNED from 2^63 on is negative), and strings
-  are LONGTEXT: bytes that TiCDC, or a connector in a text mode, sends as base64 stay base64.
+- With TiDB's extension (``tidb_type``), or if a connector propagates source types, a column has its type's name. TiCDC
+  sends no lengths. Its DECIMAL is a double without precision and scale, and is read as DOUBLE (text in Avro as
+  LONGTEXT).
+- Without them, int16, int32 and int64 are SMALLINT, INT and BIGINT (a BIGINT UNSIGNED from 2^63 on is negative).
+  Strings are LONGTEXT: bytes that TiCDC, or a connector in a text mode, sends as base64 stay base64.
 - DATETIME has 3 or 6 digits; TIME and TIMESTAMP have 6.
 - ENUM and SET have their members. A member with a backslash before a comma is read as two.
-- The key is the one of the message's key: TiCDC's handle key. Virtual columns are declared, but never sent.
+- The key is from the message's key: TiCDC's handle key. Virtual columns are declared, but never sent.
 """
 
 from __future__ import annotations
@@ -75,15 +75,15 @@ _WITH_LENGTH = frozenset(("char", "varchar", "binary", "varbinary", "bit", "deci
 _PRECISION = "connect.decimal.precision"
 _MAX_PRECISION, _MAX_BITS = 65, 64
 _NOW = ("1970-01-01 00:00:00", "1970-01-01T00:00:00")
-"""What stands for CURRENT_TIMESTAMP; no TIMESTAMP is that early."""
+"""Texts that mean CURRENT_TIMESTAMP. No TIMESTAMP is that early."""
 _UNWRITTEN = {"varchar": 5, "varbinary": 5, "var_string": 5}
-"""Lengths that TiCDC takes for a default, and leaves out."""
+"""Lengths that TiCDC treats as defaults, and omits."""
 
 
 def table_of_row(schema: str, name: str, key: bytes | None, value: bytes) -> Table:
-    """The table that a row's message describes, as far as it does.
+    """The table that a row's message describes.
 
-    Raises: MessageError if the message has no schema block, or one of columns that are not understood.
+    Raises: MessageError if the message has no schema block, or one with columns that are not understood.
     """
     try:
         block = parts(unpack(value))[1]
@@ -106,7 +106,7 @@ def _table_of_blocks(schema: str, name: str, key: bytes, value: bytes) -> Table:
 def table_of_fields(schema: str, name: str, fields: Iterable[WireField], keys: Iterable[str]) -> Table:
     """The table of a row's fields and its key's names.
 
-    Raises: MessageError for a field whose type is not known, or if there are none.
+    Raises: MessageError for a field of unknown type, or if there are no fields.
     """
     # the new architecture declares virtual columns twice
     columns = {field.field: _column(field) for field in fields}
@@ -173,7 +173,7 @@ def _propagated(parameters: dict[str, str]) -> ColumnType | None:
 
 
 def _bounded(name: str, kind: ColumnType) -> ColumnType:
-    """Numbers that a reader makes digits or bits of are MySQL's, or memory has no bound."""
+    """Check numbers of digits or bits against MySQL's limits, as memory would have no bound otherwise."""
     if (kind.decimal or 0) > _MAX_PRECISION or (kind.name == "bit" and (kind.length or 1) > _MAX_BITS):
         raise MessageError(f"column `{name}` is no {kind.name}: its length is {kind.length}, its scale {kind.decimal}")
     return kind
@@ -226,7 +226,7 @@ class WireChange(msgspec.Struct, gc=False):
 
 
 class WireDdl(msgspec.Struct, gc=False):
-    """A DDL's payload, as far as it is needed."""
+    """The needed fields of a DDL's payload."""
 
     changes: list[WireChange] = msgspec.field(default_factory=list, name="tableChanges")
 
@@ -236,7 +236,7 @@ _ID = re.compile(r'"((?:[^"]|"(?![.,]|$))*)"\."((?:[^"]|"(?![.,]|$))*)"(?:,|$)')
 
 
 def tables_of_ddl(value: bytes) -> tuple[Table, ...]:
-    """The tables after a DDL, as its message's ``tableChanges`` has them; none for a DROP.
+    """The tables after a DDL, from its message's ``tableChanges``; none for a DROP.
 
     Raises: MessageError if they are not understood.
     """
@@ -269,7 +269,7 @@ def _changed_column(wire: WireColumn) -> Column:
 def _changed_type(wire: WireColumn) -> ColumnType:
     name, _, attributes = wire.type_name.lower().partition(" ")
     if name in ("enum", "set"):
-        # each member is within quotes, and TiCDC escapes nothing in it
+        # each member is quoted, and TiCDC escapes nothing in it
         kind = ColumnType(name=name, elements=tuple(member[1:-1] for member in wire.enum_values or ()))
         return msgspec.structs.replace(kind, charset=wire.charset_name, length=default_length(kind))
     length = _UNWRITTEN.get(name) if wire.length is None else wire.length

@@ -1,6 +1,6 @@
-"""How Debezium's JSON holds a value of each MySQL type, both ways.
+"""How Debezium's JSON writes and reads a value of each MySQL type.
 
-What the wire has lost stays lost: DECIMAL is a double, years below 100 are moved, a zero date is null or the epoch, and
+The protocol loses some values: DECIMAL is a double, years below 100 are moved, a zero date is null or the epoch, and
 NULL in a column with a default is that default. Source: ``debezium`` in the vectors' notes.
 """
 
@@ -21,12 +21,12 @@ class TypeCodec(NamedTuple):
     """A MySQL type on the wire."""
 
     read: Callable[[ColumnType], Cell]
-    """What JSON holds, and how it is read."""
+    """The cell in JSON, and how it is read."""
     jdbc: int
     """The code in ``tableChanges`` (``java.sql.Types``)."""
     connect: Connects
     write: Callable[[ColumnType, bool], Write]
-    """From the column's type and whether it is nullable."""
+    """Arguments: the column's type and whether it is nullable."""
 
 
 def _integer_codec(jdbc: int, kind: str, unsigned: str) -> TypeCodec:
@@ -70,7 +70,7 @@ CODECS = {
     **dict.fromkeys(("varchar", "var_string", "tinytext", "text", "mediumtext", "longtext"), _text_codec(_VARCHAR)),
     **dict.fromkeys(("tinyblob", "blob", "mediumblob", "longblob"), _text_codec(_BLOB)),
 }
-"""MySQL type to its codec."""
+"""MySQL type → codec."""
 
 
 def codec_for(column_type: ColumnType) -> TypeCodec:
@@ -85,7 +85,7 @@ def codec_for(column_type: ColumnType) -> TypeCodec:
 
 
 def cell(column_type: ColumnType) -> Cell:
-    """What a column of this type holds. Geometries come from Debezium's own connectors only, and are only read.
+    """The cell of a column of this type. Only Debezium's own connectors send geometries, so they are only read.
 
     Raises: MessageError for a type that Debezium cannot carry.
     """

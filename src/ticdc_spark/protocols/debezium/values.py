@@ -1,7 +1,7 @@
 """How Debezium's JSON is written: the text of each value, and its Kafka Connect type in the schema block.
 
-Every value is written as text, for a row is one template that its values are put into. Source: ``debezium`` in the
-vectors' notes, and the vectors.
+Every value is written as text, as a row is a template with places for its values. Source: ``debezium`` in the vectors'
+notes, and the vectors.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from ticdc_spark.protocols.shared.go_text import decimal_float, integer
 from ticdc_spark.wire.avro_binary import wrapped
 
 Write: TypeAlias = Callable[[Any], str]
-"""From a canonical value, never ``None``, to JSON."""
+"""Canonical value (never ``None``) → JSON."""
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  DATETIME has no zone
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 _MILLI, _MICRO = timedelta(milliseconds=1), timedelta(microseconds=1)
 _MILLIS_FSP = 3
-"""DATETIME of up to this many fractional digits is in milliseconds, of more in microseconds."""
+"""DATETIME with up to this many fractional digits is in milliseconds, with more in microseconds."""
 _FLOAT_DIGITS = 15
 """A decimal of up to this many digits is its double's shortest text."""
 _PLAIN_SCALE = 6
-"""Further behind the point, a double may have an exponent."""
+"""With more digits after the point, a double may have an exponent."""
 _SETS_KEPT = 4096
 _ESCAPE = re.compile(r"\\.", re.DOTALL)
 _LONG = {r"\b": r"\u0008", r"\f": r"\u000c"}
@@ -40,7 +40,7 @@ _BAD_BYTE = re.compile("[\udc80-\udcff]")
 
 
 def quote(text: str) -> str:
-    """A JSON string as TiCDC's writer has it: nothing of HTML escaped, and no short forms of two control characters."""
+    """A JSON string as TiCDC writes it: without HTML escapes, and without the short forms of two control characters."""
     json = encode_basestring(text)
     return _without_short(json) if "\\" in json else json
 
@@ -64,7 +64,7 @@ class Connect(NamedTuple):
     type: str
     name: str = ""
     version: int | None = 1
-    """Only of a type with a name."""
+    """Only a type with a name has one."""
     parameter: tuple[str, str] | None = None
 
 
@@ -72,7 +72,7 @@ Connects: TypeAlias = Callable[[ColumnType], Connect]
 
 
 def plain(kind: str, name: str = "", *, unsigned: str = "", version: int | None = 1) -> Connects:
-    """The same for every column of a MySQL type, but for unsigned ones."""
+    """The same type for every column of a MySQL type, except unsigned ones."""
     of_type = Connect(kind, name, version)
     of_unsigned = Connect(unsigned or kind, name, version)
     return lambda column_type: of_unsigned if column_type.unsigned else of_type
@@ -111,7 +111,7 @@ def _with(kind: str, name: str, parameter: str, value: str) -> Connect:
 
 
 def write_integer(column_type: ColumnType, nullable: bool) -> Write:
-    """The number; a BIGINT UNSIGNED from 2^63 on becomes negative, for the type is int64."""
+    """The number. A BIGINT UNSIGNED from 2^63 on becomes negative, as the type is int64."""
     if column_type.name == "bigint" and column_type.unsigned:
         return _wrapped
     return integer
@@ -122,7 +122,7 @@ def _wrapped(text: str) -> str:
 
 
 def double(text: str) -> str:
-    """A double as TiCDC's writer has it: an exponent below 1e-6 and from 1e21 on, of two digits or more."""
+    """A double as TiCDC writes it: with an exponent of two digits or more below 1e-6 and from 1e21 on."""
     short = repr(float(text))
     if "e" in short and 1e-6 <= abs(float(text)) < 1e21:
         return format(Decimal(short), "f")
@@ -155,7 +155,7 @@ def write_bit(column_type: ColumnType, nullable: bool) -> Write:
     def write(text: str) -> str:
         number = int(integer(text))
         if number >> length:
-            # also where a message without a schema does not have the length
+            # a message without a schema does not have the length
             raise MessageError(f"{text} has more than {length} bits")
         return base64(number.to_bytes(size, "little")) if length > 1 else "true" if number else "false"
 
@@ -168,7 +168,7 @@ def _years(text: str) -> str:
 
 
 def write_date(column_type: ColumnType, nullable: bool) -> Write:
-    """Days since the epoch; a date that is none is null, or 0 in a column that is NOT NULL."""
+    """Days since the epoch. An invalid date is null, or 0 in a NOT NULL column."""
 
     def write(text: str) -> str:
         try:
@@ -180,7 +180,7 @@ def write_date(column_type: ColumnType, nullable: bool) -> Write:
 
 
 def write_datetime(column_type: ColumnType, nullable: bool) -> Write:
-    """Milliseconds or microseconds since the epoch; the zero date is null, or 0 in a column that is NOT NULL."""
+    """Milliseconds or microseconds since the epoch. The zero date is null, or 0 in a NOT NULL column."""
     millis = mysql.fsp(column_type) <= _MILLIS_FSP
     unit, longest = (_MILLI, 23) if millis else (_MICRO, 26)
     parse = datetime.fromisoformat
@@ -238,7 +238,7 @@ def write_set(column_type: ColumnType, nullable: bool) -> Write:
 
 
 def write_text(column_type: ColumnType, nullable: bool) -> Write:
-    """Text, or bytes in base64. Of text that is not UTF-8, each bad byte is U+FFFD: TiCDC's message is no JSON then."""
+    """Text, or bytes in base64. In text that is not UTF-8, each bad byte is U+FFFD (TiCDC's message is no JSON)."""
     if mysql.is_bytes(column_type):
         return base64
     return _text

@@ -1,4 +1,4 @@
-"""Debezium in Avro behind a schema registry, of TiCDC's new architecture: rows alone."""
+"""Debezium in Avro with a schema registry, of TiCDC's new architecture: only rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ticdc_spark.protocols.debezium_avro.encode import DebeziumAvroConfig
 
 _SOURCE = re.compile(rb"\.Final\x0aTiCDC")
-"""TiCDC's connector behind a version, in the value's ``source``."""
+"""TiCDC's connector after a version, in the value's ``source``."""
 
 
 class DebeziumAvroProtocol(WireProtocol["DebeziumAvroConfig"]):
@@ -41,7 +41,7 @@ class DebeziumAvroProtocol(WireProtocol["DebeziumAvroConfig"]):
         return (is_framed(key) or is_framed(value)) and bool(value and _SOURCE.search(value))
 
     def row_tables(self, schemas: Schemas | None = None) -> TableOfRow | None:
-        """By the schemas that the message names; the envelope has the table's name."""
+        """From the schemas that the message names. The envelope has the table's name."""
         if schemas is None:
             return None
         from ticdc_spark.protocols.debezium_avro.decode import table_from_schemas
@@ -53,7 +53,7 @@ class DebeziumAvroProtocol(WireProtocol["DebeziumAvroConfig"]):
         return table_of_row
 
     def registered_tables(self, key: str | None, value: str | None, named: Sequence[tuple[str, str]]) -> list[Table]:
-        """A table for each name: schemas have only what is left of names in Avro."""
+        """A table for each name: schemas have only names that are sanitised for Avro."""
         from ticdc_spark.protocols.debezium_avro.decode import table_from_schemas
 
         return [] if value is None else [table_from_schemas(*name, key, value) for name in named]

@@ -1,12 +1,12 @@
-"""Debezium in Avro behind a schema registry (``protocol=debezium-avro`` of TiCDC's new architecture): to events.
+"""Debezium in Avro with a schema registry (``protocol=debezium-avro`` of TiCDC's new architecture): to events.
 
-A value is framed with its schema's id; it is a record with ``before``, ``after``, ``source`` and ``op``, as in JSON.
-There are neither DDL nor watermarks. Without TiDB's extension ``source`` has no ``commit_ts``: then it is
-``source.ts_ms`` with a logical part of 0. Values are those of Debezium in JSON but for bytes, which are bytes; DECIMAL,
-which is an unscaled number; and a BIGINT UNSIGNED, which may be text.
+A value is framed with its schema's id. It is a record with ``before``, ``after``, ``source`` and ``op``, as in JSON.
+There are no DDL and no watermarks. Without TiDB's extension ``source`` has no ``commit_ts``: then it is
+``source.ts_ms`` with a logical part of 0. Values are as in Debezium's JSON, except that bytes are bytes, DECIMAL is an
+unscaled number, and a BIGINT UNSIGNED may be text.
 
-The other direction is ``debezium_avro.encode``. An image is the id's frame and the row's record, so it names its schema
-itself; ``schema_key`` is the id in decimal. No document describes this protocol. Source: the vectors of ``ticdc``, and
+The other direction is ``debezium_avro.encode``. An image is the id's frame and the row's record, so it names its own
+schema; ``schema_key`` is the id in decimal. No document describes this protocol. Source: the vectors of ``ticdc``, and
 their registered schemas.
 """
 
@@ -49,7 +49,7 @@ Cells = Callable[[bytes, int], tuple[list[Any], int]]
 
 
 class WireSource(msgspec.Struct):
-    """Where a change comes from."""
+    """The origin of a change."""
 
     db: str
     table: str
@@ -90,7 +90,7 @@ class DebeziumAvroDecoder:
             raise MessageError(f"schema id {number} is not known to the registry") from error
 
     def row_reader(self, table: Table, options: ReadOptions, only: frozenset[str] | None = None) -> RowReader:
-        """Compile a reader of images. A field that the table has not makes a row bad."""
+        """Compile a reader of images. A field that the table does not have makes a row bad."""
         readers: dict[bytes, Cells] = {}
 
         def read_image(image: bytes) -> Sequence[Value]:
@@ -108,14 +108,14 @@ class DebeziumAvroDecoder:
 
 
 class _NoSchemas:
-    """Stands where no registry was given."""
+    """Used if no registry was given."""
 
     def __getitem__(self, number: int, /) -> str:
         raise UsageError(f"Avro messages name schemas of a registry (id {number}); none was given")
 
 
 DECODER = DebeziumAvroDecoder(_NoSchemas())
-"""Knows no schema: UsageError at the first row. Use ``DebeziumAvroDecoder`` with a mapping."""
+"""Has no schemas: UsageError at the first row. Use ``DebeziumAvroDecoder`` with a mapping."""
 
 
 @lru_cache(_SCHEMAS_KEPT)
@@ -138,7 +138,7 @@ def _open(value: bytes, opener: _Opener, key: bytes | None) -> Envelope:
     fields: dict[str, Any] = {}
     for field in opener.fields:
         if field.name in opener.images:
-            begin = at + 1  # behind the union's branch
+            begin = at + 1  # after the union's branch
             there, at = field.type.skip(value, at)
             images[field.name] = value[:HEAD] + value[begin:at] if there else None
         else:
@@ -173,7 +173,7 @@ def _commit_ts(source: WireSource) -> int:
 
 
 def _compile(record: Record, table: Table, only: frozenset[str] | None) -> Cells:
-    """A reader of a row's record into cells in the order of the table's columns."""
+    """A reader of a row's record. It gives cells in the order of the table's columns."""
     places = {column.name: (at, column) for at, column in enumerate(table.columns)}
     wanted = [MISSING if only is None or column.name in only else None for column in table.columns]
     steps: list[tuple[int, Callable[[bytes, int], tuple[Any, int]], Callable[[Any], Value] | None]] = []
@@ -187,7 +187,7 @@ def _compile(record: Record, table: Table, only: frozenset[str] | None) -> Cells
             steps.append((place, *_value(field, column)))
 
     def read(data: bytes, at: int) -> tuple[list[Any], int]:
-        cells = [*wanted, None]  # the last takes what is not wanted
+        cells = [*wanted, None]  # the last one takes unwanted columns
         for place, read_field, convert in steps:
             found, at = read_field(data, at)
             cells[place] = found if found is None or convert is None else convert(found)
@@ -200,9 +200,9 @@ def _compile(record: Record, table: Table, only: frozenset[str] | None) -> Cells
 def _value(
     field: Field, column: Column
 ) -> tuple[Callable[[bytes, int], tuple[Any, int]], Callable[[Any], Value] | None]:
-    """How a column's value is read, and made canonical.
+    """How a column's value is read, and converted to the canonical form.
 
-    Raises: MessageError if the field's type does not suit the column's.
+    Raises: MessageError if the field's type does not fit the column's.
     """
     kind, wire = field.type, column.type
     if kind.name == "bytes":
@@ -234,7 +234,7 @@ def _bits(raw: bytes, length: int) -> Value:
 
 
 def table_from_schemas(schema: str, name: str, key: str | None, value: str) -> Table:
-    """The table that a row's registered schemas describe, as far as they do: see ``debezium.tables``.
+    """The table that a row's registered schemas describe; see ``debezium.tables``.
 
     Raises: MessageError if they are not understood.
     """

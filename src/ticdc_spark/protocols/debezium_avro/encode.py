@@ -1,11 +1,10 @@
-"""Debezium in Avro: events to the very bytes that TiCDC (new architecture) sends, with its schemas registered.
+"""Debezium in Avro: events to exactly the bytes of TiCDC (new architecture), with its schemas registered.
 
-One message per row change; there are neither DDL nor watermarks, and nothing follows a delete. Every column may be null
-in the schema, whatever it is in the table. A delete of which only some columns are known has null for the others.
+One message per row change. There are no DDL and no watermarks, and nothing follows a delete. In the schema, every
+column may be null. A delete with only some columns has null for the missing ones.
 
-Where TiCDC loses what the message could carry, this does not: NULL in a column with a default stays null, and a
-DATETIME that is no date is an error and not null. Tables with virtual columns are refused as by TiCDC, which declares
-such a column twice.
+In two cases TiCDC loses values and this encoder does not. NULL in a column with a default stays null. A DATETIME that
+is no date is an error, not null. Tables with virtual columns are refused, as TiCDC declares such a column twice.
 """
 
 from __future__ import annotations
@@ -37,10 +36,10 @@ def _now_ms() -> int:
 
 
 class DebeziumAvroConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How messages are written. Names are TiCDC's where it has them. TIMESTAMP is in UTC whatever the time zone."""
+    """How messages are written. Names are TiCDC's, if it has them. TIMESTAMP is always in UTC."""
 
     cluster_id: str = "default"
-    """What ``source`` and the schemas are named after."""
+    """Name in ``source`` and in the schemas' names."""
     enable_tidb_extension: bool = False
     """Send ``commit_ts`` and ``cluster_id`` in ``source``, and ``tidb_type`` in schemas."""
     debezium_output_old_value: bool = True
@@ -51,7 +50,7 @@ class DebeziumAvroConfig(msgspec.Struct, frozen=True, kw_only=True):
     build_ts: Callable[[], int] = _now_ms
     """Milliseconds since the epoch for the value's ``ts_ms``."""
     topic: Callable[[str, str], str] = default_topic
-    """From schema and table to the topic, which names the subjects."""
+    """(schema, table) → topic, which names the subjects."""
 
 
 def encoder(config: DebeziumAvroConfig, registry: Registry) -> DebeziumAvroEncoder:
@@ -73,11 +72,11 @@ class _Plan(NamedTuple):
     value: bytes
     cells: tuple[_Cell, ...]
     source: tuple[bytes, bytes]
-    """What stands before and behind ``source.ts_ms``."""
+    """The bytes before and after ``source.ts_ms``."""
 
 
 class DebeziumAvroEncoder:
-    """Writes Debezium in Avro. Keeps nothing between calls; the registry remembers what it registered."""
+    """Writes Debezium in Avro. Keeps nothing between calls. The registry remembers registered schemas."""
 
     def __init__(self, config: DebeziumAvroConfig, registry: Registry) -> None:
         self._config = config
@@ -87,23 +86,23 @@ class DebeziumAvroEncoder:
         """One message a change.
 
         Raises: MessageError for a table with virtual columns, names that collide once sanitised, a BIGINT UNSIGNED that
-        overflows, a change without an image that it needs, and an upsert (as TiCDC writes Debezium, it has none). What
-        ``Registry.register`` raises goes through.
+        overflows, a change without a needed image, and an upsert (TiCDC's Debezium has none). Errors of
+        ``Registry.register`` are raised too.
         """
         plans: dict[int, _Plan] = {}
         for change in changes:
             plan = plans.get(id(change.table))
             if plan is None:
-                # it keeps the table, so that its id is not given to another
+                # it keeps the table, so that no other object gets its id
                 plan = plans[id(change.table)] = self._plan(change.table)
             yield self._row(change, plan)
 
     def ddl(self, change: SchemaChange) -> Encoded | None:
-        """``None``: there is none."""
+        """``None``: the protocol has none."""
         return None
 
     def watermark(self, commit_ts: int) -> Encoded | None:
-        """``None``: there is none."""
+        """``None``: the protocol has none."""
         return None
 
     def bootstrap(self, table: Table) -> Encoded | None:

@@ -1,7 +1,7 @@
-"""Registered schemas of Debezium in Avro, read and written: records, with Kafka Connect's parameters of their fields.
+"""Reads and writes registered schemas of Debezium in Avro: records, with Kafka Connect's parameters of their fields.
 
-Only what such schemas hold is read: records, unions with null, arrays and the primitive types. A record may be named
-again behind its definition, but not within it.
+Only records, unions with null, arrays and primitive types are read, as such schemas have no others. A record may be
+named again after its definition, but not inside it.
 """
 
 from __future__ import annotations
@@ -43,10 +43,10 @@ class Kind(NamedTuple):
     """A field's type."""
 
     name: str
-    """Of a primitive type; else ``record`` or ``array``."""
+    """A primitive type's name; else ``record`` or ``array``."""
     read: Read
     skip: Read
-    """The same without a look at text; only the place behind it counts."""
+    """Like ``read``, but without decoding text. Only the place after the value counts."""
     optional: bool = False
     connect: str = ""
     parameters: tuple[tuple[str, str], ...] = ()
@@ -54,12 +54,12 @@ class Kind(NamedTuple):
     record: Record | None = None
 
     def of(self, read: Read) -> Read:
-        """Another reader of the same bytes, as optional as this one."""
+        """Another reader of the same bytes, optional if this one is."""
         return optional(read) if self.optional else read
 
 
 class Field(NamedTuple):
-    """A field of a record, under the name that it had before Avro's rules for names."""
+    """A field of a record, with its name before it was sanitised for Avro."""
 
     name: str
     type: Kind
@@ -193,17 +193,17 @@ _EXTENSION = (("commit_ts", "long", False), ("cluster_id", "string", False))
 
 
 def write_key(name: str, fields: Sequence[WrittenField]) -> str:
-    """The schema of a table's keys; without a handle key it has no fields.
+    """The schema of a table's keys. Without a handle key it has no fields.
 
-    Raises: MessageError for names that are equal once they are sanitised.
+    Raises: MessageError for names that become equal when sanitised.
     """
     return _text(_written(f"{name}Key", _columns(name, fields)))
 
 
 def write_envelope(name: str, source: str, fields: Sequence[WrittenField], *, extended: bool) -> str:
-    """The schema of a table's values; ``source`` is the name of that record, ``extended``: with TiDB's extension.
+    """The schema of a table's values. ``source``: the name of that record. ``extended``: with TiDB's extension.
 
-    Raises: MessageError for names that are equal once they are sanitised.
+    Raises: MessageError for names that become equal when sanitised.
     """
     row = _written(name, _columns(name, fields))
     more = _EXTENSION if extended else ()

@@ -1,8 +1,8 @@
 """How Debezium in Avro is written: the Avro type of each MySQL type, and its values.
 
-Types are those of Debezium's JSON (``debezium.types``) but for bytes, which are bytes; DECIMAL, an unscaled number or
-text; and a BIGINT UNSIGNED, text or a long that must not overflow. The reading side is ``debezium_avro``.
-Source: the vectors of ``ticdc``; for what they lack, TiCDC's own code (new architecture, August 2026).
+Types are as in Debezium's JSON (``debezium.types``), except that bytes are bytes, DECIMAL is an unscaled number or
+text, and a BIGINT UNSIGNED is text or a long that must not overflow. The reading side is ``debezium_avro``. Source: the
+vectors of ``ticdc``, and TiCDC's own code (new architecture, August 2026) for cases without vectors.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ticdc_spark.protocols.debezium.types import codec_for
 from ticdc_spark.wire.avro_binary import DOUBLE, FLOAT, write_bytes, write_long, write_text
 
 Write: TypeAlias = Callable[[Any], bytes]
-"""From a canonical value to Avro. Empty: the value is null on the wire."""
+"""Canonical value → Avro. An empty result is null on the wire."""
 _AVRO = {"int16": "int", "int32": "int", "int64": "long"}
 _MAX_LONG = 2**63 - 1
 
@@ -28,7 +28,7 @@ class WireCodec(NamedTuple):
     """A MySQL type on the wire."""
 
     schema: Any
-    """Avro's, without null."""
+    """Avro's type, without null."""
     write: Write
 
 
@@ -103,7 +103,7 @@ def _writer(column_type: ColumnType, nullable: bool, avro: str) -> Write:
 
 
 def _number(json: Callable[[Any], str]) -> Write:
-    """A number as Debezium's JSON has it, or null."""
+    """A number as in Debezium's JSON, or null."""
 
     def write(text: Any) -> bytes:
         number = json(text)

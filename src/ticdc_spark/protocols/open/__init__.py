@@ -1,4 +1,4 @@
-"""The Open protocol: several events a message, each with its key in JSON; nothing carries a table's schema."""
+"""The Open protocol: several events a message, each with its key in JSON. No message has a table's schema."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _VERSION = (1).to_bytes(8)
 _AT_KEY = 16
-"""Where the first key's JSON stands, behind the version and its length."""
+"""Offset of the first key's JSON, after the version and its length."""
 
 
 class OpenProtocol(WireProtocol["OpenConfig"]):
@@ -44,7 +44,7 @@ class OpenProtocol(WireProtocol["OpenConfig"]):
         return is_empty_batch or key[_AT_KEY : _AT_KEY + 1] == b"{"
 
     def row_tables(self, schemas: Schemas | None = None) -> TableOfRow | None:
-        """All but the members of ENUM and SET, and whether there are other columns."""
+        """Everything except the members of ENUM and SET, and whether there are other columns."""
         from ticdc_spark.protocols.open.images import table_from_row
 
         def table_of_row(key: bytes | None, value: bytes | None, row: Envelope) -> Table:
@@ -53,7 +53,7 @@ class OpenProtocol(WireProtocol["OpenConfig"]):
         return table_of_row
 
     def store(self, storage: ClaimCheckStorage, *, raw: bool) -> Callable[..., str]:
-        """Key and value: the rows' names stand in the key."""
+        """Key and value, as the key has the rows' names."""
         if raw:
             raise UsageError("open has no option claim-check-raw-value: its key is needed to read a message")
         return storage.store_message

@@ -1,13 +1,13 @@
 """The Open protocol: messages to events. The other direction is ``open.encode``.
 
-A message carries events, each with a JSON key (what and when) and a JSON value (the images); a message of the version
-alone is an empty batch. No message carries a table's schema: the schema key is ``""``, the schema that was valid at
-commit_ts.
+A message has events, each with a JSON key (what and when) and a JSON value (the images). A message with only the
+version is an empty batch. No message has a table's schema: the schema key is ``""``, which means the schema that was
+valid at commit_ts.
 
 - ``{"u"}`` alone is an insert, or an update of a changefeed without old values: ``upsert``.
-- ``{"u", "p"}`` is an update. Where "p" holds only changed columns (only-output-updated-columns), the before image is
-  "u" overlaid with "p", so that both images are whole.
-- ``ohk`` and ``ccl`` mark images of handle key columns only: ``partial``.
+- ``{"u", "p"}`` is an update. If "p" has only changed columns (only-output-updated-columns), the before image is "u"
+  overlaid with "p", so both images are whole.
+- ``ohk`` and ``ccl`` mark images that have only handle key columns: ``partial``.
 
 Source: the Open protocol document, and ``open`` in the vectors' notes.
 """
@@ -33,7 +33,7 @@ _BRACE = ord("{")
 
 
 class WireKey(msgspec.Struct, gc=False):
-    """An event's key. Empty fields are left out."""
+    """An event's key. Empty fields are omitted."""
 
     ts: int
     t: int
@@ -70,7 +70,7 @@ class OpenDecoder:
     name = "open"
 
     def open_message(self, key: bytes | None, value: bytes | None) -> Sequence[Event]:
-        """Open one message into its events. A broken frame rejects them all, a broken event only itself."""
+        """Open one message into its events. A broken frame rejects all of them, a broken event only itself."""
         if not key:
             return (Rejected("an Open message has a key; this one has none: is it another protocol?"),)
         try:
@@ -86,8 +86,8 @@ class OpenDecoder:
     def row_reader(self, table: Table, options: ReadOptions, only: frozenset[str] | None = None) -> RowReader:
         """Compile a reader of images: raw JSON objects, column names to ``{"t", "h", "f", "v"}``.
 
-        A column's type code and value must suit its type, and TIMESTAMP needs ``options.source_timezone``;
-        otherwise the row is bad. Text comes back as bytes where it is not UTF-8.
+        A column's type code and value must fit its type, and TIMESTAMP needs ``options.source_timezone``; otherwise the
+        row is bad. Text that is not UTF-8 is returned as bytes.
 
         Raises: MessageError if the table has a column type that Open cannot carry.
         """
@@ -141,5 +141,5 @@ def _row(key: WireKey, row: WireRow) -> Event:
     if before and after:
         before = whole_before(after, before)
     partial = key.ohk or bool(key.ccl)
-    # by place, which is quicker than by name
+    # by place, which is faster than by name
     return Envelope(op, key.scm, key.tbl, key.ts, before, after, key.ptn, "", partial, None, None, key.ccl or None)

@@ -1,7 +1,7 @@
-"""The Open protocol: events to the very bytes that TiCDC (classic architecture) sends.
+"""The Open protocol: events to exactly the bytes of TiCDC (classic architecture).
 
 Images are written with Go's ``encoding/json``: columns sorted by name, ``<``, ``>``, ``&`` escaped. Rows share
-messages up to ``max_batch_size`` and ``max_message_bytes``; DDL and resolved events stand alone.
+messages up to ``max_batch_size`` and ``max_message_bytes``. DDL and resolved events have their own messages.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ticdc_spark.wire.compression import Compression, compress
 
 _ENCODER = msgspec.json.Encoder()
 _RECORD_OVERHEAD = 36
-"""What Kafka may add to a record; TiCDC counts it towards max-message-bytes."""
+"""Bytes that Kafka may add to a record. TiCDC counts them towards max-message-bytes."""
 Pair: TypeAlias = tuple[bytes, bytes]
 
 
 class OpenConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How messages are written. Names are TiCDC's where it has them."""
+    """How messages are written. Names are TiCDC's, if it has them."""
 
     time_zone: str = "UTC"
     """IANA name; TIMESTAMP is sent as local time in it, and the message does not name it."""
@@ -39,9 +39,9 @@ class OpenConfig(msgspec.Struct, frozen=True, kw_only=True):
     delete_only_output_handle_key_columns: bool = False
     large_message_handle: Literal["none", "handle-key-only", "claim-check"] = "none"
     store: Callable[[bytes, bytes], str] | None = None
-    """For claim-check: keeps a message's key and value and returns where they lie."""
+    """For claim-check: stores a message's key and value and returns their location."""
     compression: Compression = "none"
-    """Of each event's value."""
+    """Compression of each event's value."""
 
 
 def encoder(config: OpenConfig | None = None) -> OpenEncoder:
@@ -50,7 +50,7 @@ def encoder(config: OpenConfig | None = None) -> OpenEncoder:
 
 
 class OpenEncoder:
-    """Writes the Open protocol. Keeps only what it compiled between calls."""
+    """Writes the Open protocol. Keeps only compiled code between calls."""
 
     def __init__(self, config: OpenConfig) -> None:
         self._config = config
@@ -59,7 +59,7 @@ class OpenEncoder:
     def rows(self, changes: Iterable[RowChange]) -> Iterator[Encoded]:
         """Messages of several changes each, in order.
 
-        Raises: MessageError for a change without an image it needs, and a change that stays larger than
+        Raises: MessageError for a change without a needed image, and a change that stays larger than
         ``max_message_bytes``.
         """
         batch: list[Pair] = []
@@ -79,7 +79,7 @@ class OpenEncoder:
             yield _message(batch)
 
     def ddl(self, change: SchemaChange) -> Encoded | None:
-        """A DDL. Its kind is sent if it is a type code, else the code that follows from its SQL."""
+        """A DDL. Its kind is sent if it is a type code, else the code is derived from its SQL."""
         code = int(change.kind) if change.kind.isdigit() else ddl_type_code(change.query)
         key = _key(change.commit_ts, 2, change.schema, change.name)
         return self._alone(key, _json({"q": change.query, "t": code}))

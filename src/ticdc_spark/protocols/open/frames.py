@@ -19,7 +19,7 @@ LENGTH_BYTES = _LENGTH.size
 
 
 def split_keys(key: bytes) -> list[bytes]:
-    """The events' keys of a Kafka key; none of an empty batch, which is the version alone.
+    """The events' keys in a Kafka key; none for an empty batch, which is only the version.
 
     Raises: MessageError for another version, or a length beyond the end.
     """
@@ -32,7 +32,7 @@ def split_keys(key: bytes) -> list[bytes]:
 
 
 def split_values(value: bytes | None) -> list[bytes]:
-    """The events' values of a Kafka value; a null or empty one counts as one empty value (a resolved event's).
+    """The events' values in a Kafka value. A null or empty one counts as one empty value (of a resolved event).
 
     Raises: MessageError for a length beyond the end.
     """
@@ -46,7 +46,7 @@ def _split(framed: bytes, at: int, what: str) -> list[bytes]:
             raise MessageError(f"Open {what}: {end - at} bytes left where 8 bytes of length are expected")
         (length,) = _LENGTH.unpack_from(framed, at)
         at += LENGTH_BYTES
-        # compared before anything is cut, so that a huge length costs nothing
+        # compared before slicing, so that a huge length costs nothing
         if length > end - at:
             raise MessageError(f"Open {what}: a length of {length} bytes where {end - at} are left")
         parts.append(framed[at : at + length])

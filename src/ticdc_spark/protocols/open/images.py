@@ -1,4 +1,4 @@
-"""Images of the Open protocol without a schema: whole before images, and what a row alone shows of its table."""
+"""Images of the Open protocol without a schema: whole before images, and the table that a single row shows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ticdc_spark.protocols.open.types import BINARY, CODECS, GENERATED, HANDLE, 
 
 
 class _Object(msgspec.Struct, gc=False):
-    """Any JSON object; nothing of it is kept."""
+    """Any JSON object. Its fields are dropped."""
 
 
 _CELLS = msgspec.json.Decoder(dict[str, msgspec.Raw])
@@ -24,8 +24,8 @@ _NAMED = msgspec.json.Decoder(dict[str, _Object])
 def whole_before(after: bytes, changed: bytes) -> bytes:
     """The before image of an update: ``after`` overlaid with the columns of ``changed``; whole if that is.
 
-    The new architecture sends a column that became NULL without its name: ``{"p": {"t":3,"f":65,"v":7}}``. It is
-    put back where the type code and flags leave no doubt which column it is; else the columns in doubt are left out.
+    The new architecture sends a column that became NULL without its name: ``{"p": {"t":3,"f":65,"v":7}}``. If type code
+    and flags identify the column, its value is restored. Otherwise all possible columns are omitted.
     Raises: msgspec's errors if an image is no JSON object.
     """
     try:
@@ -40,7 +40,7 @@ def whole_before(after: bytes, changed: bytes) -> bytes:
 
 
 class _Pairs(list[tuple[str, Any]]):
-    """A JSON object, which an array is not."""
+    """A JSON object, to distinguish it from an array."""
 
 
 def _pairs(image: bytes) -> _Pairs:
@@ -54,7 +54,7 @@ def _number(text: str) -> msgspec.Raw:
 
 
 def _named(after: bytes, changed: bytes) -> tuple[dict[str, msgspec.Raw], set[str]]:
-    """Columns of ``changed`` by name, and those of ``after`` whose old value is not known."""
+    """Columns of ``changed`` by name, and columns of ``after`` whose old value is unknown."""
     named: dict[str, msgspec.Raw] = {}
     nameless: list[dict[str, Any]] = []
     for name, cell in _pairs(changed):
@@ -66,7 +66,7 @@ def _named(after: bytes, changed: bytes) -> tuple[dict[str, msgspec.Raw], set[st
             nameless.append({name: cell})
         else:
             nameless[-1][name] = cell
-    # what may have been meant, in the table's order, in which the nameless ones stand too
+    # the possible columns, in the table's order, which the nameless ones have too
     candidates = [
         (name, _sort(fields))
         for name, cell in _pairs(after)
@@ -120,14 +120,14 @@ _OF_CHARSET = frozenset((15, 249, 250, 251, 252, 253, 254))
 
 
 def table_from_row(schema: str, table: str, image: bytes) -> Table:
-    """A table as far as one of its rows shows it; ``image`` is a raw image of an envelope.
+    """The table that one of its rows shows. ``image``: a raw image of an envelope.
 
-    Known: names (in the order sent: the classic architecture sorts them), types, UNSIGNED, NULL or NOT NULL,
-    which are stored generated columns, and the handle key. Not known: lengths, scales, ENUM and SET members (so their
-    names), character sets beyond binary or not, defaults, the handle key's column order, other indexes, virtual
-    columns. A partial image has only its columns. A column whose type code is NULL's (6) has no type and is refused.
+    Known are names (in the order sent; the classic architecture sorts them), types, UNSIGNED, NULL or NOT NULL, stored
+    generated columns, and the handle key. Unknown are lengths, scales, ENUM and SET members, character sets other than
+    binary, defaults, the handle key's column order, other indexes, and virtual columns. A partial image has only its
+    own columns. A column whose type code is NULL's (6) has no type and is refused.
 
-    Raises: MessageError if the image cannot be read or has a type code that is not known.
+    Raises: MessageError if the image cannot be read or has an unknown type code.
     """
     try:
         cells = _IMAGE.decode(image)

@@ -1,4 +1,4 @@
-"""Rows to keys and images of the Open protocol: compiled once per table."""
+"""Writes keys and images of the Open protocol. Writers are compiled once per table."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class RowWriter:
         self.image = self._images.write
 
     def key(self, change: RowChange, *, keys_only: bool, location: str) -> bytes:
-        """The key of a change; ``keys_only``: its images have handle key columns only."""
+        """The key of a change. ``keys_only``: its images have only handle key columns."""
         more = ',"ohk":true' if keys_only and not location else ""
         if location:
             more = escape_html_text(f',"ccl":{quote(location)}')
@@ -53,7 +53,7 @@ class RowWriter:
         return f'{{"ts":{change.commit_ts}{self._names}{shown},"t":1{more}}}'.encode()
 
     def _handle(self, change: RowChange) -> int:
-        """TiDB's handle where the row has it: the value of an integer clustered primary key; else 0 (left out)."""
+        """TiDB's handle, if the row has it: the value of an integer clustered primary key. Otherwise 0 (omitted)."""
         row = change.after or change.before or {}
         value = row.get(self._row_id) if self._row_id else None
         if not isinstance(value, str):
@@ -63,13 +63,13 @@ class RowWriter:
 
 
 def _indexes(table: Table) -> list[Index]:
-    """The indexes that the table has; without the "primary" that Simple makes up for a unique handle key."""
+    """The table's indexes, without the "primary" that Simple invents for a unique handle key."""
     unique = {index.columns for index in table.indexes if index.unique and not index.primary}
     return [index for index in table.indexes if index.name != "primary" or index.columns not in unique]
 
 
 def _row_id_column(table: Table) -> str | None:
-    # TiDB has no index for such a key, so that a schema names it "primary" in lower case
+    # TiDB has no index for such a key, so a schema names it "primary" in lower case
     for index in _indexes(table):
         if index.primary and index.name == "primary" and len(index.columns) == 1:
             types = {column.name: column.type.name for column in table.columns}

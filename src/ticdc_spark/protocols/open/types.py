@@ -1,4 +1,4 @@
-"""How the Open protocol writes a value of each MySQL type, both ways.
+"""How the Open protocol writes and reads a value of each MySQL type.
 
 A column of an image is ``{"t": type code, "h": handle key, "f": flags, "v": value}``. Numbers are JSON numbers (BIT,
 ENUM and SET too), DECIMAL, times and JSON are text, CHAR and VARCHAR text, BINARY and VARBINARY text quoted as Go
@@ -40,7 +40,7 @@ class IntCell(msgspec.Struct, gc=False):
 
 
 class FloatCell(msgspec.Struct, gc=False):
-    """A column whose value is a FLOAT or DOUBLE; kept as text, for ``-0`` is no integer."""
+    """A column whose value is a FLOAT or DOUBLE. It is kept as text, as ``-0`` is no integer."""
 
     t: int
     v: msgspec.Raw
@@ -48,7 +48,7 @@ class FloatCell(msgspec.Struct, gc=False):
 
 
 class TextCell(msgspec.Struct, gc=False):
-    """A column whose value is text as it is, or quoted."""
+    """A column whose value is plain or quoted text."""
 
     t: int
     v: str | None
@@ -69,11 +69,11 @@ class TypeCodec(NamedTuple):
     code: int
     """The type code that is written."""
     codes: frozenset[int]
-    """The type codes that are read: of types with the same codec."""
+    """The type codes that are read: of all types with the same codec."""
     wire: type[msgspec.Struct]
     read: Callable[[ColumnType, ReadOptions, frozenset[int]], Read]
     write: Callable[[ColumnType, str], Write]
-    """From the column's type and the time zone."""
+    """Arguments: the column's type and the time zone."""
 
 
 def _checked(codes: frozenset[int], column_type: ColumnType, cell: Any) -> None:
@@ -115,7 +115,7 @@ def _read_json(column_type: ColumnType, options: ReadOptions, codes: frozenset[i
     plain = _read_plain(column_type, options, codes)
 
     def read(cell: TextCell) -> Value:
-        if cell.t == _LARGE["longtext"]:  # MariaDB's, which calls it JSON in DDL alone
+        if cell.t == _LARGE["longtext"]:  # MariaDB's, which calls it JSON only in DDL
             return None if cell.v is None else _text_or_bytes(_base64(cell.v), False)
         return plain(cell)
 
@@ -242,7 +242,7 @@ CODECS: Mapping[str, TypeCodec] = {
     **_codecs(TextCell, _read_string, _write_string, _STRINGS),
     **_codecs(BytesCell, _read_large, _write_large, _LARGE),
 }
-"""MySQL type to its codec. GEOMETRY (255) is not sent."""
+"""MySQL type → codec. GEOMETRY (255) is not sent."""
 
 
 def codec_for(column_type: ColumnType) -> TypeCodec:
@@ -257,6 +257,6 @@ def codec_for(column_type: ColumnType) -> TypeCodec:
 
 
 def cell(column_type: ColumnType, options: ReadOptions) -> Cell:
-    """What a column of this type holds in an image, and how it is read."""
+    """The content of such a column in an image, and how it is read."""
     found = codec_for(column_type)
     return Cell(found.wire, found.read(column_type, options, found.codes))

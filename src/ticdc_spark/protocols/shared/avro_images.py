@@ -1,4 +1,4 @@
-"""Row images in Avro, each read into a list of cells, put together to columns."""
+"""Reads row images in Avro: each into a list of cells, and all of them into columns."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ticdc_spark.wire.avro_binary import readable
 
 
 class _Missing:
-    """A cell that an image does not hold."""
+    """A cell that an image does not have."""
 
 
 MISSING: Final[Any] = _Missing()
@@ -25,11 +25,11 @@ class Many(NamedTuple):
     """Images read together."""
 
     columns: _Cells
-    """Cells, ``MISSING`` where an image has none."""
+    """Cells; ``MISSING`` if an image has none."""
     lacking: set[int]
     """Columns that some image lacks."""
     others: list[int]
-    """Images that must be read by themselves."""
+    """Images that must be read one by one."""
 
 
 ReadMany: TypeAlias = Callable[[Sequence[bytes]], Many]
@@ -42,8 +42,9 @@ def image_reader(
 ) -> RowReader:
     """A reader of images into canonical columns.
 
-    ``read_image`` gives an image's cells in the order of the table's columns, ``MISSING`` where there is none; it
-    raises MessageError, IndexError (ends too early) or UnicodeDecodeError. ``read_many`` is a quicker way to the same.
+    ``read_image`` gives an image's cells in the order of the table's columns, with ``MISSING`` for missing ones. It
+    raises MessageError, IndexError (ends too early) or UnicodeDecodeError. ``read_many`` does the same faster for many
+    images.
     """
     reader = _Reader(table, read_image)
 
@@ -67,7 +68,7 @@ class _Reader:
         self._read = read_image
 
     def each(self, images: Sequence[bytes | None], bad: dict[int, str]) -> _Cells:
-        """Columns of images that are read one after another; reasons go into ``bad``."""
+        """Columns of images that are read one by one. ``bad`` gets the reasons."""
         rows: Sequence[Sequence[Any]]
         try:
             rows = [self._blank if image is None else self._read(image) for image in images]
@@ -78,7 +79,7 @@ class _Reader:
     def many(
         self, read_many: ReadMany, images: Sequence[bytes | None], bad: dict[int, str]
     ) -> tuple[_Cells, Collection[int]]:
-        """The same of images read together, and the columns that some image lacks."""
+        """Columns of images that are read together, and the columns that some image lacks."""
         places: Sequence[int] = range(len(images))
         if None in images:
             places = [at for at, image in enumerate(images) if image is not None]
@@ -91,7 +92,7 @@ class _Reader:
         return values, sorted(lacking)
 
     def columns(self, values: _Cells, bad: dict[int, str], lacking: Collection[int] | None = None) -> Columns:
-        """``lacking``: columns in which cells are MISSING; ``None``: that must be looked for."""
+        """Canonical columns. ``lacking``: columns with MISSING cells; ``None``: find them."""
         absent: dict[str, Sequence[int]] = {}
         for at in range(len(values)) if lacking is None else lacking:
             cells = values[at]

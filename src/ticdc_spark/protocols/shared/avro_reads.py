@@ -1,4 +1,4 @@
-"""Values of Avro, read at a place in a message: what Avro and Simple in Avro have in common."""
+"""Reads Avro values at a place in a message, for Avro and for Simple in Avro."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ticdc_spark.wire.avro_binary import DOUBLE, FLOAT, MASK_64, read_fixed, rea
 
 
 def read_unsigned(data: bytes, at: int) -> tuple[str, int]:
-    """A number of 64 bits without a sign, as text; it was sent wrapped."""
+    """An unsigned number of 64 bits, as text. It was sent as a signed one that wraps."""
     number, at = read_long(data, at)
     return str(number & MASK_64), at
 

@@ -1,4 +1,4 @@
-"""What is compiled once for a table, and kept while rows of it come."""
+"""Caches what is compiled once for a table, while its rows are read."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ T = TypeVar("T")
 
 
 class ByTable(Generic[T]):
-    """By the object that a table is: another version of it is another one."""
+    """A cache by the table's object. Another version of a table is another object."""
 
     def __init__(self, make: Callable[..., T], *more: Any) -> None:
         """``make``: called with a table and ``more``."""
         self._make, self._more = make, more
         self._found: dict[int, tuple[Table, T]] = {}
-        """With the table, so that its id is not given to another."""
+        """With the table, so that no other object gets its id."""
 
     def of(self, table: Table) -> T:
-        """What was made of a table. Raises: what making it raises"""
+        """The result for a table. Raises: the errors of ``make``"""
         found = self._found.get(id(table))
         if found is None:
             if len(self._found) >= _KEPT:
@@ -30,5 +30,5 @@ class ByTable(Generic[T]):
         return found[1]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # compiled functions do not travel to tasks
+        # compiled functions cannot be sent to tasks
         return ByTable, (self._make, *self._more)

@@ -11,11 +11,11 @@ _DDL_TYPES = {
     **dict.fromkeys((7, 9, 32), "CINDEX"),
     **dict.fromkeys((8, 10, 33), "DINDEX"),
 }
-"""TiDB's numbers of DDL jobs to Canal's words; every other is ALTER."""
+"""TiDB's number of a DDL job → Canal's word. All others are ALTER."""
 
 
 def ddl_word(sql: str) -> str:
-    """What Canal calls a DDL, and Simple too: CREATE, ALTER, ERASE …
+    """Canal's and Simple's word for a DDL: CREATE, ALTER, ERASE …
 
     Raises: MessageError if the SQL cannot be read.
     """

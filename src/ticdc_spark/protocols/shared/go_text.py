@@ -14,12 +14,12 @@ _HTML_BYTES = [(char.encode(), escape.encode()) for char, escape in _HTML]
 _BAD_BYTE = re.compile("[\udc80-\udcff]")
 _ESCAPED = re.compile(r"\\(?:x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([0-7]{3})|(.))?", re.DOTALL)
 _ODD = re.compile(r'\\[^x"abfnrtv]')
-"""What begins an escape that Python reads otherwise, or one that only looks like it: of two backslashes the second."""
+"""Begin of an escape that Python reads differently, or that is none: the second of two backslashes."""
 _LETTERS = {"a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "\\": "\\", '"': '"'}
 
 
 def escape_html(json: bytes) -> bytes:
-    """JSON with ``<``, ``>``, ``&``, U+2028 and U+2029, which stand only inside strings, escaped."""
+    """JSON with ``<``, ``>``, ``&``, U+2028 and U+2029 escaped. They occur only inside strings."""
     for char, escape in _HTML_BYTES:
         if char in json:
             json = json.replace(char, escape)
@@ -27,7 +27,7 @@ def escape_html(json: bytes) -> bytes:
 
 
 def escape_html_text(json: str) -> str:
-    """``escape_html`` of JSON that is not encoded yet, where it takes a tenth of the time."""
+    """``escape_html`` of JSON before encoding, which takes a tenth of the time."""
     for char, escape in _HTML:
         if char in json:
             json = json.replace(char, escape)
@@ -35,16 +35,16 @@ def escape_html_text(json: str) -> str:
 
 
 def quote(value: str | bytes) -> str:
-    """Text as JSON, without the escapes of HTML; of bytes that are not UTF-8, each bad byte becomes ``\\ufffd``."""
+    """Text as JSON, without the escapes of HTML. In bytes that are not UTF-8, each bad byte becomes ``\\ufffd``."""
     if isinstance(value, str):
         return encode_basestring(value)
-    # Go writes the escape for a bad byte, but the plain character where the text itself holds U+FFFD
+    # Go writes the escape for a bad byte, but the plain character if the text itself has U+FFFD
     pieces = (encode_basestring(piece)[1:-1] for piece in _BAD_BYTE.split(value.decode("utf-8", "surrogateescape")))
     return '"' + r"\ufffd".join(pieces) + '"'
 
 
 def quote_long(value: str | bytes) -> str:
-    """``quote`` without the short forms ``\\b`` and ``\\f``, which TiCDC's library for rows of canal-json has not."""
+    """``quote`` without the short forms ``\\b`` and ``\\f``, which TiCDC's canal-json rows do not use."""
     json = encode_basestring(value) if isinstance(value, str) else quote(value)
     if "\\" in json and ("\\b" in json or "\\f" in json):
         return _ESCAPE.sub(_long, json)
@@ -68,7 +68,7 @@ def go_quote(value: bytes) -> str:
 
 
 class _Quoted(dict[int, str]):
-    """What ``go_quote`` prints for a character: held of ASCII and of bad bytes (as surrogateescape has them)."""
+    """What ``go_quote`` prints for a character. Kept for ASCII and bad bytes (as in surrogateescape)."""
 
     def __missing__(self, code: int) -> str:
         char = chr(code)
@@ -85,7 +85,7 @@ _QUOTED.update((ord(char), "\\" + letter) for letter, char in _LETTERS.items())
 
 
 def go_unquote(text: str) -> bytes:
-    """The bytes of what ``go_quote`` gives.
+    """The bytes that ``go_quote`` has quoted.
 
     Raises: MessageError for a backslash that begins no escape.
     """
@@ -94,7 +94,7 @@ def go_unquote(text: str) -> bytes:
     if _ODD.search(text) is None:
         try:
             return text.encode().decode("unicode_escape").encode("latin-1")
-        except UnicodeDecodeError:  # of \x without two digits, or the last backslash: reported below
+        except UnicodeDecodeError:  # \x without two digits, or the last backslash: reported below
             pass
     parts, at = [], 0
     for found in _ESCAPED.finditer(text):
@@ -119,7 +119,7 @@ def _unquoted(found: re.Match[str]) -> bytes:
 
 
 def integer(text: str) -> str:
-    """An integer as JSON. Readers hand on a number's text as it came: nothing but a number may get into a message.
+    """An integer as JSON. Readers pass on a number's text unchanged, so check that it is a number.
 
     Raises: MessageError for a text that is none.
     """
@@ -130,7 +130,7 @@ def integer(text: str) -> str:
 
 
 def decimal_float(text: str) -> str | None:
-    """A float's text if it is JSON without an exponent, as the canonical form is between 1e-4 and 1e16."""
+    """A float's text if it is JSON without an exponent. Between 1e-4 and 1e16, the canonical form is."""
     return text if _DECIMAL_FLOAT(text) else None
 
 

@@ -1,6 +1,6 @@
-"""Row images that are JSON objects, column names to cells, read into canonical columns.
+"""Reads row images that are JSON objects (column name → cell) into canonical columns.
 
-What a cell is, and how it becomes a value, is the protocol's; it is compiled once per table.
+The protocol defines the cells and how to read them. Readers are compiled once per table.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ticdc_spark.protocols.base import Columns, RowReader
 
 _BAD_JSON = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _CHUNK = 1024
-"""Images decoded at once: few enough to stay in the processor's cache, and a bad one is soon found among them."""
+"""How many images are decoded at once. They fit into the processor's cache, and a bad one is found quickly."""
 
 
 class Cell(NamedTuple):
-    """What a column holds in an image: the type that msgspec reads (``None`` in it where allowed), and its value."""
+    """The content of a column in an image: the type for msgspec (with ``None`` if allowed), and how to read it."""
 
     wire: Any
     read: Callable[[Any], Value] | None = None
-    """From what was read, never ``None``, to the canonical value; raises MessageError. ``None``: it is the value."""
+    """Converts msgspec's value (never ``None``) to the canonical one; raises MessageError. ``None``: no conversion."""
 
 
 def image_reader(
@@ -36,8 +36,8 @@ def image_reader(
     """Compile a reader of images into canonical columns. ``cells``: one for every column of ``table``.
 
     ``in_order``: an image has its columns in the table's order, not sorted by name. Only the speed depends on it.
-    With ``only``, everything else in an image is skipped unread, and the other columns are ``None``. A cell that
-    cannot be read, and a column that the table has not (the schema is the wrong one), make a row bad.
+    ``only``: everything else in an image is skipped unread, and the other columns are ``None``. A row is bad if a cell
+    cannot be read, or the table does not have a column (the schema is the wrong one).
     """
     decoder = _ImageDecoder(table, cells, only, in_order=in_order)
     reads = [(column.name, cells[column.name].read) for column in table.columns]
@@ -72,17 +72,17 @@ _FIELD = re.compile(r"\$\.(c\d+)")
 
 
 class _ImageDecoder:
-    """Decodes images of one table, all at once, and one by one only to find the bad ones."""
+    """Decodes images of one table all at once, and one by one only to find bad ones."""
 
     def __init__(self, table: Table, cells: Mapping[str, Cell], only: frozenset[str] | None, *, in_order: bool) -> None:
         columns = [column for column in table.columns if only is None or column.name in only]
         if not in_order:
-            columns.sort(key=lambda column: column.name)  # as the wire sorts them, which is the quickest for msgspec
+            columns.sort(key=lambda column: column.name)  # in the order of the wire, which is fastest for msgspec
         self._names = [column.name for column in columns]
         self._fields = {name: f"c{at}" for at, name in enumerate(self._names)}
         self._known = {column.name for column in table.columns}
         self._whole = only is None
-        # msgspec cannot match a name with a quote, a backslash or a control character: those tables take a detour
+        # msgspec cannot match a name with a quote, a backslash or a control character: such tables are read differently
         self._odd = any(msgspec.json.encode(name)[1:-1] != name.encode() for name in self._names)
         self._where = f"row of `{table.schema}`.`{table.name}`"
         self._wires = [(self._fields[column.name], cells[column.name].wire) for column in columns]
@@ -93,7 +93,7 @@ class _ImageDecoder:
 
     @cached_property
     def _loose(self) -> type[msgspec.Struct]:
-        """A row any of whose columns may be missing: seldom one is, so it is made when it is needed."""
+        """The type of a row in which any column may be missing. That is rare, so the type is made when needed."""
         return self._row([(field, wire | UnsetType, UNSET) for field, wire in self._wires])
 
     @cached_property
@@ -111,10 +111,10 @@ class _ImageDecoder:
     def columns(
         self, images: Sequence[bytes | None], bad: dict[int, str]
     ) -> tuple[dict[str, list[Any]], Sequence[int], bool]:
-        """Read the images that are there.
+        """Read the images that are not ``None``.
 
-        Returns: name to cells of the good images, as sent and UNSET where a column is missing; the places of those
-        images; whether no cell is missing. Reasons of the others go into ``bad``.
+        Returns: name → cells of the good images, as sent, with UNSET for a missing column; the places of these images;
+        whether no cell is missing. ``bad`` gets the reasons of bad images.
         """
         places: Sequence[int] = range(len(images))
         present: Sequence[Any] = images
@@ -178,7 +178,7 @@ def _convert(
     try:
         return [None if cell is None else convert(cell) for cell in cells]
     except MessageError:
-        pass  # look for the bad ones
+        pass  # find the bad ones
     converted: list[Value] = []
     for at, cell in zip(places, cells, strict=True):
         try:

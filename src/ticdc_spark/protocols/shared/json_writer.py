@@ -1,6 +1,6 @@
-"""Row images that are JSON objects, written: a template for each table, into which a row's values are put as text.
+"""Writes row images that are JSON objects: a template for each table, into which a row's values are put as text.
 
-How a value becomes JSON, and what stands around it, is the protocol's; it is compiled once per table.
+The protocol defines how a value becomes JSON, and the text around it. Writers are compiled once per table.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Row, Table, Value
 
 Write: TypeAlias = Callable[[Any], str]
-"""From a canonical value, never ``None``, to JSON."""
+"""Canonical value (never ``None``) → JSON."""
 
 
 class Part(NamedTuple):
-    """A column: what stands before its value, and how that is written."""
+    """A column: the text before its value, and how the value is written."""
 
     name: str
     head: str
@@ -25,10 +25,10 @@ class Part(NamedTuple):
 
 
 class JsonWriter:
-    """Writes the images of one table. Nothing that it keeps between rows is of them."""
+    """Writes the images of one table. It keeps nothing of one row for the next."""
 
     def __init__(self, table: Table, parts: Sequence[Part], tail: str = "") -> None:
-        """``parts``: the columns that rows may have, in the order of an image. ``tail`` stands behind every value."""
+        """``parts``: the columns that rows may have, in the order of an image. ``tail``: the text after every value."""
         self._table = f"`{table.schema}`.`{table.name}`"
         self._parts = parts
         self._tail = tail
@@ -42,13 +42,13 @@ class JsonWriter:
             self._pieces += ["", tail]
         self._pieces[-1] += "}"
         names = [part.name for part in parts]
-        several = len(names) > 1  # of one name, itemgetter gives no tuple
+        several = len(names) > 1  # for one name, itemgetter gives no tuple
         self._get: Any = itemgetter(*names) if several else lambda row: tuple(row[name] for name in names)
 
     def whole(self, row: Row) -> tuple[Value, ...] | None:
-        """The values of a row that has all columns; ``None`` of one that lacks some.
+        """The values of a row that has all columns; ``None`` if it lacks some.
 
-        Raises: MessageError if it has a column that the table has not.
+        Raises: MessageError if it has a column that the table does not have.
         """
         if len(row) == self._count:
             try:
@@ -62,9 +62,9 @@ class JsonWriter:
         return None
 
     def write(self, row: Row, only: Collection[str] | None = None) -> str:
-        """The image of a row, or of ``only`` these columns of it; ``<``, ``>`` and ``&`` stay as they are.
+        """The image of a row, or of only the columns in ``only``. ``<``, ``>`` and ``&`` are not escaped.
 
-        Raises: MessageError if the row has a column that the table has not.
+        Raises: MessageError if the row has a column that the table does not have.
         """
         values = self.whole(row)
         if values is None or only is not None:
@@ -72,7 +72,7 @@ class JsonWriter:
         return self.text(values)
 
     def text(self, values: tuple[Any, ...]) -> str:
-        """The image of what ``whole`` gave."""
+        """The image of values from ``whole``."""
         pieces = self._pieces
         pieces[1::2] = [
             "null" if value is None else write(value)

@@ -50,7 +50,7 @@ _PARTS: dict[type[Alteration], int] = {
     RenameIndex: 18,
     Charset: 22,
 }
-# Words that a part begins with, in any case. The document's list ends at 36; the rest are TiDB's.
+# First words of a part, in any case. The document's list ends at 36; the rest are TiDB's.
 _WORDS = {
     "ADD FOREIGN KEY": 9,
     "DROP FOREIGN KEY": 10,
@@ -76,7 +76,7 @@ _WORDS = {
 
 
 def ddl_type_code(sql: str) -> int:
-    """The type code of a DDL; 0 for one that has none here.
+    """The type code of a DDL; 0 if it has none here.
 
     Raises: MessageError if the SQL cannot be read.
     """
@@ -93,7 +93,7 @@ def ddl_type_code(sql: str) -> int:
             return _MULTI_SCHEMA_CHANGE
         case AlterTable(parts=(part,)):
             return _part(part)
-        case AlterTable():  # what TiCDC leaves of TTL_ENABLE
+        case AlterTable():  # TTL_ENABLE as TiCDC sends it
             return _TTL
     return _STATEMENTS.get(type(statement), 0)
 

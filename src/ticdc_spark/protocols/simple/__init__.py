@@ -1,4 +1,4 @@
-"""The Simple protocol: a message an event, rows that name the version of their table, in JSON or in Avro."""
+"""The Simple protocol: one event a message, rows that name their table's version, in JSON or in Avro."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from ticdc_spark.protocols.simple.encode import SimpleConfig
 
 _AVRO = b"\x16"
-"""What a message in Avro begins with; ``simple.avro.decode.MARK``, whose module is not needed here."""
+"""First byte of a message in Avro: ``simple.avro.decode.MARK``, without importing that module."""
 
 _IMAGE = b"\x02"
-"""What an image in Avro begins with; ``simple.avro.types.IMAGE``."""
+"""First byte of an image in Avro: ``simple.avro.types.IMAGE``."""
 
 
 class SimpleProtocol(WireProtocol["SimpleConfig"]):

@@ -1,12 +1,11 @@
 """The Simple protocol, in JSON and in Avro: messages to events. The other direction is ``simple.encode``.
 
-One message carries one event; its Kafka key is null. Rows name the version of their table's schema, which stands in
-a DDL or BOOTSTRAP message. Source: the Simple protocol document, and ``simple`` in the vectors' notes.
+One message has one event, and its Kafka key is null. Rows name the version of their table's schema, which is in a DDL
+or BOOTSTRAP message. Source: the Simple protocol document, and ``simple`` in the vectors' notes.
 
-The encoding is seen from the first byte: Avro begins with 0x16, the message's place in its
-union; JSON with ``{``. A compressed value begins with lz4's 0x04, or with its unpacked length (snappy), which would be
-0x16 for 22 bytes: no message is that short in JSON, and none that Avro's own first bytes do not give away.
-Images begin with ``{`` (JSON) or 0x02 (Avro).
+The first byte shows the encoding. Avro begins with 0x16, the message's place in its union, and JSON with ``{``. A
+compressed value begins with lz4's 0x04, or with its unpacked length (snappy). That would be 0x16 for 22 bytes, but no
+message is that short in JSON, and Avro's next bytes distinguish it. Images begin with ``{`` (JSON) or 0x02 (Avro).
 """
 
 from __future__ import annotations
@@ -65,7 +64,7 @@ class SimpleDecoder:
         return open_rows(values)
 
     def row_reader(self, table: Table, options: ReadOptions, only: frozenset[str] | None = None) -> RowReader:
-        """See ``simple.rows.row_reader``. Images of both encodings may stand side by side."""
+        """See ``simple.rows.row_reader``. Images of both encodings may be mixed."""
         read_json = row_reader(table, options, only)
         read_avro = avro_row_reader(table, options, only)
 
@@ -92,7 +91,7 @@ def _is_avro(image: bytes | None) -> bool:
 
 
 def _merged(avro: Columns, json: Columns, images: Sequence[bytes | None]) -> Columns:
-    """Columns of images of which some are Avro and some are JSON; each side has ``None`` for the other's."""
+    """Columns of images in mixed encodings. Each side has ``None`` for the other's images."""
     values = [
         [mine if image is not None else other for mine, other, image in zip(*cells, images, strict=True)]
         for cells in zip(avro.values, json.values, strict=True)
@@ -151,7 +150,7 @@ def _other(message: WireMessage) -> Event:
 
 def _ddl(message: WireMessage) -> SchemaChange:
     table, pre = _read(message.table_schema), _read(message.pre_table_schema)
-    # a RENAME names, and runs under the schema of, the table as it was before
+    # a RENAME has the name and the schema of the table before it
     named = pre or table if message.type == "RENAME" else table or pre
     return SchemaChange(
         commit_ts=message.commit_ts,
@@ -169,7 +168,7 @@ def _read(wire: WireTable | None) -> Table | None:
 
 
 def _unpacked(value: bytes) -> bytes | None:
-    """What a compressed value holds; ``None`` if it is none. Looked at only for what is no message as it stands."""
+    """The content of a compressed value; ``None`` if it is none. Tried only if the plain value is no message."""
     if value.lstrip()[:1] == b"{" or value[:1] in (b"\x00", MARK):
         return None
     try:
@@ -180,7 +179,7 @@ def _unpacked(value: bytes) -> bytes | None:
 
 
 def _reason(value: bytes, error: Exception) -> str:
-    """Why a value is no Simple message, with what it looks like instead."""
+    """Why a value is no Simple message, and what it looks like instead."""
     if value[:1] == b"\x00":
         return "not Simple JSON: begins with byte 0x00, as Avro behind a schema registry does"
     if value.lstrip()[:1] != b"{":

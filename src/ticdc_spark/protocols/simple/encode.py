@@ -1,6 +1,6 @@
-"""The Simple protocol: events to the very bytes that TiCDC sends. Avro is written in ``simple.avro``.
+"""The Simple protocol: events to exactly TiCDC's bytes. Avro is written in ``simple.avro``.
 
-TiCDC writes JSON with Go's ``encoding/json``: struct fields in their order, empty ones left out, map keys sorted, and
+TiCDC writes JSON with Go's ``encoding/json``: struct fields in their order without empty ones, map keys sorted, and
 ``<``, ``>``, ``&``, U+2028 and U+2029 escaped.
 """
 
@@ -27,15 +27,15 @@ from ticdc_spark.wire.compression import Compression, compress
 _ENCODER = msgspec.json.Encoder()
 _HTML = [(char.encode(), rb"\u%04x" % ord(char)) for char in "<>&\u2028\u2029"]
 _HTML_BYTES = b"<>&\xe2"
-"""What a value holds that needs escaping: U+2028 and U+2029 begin with 0xE2."""
+"""Bytes that may need escaping: U+2028 and U+2029 begin with 0xE2."""
 _DDL_TYPES = frozenset(get_args(DdlType))
 _TYPES = {"insert": "INSERT", "update": "UPDATE", "delete": "DELETE"}
 _IMAGES = {"insert": (True, False), "update": (True, True), "delete": (False, True)}
-"""Whether a message has the row after the change, and before it."""
+"""Whether a message has the row after the change, and the row before it."""
 _PIECES_KEPT = 4096
-"""Of a table: it has one for each kind of change and partition."""
+"""The most pieces of a table. It has one for each kind of change and partition."""
 _RECORD_OVERHEAD = 36
-"""What Kafka may add to a record; TiCDC counts it towards max-message-bytes."""
+"""Bytes that Kafka may add to a record. TiCDC counts them towards max-message-bytes."""
 
 
 def _now_ms() -> int:
@@ -43,21 +43,21 @@ def _now_ms() -> int:
 
 
 class SimpleConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """How messages are written. Names are TiCDC's where it has them."""
+    """How messages are written. Names are TiCDC's, if it has them."""
 
     encoding_format: Literal["json", "avro"] = "json"
     time_zone: str = "UTC"
     """IANA name; TIMESTAMP is sent as local time in it."""
     enable_row_checksum: bool = False
-    """Send the checksums that row changes carry."""
+    """Send the checksums of row changes."""
     compute_row_checksum: bool = False
-    """And of those that carry none, compute them; columns must then stand in the order of their ids."""
+    """Compute the checksums of row changes without one. Columns must then be in the order of their ids."""
     max_message_bytes: int = 10 * 1024 * 1024
     large_message_handle: Literal["none", "handle-key-only", "claim-check"] = "none"
     store: Callable[[bytes], str] | None = None
-    """For claim-check: keeps a message's value and returns where it lies."""
+    """For claim-check: stores a message's value and returns its location."""
     compression: Compression = "none"
-    """``large-message-handle-compression``; despite its name applied to every value."""
+    """``large-message-handle-compression``. Despite its name, it applies to every value."""
     build_ts: Callable[[], int] = _now_ms
     """Milliseconds since the epoch for ``buildTs``."""
 
@@ -68,7 +68,7 @@ def encoder(config: SimpleConfig | None = None) -> SimpleEncoder:
 
 
 class SimpleEncoder:
-    """Writes Simple in the configuration's encoding. Keeps only what it compiled between calls."""
+    """Writes Simple in the configured encoding. Keeps only compiled code between calls."""
 
     def __init__(self, config: SimpleConfig) -> None:
         self._config = config
@@ -81,8 +81,8 @@ class SimpleEncoder:
     def rows(self, changes: Iterable[RowChange]) -> Iterator[Encoded]:
         """One message a change.
 
-        Raises: MessageError for a change without an image it needs, an upsert (Simple has none), and a message that
-        stays larger than ``max_message_bytes``.
+        Raises: MessageError for a change without a needed image, an upsert (Simple has none), and a message that stays
+        larger than ``max_message_bytes``.
         """
         config = self._config
         if config.enable_row_checksum and config.compute_row_checksum:
@@ -109,7 +109,7 @@ class SimpleEncoder:
         return Encoded(None, self._bytes(message))
 
     def bootstrap(self, table: Table) -> Encoded | None:
-        """A BOOTSTRAP message; its commitTs is 0."""
+        """A BOOTSTRAP message, with commitTs 0."""
         message = WireMessage(
             version=VERSION,
             type="BOOTSTRAP",
@@ -161,14 +161,14 @@ class SimpleEncoder:
 
 
 class _Plain:
-    """Row messages in JSON with nothing special in them, from pieces that are made once a table."""
+    """Writes ordinary row messages in JSON from pieces that are made once a table."""
 
     def __init__(self, table: Table, config: SimpleConfig) -> None:
         self._table, self._build_ts = table, config.build_ts
         self._pieces: dict[tuple[Op, int | None], tuple[bytes, bytes]] = {}
 
     def write(self, change: RowChange, write: RowWriter) -> bytes | None:
-        """The message; ``None`` of a change that is not plain."""
+        """The message; ``None`` if the change is not ordinary."""
         if change.partial or change.claim_check or change.op not in _IMAGES:
             return None
         after, before = _IMAGES[change.op]
@@ -181,7 +181,7 @@ class _Plain:
         return _escaped(b'%b%d,"buildTs":%d%b%b%b}' % (head, change.commit_ts, self._build_ts(), tail, data, old))
 
     def _made(self, change: RowChange) -> tuple[bytes, bytes]:
-        """What stands before the commitTs, and between buildTs and the images."""
+        """The bytes before the commitTs, and between buildTs and the images."""
         table = self._table
         message = WireMessage(
             version=VERSION,
@@ -193,7 +193,7 @@ class _Plain:
             build_ts=0,
             schema_version=table.version or 0,
         )
-        # the last place of this text, as behind it are numbers only
+        # the last place of this text, as only numbers follow it
         head, _, tail = _ENCODER.encode(message).rpartition(b'0,"buildTs":0')
         if len(self._pieces) > _PIECES_KEPT:
             self._pieces.clear()
@@ -208,7 +208,7 @@ def _json(message: WireMessage) -> bytes:
 def _escaped(value: bytes) -> bytes:
     if any(map(value.__contains__, _HTML_BYTES)):
         for char, escape in _HTML:
-            value = value.replace(char, escape)  # these stand only inside strings
+            value = value.replace(char, escape)  # they occur only inside strings
     return value
 
 

@@ -1,8 +1,8 @@
-"""Many row messages in JSON at once: what ``simple.decode`` makes of each, for less than half of its time.
+"""Opens many row messages in JSON at once, with the results of ``simple.decode``, in less than half of its time.
 
-Messages are decoded together, a line each. JSON has no line break inside of a text, and nothing else may stand between
-``}`` and ``{``; so where every message begins with ``{`` and ends with ``}``, and there are as many objects as
-messages, each message is one object.
+Messages are decoded together, one a line. JSON has no line break inside a text, and only a line break may be between
+``}`` and ``{``. So if every message begins with ``{`` and ends with ``}``, and there are as many objects as messages,
+each message is one object.
 """
 
 from __future__ import annotations
@@ -18,16 +18,16 @@ from ticdc_spark.protocols.rows import Numbered, RowColumns, RowKind, Rows
 from ticdc_spark.protocols.simple.message import DECODER_OF_JSON, NOTHING, OPS, VERSION, WireMessage, read_checksum
 
 _TOGETHER = 256
-"""Messages decoded at once: few enough to stay in the processor's cache."""
+"""How many messages are decoded at once. They fit into the processor's cache."""
 _BEGINS, _ENDS = {ord("{")}, {ord("}")}
 _BAD = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 _Kind: TypeAlias = tuple[int, str, str, str, int, str, bool, bool, bool]
-"""What decides whether a message is usual, and most of what its row is."""
+"""Fields that decide whether a message is ordinary, and that rows of a kind share."""
 
 
 def open_rows(values: Sequence[bytes | None]) -> Rows:
-    """The rows of the first messages, up to one that ``open_message`` must look at: it is no row, is not in JSON, lacks
-    something, or points to another place."""
+    """The rows of the first messages, up to one that ``open_message`` must read: it is no row, not in JSON, lacks
+    something, or points to a stored message."""
     numbered: Numbered[_Kind] = Numbered()
     kinds: list[RowKind] = []
     kind_of: list[int] = []

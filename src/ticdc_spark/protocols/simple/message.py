@@ -1,7 +1,7 @@
-"""A Simple message as JSON: its fields in the order in which TiCDC writes them, and a table's schema both ways.
+"""A Simple message as JSON: its fields in TiCDC's order, and reading and writing a table's schema.
 
-Source: the Simple protocol document, sections "Message format" and "TableSchema definition"; what may be absent, by
-the vectors. One set of structs serves both directions, so reading and writing cannot drift apart.
+Source: the Simple protocol document, sections "Message format" and "TableSchema definition"; the vectors show which
+fields may be absent. Both directions use the same structs, so reading and writing cannot diverge.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ UInt32: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=2**32 - 1)]
 
 NOTHING = msgspec.Raw(b"")
 
-# TiCDC leaves out a zero (Go's omitempty); for these types a missing number is known to be one.
+# TiCDC omits a zero (Go's omitempty). For these types, a missing number is a zero.
 _ZERO_LENGTH = frozenset({"char", "varchar", "binary", "varbinary", "enum", "set"})
 _ZERO_DECIMAL = TIME_TYPES | {"decimal"}
-# and these write -1 where there is none
+# these write -1 for none
 _NO_LENGTH = "vector"
 _NO_DECIMAL = "var_string"
 
@@ -90,7 +90,7 @@ class WireChecksum(msgspec.Struct):
 
 
 class WireMessage(msgspec.Struct, rename=_wire_name, omit_defaults=True, kw_only=True, gc=False):
-    """A message of any type. Images stay raw JSON; a field that is missing has its default."""
+    """A message of any type. Images stay raw JSON. A missing field has its default."""
 
     version: int
     database: str = ""

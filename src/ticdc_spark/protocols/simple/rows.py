@@ -1,4 +1,4 @@
-"""Row images of the Simple protocol: raw JSON objects to canonical columns, and rows to JSON objects.
+"""Row images of the Simple protocol: reads raw JSON objects into canonical columns, and writes rows as JSON objects.
 
 Both are compiled once per table from ``simple.types``.
 """
@@ -22,15 +22,15 @@ RowWriter: TypeAlias = Callable[[Row], msgspec.Raw]
 
 
 def row_writer(table: Table, zone: str, only: Iterable[str] | None = None) -> RowWriter:
-    """Compile a writer of images: the columns of ``table`` (or of ``only`` these), names sorted as Go sorts them.
+    """Compile a writer of images: the columns of ``table`` (or only the ones in ``only``), sorted by name as in Go.
 
-    A column that a row does not hold (a virtual one) is left out. The writer raises MessageError for a row with a
-    column that the table has not.
+    A column that a row does not have (a virtual one) is omitted. The writer raises MessageError for a row with a column
+    that the table does not have.
     """
     writers = {column.name: codec_for(column.type).write for column in table.columns}
     names = sorted(writers if only is None else only)
     writes = [(name, write(zone)) for name in names if (write := writers[name])]
-    every: Any = itemgetter(*names) if len(names) > 1 else None  # of one name, it gives no tuple
+    every: Any = itemgetter(*names) if len(names) > 1 else None  # for one name, it gives no tuple
 
     def some(row: Row) -> dict[str, Any]:
         image: dict[str, Any] = {name: row[name] for name in names if name in row}
@@ -55,13 +55,13 @@ def row_writer(table: Table, zone: str, only: Iterable[str] | None = None) -> Ro
 
 
 def row_reader(table: Table, options: ReadOptions, only: frozenset[str] | None = None) -> RowReader:
-    """Compile a reader of images (raw JSON objects, as ``open_message`` gives them) into canonical columns.
+    """Compile a reader of images (raw JSON objects from ``open_message``) into canonical columns.
 
     With ``only``, everything else in an image is skipped unread, and the other columns are ``None``.
 
-    A wrong JSON type, a column that the table has not (the schema is the wrong one), base64 or a FLOAT that cannot be
-    read, and an impossible TIMESTAMP make a row bad. Whether other text suits its type (INT ``abc``) is not looked
-    at here; that shows when the text is typed.
+    A row is bad if it has a wrong JSON type, a column that the table does not have (the schema is the wrong one),
+    base64 or a FLOAT that cannot be read, or an impossible TIMESTAMP. Whether other text fits its type (INT ``abc``) is
+    not checked here, but when the text is typed.
 
     Raises: MessageError if the table has a column type that Simple cannot carry.
     """

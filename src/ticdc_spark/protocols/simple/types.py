@@ -1,4 +1,4 @@
-"""How Simple JSON writes a value of each MySQL type, both ways.
+"""How Simple JSON writes and reads a value of each MySQL type.
 
 Every value is a JSON string or null, numbers too. Only these differ from the canonical form: binary types (base64),
 FLOAT and DOUBLE (never with an exponent), TIMESTAMP (``{"location", "value"}``, local time), and text that is not
@@ -25,14 +25,14 @@ Write: TypeAlias = Callable[[Any], Any]
 
 
 class Timestamp(msgspec.Struct, gc=False):
-    """A TIMESTAMP as sent: local text and the changefeed's time zone."""
+    """A TIMESTAMP on the wire: local text and the changefeed's time zone."""
 
     location: str
     value: str
 
 
 class TypeCodec(NamedTuple):
-    """A type's JSON type, and its way to and from the canonical value; ``None``: they are the same."""
+    """A type's JSON type, and the conversions from and to the canonical value; ``None``: they are the same."""
 
     wire: Any
     read: Callable[[ColumnType, ReadOptions], Read] | None = None
@@ -58,7 +58,7 @@ _BAD_BYTE = re.compile("[\udc80-\udcff]")
 def _write_text(value: str | bytes) -> str | msgspec.Raw:
     if isinstance(value, str):
         return value
-    # Go writes the escape for a bad byte, but the plain character where the text itself holds U+FFFD
+    # Go writes the escape for a bad byte, but the plain character if the text itself has U+FFFD
     pieces = (msgspec.json.encode(piece)[1:-1] for piece in _BAD_BYTE.split(value.decode("utf-8", "surrogateescape")))
     return msgspec.Raw(b'"' + rb"\ufffd".join(pieces) + b'"')
 

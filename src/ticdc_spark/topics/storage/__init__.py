@@ -1,1 +1,1 @@
-"""What TiCDC's storage sink writes: which files there are, in which order they are read, and what is in them."""
+"""Files of TiCDC's storage sink: their names, the order in which they are read, and their content."""

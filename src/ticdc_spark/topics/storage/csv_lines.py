@@ -1,7 +1,7 @@
 """The CSV of a storage sink: records, and the fields of one. Source: TiCDC's ``codec/csv``.
 
-With a quote, text is quoted and a quote in it doubled: it may hold line breaks. Without one, ``\\``, line breaks and
-the delimiter are escaped by ``\\``. Numbers and NULL are bare either way.
+With a quote, text is quoted, and a quote in it is doubled. It may have line breaks. Without one, ``\\``, line breaks
+and the delimiter are escaped by ``\\``. Numbers and NULL are never quoted.
 """
 
 import re
@@ -13,7 +13,7 @@ import msgspec
 from ticdc_spark.errors import MessageError
 
 HEADER = b"ticdc-meta$operation"
-"""How the header begins."""
+"""First bytes of the header."""
 _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
 _ESCAPES = {b"n": b"\n", b"r": b"\r"}
 
@@ -27,7 +27,7 @@ class CsvFormat(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     terminator: str = "\r\n"
     binary: Literal["base64", "hex"] = "base64"
     old_values: bool = False
-    """Whether a field says if the row is part of an update."""
+    """Whether there is a field that says if the row is part of an update."""
 
     @cached_property
     def _field(self) -> re.Pattern[bytes]:
@@ -68,7 +68,7 @@ class CsvFormat(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return bool(content) and not content.endswith(self.terminator.encode())
 
     def header(self, content: bytes) -> tuple[str, ...] | None:
-        """The names of the columns, where a file has a header. Raises: MessageError"""
+        """The names of the columns, if a file has a header. Raises: MessageError"""
         if not content.startswith(HEADER):
             return None
         line = content.partition(self.terminator.encode())[0]
@@ -77,7 +77,7 @@ class CsvFormat(msgspec.Struct, frozen=True, kw_only=True, dict=True):
 
     @property
     def first_column(self) -> int:
-        """Fields before those of columns: operation, table, schema, commitTs, and whether it is of an update."""
+        """Number of fields before the columns: operation, table, schema, commitTs, and whether it is of an update."""
         return 5 if self.old_values else 4
 
     def fields(self, record: bytes) -> list[bytes | None]:

@@ -18,7 +18,7 @@ class CsvRows:
     """Reads the records of one version of a table."""
 
     def __init__(self, table: Table, form: CsvFormat, header: tuple[str, ...] | None) -> None:
-        """``header``: the names of the columns, where the file has them. Raises: MessageError"""
+        """``header``: the names of the columns, if the file has them. Raises: MessageError"""
         self._table, self._form = table, form
         columns = {column.name: column for column in table.columns}
         names = tuple(columns) if header is None else header
@@ -47,7 +47,7 @@ class CsvRows:
             name: None if text is None else read(text)
             for (name, read), text in zip(self._columns, fields[first:], strict=True)
         }
-        # A row has one image. An update that changes the key comes as a delete and an insert, so the keys are the same.
+        # A row has one image. An update that changes the key is a delete and an insert, so the keys are the same.
         return RowChange(
             op=op,
             table=self._table,

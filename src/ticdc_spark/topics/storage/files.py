@@ -1,4 +1,4 @@
-"""How the folder of a storage sink is listed and read, wherever it lies. Paths are relative to it, with ``/``."""
+"""Lists and reads the folder of a storage sink, on a disk or in a store. Paths are relative to it, with ``/``."""
 
 import os
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from ticdc_spark.errors import SourceFault, os_reason
 
 
 class Listed(msgspec.Struct, frozen=True):
-    """What lies directly in a folder."""
+    """The direct content of a folder."""
 
     folders: tuple[str, ...] = ()
     """Names, sorted."""
@@ -20,17 +20,17 @@ class Listed(msgspec.Struct, frozen=True):
 
 
 class Files(Protocol):
-    """The folder of a storage sink. Goes to tasks, too. Every call raises SourceFault where it cannot be reached."""
+    """The folder of a storage sink. It is also sent to tasks. Every call raises SourceFault if it cannot be reached."""
 
     @property
     def where(self) -> str:
         """The place, for messages."""
 
     def look_into(self, folders: Sequence[str]) -> list[Listed]:
-        """What lies in each of these folders; nothing in one that is not there. ``""`` is the folder itself."""
+        """The content of each of these folders; empty for a missing one. ``""`` is the folder itself."""
 
     def find(self, paths: Sequence[str]) -> list[bytes | None]:
-        """Whole files; ``None`` for one that is not there."""
+        """Whole files; ``None`` for a missing one."""
 
 
 class LocalFiles(msgspec.Struct, frozen=True):

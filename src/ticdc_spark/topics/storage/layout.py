@@ -1,4 +1,4 @@
-"""The names of the files of a storage sink, and which of them are there.
+"""The names of a storage sink's files, and which of them exist.
 
 ::
 
@@ -8,7 +8,7 @@
     <schema>/<table>/<version>[/<partition>][/<date>]/CDC<number>.json
     <schema>/<table>/<version>[/<partition>][/<date>]/meta/CDC.index      the name of the last complete file
 
-With ``use-table-id-as-path`` the table's id stands for ``<schema>/<table>``. With tables across nodes, the names have a
+With ``use-table-id-as-path`` the table's id replaces ``<schema>/<table>``. With tables across nodes, the names have a
 dispatcher: ``CDC_<dispatcher>_<number>.json``, ``CDC_<dispatcher>.index``. Source: ``pkg/cloudstorage`` of TiCDC.
 """
 
@@ -27,16 +27,16 @@ _DATA = re.compile(r"CDC(?:_(.+)_)?(\d{6,20})(\.(?:json|csv))")
 _VERSION = re.compile(r"\d{1,20}")
 _KEY = re.compile(rb"(metadata|.*/(?:CDC|schema_)[^/]*\.(?:json|csv))(?::(\d+))?", re.DOTALL)
 _DATE = re.compile(r"\d{4}-\d{2}(?:-\d{2})?")
-"""A day or a month. A year cannot be told from a partition's number."""
+"""A day or a month. A year would look like a partition's number."""
 
 
 def key_of(path: str, line: int = 0) -> bytes:
-    """The key of a message: the file that it is of, and the number of its line, from 1."""
+    """The key of a message: its file, and the number of its line, from 1."""
     return f"{path}:{line}".encode() if line else path.encode()
 
 
 def place_of(key: bytes | None) -> str:
-    """The place that a key names, for messages; ``""``: it is not of a storage sink."""
+    """The place that a key names, for error texts; ``""``: it is not from a storage sink."""
     match = _KEY.fullmatch(key or b"")
     if match is None:
         return ""
@@ -81,17 +81,17 @@ class DataName(msgspec.Struct, frozen=True):
 
     @property
     def sequence(self) -> tuple[str, str]:
-        """Numbers of files rise by one in it."""
+        """The sequence of a file. In it, file numbers rise by one."""
         return self.folder.path, self.dispatcher
 
     @property
     def index(self) -> str:
-        """The file that says which one is the last complete file."""
+        """The file that names the last complete file."""
         return f"{self.folder.path}/{_META}/CDC{f'_{self.dispatcher}' if self.dispatcher else ''}.index"
 
 
 class Walked(msgspec.Struct, frozen=True):
-    """The files that are there."""
+    """The existing files."""
 
     schemas: tuple[SchemaName, ...]
     data: tuple[DataName, ...]
@@ -99,7 +99,7 @@ class Walked(msgspec.Struct, frozen=True):
 
 
 def walk(files: Files, since: str) -> Walked:
-    """List a storage sink. Folders of a day before ``since`` (``2026-01-31``), or of a month before it, are left out.
+    """List a storage sink, without folders of a day or month before ``since`` (``2026-01-31``).
 
     Raises: SourceFault
     """
@@ -122,7 +122,7 @@ def walk(files: Files, since: str) -> Walked:
 
 
 def indexed(files: Files, names: Sequence[DataName]) -> dict[tuple[str, str], int]:
-    """The number of the last complete file of the sequences of some files; none for one that has no complete file yet.
+    """The number of the last complete file of each sequence. A sequence without a complete file is omitted.
 
     Raises: SourceFault
     """
@@ -155,13 +155,13 @@ def _tables(files: Files) -> tuple[list[SchemaName], list[tuple[str, str]]]:
             roots += [(name, version) for version in below if _VERSION.fullmatch(version)]
             continue
         if _META in lists.get(f"{name}/{_META}", Listed()).folders:
-            below.append(_META)  # a table of that name
+            below.append(_META)  # a table with that name
         tables += [f"{name}/{one}" for one in below]
     for root in tables:
         listed = lists[root]
         if any(_DATA.fullmatch(name) for name, _ in listed.files) or any(map(_DATE.fullmatch, listed.folders)):
             raise SourceFault(
-                f"{files.where}/{root} has rows, and nothing says of which table: there is no schema file "
+                f"{files.where}/{root} has rows of an unknown table: there is no schema file "
                 f"{root.partition('/')[0]}/{_META}/schema_….json. Restore it"
             )
     _stop_if_deeper(files, [f"{root}/{name}" for root in tables for name in lists[root].folders])
@@ -173,18 +173,18 @@ def _tables(files: Files) -> tuple[list[SchemaName], list[tuple[str, str]]]:
 
 
 def _stop_if_deeper(files: Files, folders: Sequence[str]) -> None:
-    """Stop where a name has a slash, which TiCDC writes to a path as it is. Raises: SourceFault"""
+    """Raises: SourceFault for a name with a slash, which TiCDC writes unchanged into a path"""
     odd = [path for path in folders if (name := path.rpartition("/")[2]) != _META and not _VERSION.fullmatch(name)]
     for path, listed in zip(odd, files.look_into(odd), strict=True):
         if _META in listed.folders:
             raise SourceFault(
                 f"{files.where}/{path} is of a table or database whose name has a slash, and it cannot be told where "
-                "the name ends. Rename it, or leave it out of the changefeed, and remove the folder"
+                "the name ends. Rename it, or exclude it from the changefeed, and remove the folder"
             )
 
 
 def _is_table(files: Files, name: SchemaName) -> bool:
-    """Whether a schema file is of a table, so that its folder has the table's id for its name."""
+    """Whether a schema file is of a table whose folder is named by the table's id."""
     try:
         found = msgspec.json.decode(files.find([name.path])[0] or b"", type=dict[str, msgspec.Raw])
     except (msgspec.DecodeError, UnicodeDecodeError):

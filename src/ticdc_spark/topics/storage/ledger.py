@@ -1,8 +1,8 @@
-"""Which offset of the job each message of a storage sink has. Pure.
+"""Assigns the job's offsets to the messages of a storage sink. Pure.
 
-All files are one partition. A **cut** takes the files that have come since the one before, in the order in which
-TiCDC's own consumer reads them, and ends with the checkpoint that was read before the files were listed. Its messages
-have the next offsets. A job saves the ledger with its plan and its progress, so offsets mean the same after a restart.
+All files are one partition. A **cut** takes the files that are new since the previous cut, in the order of TiCDC's own
+consumer. It ends with the checkpoint that was read before the files were listed. Its messages have the next offsets. A
+job saves the ledger with its plan and its progress, so offsets mean the same after a restart.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,9 +16,9 @@ from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.topics.storage.layout import DataName, SchemaName
 
 PLACE: TopicPartition = ("storage", 0)
-"""The topic and the partition of everything."""
+"""The topic and partition of all messages."""
 _DAYS_OPEN = 2
-"""Days before the last checkpoint whose folders are still looked at: captures name days in their own time zones."""
+"""How many days before the last checkpoint folders are still checked: captures name days in their own time zones."""
 
 
 class Entry(msgspec.Struct, frozen=True, array_like=True):
@@ -30,12 +30,12 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
     """``""``: a checkpoint."""
     size: int = 0
     commit_ts: int = 0
-    """Of a checkpoint."""
+    """The commitTs of a checkpoint."""
     schema: str = ""
-    """The schema file of a file with rows; ``""``: there is none, or this is one."""
+    """The schema file of a file with rows; ``""``: there is none, or this is a schema file."""
     is_schema: bool = False
     describes: bool = False
-    """Of a schema file, only the table is read, and not the DDL."""
+    """Whether only the table of a schema file is read, not the DDL."""
 
     @property
     def end(self) -> int:
@@ -43,46 +43,46 @@ class Entry(msgspec.Struct, frozen=True, array_like=True):
 
 
 class Ledger(msgspec.Struct, frozen=True, kw_only=True):
-    """What was taken, and where it is."""
+    """The taken files and their offsets."""
 
     end: int = 0
     """The next offset."""
     read: int = 0
-    """Where the job reads on, as of the last time that it said so."""
+    """The offset where the job reads on, when it last reported it."""
     checkpoint: int = 0
-    """The last one that was taken."""
+    """The last checkpoint that was taken."""
     numbers: tuple[tuple[str, str, int], ...] = ()
-    """(folder, dispatcher, number of the last file that was taken), of folders that may get more files."""
+    """(folder, dispatcher, number of the last taken file), for folders that may get more files."""
     versions: tuple[tuple[str, int], ...] = ()
     """(folder of a table or database, version of its last schema file that was taken)."""
     entries: tuple[Entry, ...] = ()
-    """In order; those that are not needed any more are gone."""
+    """In order, without entries that are no longer needed."""
 
     @property
     def since(self) -> str:
-        """The day from which on folders are looked at; ``""``: all are."""
+        """Folders are checked from this day on; ``""``: all folders."""
         return day_of(self.checkpoint, -_DAYS_OPEN) if self.checkpoint else ""
 
 
 class Most(msgspec.Struct, frozen=True):
-    """What one cut takes; the rest comes with the next one, and the checkpoint after all of it."""
+    """Limits of one cut. The next cut takes the rest, and the checkpoint follows all of it."""
 
     files: int
     bytes: int
 
 
 class Cut(msgspec.Struct, frozen=True, kw_only=True):
-    """What a look has found to be new."""
+    """The new files of a look."""
 
     schemas: tuple[SchemaName, ...]
     data: tuple[DataName, ...]
-    """In the order in which they are taken."""
+    """In the order of taking."""
     is_all: bool
-    """Nothing else is there."""
+    """Whether there are no other new files."""
 
 
 def day_of(commit_ts: int, days: int = 0) -> str:
-    """The day of a timestamp in UTC, or so many days later, as folders name it."""
+    """The day of a timestamp in UTC, plus ``days``, as in names of folders."""
     at = datetime.fromtimestamp(tso_physical_ms(commit_ts) / 1000, UTC)
     return (at + timedelta(days=days)).date().isoformat()
 
@@ -94,9 +94,9 @@ def new_files(
     complete: Mapping[tuple[str, str], int],
     most: Most,
 ) -> Cut:
-    """What of the files that are there was not taken yet. ``complete``: the last complete file of each sequence."""
+    """The existing files that were not taken yet. ``complete``: the last complete file of each sequence."""
     versions, numbers = dict(ledger.versions), {(folder, name): last for folder, name, last in ledger.numbers}
-    # A version may have two files, with another form of the columns: only one of them may have the DDL.
+    # A version may have two files that differ in the columns' form: only one of them may have the DDL.
     new = [one for one in schemas if one.version > versions.get(one.root, -1)]
     rows = [one for one in data if numbers.get(one.sequence, 0) < one.number <= complete.get(one.sequence, 0)]
     both: list[SchemaName | DataName] = [*new, *rows]
@@ -144,7 +144,7 @@ def with_cut(ledger: Ledger, cut: Cut, counts: Mapping[str, int], of_version: Ma
 
 
 def with_descriptions(ledger: Ledger, paths: Sequence[str]) -> Ledger:
-    """The ledger with what schema files say of their tables at its end."""
+    """The ledger with the tables of schema files at its end."""
     entries = tuple(Entry(at, 1, path, is_schema=True, describes=True) for at, path in enumerate(paths, ledger.end))
     return msgspec.structs.replace(ledger, end=ledger.end + len(entries), entries=(*ledger.entries, *entries))
 
@@ -164,7 +164,7 @@ def with_checkpoint(ledger: Ledger, checkpoint: int) -> Ledger:
 
 
 def needed(ledger: Ledger, offset: int, stretches: Iterable[tuple[int, int]]) -> Ledger:
-    """The ledger of a job that reads on at ``offset``, without entries below it that none of ``stretches`` needs."""
+    """The ledger of a job that reads on at ``offset``, without earlier entries that no stretch needs."""
     wanted = sorted(stretches)
     kept, at = [], 0
     for entry in ledger.entries:
@@ -181,13 +181,13 @@ def within(ledger: Ledger, first: int, end: int) -> list[Entry]:
 
 
 def date_of(folder: str) -> str:
-    """The day or the month of a folder with rows; ``""``: its path has none."""
+    """The day or month of a folder with rows; ``""``: its path has none."""
     name = folder.rpartition("/")[2]
     return name if len(name) in (7, 10) and name[4] == "-" else ""
 
 
 def _order(one: SchemaName | DataName) -> tuple[object, ...]:
-    """As TiCDC's own consumer has them: by version, and a schema file before the rows of its version."""
+    """The order of TiCDC's own consumer: by version, with a schema file before the rows of its version."""
     if isinstance(one, SchemaName):
         return (one.version, 0, one.root, one.path)
     at = one.folder

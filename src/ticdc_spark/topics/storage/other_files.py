@@ -1,4 +1,4 @@
-"""What the files of a storage sink say beside rows, as events; and the records that cannot be read."""
+"""Events of a storage sink's files that are no rows, and records that cannot be read."""
 
 from collections.abc import Sequence
 
@@ -10,13 +10,13 @@ from ticdc_spark.topics.storage.schema_file import read_schema_file
 
 
 class _Head(msgspec.Struct, gc=False):
-    """The fields by which the files are told apart."""
+    """The fields that distinguish the files."""
 
     checkpoint: int | None = msgspec.field(default=None, name="checkpoint-ts")
     version: int | None = msgspec.field(default=None, name="TableVersion")
     unreadable: str | None = None
     is_ddl: bool | None = msgspec.field(default=None, name="isDdl")
-    """Of a row."""
+    """Only a row has it."""
 
 
 _HEAD = msgspec.json.Decoder(_Head)
@@ -43,7 +43,7 @@ def other_events(value: bytes) -> Sequence[Event] | None:
     if (change := found.change()) is not None:
         return (change,)
     table = found.described()
-    # Without its key, a table is left to [schema] file, or to the database.
+    # Without its key, a table needs [schema] file, or the database.
     return (Bootstrap(table, found.version),) if table.indexes else ()
 
 
@@ -74,5 +74,5 @@ def described_only(content: bytes) -> bytes:
 
 
 def unreadable(reason: str, record: bytes) -> bytes:
-    """A record that cannot be read, and why."""
+    """A message for a record that cannot be read, with the reason."""
     return msgspec.json.encode({"unreadable": reason, "record": record.decode("utf-8", "backslashreplace")})

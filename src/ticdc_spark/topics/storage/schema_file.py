@@ -21,7 +21,7 @@ class _Column(msgspec.Struct, rename={"name": "ColumnName", "type": "ColumnType"
 
 
 class SchemaFile(msgspec.Struct):
-    """What is in a schema file, as far as it is read."""
+    """The fields of a schema file that are read."""
 
     table: str = msgspec.field(name="Table")
     schema: str = msgspec.field(name="Schema")
@@ -39,7 +39,7 @@ class SchemaFile(msgspec.Struct):
         )
 
     def described(self) -> Table:
-        """The table. Its keys are known as far as the primary key goes. Raises: MessageError for a type"""
+        """The table. Of its keys, only the primary key is known. Raises: MessageError for a type"""
         columns = tuple(
             Column(name=one.name, type=_type(one), nullable=one.nullable != "false") for one in self.columns or ()
         )

@@ -307,7 +307,7 @@ dispatchers = [{{{matcher}topic = "x"}}]
 column-selectors = [{{{matcher}columns = ["*", "!a"]}}]
 """
     feed = load_text(tmp_path, text, sink_uri(protocol="simple"))
-    assert [warning for warning in feed.warnings if "takes no table" in warning] == list(feed.warnings)
+    assert [warning for warning in feed.warnings if "matches no table" in warning] == list(feed.warnings)
     assert len(feed.warnings) == 3
     table = parse_create("CREATE TABLE t (id INT PRIMARY KEY, a INT)", "shop", "escape")
     route = Router(feed).route(table)

@@ -46,11 +46,11 @@ def test_the_first_selector_that_accepts_the_table_decides() -> None:
 @pytest.mark.parametrize(
     ("columns", "of", "rule", "reason"),
     [
-        (["*", "!id"], T, None, "`test`.`t`: column 'Id' is left out, but belongs to the handle key"),
-        ([], T, None, "column 'Id' is left out"),
-        (["!a"], T, None, "column 'Id' is left out"),
+        (["*", "!id"], T, None, "`test`.`t`: column 'Id' is excluded, but belongs to the handle key"),
+        ([], T, None, "column 'Id' is excluded"),
+        (["!a"], T, None, "column 'Id' is excluded"),
         (["a", "c"], KEYLESS, None, "`test`.`k`: no primary key and no unique index is left of the columns a, c"),
-        (["id", "a"], T, ("columns", ("b",)), "column 'B' is left out, but a dispatcher needs it"),
+        (["id", "a"], T, ("columns", ("b",)), "column 'B' is excluded, but a dispatcher needs it"),
     ],
 )
 def test_what_is_needed_cannot_be_left_out(

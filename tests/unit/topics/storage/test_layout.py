@@ -198,7 +198,7 @@ def test_records_that_are_counted_otherwise_than_before_are_not_read(tmp_path: P
 
 def test_rows_of_which_nothing_says_the_table_are_named(tmp_path: Path) -> None:
     files = put(tmp_path, "113/44/2026-01-31/CDC000001.json")
-    with pytest.raises(SourceFault, match="113/44 has rows, and nothing says of which table"):
+    with pytest.raises(SourceFault, match="113/44 has rows of an unknown table"):
         walk(files, "")
 
 

@@ -1,1 +1,1 @@
-"""Cells of row events to canonical values."""
+"""Converts cells of row events to canonical values."""

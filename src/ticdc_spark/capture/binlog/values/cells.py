@@ -1,7 +1,7 @@
-"""How a column's cells are read: its schema and what the table map has must agree.
+"""How a column's cells are read. Its schema must agree with the table map.
 
-A ``Cell`` is a piece of the code that reads a row (see ``rows``): a fixed size, or a length before the bytes; and the
-expression that makes the canonical value from ``x``.
+A ``Cell`` is a piece of the code that reads a row (see ``rows``). It has a fixed size, or a length before the bytes,
+and the expression that makes the canonical value from ``x``.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from ticdc_spark.mysql import INTEGER_BITS, float_text, fsp, is_bytes, is_text
 
 
 class Cell(NamedTuple):
-    """How a cell becomes a value."""
+    """How a cell is converted to a value."""
 
     expression: str
-    """Of ``{x}``, what the format unpacked or the bytes behind the length; ``{f}`` is ``function``."""
+    """Code with ``{x}``, the unpacked value or the bytes after the length, and ``{f}``, which is ``function``."""
     format: str = ""
-    """For ``struct``, little-endian; empty where the size is in the row."""
+    """For ``struct``, little-endian; empty if the row has the size."""
     length: int = 0
-    """Bytes of the length that stands first."""
+    """How many bytes the length before the value has."""
     function: Callable[[Any], Any] | None = None
     lenient: bool = False
-    """It is text: bytes that the character set does not know stay bytes."""
+    """Whether it is text, in which bytes that are not in the character set stay bytes."""
 
 
 _INTEGERS = {"tinyint": (wire_types.TINY, "b"), "smallint": (wire_types.SHORT, "h"), "int": (wire_types.LONG, "i")}
@@ -42,13 +42,13 @@ _BINARY = 63
 
 
 class _Disagrees(Exception):
-    """The table map has another type; the text is what it has."""
+    """The table map has another type, which the text says."""
 
 
 def cell_of(kind: ColumnType, wire: Wire, charsets: Charsets) -> Cell:
     """How the cells of a column are read.
 
-    Raises: MessageError when the table map has another type than the schema.
+    Raises: MessageError if the table map has another type than the schema.
     """
     try:
         for read in (_number, _time, _chosen, _text):
@@ -140,7 +140,7 @@ def _chosen(kind: ColumnType, wire: Wire, charsets: Charsets) -> Cell | None:
 
 
 _FOREIGN = {("char", 16): uuid_text, ("varchar", 16): inet6_text, ("varchar", 4): inet4_text}
-"""MariaDB's own types, which are presented as text, by their name here and their size in the row."""
+"""MariaDB's own types, which become text. Keys: type name here and size in the row."""
 
 
 def _text(kind: ColumnType, wire: Wire, charsets: Charsets) -> Cell | None:
@@ -171,7 +171,7 @@ def _text(kind: ColumnType, wire: Wire, charsets: Charsets) -> Cell | None:
 
 
 def _length_size(name: str, wire: Wire) -> int:
-    """Bytes of the length before a text or bytes."""
+    """How many bytes the length before a text or bytes has."""
     if name.endswith(("text", "blob")):
         _expect("the wire type", wire.code, wire_types.BLOB)
         _expect(

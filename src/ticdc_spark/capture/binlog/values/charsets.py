@@ -1,4 +1,4 @@
-"""Character sets: from the bytes of a text to the text, as the server converts them."""
+"""Character sets: converts bytes to text as the server does."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ _UNICODE = {
     "utf16le": "utf-16-le",
     "utf32": "utf-32-be",
 }
-"""Python's codecs, where they are what the server does."""
+"""Python's codecs that do the same as the server."""
 _GB18030_2005 = str.maketrans("\u1e3f\ue7c7", "\ue7c7\u1e3f")
-"""The two characters that changed places after the version of the standard that Python has."""
+"""Two characters that were swapped in the standard after the version that Python has."""
 
 
 class Charsets:
     """The server's character sets."""
 
     def __init__(self, collations: dict[int, tuple[str, str]], ask: Callable[[str], str]) -> None:
-        """``collations``: character set and name of each id. ``ask``: the one cell of a query."""
+        """``collations``: character set and name of each id. ``ask``: gives the only cell of a query."""
         self._collations = collations
         self._ask = ask
         self._decoders: dict[str, Decode] = {}
@@ -47,7 +47,7 @@ class Charsets:
         return collation in self._collations
 
     def decoder(self, charset: str) -> Decode | None:
-        """From bytes to text; raises UnicodeDecodeError. ``None`` for binary."""
+        """Converts bytes to text; raises UnicodeDecodeError. ``None`` for binary."""
         if charset == "binary":
             return None
         codec = _UNICODE.get(charset)
@@ -60,7 +60,7 @@ class Charsets:
         return self._decoders[charset]
 
     def text(self, data: bytes, collation: int | None) -> str:
-        """A text of the server itself: SQL, members; bytes that fit nothing become U+FFFD."""
+        """A text of the server itself, such as SQL or members. Bytes that cannot be decoded become U+FFFD."""
         decode = self.decoder("utf8mb4" if collation is None else self.names(collation)[0])
         try:
             return data.decode() if decode is None else decode(data)

@@ -1,4 +1,4 @@
-"""Types that only MariaDB has, as the texts that they are presented as."""
+"""Types that only MariaDB has, as text."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ def uuid_text(data: bytes) -> str:
 
 
 def inet6_text(data: bytes) -> str:
-    """An INET6 as MariaDB prints it: the first of the longest runs of zeros is left out, be it a single one, and
-    addresses of IPv4 inside it are written with dots. (RFC 5952, and so Python, writes a single zero out.)
+    """An INET6 as MariaDB prints it. The first of the longest runs of zeros is omitted, even a single zero (unlike in
+    RFC 5952 and Python). IPv4 addresses in it have dots.
     """
     words = [int.from_bytes(data[at : at + 2], "big") for at in range(0, 16, 2)]
     begin, length = _longest_zeros(words)

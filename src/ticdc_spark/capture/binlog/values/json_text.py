@@ -1,6 +1,6 @@
-"""MySQL's binary JSON to text, as MySQL prints it. MariaDB has none: its JSON is LONGTEXT.
+"""MySQL's binary JSON as the text that MySQL prints. MariaDB has none: its JSON is LONGTEXT.
 
-Written from the format's description; no MySQL server was at hand to compare with.
+Written from the format's description, without a MySQL server to compare with.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _ESCAPES |= {chr(code): f"\\u{code:04x}" for code in range(32) if chr(code) not 
 _TABLE = str.maketrans(_ESCAPES)
 _DATE, _TIMESTAMP, _TIME, _DATETIME, _DECIMAL = 10, 7, 11, 12, 246
 _FIXED_FROM, _FIXED_TO = -14, 15
-"""Between these places of the point a number is written without an exponent."""
+"""If the point is between these places, a number is written without an exponent."""
 
 
 def json_text(data: bytes) -> str:
     """The text of a JSON value.
 
-    Raises: MessageError for bytes that are none.
+    Raises: MessageError for bytes that are no JSON value.
     """
     if not data:
         return "null"
@@ -56,7 +56,7 @@ def _value(kind: int, data: bytes, at: int) -> str:
 
 
 def _container(kind: int, data: bytes, at: int) -> str:
-    """Offsets count from the container's own begin, its entries are 2 or 4 bytes wide."""
+    """Offsets count from the container's own begin. Its entries are 2 or 4 bytes wide."""
     large = kind in (_LARGE_OBJECT, _LARGE_ARRAY)
     width, form = (4, "<I") if large else (2, "<H")
     count = struct.unpack_from(form, data, at)[0]

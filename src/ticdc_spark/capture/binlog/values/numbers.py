@@ -7,7 +7,7 @@ from typing import Any
 
 _DIGITS_IN = 9
 _SIZES = (0, 1, 1, 2, 2, 3, 3, 4, 4, 4)
-"""Bytes of so many digits."""
+"""Bytes for 0 to 9 digits."""
 _from = int.from_bytes
 
 
@@ -21,8 +21,8 @@ def decimal_size(precision: int, scale: int) -> int:
 def decimal_text(precision: int, scale: int) -> Callable[[bytes], str]:
     """A reader of DECIMAL(``precision``, ``scale``).
 
-    Nine digits in each four bytes, big-endian; the odd digits stand at the outer ends. The highest bit is the sign,
-    turned over; a negative number has all its bits turned over.
+    Four bytes, big-endian, have nine digits; remaining digits are at the outer ends. The highest bit is the inverted
+    sign. A negative number has all its bits inverted.
     """
     whole, whole_left = divmod(precision - scale, _DIGITS_IN)
     part, part_left = divmod(scale, _DIGITS_IN)
@@ -48,7 +48,7 @@ def decimal_text(precision: int, scale: int) -> Callable[[bytes], str]:
 
 
 def _sum_of(widths: list[int], shift: int) -> tuple[str, int]:
-    """The expression of a number from its groups of digits in ``n``, the lowest at ``shift``; and where it ends."""
+    """The expression for a number whose groups of digits are in ``n``, the lowest at ``shift``, and its end."""
     terms, power = [], 1
     for width in reversed(widths):
         size = 8 * _SIZES[width]

@@ -1,7 +1,7 @@
 """Rows of a table from the bytes of its row events.
 
-Which cells are NULL decides where the others lie. So for each pattern of NULLs that comes, one function is compiled
-that reads a row of it without a question: runs of cells with fixed sizes are unpacked at once.
+NULL cells have no bytes, so they decide where the other cells are. For each pattern of NULLs in the data, a function is
+compiled that reads such rows without branches. It unpacks runs of cells with fixed sizes at once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class RowReader:
 
     def __init__(self, table: Table, wire: TableMap, charsets: Charsets) -> None:
         """
-        Raises: MessageError when the table map does not have the columns of ``table``.
+        Raises: MessageError if the table map does not have the columns of ``table``.
         """
         if not wire.names:
             raise MessageError(
@@ -84,7 +84,7 @@ class RowReader:
 
 
 def _cells(table: Table, wire: TableMap, charsets: Charsets) -> list[tuple[str | None, Cell]]:
-    """The cells, with the name under which they are given; ``None``: a virtual column."""
+    """The cells with their names in the result; ``None``: a virtual column."""
     where = f"`{table.schema}`.`{table.name}`"
     columns = {column.name: column for column in table.columns}
     if tuple(name for name in wire.names if name in columns or not is_hidden(name)) != tuple(columns):
@@ -103,7 +103,7 @@ def _cells(table: Table, wire: TableMap, charsets: Charsets) -> list[tuple[str |
 
 
 def _compile(cells: list[tuple[str | None, Cell]], nulls: int, lenient: bool) -> _Read:
-    """The function for one pattern of NULLs. Names and types come in by variables, never as source."""
+    """The function for one pattern of NULLs. Names and types are variables, never part of the source."""
     names: dict[str, Any] = {}
     lines: list[str] = []
     items: list[str] = []

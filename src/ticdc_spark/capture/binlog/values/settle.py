@@ -1,4 +1,4 @@
-"""The columns that a table really has, by the table map of its rows: a DDL leaves some of it to the server."""
+"""The real types of a table's columns, from the table map of its rows. A DDL leaves some details to the server."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _HIDDEN = re.compile(r"DB_ROW_HASH_\d+")
 
 
 def settled(table: Table, wire: TableMap, charsets: Charsets) -> Table:
-    """The table with the character sets, kinds of TEXT and members that its columns really have."""
+    """The table with its columns' real character sets, kinds of TEXT, and members."""
     known = dict(zip(wire.names, wire.columns, strict=False))
     columns = tuple(
         replace(column, type=_settled(column.type, known[column.name], charsets)) if column.name in known else column
@@ -29,8 +29,9 @@ def settled(table: Table, wire: TableMap, charsets: Charsets) -> Table:
 
 
 def _settled(kind: ColumnType, wire: Wire, charsets: Charsets) -> ColumnType:
-    """CONVERT TO CHARACTER SET makes a longer kind of TEXT where the old one may not hold the text. ``TEXT(100)`` is
-    the shortest kind that holds so many characters, as is a VARCHAR that is too long, unless sql_mode is strict.
+    """The real type. CONVERT TO CHARACTER SET gives a longer kind of TEXT if the text may not fit the old one.
+    ``TEXT(100)`` is the shortest kind for that many characters. So is a VARCHAR that is too long, unless sql_mode is
+    strict.
     """
     if kind.name in ("enum", "set"):
         kind = _with_members(kind, tuple(charsets.text(member, wire.collation) for member in wire.members))
@@ -49,18 +50,18 @@ def _settled(kind: ColumnType, wire: Wire, charsets: Charsets) -> ColumnType:
 
 
 def _with_members(kind: ColumnType, members: tuple[str, ...]) -> ColumnType:
-    """A server keeps members of ENUM and SET without the spaces behind them."""
+    """A server stores members of ENUM and SET without trailing spaces."""
     same = [one.rstrip(" ") for one in members] == [one.rstrip(" ") for one in kind.elements]
     return replace(kind, elements=members) if same else kind
 
 
 def is_hidden(name: str) -> bool:
-    """Whether it is a column that MariaDB adds for a key on a long text, and that no statement sees."""
+    """Whether it is a column that MariaDB adds for a key on a long text. No statement sees it."""
     return _HIDDEN.fullmatch(name) is not None
 
 
 def hidden(name: str) -> Column:
-    """That column: it is read over, as virtual columns are."""
+    """That column. It is skipped like a virtual column."""
     if not is_hidden(name):
         raise MessageError(f"binlog: column `{name}` is not known")
     return Column(name=name, type=ColumnType(name="bigint", length=20, unsigned=True), virtual=True)

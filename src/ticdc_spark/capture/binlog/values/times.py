@@ -1,4 +1,4 @@
-"""Dates and times of row events to canonical text. Fractions are those of ``fsp`` digits; zero dates stay."""
+"""Dates and times of row events as canonical text. Fractions have ``fsp`` digits. Zero dates stay."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def date_text(data: bytes) -> str:
 
 @lru_cache(1 << 14)
 def _day(number: int) -> str:
-    """The date of a DATETIME, with a space behind it: year * 13 + month, then 5 bits of day."""
+    """The date of a DATETIME, with a trailing space: year * 13 + month, then 5 bits of day."""
     year, month = divmod(number >> 5, 13)
     return f"{year:04}-{month:02}-{number & 31:02} "
 
@@ -46,7 +46,7 @@ def fraction_size(fsp: int) -> int:
 
 
 def _fraction(fsp: int) -> tuple[int, int, int]:
-    """Bits of the fraction, their mask, and what the number is divided by: an odd count of digits has one more."""
+    """Bits of the fraction, their mask, and the divisor: an odd number of digits is stored with one more."""
     size = 8 * fraction_size(fsp)
     return size, (1 << size) - 1, 10 ** (fsp % 2)
 
@@ -100,7 +100,7 @@ def time_text(fsp: int) -> Callable[[bytes], str]:
     return at
 
 
-# What tables made before MySQL 5.6 hold, without fractions.
+# The format of tables that were created before MySQL 5.6, without fractions.
 def old_datetime_text(data: bytes) -> str:
     """A DATETIME as the number YYYYMMDDhhmmss."""
     text = f"{_from(data, 'little'):014}"

@@ -1,1 +1,1 @@
-"""The binlog's bytes: packets of a dump, events, what a table map holds."""
+"""The binlog's bytes: packets of a dump, events, table maps."""

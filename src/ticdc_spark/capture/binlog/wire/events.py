@@ -1,4 +1,4 @@
-"""Events of a binlog, and those of them that are small: GTIDs, queries, heads of row events."""
+"""Events of a binlog, and the small ones: GTIDs, queries, heads of row events."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ticdc_spark.errors import MessageError
 
 
 class Kind(IntEnum):
-    """The types of events that are looked at; MariaDB's own begin at 160."""
+    """The types of events that are read. MariaDB's own begin at 160."""
 
     QUERY = 2
     STOP = 3
@@ -65,25 +65,25 @@ class Event(NamedTuple):
 
     kind: int
     timestamp: int
-    """Seconds since the epoch; 0 for what the server makes up for this connection."""
+    """Seconds since the epoch; 0 for artificial events of this connection."""
     end: int
-    """Offset in the file where it ends; 0 inside a transaction of MariaDB, for what is made up, and for a ROTATE."""
+    """Offset of its end in the file; 0 inside a transaction of MariaDB, for artificial events, and for a ROTATE."""
     size: int
-    """In the file, header and checksum included."""
+    """Size in the file, with header and checksum."""
     body: bytes
 
 
 class Gtid(NamedTuple):
-    """How a group of events begins."""
+    """The begin of a group of events."""
 
     text: str
     """``domain-server-sequence`` of MariaDB, ``uuid:number`` of MySQL, empty for one of MySQL without GTIDs."""
     standalone: bool
-    """One statement, without the end of a transaction (MariaDB). MySQL does not say."""
+    """Whether it is one statement, without the end of a transaction (MariaDB). MySQL does not say."""
     timestamp_us: int
-    """When it was committed, in microseconds since the epoch; 0: not known (MariaDB, MySQL before 8.0)."""
+    """When it was committed, in microseconds since the epoch; 0: unknown (MariaDB, MySQL before 8.0)."""
     alter: str = ""
-    """``start`` or ``rollback``: an ALTER of MariaDB that is logged in two phases, which has no effect yet."""
+    """``start`` or ``rollback``: MariaDB logs an ALTER in two phases, and these have no effect."""
 
 
 _STANDALONE, _GROUP_COMMIT, _XA = 1, 2, 64 | 128
@@ -91,7 +91,7 @@ _START_ALTER, _COMMIT_ALTER, _ROLLBACK_ALTER = 2, 4, 8
 
 
 def mariadb_gtid(event: Event, server_id: int) -> Gtid:
-    """Read a GTID event of MariaDB; ``server_id`` is that of the event's header."""
+    """Read a GTID event of MariaDB. ``server_id``: from the event's header."""
     body = event.body
     sequence, domain, flags = uint(body, 0, 8), uint(body, 8, 4), uint(body, 12, 1)
     at = 13 + (8 if flags & _GROUP_COMMIT else 0)
@@ -109,8 +109,8 @@ def mysql_gtid(event: Event) -> Gtid:
     if event.kind == Kind.GTID:
         uuid = body[1:17].hex()
         text = f"{uuid[:8]}-{uuid[8:12]}-{uuid[12:16]}-{uuid[16:20]}-{uuid[20:]}:{uint(body, 17, 8)}"
-    # flags 1, uuid 16, number 8, a byte that announces two logical clocks of 8, then the commit's time: 7 bytes, of
-    # which the highest bit announces the original one, since 8.0.1
+    # flags 1, uuid 16, number 8, a byte that announces two logical clocks of 8, then the commit's time: 7 bytes, whose
+    # highest bit announces the original time, since 8.0.1
     committed = uint(body, 42, 7) & ~(1 << 55) if len(body) >= 49 and body[25] == 2 else 0
     return Gtid(text, False, committed)
 
@@ -122,22 +122,22 @@ class Query(NamedTuple):
     """The default database; empty for none."""
     sql: bytes
     charset: int | None
-    """Collation id of the client's character set, in which the statement is."""
+    """Collation id of the client's character set, which the statement has."""
     database_charset: int | None
-    """Collation id that the default database has."""
+    """Collation id of the default database."""
     sql_mode: int
     error: int = 0
-    """With which it failed, after it had changed something; 0: it did not fail."""
+    """Error code, if it failed after it had changed something; 0: it did not fail."""
 
 
 ANSI_QUOTES, NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20
-# The fixed sizes of status variables by their code, in MySQL and MariaDB; those of other forms are read below.
+# The fixed sizes of status variables by code, in MySQL and MariaDB. Variables of other forms are read below.
 _SIZES = {0: 4, 1: 8, 3: 4, 4: 6, 7: 2, 8: 2, 9: 8, 10: 4, 13: 3, 16: 1, 17: 8, 18: 2, 19: 1, 20: 1}
 _SIZES |= {128: 3, 129: 8}
 
 
 def query(event: Event) -> Query:
-    """Read a QUERY event, or the one of a LOAD DATA; the text of a compressed one is unpacked."""
+    """Read a QUERY event, or a LOAD DATA event. A compressed text is unpacked."""
     body = event.body
     schema_size, status_size = uint(body, 8, 1), uint(body, 11, 2)
     at = 26 if event.kind == Kind.EXECUTE_LOAD_QUERY else 13
@@ -164,7 +164,7 @@ def _status(status: bytes) -> tuple[int, int | None, int | None]:
             database = uint(status, at, 2)
         size = _status_size(status, code, at)
         if size is None:
-            break  # unknown ones follow: what is needed has low codes, which come first
+            break  # unknown ones follow: the needed ones have low codes, which come first
         at += size
     return mode, client, database
 
@@ -172,7 +172,7 @@ def _status(status: bytes) -> tuple[int, int | None, int | None]:
 def _status_size(status: bytes, code: int, at: int) -> int | None:
     if code in _SIZES:
         return _SIZES[code]
-    if code == 2:  # a name with a zero behind it
+    if code == 2:  # a zero-terminated name
         return 2 + uint(status, at, 1)
     if code in (5, 6):
         return 1 + uint(status, at, 1)
@@ -190,7 +190,7 @@ def _status_size(status: bytes, code: int, at: int) -> int | None:
 
 
 def xa_prepare(event: Event) -> tuple[str, bool]:
-    """The transaction as XA COMMIT names it, and whether it is committed at once."""
+    """The transaction's name as in XA COMMIT, and whether it is committed at once."""
     body = event.body
     form, first, second = uint(body, 1, 4), uint(body, 5, 4), uint(body, 9, 4)
     global_id, branch = body[13 : 13 + first], body[13 + first : 13 + first + second]
@@ -198,7 +198,7 @@ def xa_prepare(event: Event) -> tuple[str, bool]:
 
 
 def inflate(data: bytes) -> bytes:
-    """What MariaDB compressed: a byte with the size of the length, the length, zlib."""
+    """Unpack MariaDB's compression: a byte with the size of the length, the length, zlib."""
     head = uint(data, 0, 1)
     if head & 0xF0 != 0x80:
         raise MessageError(f"compressed binlog event begins with {head:#x}; zlib (0x80) is known")
@@ -228,12 +228,12 @@ _COMPRESSED = range(Kind.WRITE_ROWS_COMPRESSED_1, Kind.DELETE_ROWS_COMPRESSED_2 
 
 
 class RowsHead(NamedTuple):
-    """What stands before the rows of a row event."""
+    """The head of a row event, before its rows."""
 
     table_id: int
     columns: int
     whole: bool
-    """All columns are in the images before and after."""
+    """Whether all columns are in the images before and after."""
     rows: bytes
 
 

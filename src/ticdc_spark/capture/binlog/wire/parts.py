@@ -8,7 +8,7 @@ from ticdc_spark.errors import MessageError
 def uint(data: bytes, at: int, size: int) -> int:
     """A little-endian unsigned integer.
 
-    Raises: MessageError where the data ends before it.
+    Raises: MessageError if the data ends before it.
     """
     if at + size > len(data):
         raise MessageError(f"binlog event ends at byte {len(data)}, in a number of {size} bytes at {at}")
@@ -27,7 +27,7 @@ def packed(data: bytes, at: int) -> tuple[int, int]:
 
 
 def packed_bytes(data: bytes, at: int) -> tuple[bytes, int]:
-    """Bytes behind their length, and where they end."""
+    """Bytes after their length, and where they end."""
     size, at = packed(data, at)
     if at + size > len(data):
         raise MessageError(f"binlog event ends at byte {len(data)}, in {size} bytes at {at}")

@@ -1,6 +1,6 @@
 """TRANSACTION_PAYLOAD events: a compressed transaction of MySQL (binlog_transaction_compression).
 
-Written from the format's description; no MySQL server was at hand to compare with.
+Written from the format's description, without a MySQL server to compare with.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _ZSTD, _NONE = 0, 255
 def unpack(event: Event) -> Iterator[Event]:
     """The events inside. They have no checksum; the last one ends where the payload does.
 
-    Raises: MessageError for bytes that are none.
+    Raises: MessageError for bytes that are no events.
     """
     body, at, compression, length = event.body, 0, _ZSTD, 0
     while True:

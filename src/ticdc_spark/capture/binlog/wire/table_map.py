@@ -1,6 +1,6 @@
 """TABLE_MAP events: what the rows of a table look like, with the names and character sets of its columns.
 
-The names, signs, character sets and members are there with ``binlog_row_metadata=FULL`` only, which is required.
+Names, signs, character sets and members need ``binlog_row_metadata=FULL``, which is required.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ class Wire(NamedTuple):
     """How the cells of a column are written."""
 
     code: int
-    """MySQL's type, that of an ENUM or SET instead of the CHAR that it is dressed as."""
+    """MySQL's type. An ENUM or SET, which the binlog disguises as CHAR, has its own type."""
     meta: int
     """Length, precision and scale, fractional digits or bytes of length, by the type."""
     unsigned: bool | None = None
-    """``None``: not known."""
+    """``None``: unknown."""
     collation: int | None = None
     """Collation id of a text, ENUM or SET; 63 for bytes."""
     members: tuple[bytes, ...] = ()
 
 
 class TableMap(NamedTuple):
-    """A table, as the row events behind it have it."""
+    """A table in the format of the row events that follow."""
 
     schema: str
     name: str
@@ -99,7 +99,7 @@ def _with_meta(codes: bytes, meta: bytes) -> tuple[Wire, ...]:
 
 
 def _string(first: int, second: int) -> tuple[int, int]:
-    """CHAR, or an ENUM or SET in its dress. Of a CHAR above 255 bytes two bits of the length hide in the type."""
+    """CHAR, or an ENUM or SET disguised as CHAR. For a CHAR above 255 bytes, two bits of the length are in the type."""
     if first & 0x30 != 0x30:
         return first | 0x30, second | ((first & 0x30) ^ 0x30) << 4
     return first, second
@@ -141,7 +141,7 @@ def _described(columns: tuple[Wire, ...], fields: dict[int, bytes], mariadb: boo
         reversed_bits = bytes(int(f"{byte:08b}"[::-1], 2) for byte in fields[_SIGNS])
         for at, unsigned in zip(numeric, bits(reversed_bits, 0, len(numeric)), strict=True):
             if columns[at].code == YEAR and not mariadb:
-                break  # whether MySQL counts YEAR among the numbers depends on its version
+                break  # whether MySQL counts YEAR as a number depends on its version
             described[at] = described[at]._replace(unsigned=unsigned)
     texts = [at for at, column in enumerate(columns) if column.code in _TEXT or (mariadb and column.code == GEOMETRY)]
     chosen = [at for at, column in enumerate(columns) if column.code in (ENUM, SET)]

@@ -1,7 +1,7 @@
-"""Many images of Simple in Avro read at once, into columns: what ``simple.avro.scan`` found is made values.
+"""Reads many images of Simple in Avro at once into columns: converts what ``simple.avro.scan`` found to values.
 
-A value is read by the same reader as in an image by itself; for the usual ones there is a quicker way for all values
-of a column, with the same result.
+A value is read by the same reader as in a single image. Common values of a column are read together, which is faster
+and gives the same result.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from ticdc_spark.protocols.simple.avro.types import NULL
 from ticdc_spark.wire.avro_binary import Reader, read_bytes, read_number, read_text, read_text_or_bytes
 
 _CHUNK = 4096
-"""Images that take a step together: few enough for the processor's cache."""
+"""How many images take a step together. They fit into the processor's cache."""
 Reads: TypeAlias = Mapping[int, Reader[Value]] | None
 _Cells: TypeAlias = list[Any]
 
 
 def columns_reader(names: Sequence[bytes], reads: Sequence[Reads], *, strict: bool) -> ReadMany:
-    """Compile a reader of many images. ``reads``: each column's readers by branch, ``None`` where it is not wanted."""
+    """Compile a reader of many images. ``reads``: each column's readers by branch; ``None``: it is not wanted."""
     known = Names(names)
 
     def read_many(images: Sequence[bytes]) -> Many:
@@ -78,7 +78,7 @@ def _column(found: Bytes, places: Scan, column: int, reads: Mapping[int, Reader[
 
 
 def _read(found: Bytes, at: Places, ends: Places, read: Reader[Value]) -> _Cells | None:
-    """The values at some places; ``None`` where one of them cannot be read, or not in the usual way."""
+    """The values at some places; ``None`` if one of them cannot be read in the usual way."""
     quick = _QUICK.get(read)
     try:
         if quick is not None:

@@ -1,7 +1,7 @@
-"""Simple messages in Avro: the one schema that TiCDC writes them with, read and written.
+"""Reads and writes Simple messages in Avro, which all have one schema.
 
-There is no header and no registry. The schema is a union of records of which a message is always the last, so every
-message begins with byte 0x16, as no JSON does. In Avro's words::
+There is no header and no registry. The schema is a union of records, and a message is always the last of them. So every
+message begins with byte 0x16, which no JSON does. In Avro's terms::
 
     Message         record: type enum(WATERMARK, BOOTSTRAP, DDL, DML), payload union of the records of these names
     Watermark       version int, commitTs long, buildTs long
@@ -18,7 +18,7 @@ message begins with byte 0x16, as no JSON does. In Avro's words::
                     elements null or array of string, unsigned null or boolean, zerofill null or boolean
     IndexSchema     name string, unique boolean, primary boolean, nullable boolean, columns array of string
 
-What a map holds is in ``simple.avro.rows``. Source: the vectors, read byte by byte.
+The content of a map is in ``simple.avro.rows``. Source: the vectors, read byte by byte.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from ticdc_spark.wire.avro_binary import (
 )
 
 MARK = b"\x16"
-"""How every message begins: the place of the message's record in the union."""
+"""First byte of every message: the place of its record in the union."""
 _WATERMARK, _BOOTSTRAP, _DDL, _DML = MARK + b"\0\0", MARK + b"\2\2", MARK + b"\4\4", MARK + b"\6\6"
 _DDL_TYPES = ("CREATE", "ALTER", "ERASE", "RENAME", "TRUNCATE", "CINDEX", "DINDEX", "QUERY")
 _ROW_TYPES = ("INSERT", "UPDATE", "DELETE")
@@ -55,9 +55,9 @@ _read_flag = optional(read_boolean)
 
 
 def read_message(value: bytes) -> WireMessage:
-    """Read a message; its images are its maps, raw, with the union's byte (0x02) before them.
+    """Read a message. Its images are its raw maps, with the union's byte (0x02) before them.
 
-    Raises: MessageError if it is none.
+    Raises: MessageError if it is no message.
     """
     read = _READERS.get(value[:3])
     if read is None:
@@ -115,7 +115,7 @@ def _read_row(data: bytes, at: int) -> tuple[WireMessage, int]:
     location, at = _read_location(data, at)
     keys_only, at = _read_flag(data, at)
     checksum, at = _read_checksum(data, at)
-    # only an update has two images, and only there the first must be read to find the second
+    # only an update has two images: there the first must be read to find the second
     end = len(data)
     middle = end - 1 if kind == "INSERT" else at + 1 if kind == "DELETE" else _skip_image(data, at)
     if at >= end or (kind != "UPDATE" and data[middle if kind == "INSERT" else at] != 0):
@@ -185,7 +185,7 @@ def _read_checksum(data: bytes, at: int) -> tuple[WireChecksum, int]:
 
 
 def write_message(message: WireMessage) -> bytes:
-    """Write a message; its images are what ``simple.avro.rows.row_writer`` gives."""
+    """Write a message. Its images are from ``simple.avro.rows.row_writer``."""
     version, build_ts = write_long(message.version), _write_ts(message.build_ts or 0)
     commit_ts = _write_ts(message.commit_ts)
     if message.type == "WATERMARK":
@@ -216,7 +216,7 @@ def write_message(message: WireMessage) -> bytes:
     )
 
 
-# rows of one transaction or of one millisecond follow each other, and those of a table have one version
+# rows of one transaction or millisecond are consecutive, and rows of a table have one version
 _write_ts = lru_cache(maxsize=4096)(write_long)
 
 

@@ -1,8 +1,8 @@
-"""Row messages of Simple in Avro straight to their envelopes, for those that are as TiCDC writes nearly all of them.
+"""Reads ordinary row messages of Simple in Avro directly into envelopes.
 
-Whatever is unusual (a name of 64 bytes and more, a claim check, numbers of ten bytes, anything wrong) is left to
-``simple.avro.decode.read_message``, which gives the reason for what is wrong, and the same envelope for what is taken
-here.
+Nearly all of TiCDC's row messages are ordinary. Others (a name of 64 bytes and more, a claim check, numbers of ten
+bytes, anything wrong) are read by ``simple.avro.decode.read_message``. It gives the reason for errors, and the same
+envelope for ordinary messages.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _MAX_SUM = 2**32 - 1
 
 
 def read_envelope(value: bytes) -> Envelope | None:
-    """The envelope of a row message; ``None`` if the message is not a usual one."""
+    """The envelope of a row message; ``None`` if the message is not an ordinary one."""
     try:
         return _read_envelope(value)
     except (MessageError, IndexError, UnicodeDecodeError):
@@ -100,13 +100,13 @@ def _table_id(raw: bytes) -> int | None:
 
 @lru_cache(maxsize=4096)
 def _version(raw: bytes) -> str:
-    """The text of a schema version; empty for none, and for one that is wrong."""
+    """The text of a schema version; empty if there is none, or it is wrong."""
     version, _ = read_long(raw, 0)
     return str(version) if version > 0 else ""
 
 
 def _number(raw: bytes) -> int:
-    """A long of up to nine bytes; the seven bits of each are moved together in pairs, fours and eights."""
+    """A long of up to nine bytes. The seven bits of each are joined in pairs, fours and eights."""
     bits = int.from_bytes(raw, "little") & 0x7F7F7F7F7F7F7F7F7F
     bits = bits & 0x7F007F007F007F007F | (bits & 0x7F007F007F007F00) >> 1
     bits = bits & 0x3FFF00003FFF00003FFF | (bits & 0x3FFF00003FFF0000) >> 2

@@ -1,4 +1,4 @@
-"""Row images of Simple in Avro: maps of a column's name to its value, read and written.
+"""Reads and writes row images of Simple in Avro: maps of a column's name to its value.
 
 Both are compiled once per table from ``simple.avro.types``.
 """
@@ -50,11 +50,11 @@ from ticdc_spark.wire.avro_binary import (
 _TEXT, _NUMBER = 1, 2
 _SHAPES: Mapping[Reader[Any], int] = {read_text: _TEXT, read_text_or_bytes: _TEXT, read_number: _NUMBER}
 _Readers: TypeAlias = dict[bytes, tuple[int, Mapping[int, Reader[Value]] | None]]
-"""A column's name to its place and its readers by branch; no readers: it is not wanted."""
+"""Column name → its place and its readers by branch; no readers: it is not wanted."""
 
 
 def row_reader(table: Table, options: ReadOptions, only: frozenset[str] | None = None) -> RowReader:
-    """Compile a reader of images as ``simple.avro.decode.read_message`` gives them. See ``simple.rows.row_reader``."""
+    """Compile a reader of images from ``simple.avro.decode.read_message``. See ``simple.rows.row_reader``."""
     readers: _Readers = {
         column.name.encode(): (
             at,
@@ -82,7 +82,7 @@ def row_reader(table: Table, options: ReadOptions, only: frozenset[str] | None =
                 if read is None:
                     cells[place], at = None, value_at
                     continue
-                # short text and numbers of one byte, the most common values, without a call more; a text beyond the
+                # short text and numbers of one byte, the most common values, without a further call; a text beyond the
                 # image's end ends beyond it too, where the next byte is missed
                 head = image[value_at]
                 if shape == _TEXT and not head & 0x81:
@@ -105,7 +105,7 @@ def row_reader(table: Table, options: ReadOptions, only: frozenset[str] | None =
 
 
 def _by_head(readers: _Readers) -> dict[bytes, tuple[int, Reader[Value] | None, int]]:
-    """Readers by all that stands before a value: its name, shorter than 64 bytes, and its branch. Null has none."""
+    """Readers by the bytes before a value: its name, shorter than 64 bytes, and its branch. Null has none."""
     heads: dict[bytes, tuple[int, Reader[Value] | None, int]] = {}
     for name, (place, reads) in readers.items():
         if len(name) < 64 and reads is not None:
@@ -118,7 +118,7 @@ def _by_head(readers: _Readers) -> dict[bytes, tuple[int, Reader[Value] | None, 
 
 
 def _other_reader(table: Table, readers: _Readers, *, strict: bool) -> Callable[[bytes, int, list[Any]], int]:
-    """A reader of a value that is not wanted, has a long name, or is wrong; it gives the place behind the value."""
+    """A reader of a value that is not wanted, has a long name, or is wrong. It returns the place after the value."""
 
     def read_other(image: bytes, at: int, cells: list[Any]) -> int:
         name, at = read_bytes(image, at)
@@ -146,7 +146,7 @@ def _wrong(column: Column, branch: int, reads: Mapping[int, Any]) -> MessageErro
 
 
 def skip_map(data: bytes, at: int) -> int:
-    """The place behind a map of values."""
+    """The place after a map of values."""
     count, at = read_block(data, at)
     while count:
         for _ in range(count):
@@ -162,7 +162,7 @@ def skip_map(data: bytes, at: int) -> int:
 
 
 def sorted_cells(image: bytes) -> bytes:
-    """The cells of an image, sorted: TiCDC's order is random. An image that is broken stays as it is."""
+    """The cells of an image, sorted, as TiCDC's order is random. A broken image stays unchanged."""
     cells = []
     try:
         with readable():
@@ -186,7 +186,7 @@ def _skip_bytes(data: bytes, at: int) -> int:
 
 
 def skip_value(data: bytes, at: int) -> int:
-    """The place behind a value of a map."""
+    """The place after a value of a map."""
     branch = data[at]
     at += 1
     if branch in (STRING, BYTES):
@@ -205,7 +205,7 @@ def skip_value(data: bytes, at: int) -> int:
 
 
 def row_writer(table: Table, zone: str, only: Iterable[str] | None = None) -> Callable[[Row], msgspec.Raw]:
-    """Compile a writer of images: the columns of ``table`` (or of ``only`` these) in the table's order.
+    """Compile a writer of images: the columns of ``table`` (or only the ones in ``only``) in the table's order.
 
     TiCDC's order is random. See ``simple.rows.row_writer``.
     """

@@ -1,8 +1,8 @@
-"""Where the values of many images of Simple in Avro lie, found for all images at once.
+"""Finds the values of many images of Simple in Avro, for all images at once.
 
-TiCDC writes an image's columns in no order, so an image has to be walked value by value. Here all images of a table
-take each step together, in numpy: which column comes next, which branch of the union, where it ends. Whatever is
-unusual (long names, several blocks) or wrong only makes an image one that must be read by itself.
+TiCDC writes an image's columns in random order, so an image must be walked value by value. Here all images of a table
+take each step together, in numpy: which column comes next, which branch of the union, where it ends. An image that is
+unusual (long names, several blocks) or wrong must be read by itself.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from ticdc_spark.protocols.simple.avro.types import (
 Places: TypeAlias = NDArray[np.int64]
 _Words: TypeAlias = NDArray[np.uint64]
 PADDING = bytes(96)
-"""Stands behind the images, so that what is looked at ahead is always there: a short name and two words."""
+"""Follows the images, so that reading ahead never passes the end: a short name and two words."""
 _LONGEST_NAME = 63
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _NO_COLUMN = -1
 
 
 class Bytes:
-    """Images behind each other, as bytes and as the words that begin at each of them."""
+    """Concatenated images, as bytes and as the words that begin at each byte."""
 
     def __init__(self, images: Sequence[bytes]) -> None:
         self.data = b"".join((*images, PADDING))
@@ -49,7 +49,7 @@ class Bytes:
         return self._words[at]
 
     def numbers(self, at: Places) -> tuple[NDArray[np.int64], Places]:
-        """Avro's longs and how many bytes each has; more than ten: one of more than 64 bits."""
+        """Avro's longs and how many bytes each has. More than ten bytes mean more than 64 bits."""
         words = self.words(at)
         stop = ~words & np.uint64(0x8080808080808080)
         below = (stop & (~stop + np.uint64(1))) - np.uint64(1)  # all bits before the last byte's highest
@@ -68,7 +68,7 @@ class Bytes:
         return ((parts >> np.uint64(1)) ^ signs).view(np.int64), sizes
 
     def lengths(self, at: Places) -> tuple[Places, Places]:
-        """Where texts or bytes begin and end; an end before the beginning: there is none."""
+        """Where texts or bytes begin and end. An end before the beginning means none."""
         lengths, sizes = self.numbers(at)
         begins = at + sizes
         whole = (lengths >= 0) & (lengths <= len(self.data)) & (sizes <= 10)
@@ -76,13 +76,13 @@ class Bytes:
 
 
 class Scan(NamedTuple):
-    """What was found: for each column and image the place behind the value's branch, or -1, its end, its branch."""
+    """The result: for each column and image the place after the value's branch, or -1, its end, its branch."""
 
     at: Places
     ends: Places
     branches: NDArray[np.uint8]
     good: NDArray[np.bool_]
-    """Images that were walked to their ends; of the others nothing is known."""
+    """Images that were walked to their ends. Nothing is known about others."""
 
 
 def _fixed(size: int) -> Callable[[Bytes, Places], Places]:
@@ -120,7 +120,7 @@ class Names:
     """A table's columns by the words of their names."""
 
     def __init__(self, names: Sequence[bytes]) -> None:
-        """``names``: at most 63 bytes each, others are never found."""
+        """``names``: at most 63 bytes each. Longer ones are never found."""
         known = [(name, at) for at, name in enumerate(names) if len(name) <= _LONGEST_NAME]
         self._count = max((len(name) + 7) // 8 for name, _ in known) if known else 0
         words = [name.ljust(8 * self._count, b"\0") for name, _ in known]
@@ -132,7 +132,7 @@ class Names:
         self._columns = np.array([at for _, at in known], np.int64)
 
     def find(self, found: Bytes, at: Places, lengths: Places) -> Places:
-        """The column whose name stands at each place; -1: none."""
+        """The column whose name is at each place; -1: none."""
         if not len(self._hashes):
             return np.full(len(at), _NO_COLUMN)
         words = [found.words(at + 8 * word) & _MASKS[np.clip(lengths - 8 * word, 0, 8)] for word in range(self._count)]
@@ -152,7 +152,7 @@ class Names:
 
 
 _MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)
-"""The first bytes of a word, by how many."""
+"""Masks for the first bytes of a word, by the number of bytes."""
 
 
 def scan(found: Bytes, names: Names, columns: int, *, strict: bool) -> Scan:

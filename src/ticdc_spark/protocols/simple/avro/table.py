@@ -1,4 +1,4 @@
-"""A table's schema in Simple's Avro, read and written. The schema's text is in ``simple.avro.decode``."""
+"""Reads and writes a table's schema in Simple's Avro. The Avro schema is in ``simple.avro.decode``."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ticdc_spark.wire.avro_binary import (
     write_text,
 )
 
-# What the length of a time without fractional digits is; one more for the point, and one for each digit. The
-# classic architecture sends no `decimal` for these.
+# The length of a time without fractional digits. The point adds one, and so does each digit. The classic architecture
+# sends no `decimal` for these.
 _TIME_LENGTHS = {"datetime": 19, "timestamp": 19, "time": 10}
 _SIGNED = frozenset({*INTEGER_BITS, "float", "double", "decimal", "bit", "year"})
 """Types for which TiCDC writes `unsigned` and `zerofill`."""

@@ -1,10 +1,14 @@
-"""How Simple in Avro writes a value of each MySQL type, both ways.
+"""How Simple in Avro writes and reads a value of each MySQL type.
 
 A value is a union of null, long, float, double, string, bytes, Timestamp (location string, value string) and
-UnsignedBigint (value long). Two things are not as the protocol's document has them, and both forms are read: every
-BIGINT UNSIGNED is sent as an UnsignedBigint, whose long wraps above 2**63-1 (document: a long, and a string above it);
-TIMESTAMP is sent as a Timestamp with its time zone (document: a string). BIT and SET above 2**63-1 wrap too; the new
-architecture sends BIT as a string of digits.
+UnsignedBigint (value long). Two types differ from the protocol's document, and both forms are read:
+
+- Every BIGINT UNSIGNED is sent as an UnsignedBigint, whose long wraps above 2**63-1. Document: a long, and a string
+  above it.
+- TIMESTAMP is sent as a Timestamp with its time zone. Document: a string.
+
+BIT and SET above 2**63-1 wrap too. The new architecture sends BIT as a string of digits.
+
 Source: the Simple protocol document, table of mysqlType and Avro type; the vectors.
 """
 
@@ -34,9 +38,9 @@ from ticdc_spark.wire.avro_binary import (
 )
 
 NULL, LONG, FLOATS, DOUBLES, STRING, BYTES, TIMESTAMP, UNSIGNED = range(0, 16, 2)
-"""What stands before a value: its place in the union, doubled."""
+"""The byte before a value: its place in the union, doubled."""
 IMAGE = b"\2"
-"""How an image begins: the map's place in the union of null and map."""
+"""First byte of an image: the map's place in the union of null and map."""
 BRANCHES = ("null", "long", "float", "double", "string", "bytes", "Timestamp", "UnsignedBigint")
 SHORT_LENGTHS = 64
 """Text shorter than this has a length of one byte."""
@@ -44,11 +48,11 @@ Write: TypeAlias = Callable[[Any], bytes]
 
 
 class TypeCodec(NamedTuple):
-    """How a type is sent: the union's branches that it may come in, and how it is written."""
+    """How a type is sent: the union's branches that it may have, and how it is written."""
 
     read: Callable[[ColumnType, ReadOptions], Mapping[int, Reader[Value]]]
     write: Callable[[ColumnType, str, bytes], Write]
-    """Of a type, a time zone and what stands before the value's branch, which is written too."""
+    """Arguments: a type, a time zone, and the bytes before the value's branch, which are written too."""
 
 
 def _timestamp_readers(column_type: ColumnType, options: ReadOptions) -> Mapping[int, Reader[Value]]:
@@ -69,7 +73,7 @@ def _timestamp_readers(column_type: ColumnType, options: ReadOptions) -> Mapping
 
 
 def branch_byte(code: int) -> bytes:
-    """What stands before a value of a branch."""
+    """The byte before a value of a branch."""
     return code.to_bytes(1, "little")
 
 
@@ -93,7 +97,7 @@ def _text_writer(head: bytes) -> Write:
 
 
 def _after(start: bytes) -> Callable[[bytes], bytes]:
-    """A writer of bytes, their length before them, after what always stands there."""
+    """A writer of ``start``, then the length of some bytes, then the bytes."""
     starts = tuple(start + write_long(length) for length in range(SHORT_LENGTHS))
 
     def write(raw: bytes) -> bytes:
