@@ -197,7 +197,7 @@ class TestIcebergSink(
         member.create()
         (metadata,) = Path(member.sink.catalog.warehouse).glob(f"{member.schema}/*/metadata")  # type: ignore[attr-defined]
         shutil.rmtree(metadata)
-        with pytest.raises(FilesGone, match=r"which is not there"):
+        with pytest.raises(FilesGone, match=r"which does not exist"):
             member.sink.find(member.name)
         member.sink.drop(member.name)
         assert member.sink.find(member.name) is None

@@ -106,7 +106,7 @@ def test_a_missing_offset_is_the_line(spark: SparkSession, tmp_path: Path, monke
     between = _read(source.read({("t", 0): 3}, {("t", 0): 8}))
     assert [line.value for line in between] == [b"3" * 10, b"4" * 10, b"5" * 10, b"6" * 10]
     write_json(tmp_path / "b.jsonl", lines("t", 0, range(100, 110)))
-    with pytest.raises(SourceFault, match=r"partition 0 lies in .*a\.jsonl and in .*b\.jsonl"):
+    with pytest.raises(SourceFault, match=r"partition 0 is in .*a\.jsonl and in .*b\.jsonl"):
         source.end_offsets()
 
 
