@@ -174,7 +174,8 @@ def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], 
     for table, (looked, gone) in zip(tables, _each(job, look, tables), strict=True):
         name = table.full_name
         stop_if_ahead(job, name, looked.stamp, table, upto)
-        if name in asked and (looked.stamp is None or looked.behind):
+        renamed = name in asked and looked.stamp is None and plan is not None and _was_renamed(job, sink, table)
+        if name in asked and not renamed and (looked.stamp is None or looked.behind):
             worse[name] = _to_be_read(sink, table, looked)
         elif looked.stamp is None and is_parked(name) and plan is None:
             worse[name] = forget(table)  # A user has removed it: it cannot come back.
@@ -191,6 +192,20 @@ def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], 
     worse |= _keep_restored(job, sink, progress) if exact else {}
     known = tuple(worse.get(table.full_name, table) for table in progress.tables)
     return msgspec.structs.replace(progress, tables=known)
+
+
+def _was_renamed(job: Job, sink: Sink, table: TableState) -> bool:
+    """Whether an unfinished batch has renamed a table: another table has had all its names.
+
+    Raises: SinkFault
+    """
+    names = (*table.was, table.full_name)
+    for name in sink.list_tables(job.name):
+        found = sink.find(name)
+        about = "" if found is None or found.stamp is None else found.stamp.about
+        if about and msgspec.json.decode(about.encode(), type=TableState).was[: len(names)] == names:
+            return True
+    return False
 
 
 def _followed(job: Job, progress: Progress) -> Callable[[TableState], bool]:
