@@ -110,7 +110,7 @@ def test_a_page_follows_the_job_and_is_searched_with_the_keyboard(window: Browse
         window.press("j")
         assert window.ask("document.activeElement.innerText") == "Tables"
         changes.close()
-    window.wait("document.getElementById('live').textContent.includes('does not answer')")
+    window.wait("document.getElementById('live').textContent.includes('does not respond')")
 
 
 @pytest.mark.slow
