@@ -47,7 +47,7 @@ def test_a_job_reads_a_storage_sink_in_an_object_store(store: S3Server, tmp_path
     shop.run(again=True)
     shop.sink.written[-1].unlink()
     shop.watermark()
-    with pytest.raises(SourceChanged, match=r"s3a://lake/.*CDC000004\.json is not there any more"):
+    with pytest.raises(SourceChanged, match=r"s3a://lake/.*CDC000004\.json no longer exists"):
         shop.run(again=True)
 
 

@@ -163,7 +163,7 @@ def test_what_lies_above_the_last_watermark_is_not_given(tmp_path: Path, caplog:
     bootstrap, (one, two), (first, second) = simple()
     found, _ = read(write(tmp_path / "topic", (0, bootstrap), (0, one), (0, watermark(second)), (0, two)))
     assert [ts for ts, _ in found] == [first]
-    assert "1 rows and DDLs lie above the last watermark" in caplog.text
+    assert "1 rows and DDLs above the last watermark" in caplog.text
 
 
 def test_sources_that_cannot_be_read(tmp_path: Path) -> None:
