@@ -225,9 +225,7 @@ def test_a_file_whose_rows_wait_and_that_was_removed_stops_the_job(tmp_path: Pat
     shop.stop()
     shop.sink.written[-1].unlink()
     shop.watermark()
-    with pytest.raises(
-        SourceChanged, match=r"CDC000002\.json is not there any more, and its rows were not applied yet"
-    ):
+    with pytest.raises(SourceChanged, match=r"CDC000002\.json no longer exists, and its rows were not applied yet"):
         shop.run()
 
 
