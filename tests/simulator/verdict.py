@@ -201,6 +201,9 @@ def _judge_mark(world: World, uid: Uid, name: Name, seen: TableView | None) -> F
         return None
     if world.excuses.refused_ddl or seen is None or seen.condition not in MARKS:
         return None
+    now = world.database.now.get(name)
+    if "and was given up" in seen.detail and (now is None or now.uid != uid):
+        return None  # It is gone at the source, so that its full read cannot end. The DDL is to come.
     return Finding(kind="marked without cause", where=seen.condition, detail=f"{name}: {seen.detail}")
 
 

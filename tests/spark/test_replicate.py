@@ -75,7 +75,7 @@ def test_without_its_state_a_job_stops_and_without_its_tables_too_it_begins_from
     job = shop_job(folder)
     replicate(job)
     lose(job)
-    with pytest.raises(DecisionNeeded, match=r"the target has tables of job 'job', and"):
+    with pytest.raises(DecisionNeeded, match=r"the target has tables of job 'job', but"):
         replicate(job)
     assert not wrong(spark, folder, truth_of(SHOP))
     session = lake(spark, folder)
