@@ -36,7 +36,7 @@ class MissedMessage(msgspec.Struct, frozen=True, kw_only=True):
     why: str
     """One sentence, with its place."""
     tables: tuple[TableName, ...] = ()
-    """Those that it is of; none: it may be of any table of its topic, and may be a DDL."""
+    """The tables of its changes. Empty: it may be about any table of its topic, and may be a DDL."""
     commit_ts: int = 0
     """0: not known."""
     quarantine: bool = False
@@ -72,8 +72,8 @@ def unreadable(reject: MessageRejected | Reject, *, quarantine: bool) -> MissedM
 def mark_known(progress: Progress, missed: Sequence[MissedMessage], databases: Collection[str]) -> Progress:
     """Mark the known tables that lack messages of a batch, and note the names that wait.
 
-    A message is noted for later if its table is not known yet, or if a DDL that waits makes it another table: a
-    TRUNCATE before the message takes no mark away. ``databases``: topics whose messages may be of any table.
+    A message is noted for later if its table is not known yet, or if a waiting DDL makes it another table. A TRUNCATE
+    before the message does not clear the mark. ``databases``: topics whose messages may be about any table.
     """
     if not missed:
         return progress
@@ -95,8 +95,8 @@ def mark_known(progress: Progress, missed: Sequence[MissedMessage], databases: C
         names, strange = names_in(progress, {one.topic})
         is_owned = any(one.topic in table.topics and _has_first_name(table) for table in tables.values())
         for name, table in tables.items():
-            # The topic may be that of a table's new name: if it is of no known table, or only of renamed ones, and
-            # nothing has come for this table since its RENAME.
+            # The topic may belong to the table's new name: it belongs to no known table, or only to renamed ones, and
+            # this table has had no message since its RENAME.
             may_be_new = bool(table.was) and (strange or (not is_owned and table.mark[0] <= table.ddl_ts))
             if _may_be_of(one, table) or one.topic in databases or may_be_new:
                 tables[name] = _marked(table, one.why, quarantined=one.quarantine)
@@ -155,10 +155,10 @@ def mark_noted(
     *,
     from_dump: bool = False,
 ) -> tuple[dict[TableName, TableState], tuple[MissedNote, ...]]:
-    """Mark the tables that have the names of notes by now; returns the notes that are still needed.
+    """Mark the tables that now have the names in notes. Returns also the notes that are still needed.
 
-    ``ddls``: those that the batch applied: by a RENAME among them, a table that came with the batch has another name
-    already. ``from_dump``: a table that is not there yet may be read from a dump. What ``tables`` excludes is newer.
+    ``ddls``: the DDLs that the batch applied. A RENAME among them may have renamed a table that came with the batch.
+    ``from_dump``: a table that does not exist yet may be read from a dump. What ``tables`` excludes is newer.
     """
     if not progress.missed:
         return dict(states), ()
@@ -183,8 +183,7 @@ def mark_noted(
 
 
 def holders(name: TableName, ddls: Sequence[QueuedDdl], since: int = 0) -> set[TableName]:
-    """A name, and those that tables have by now that had it after a commit_ts. ``ddls``: those that a batch applied, in
-    order."""
+    """A name, and the present names of tables that had it after a commit_ts. ``ddls``: applied by a batch, in order."""
     found = {name}
     for ddl in ddls:
         act = action(ddl.change)
@@ -194,7 +193,7 @@ def holders(name: TableName, ddls: Sequence[QueuedDdl], since: int = 0) -> set[T
 
 
 def names_that_lack(progress: Progress, ddls: Sequence[QueuedDdl]) -> frozenset[TableName]:
-    """The names under which a batch may meet a table that lacks messages of its keys. ``ddls``: those of the batch."""
+    """The names under which a batch may meet a table that lacks messages of its keys. ``ddls``: of the batch."""
     notes = [note for note in progress.missed if note.kind != "row"]
     return frozenset(one for note in notes for one in holders(note.full_name, ddls))
 
@@ -303,7 +302,7 @@ def _together(notes: Iterable[MissedNote]) -> list[MissedNote]:
 def _waiting(progress: Progress, ddls: Sequence[QueuedDdl]) -> dict[TableName, int]:
     """The names for which rows or DDLs wait beyond a batch, each with the commit_ts of the first one.
 
-    ``ddls``: those that the batch applied.
+    ``ddls``: applied by the batch.
     """
     done = {identity(ddl.change) for ddl in ddls}
     found: dict[TableName, int] = {one.full_name: 0 for one in progress.catching_up}

@@ -1,8 +1,8 @@
-"""How far back partitions reach whose first messages were not read: retention had removed them, or the job began behind
+"""How far back partitions reach whose first messages were not read: retention had removed them, or the job began after
 them. Pure.
 
-A table that begins empty, by its CREATE or a TRUNCATE, is known to equal the source only if no row of it can be among
-them: if every such partition has a watermark or a DDL up to that moment among what was read.
+A table that begins empty, by its CREATE or a TRUNCATE, equals the source only if none of its rows can be among these
+messages. Each such partition must have a watermark or a DDL up to that moment among the messages that were read.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -16,7 +16,7 @@ from ticdc_spark.spark.decode.control import ControlEvent, DdlRead, WatermarkRea
 
 Place = tuple[str, int]
 NOT_YET = 2**63 - 1
-"""As far as a partition reaches back of which nothing was read so far; 0: one that was read from its beginning."""
+"""How far a partition reaches back if nothing of it was read yet. 0: it was read from its beginning."""
 
 
 def partitions_at(offsets: Offsets) -> tuple[PartitionState, ...]:
@@ -41,7 +41,7 @@ def with_new_partitions(progress: Progress, starts: Offsets, end_offsets: Offset
 
 def reached(events: Sequence[ControlEvent], state: PartitionState) -> int:
     """How far back a partition reaches whose first messages were not read, after a batch: to its first watermark, or to
-    a DDL before that. ``events``: those of the partition, in order; ``state``: as it was before.
+    a DDL before that. ``events``: of the partition, in order; ``state``: as it was before.
 
     What comes later shows nothing: it may be sent again, and count as a replay in tables that have passed it. Nor do
     rows: others may have overtaken them.
@@ -84,8 +84,8 @@ def with_end_of_gone(
 def without_beginning(
     before: Progress, states: Mapping[TableName, TableState], partitions: Sequence[PartitionState]
 ) -> dict[TableName, TableState]:
-    """Tables after a batch; those that may lack rows from before the first messages are as if they had begun with
-    these. ``before``: the progress before the batch; ``partitions``: after it."""
+    """Tables after a batch. If a table may lack rows from before the first messages, its state is that of a table which
+    began with these. ``before``: the progress before the batch; ``partitions``: after it."""
     found, cut = dict(states), [state for state in partitions if state.reaches]
     if not cut:
         return found

@@ -47,7 +47,7 @@ from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
 Outcome: TypeAlias = Literal["worked", "waits", "idle"]
-"""``waits``: tables are wanted, and can begin only once the job has applied more."""
+"""``waits``: the reads of some tables can begin only once the job has applied more."""
 
 
 class _Look(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class _Look(msgspec.Struct, frozen=True):
     """``None``: it had no such table."""
     identity: str
     rejected: int
-    """How many messages the job had rejected by then."""
+    """How many messages the job had rejected at the time of the look."""
     at: int
     """The commit_ts of the look."""
 
@@ -75,22 +75,24 @@ class Loader:
         self.reader = MergedTables(reader, job, Progress(job=job.name))
         self._wants = wanted_tables(keys, job)
         self._asking = Lock()
-        """Held to ask the reader while tables are gathered side by side: it is for one thread."""
+        """Held to ask the reader, which serves one thread, while several tables are gathered."""
         self.forget()
 
     def forget(self) -> None:
-        """Know nothing of the source, as at the start: a person who asks for a read may have changed what it has."""
+        """Forget what the source has, as at the start: a user who asks for a read may have changed it."""
         self._listed = False
         self._gone: set[tuple[TableName, int]] = set()
-        """Tables that the source did not have, each with the commit_ts of its last DDL."""
+        """Tables that the source did not have, each with the commit_ts of its last applied DDL."""
         self._looks: dict[TableName, _Look] = {}
         """The last look at each table that waits."""
         self._stale: set[str] = set()
-        """Reads whose base the database has no more."""
+        """Reads whose base the database has garbage-collected."""
 
     def step(self, progress: Progress, save: Callable[[Progress], None], *, in_batch: bool) -> Outcome:
-        """Do what can be done now; ``save`` stores the progress. ``in_batch``: an interrupted batch is still to be done
-        again. It gives new tables the names that it gave them before, so the list of wanted tables must not change.
+        """Advance the reads as far as possible now. ``save``: stores the progress.
+
+        ``in_batch``: an interrupted batch will be done again. It must give new tables the same names as before, so the
+        list of tables to read must not change.
 
         Raises: DecisionNeeded, SinkFault, SourceFault
         """
@@ -174,7 +176,7 @@ class Loader:
                     progress = with_shards_read(progress, name, shards)
                     save(progress)
                 token = f"{progress.batch}.{base}.{work.mark(name)[1]}"
-                # What could not be read was left out for tables that were known then, and this one may not have been.
+                # Messages that could not be read marked the tables that were known, perhaps without this one.
                 lacks = progress.counters.rejected > 0 and self.reader.fixed is not None
                 load = Loading(base=base, token=token, exact=exact, identity=identity)
                 begin(work, name, table, load, lacks=lacks)
@@ -184,7 +186,7 @@ class Loader:
                 over.add(name)
                 self._looks.pop(name, None)
                 under_way += 1
-        # What the others are in the lake may be of a batch that was interrupted, and does not belong in the progress.
+        # The lake may have other tables as an interrupted batch left them. That does not belong in the progress.
         work.known = {name: state for name, state in work.known.items() if state is not None and state.load is not None}
         return without_passed(without(with_states(progress, work), over), bases)
 
@@ -204,7 +206,7 @@ class Loader:
         applied, at = progress.applied, self.reader.fixed
         if at is None:
             return None if not applied or work.mark(name)[0] > applied else applied
-        # Also where somebody has dropped the table in the target: its changes since the dump were read all the same.
+        # Also if a user has dropped the table in the target: the job has consumed its changes since the dump.
         if state is not None and state.applied > at and not (state.is_gone and work.mark(name) == NO_MARK):
             raise DecisionNeeded(
                 f"`{name[0]}`.`{name[1]}` is at {state.applied}, and the dump {self.keys.path} is of {at}: its changes "
@@ -219,8 +221,8 @@ class Loader:
         if self.reader.fixed is not None:
             table = None if _may_be_dropped(progress, state, base) else self._asked(name, base)
             return "gone" if table is None else (as_known(table, state, work), "", True)
-        # What was read of the feed by now, and perhaps left out, is older than the source's present; and a schema that
-        # is not the lake's comes with a DDL until then, or none was sent for it.
+        # What the job has read, and perhaps skipped, is older than the source's present. If the source's schema is not
+        # the lake's, its DDL comes before this moment, or was never sent.
         look = self._look(progress, name, 0 if state is None else state.ddl_ts)
         if look is None or base < look.at:
             return None
@@ -256,9 +258,7 @@ class Loader:
             return self.reader.schema(name, at)
         except MessageError as error:
             cure = "one of them with `tables` under [job]" if is_merged(name) else "it with `tables` under [snapshot]"
-            raise DecisionNeeded(
-                f"`{name[0]}`.`{name[1]}` cannot be read in full: {error}. Leave out {cure}"
-            ) from error
+            raise DecisionNeeded(f"`{name[0]}`.`{name[1]}` cannot be read in full: {error}. Exclude {cure}") from error
 
     def _gather(self, progress: Progress, tables: Sequence[TableState], save: Callable[[Progress], None]) -> None:
         """Read a wave of each table. Raises: DecisionNeeded, SinkFault, SourceFault"""
@@ -320,7 +320,7 @@ class Loader:
     def _stop_if_columns_are_gone(self, work: TimelineWork, state: TableState) -> None:
         have = {column.casefold() for column in self.sink.columns(state.full_name)}
         if any(column.name.casefold() not in have for column in self._columns(work, state)):
-            raise SourceMoved("somebody dropped or renamed columns of it in the target")
+            raise SourceMoved("another writer dropped or renamed columns of it in the target")
 
     def _columns(self, work: TimelineWork, state: TableState) -> tuple[LakeColumn, ...]:
         """What is read of a table: no query gives TiDB's hidden columns."""
@@ -392,8 +392,8 @@ class Loader:
             return str(moved)
         except UnreadableRows as error:
             raise DecisionNeeded(
-                f"`{name[0]}`.`{name[1]}` cannot be read in full: {error}. Mend the value at the source, or leave the "
-                "table out with `tables` under [snapshot]"
+                f"`{name[0]}`.`{name[1]}` cannot be read in full: {error}. Correct the value at the source, or exclude "
+                "the table with `tables` under [snapshot]"
             ) from error
         failpoints.point("gather")
         return done
@@ -429,7 +429,7 @@ def _was_read(state: TableState | None) -> bool:
 
 
 def _stop_at_twins(names: Mapping[TableName, TableName]) -> None:
-    """Stop where a source has two tables of one name. ``names``: those of the source, each with the job's.
+    """Stop if a source has two tables of one name. ``names``: the source's names, each with the job's name.
 
     Raises: DecisionNeeded
     """
