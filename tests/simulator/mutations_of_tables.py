@@ -57,8 +57,8 @@ TIME = (
     one(
         "a key is new although a message was noted for a former name",
         "names_that_lack",
-        "holders((note.schema, note.name), ddls)",
-        "((note.schema, note.name),)",
+        "holders(note.full_name, ddls)",
+        "(note.full_name,)",
         found_by="test_an_insert_after_an_unreadable_delete_replaces_the_row_under_the_tables_next_name",
     ),
     one(
@@ -136,7 +136,7 @@ DDL = (
     one(
         "rows that wait are forgotten when their table is quarantined",
         "_still_waiting",
-        "min(resolved, bounds.get((rows.schema, rows.name), resolved))",
+        "min(resolved, bounds.get(rows.full_name, resolved))",
         "resolved",
     ),
     one(

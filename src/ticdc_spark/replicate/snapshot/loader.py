@@ -150,7 +150,7 @@ class Loader:
                 over.add(name)
                 continue
             base = self._base(progress, state, work, name)
-            if base is None or waits_for_quarantined(progress, name, base):
+            if base is None or (not wanted.asked and waits_for_quarantined(progress, name, base)):
                 continue
             found = self._schema(progress, name, base, state, work)
             if found == "gone":

@@ -74,7 +74,7 @@ def without(progress: Progress, names: Collection[TableName]) -> Progress:
 
 def waits_for_quarantined(progress: Progress, name: TableName, base: int) -> bool:
     """Whether a DDL up to ``base`` that names a table waits for another, quarantined one: that DDL may still bring the
-    other table under this name."""
+    other table under this name. A read that a user asks for does not wait: it may be what ends the quarantine."""
     held = {one.full_name for one in progress.tables if one.is_quarantined} - {name}
     for ddl in sorted(progress.ddls, key=lambda one: one.change.commit_ts):
         names = tables_of(ddl.change) if ddl.change.commit_ts <= base else set()
