@@ -101,7 +101,8 @@ def table_of(create: str, schema: str) -> Table:
 
 
 def same_columns(one: Iterable[LakeColumn], other: Iterable[LakeColumn]) -> bool:
-    """Whether rows of two versions of a table are the same in the lake. The order of columns does not matter."""
+    """Whether rows of two versions of a table are read alike, and are the same in the lake. The order of columns does
+    not matter."""
     return sorted(map(_look, one)) == sorted(map(_look, other))
 
 

@@ -36,15 +36,13 @@ def tables_to_read(job: Job, keys: SnapshotKeys, found: set[TableName]) -> str:
         names = [name for name in reader.tables() if wants(*name)]
         found |= set(names)
         stop_if_shared(job, names)
-        without = []
+        without, counts = [], job.no_key == "apply" and reader.exact
         for name in names[:_SCHEMAS]:
             table = reader.schema(name, None)
             if table is not None:
                 compiled(job.routes).stop_if_wrong(table)
-            if table is not None and not handle_key(table):
+            if table is not None and not (handle_key(table) or counts):
                 without.append(f"`{name[0]}`.`{name[1]}`")
-        if without and job.no_key == "apply" and reader.exact:
-            without = []
     finally:
         reader.close()
     if without and job.no_key == "stop":

@@ -157,9 +157,7 @@ class Loader:
                 log.warning("`%s`.`%s`: the source does not have this table (any more); nothing is read", *name)
                 over.add(name)
                 self._gone.add((name, 0 if state is None else state.ddl_ts))
-            elif found is not None and not handle_key(found[0]) and not self._can_count(name, exact=found[2]):
-                if self._can_count(name, exact=self.reader.exact):
-                    continue  # The database has lost the rows as of this base. A later base will do.
+            elif found is not None and not handle_key(found[0]) and not (found[2] and self._counts(name)):
                 self._pass_keyless(name)
                 over.add(name)
                 self._gone.add((name, 0 if state is None else state.ddl_ts))
@@ -190,10 +188,10 @@ class Loader:
         work.known = {name: state for name, state in work.known.items() if state is not None and state.load is not None}
         return without_passed(without(with_states(progress, work), over), bases)
 
-    def _can_count(self, name: TableName, *, exact: bool) -> bool:
-        """Whether the rows of a table without a key can be read in full. Only a read as of one commit_ts has each of
-        them once: the feed would bring what came meanwhile a second time."""
-        return exact and self.job.no_key == "apply" and not is_merged(name)
+    def _counts(self, name: TableName) -> bool:
+        """Whether the job counts the rows of a table if it has no key. Such a table can be read in full only as of one
+        commit_ts: from a read of the present, the feed would bring the latest rows a second time."""
+        return self.job.no_key == "apply" and not is_merged(name)
 
     def _pass_keyless(self, name: TableName) -> None:
         """Raises: DecisionNeeded where a table without a key stops the job"""
@@ -231,6 +229,8 @@ class Loader:
             try:
                 table = self._asked(name, base)
             except TooOld as error:
+                if table is not None and not handle_key(table) and self._counts(name):
+                    return None  # A later base will do.
                 log.warning("`%s`.`%s` as of %d: %s; it is read as it is now", *name, base, error)
                 exact = False
         if table is None:
