@@ -4,7 +4,7 @@ The state and the tables must be of the same time, except for an interrupted bat
 """
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
@@ -27,7 +27,7 @@ from ticdc_spark.replicate.schemas.files import with_schema_files
 from ticdc_spark.replicate.state.progress import Plan, Progress
 from ticdc_spark.replicate.state.requests import take
 from ticdc_spark.replicate.state.store import ProgressStore
-from ticdc_spark.replicate.state.table import TableState, diverge, keep, set_back
+from ticdc_spark.replicate.state.table import TableState, diverge, from_stamp, keep, set_back
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.capabilities import FilesGone
 from ticdc_spark.sinks.mark import NO_MARK
@@ -91,16 +91,24 @@ def _stop_if_made_otherwise(job: Job, sink: Sink, progress: Progress) -> None:
                 f"{job.file}: [[route]]: the rules were changed while a batch was under way, and the batch has renamed "
                 f"or dropped `{table.schema}`.`{table.name}`. {put_back}"
             )
-    for name in sink.list_tables(job.name):
-        found = sink.find(name)
-        about = "" if found is None or found.stamp is None else found.stamp.about
-        if not about:
+    for name, made in _stamped(job, sink):
+        if made is None:
             raise UsageError(
                 f"{job.file}: [[route]]: the rules were changed while a batch was under way, and the batch has "
                 f"created `{name[0]}`.`{name[1]}`. {put_back}"
             )
-        made = msgspec.json.decode(about.encode(), type=TableState)
         stop_if_changed(job, progress, made.full_name, made.table)
+
+
+def _stamped(job: Job, sink: Sink) -> Iterator[tuple[TableName, TableState | None]]:
+    """The tables whose newest stamp is from a job, as their stamps describe them. Reads every table of the target.
+
+    ``None``: the stamp does not describe its table. Raises: SinkFault
+    """
+    for name in sink.list_tables(job.name):
+        found = sink.find(name)
+        about = "" if found is None or found.stamp is None else found.stamp.about
+        yield name, from_stamp(about) if about else None
 
 
 def look_at_wanted(job: Job, sink: Sink, progress: Progress, store: ProgressStore) -> Progress:
@@ -200,12 +208,7 @@ def _was_renamed(job: Job, sink: Sink, table: TableState) -> bool:
     Raises: SinkFault
     """
     names = (*table.was, table.full_name)
-    for name in sink.list_tables(job.name):
-        found = sink.find(name)
-        about = "" if found is None or found.stamp is None else found.stamp.about
-        if about and msgspec.json.decode(about.encode(), type=TableState).was[: len(names)] == names:
-            return True
-    return False
+    return any(made is not None and made.was[: len(names)] == names for _, made in _stamped(job, sink))
 
 
 def _followed(job: Job, progress: Progress) -> Callable[[TableState], bool]:

@@ -25,7 +25,7 @@ from ticdc_spark.replicate.plan.merging import by_source
 from ticdc_spark.replicate.plan.pending import range_of
 from ticdc_spark.replicate.schemas.registered import Registered
 from ticdc_spark.replicate.state.progress import PendingRows, Shard
-from ticdc_spark.replicate.state.table import TableState, for_stamp
+from ticdc_spark.replicate.state.table import TableState, for_stamp, from_stamp
 from ticdc_spark.sinks.base import Sink, Stamp
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.decode.versions import ReadPlan
@@ -275,7 +275,7 @@ class TimelineWork:
             new = self.batch.stamp(state, stamp.mark, stamp.applied_before)
             if new.about == stamp.about:
                 continue
-            was = msgspec.json.decode(stamp.about.encode(), type=TableState)
+            was = from_stamp(stamp.about)
             # New topics alone do not justify a commit.
             was = msgspec.structs.replace(was, topics=state.topics)
             if new != self.batch.stamp(was, stamp.mark, stamp.applied_before):

@@ -20,7 +20,7 @@ from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS
 from ticdc_spark.replicate.state.owner import beat_of, describe, lives
 from ticdc_spark.replicate.state.store import read_state
-from ticdc_spark.replicate.state.table import TableState, adopt, diverge, take_promise
+from ticdc_spark.replicate.state.table import TableState, adopt, diverge, from_stamp, take_promise
 from ticdc_spark.sinks.base import Sink, Stamp, TableFound
 from ticdc_spark.sinks.capabilities import FilesGone
 from ticdc_spark.sinks.mark import NO_MARK, Mark
@@ -66,7 +66,7 @@ def look_at(
         return _not_ours(sink, job, name, promise, found)
     held = TableState(schema=name[0], name=name[1]) if promise is None else promise
     if stamp.about:
-        held = msgspec.json.decode(stamp.about.encode(), type=TableState)
+        held = from_stamp(stamp.about)
         _stop_if_another(job, name, held)
     state = _merged(name, held, stamp, promise)
     if not resolves:

@@ -15,7 +15,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.names import aside
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.plan.parked import is_parked
-from ticdc_spark.replicate.state.table import TableState, come_back, diverge, drop
+from ticdc_spark.replicate.state.table import TableState, come_back, diverge, drop, from_stamp
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
 log = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ def is_begun(work: TimelineWork, old: TableName, new: TableName, mark: Mark) -> 
         stamp = None if found is None else found.stamp
         if stamp is None or stamp.job != work.batch.job.name or not stamp.about:
             continue
-        was = msgspec.json.decode(stamp.about.encode(), type=TableState).was
+        was = from_stamp(stamp.about).was
         if (stamp.mark >= mark and old in was) if name == new else (stamp.mark == mark and was[-1:] == (old,)):
             return True
     return False

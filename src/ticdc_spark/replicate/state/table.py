@@ -407,6 +407,11 @@ def for_stamp(state: TableState) -> TableState:
     return msgspec.structs.replace(state, applied=0, mark=NO_MARK, snapshot_id=None, rows=0, partition_ids=())
 
 
+def from_stamp(about: str) -> TableState:
+    """A table as the text of its stamp describes it (``Stamp.about``, written from ``for_stamp``)."""
+    return msgspec.json.decode(about.encode(), type=TableState)
+
+
 def take_promise(state: TableState, promise: TableState, *, same_mark: bool) -> TableState:
     """A table's state from its stamp, with what only the progress knows. ``same_mark``: the progress is of the same
     commit, and may have decided something since."""
