@@ -14,6 +14,7 @@ from ticdc_spark.capture.snapshot.base import SnapshotReader, TooOld, Wanted, Wa
 from ticdc_spark.config.job import Job, SnapshotKeys
 from ticdc_spark.config.routes import compiled
 from ticdc_spark.config.shards import is_merged
+from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import DecisionNeeded, MessageError
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import HIDDEN_NAMES, handle_key, keep_hidden_columns, no_key, tso_physical_ms
@@ -26,9 +27,10 @@ from ticdc_spark.replicate.plan.spelling import by_source
 from ticdc_spark.replicate.snapshot.merged import Merged, MergedTables, identity_with, wave_of_shards, with_shards_read
 from ticdc_spark.replicate.snapshot.steps import as_known, begin, bring_in, give_up, with_states
 from ticdc_spark.replicate.snapshot.wanted import (
+    joined,
     nothing_to_read,
-    waits_for_quarantined,
     wanted_tables,
+    with_dropped,
     with_new_shards,
     with_new_tables,
     with_partial_tables,
@@ -62,6 +64,17 @@ class _Look(msgspec.Struct, frozen=True):
     """The commit_ts of the look."""
 
 
+class _Found(msgspec.Struct, frozen=True):
+    """What a table is at the base of its read."""
+
+    base: int
+    table: Table | None
+    """``None``: the source has no such table."""
+    identity: str = ""
+    exact: bool = True
+    """Whether it can be read as of ``base``."""
+
+
 class Loader:
     """The full reads of one job. See ``docs/how-to/snapshots.md``."""
 
@@ -73,7 +86,7 @@ class Loader:
         self.job, self.parallel = job, job.parallel_tables
         self.source, self._routes = reader, compiled(job.routes)
         self.reader = MergedTables(reader, job, Progress(job=job.name))
-        self._wants = wanted_tables(keys, job)
+        self._wants, self._follows = wanted_tables(keys, job), table_filter(job.tables or ["*.*"])
         self._asking = Lock()
         """Held to ask the reader, which serves one thread, while several tables are gathered."""
         self.forget()
@@ -141,52 +154,76 @@ class Loader:
         under_way = sum(table.load is not None for table in progress.tables)
         over: set[TableName] = set()
         bases: dict[TableName, int] = {}
+        gone: dict[TableName, int] = {}
         for wanted in tables:
             name = wanted.full_name
             if under_way >= self.parallel:
                 break
-            state = work.state(name)
-            if not wanted.asked and _needs_no_read(state, name):
+            if name in over or (not wanted.asked and _needs_no_read(work.state(name), name)):
                 over.add(name)
                 continue
-            base = self._base(progress, state, work, name)
-            if base is None or (not wanted.asked and waits_for_quarantined(progress, name, base)):
-                continue
-            found = self._schema(progress, name, base, state, work)
-            if found == "gone":
-                log.warning("`%s`.`%s`: the source does not have this table (any more); nothing is read", *name)
-                over.add(name)
-                self._gone.add((name, 0 if state is None else state.ddl_ts))
-            elif found is not None and not handle_key(found[0]) and not (found[2] and self._counts(name)):
-                self._pass_keyless(name)
-                over.add(name)
-                self._gone.add((name, 0 if state is None else state.ddl_ts))
-            elif found is not None:
-                table, identity, exact = found
-                if is_merged(name):
-                    shards = self.reader.shards(name, base if exact else None)
+            for one, found in self._found(progress, wanted, work).items():
+                state = work.state(one)
+                over.add(one)
+                if found.table is None:
+                    if one == name:
+                        log.warning("`%s`.`%s`: the source does not have this table (any more); nothing is read", *one)
+                    self._gone.add((one, 0 if state is None else state.ddl_ts))
+                    gone[one] = found.base
+                    continue
+                if not handle_key(found.table) and not (found.exact and self._counts(one)):
+                    self._pass_keyless(one)
+                    self._gone.add((one, 0 if state is None else state.ddl_ts))
+                    continue
+                if is_merged(one):
+                    shards = self.reader.shards(one, found.base if found.exact else None)
                     if not wanted.asked and _has_all(progress, state, shards):
-                        over.add(name)
                         continue
-                    work.batch.where(table, shards)
-                    identity = identity_with(identity, shards)
+                    work.batch.where(found.table, shards)
+                    found = msgspec.structs.replace(found, identity=identity_with(found.identity, shards))
                     # Saved before the next commit: a job that is killed behind it would forget them.
-                    progress = with_shards_read(progress, name, shards)
+                    progress = with_shards_read(progress, one, shards)
                     save(progress)
-                token = f"{progress.batch}.{base}.{work.mark(name)[1]}"
-                # Messages that could not be read marked the tables that were known, perhaps without this one.
-                lacks = progress.counters.rejected > 0 and self.reader.fixed is not None
-                load = Loading(base=base, token=token, exact=exact, identity=identity)
-                begin(work, name, table, load, lacks=lacks)
-                bases[name] = base
-                log.info("`%s`.`%s`: a full read begins, at %d", *name, base)
-                self._note(work, name, LoadNote(token=""), self.reader.estimate(name))
-                over.add(name)
-                self._looks.pop(name, None)
+                self._begin_one(progress, work, one, found)
+                bases[one] = found.base
                 under_way += 1
         # The lake may have other tables as an interrupted batch left them. That does not belong in the progress.
         work.known = {name: state for name, state in work.known.items() if state is not None and state.load is not None}
-        return without_passed(without(with_states(progress, work), over), bases)
+        progress = without(with_states(progress, work), over)
+        for name, base in gone.items():
+            progress = with_dropped(progress, name, base)
+        return without_passed(progress, bases | gone)
+
+    def _found(self, progress: Progress, wanted: WantedLoad, work: TimelineWork) -> Mapping[TableName, _Found]:
+        """A table and those that must be read with it, as they are at one base; empty: they must wait.
+
+        A DDL such as a RENAME joins tables. If it waits for a quarantined one, it waits for a request of a person. Then
+        all of them are read, so that nothing needs the DDL any more.
+        """
+        name = wanted.full_name
+        base = self._base(progress, work.state(name), work, name)
+        if base is None:
+            return {}
+        names = joined(progress, name, base)
+        if not any(one.is_quarantined and one.full_name in names for one in progress.tables):
+            names = {name}
+        elif len(names) > 1 and not wanted.asked:
+            return {}
+        found = {one: self._schema(progress, one, base, work) for one in sorted(names)}
+        ready = {one: there for one, there in found.items() if there is not None}
+        return ready if len(ready) == len(found) else {}
+
+    def _begin_one(self, progress: Progress, work: TimelineWork, name: TableName, found: _Found) -> None:
+        base, table = found.base, found.table
+        assert table is not None, "it has something to read"
+        token = f"{progress.batch}.{base}.{work.mark(name)[1]}"
+        # Messages that could not be read marked the tables that were known, perhaps without this one.
+        lacks = progress.counters.rejected > 0 and self.reader.fixed is not None
+        load = Loading(base=base, token=token, exact=found.exact, identity=found.identity)
+        begin(work, name, table, load, lacks=lacks)
+        log.info("`%s`.`%s`: a full read begins, at %d", *name, base)
+        self._note(work, name, LoadNote(token=""), self.reader.estimate(name))
+        self._looks.pop(name, None)
 
     def _counts(self, name: TableName) -> bool:
         """Whether the job counts the rows of a table if it has no key. Such a table can be read in full only as of one
@@ -212,13 +249,16 @@ class Loader:
             )
         return at if applied >= at else None
 
-    def _schema(
-        self, progress: Progress, name: TableName, base: int, state: TableState | None, work: TimelineWork
-    ) -> tuple[Table, str, bool] | Literal["gone"] | None:
-        """What a table is at ``base``, its identity, and whether it can be read as of it; ``None``: not known yet."""
+    def _schema(self, progress: Progress, name: TableName, base: int, work: TimelineWork) -> _Found | None:
+        """What a table is at ``base``; ``None``: not known yet."""
+        if not (is_merged(name) or self._follows(*name)):
+            return _Found(base, None)
+        state = work.state(name)
+        if self._base(progress, state, work, name) != base:
+            return None
         if self.reader.fixed is not None:
             table = None if _may_be_dropped(progress, state, base) else self._asked(name, base)
-            return "gone" if table is None else (as_known(table, state, work), "", True)
+            return _Found(base, table and as_known(table, state, work))
         # What the job has read, and perhaps skipped, is older than the source's present. If the source's schema is not
         # the lake's, its DDL comes before this moment, or was never sent.
         look = self._look(progress, name, 0 if state is None else state.ddl_ts)
@@ -234,11 +274,13 @@ class Loader:
                 log.warning("`%s`.`%s` as of %d: %s; it is read as it is now", *name, base, error)
                 exact = False
         if table is None:
-            return "gone"
+            return _Found(base, None)
         if is_merged(name):
             before = None if state is None else state.table
-            return table if before is None else keep_hidden_columns(table, before), look.identity, exact
-        return as_known(table, state, work), look.identity, exact
+            table = table if before is None else keep_hidden_columns(table, before)
+        else:
+            table = as_known(table, state, work)
+        return _Found(base, table, look.identity, exact)
 
     def _look(self, progress: Progress, name: TableName, ddl_ts: int) -> _Look | None:
         """The look since which the source has had the same table; ``None``: it begins now.

@@ -6,11 +6,11 @@ import msgspec
 
 from ticdc_spark.config.job import Job, SnapshotKeys
 from ticdc_spark.config.table_filter import table_filter
-from ticdc_spark.model import TableName
+from ticdc_spark.model import SchemaChange, TableName
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.state.progress import Progress, WantedLoad
-from ticdc_spark.replicate.state.table import TableState, settle_load
+from ticdc_spark.replicate.state.table import TableState, diverge, lift, settle_load
 from ticdc_spark.sinks.mark import NO_MARK
 
 Wants = Callable[[str, str], bool]
@@ -72,15 +72,15 @@ def without(progress: Progress, names: Collection[TableName]) -> Progress:
     return progress if len(left) == len(progress.wanted) else msgspec.structs.replace(progress, wanted=left)
 
 
-def waits_for_quarantined(progress: Progress, name: TableName, base: int) -> bool:
-    """Whether a DDL up to ``base`` that names a table waits for another, quarantined one: that DDL may still bring the
-    other table under this name. A read that a user asks for does not wait: it may be what ends the quarantine."""
-    held = {one.full_name for one in progress.tables if one.is_quarantined} - {name}
-    for ddl in sorted(progress.ddls, key=lambda one: one.change.commit_ts):
-        names = tables_of(ddl.change) if ddl.change.commit_ts <= base else set()
-        if names & held:
-            held |= names
-    return name in held
+def joined(progress: Progress, name: TableName, base: int) -> set[TableName]:
+    """A table, and those that a waiting DDL up to ``base`` joins with it: once a RENAME is applied, one is another."""
+    found = {name}
+    others = [
+        names for ddl in progress.ddls if ddl.change.commit_ts <= base and len(names := tables_of(ddl.change)) > 1
+    ]
+    while new := [names for names in others if names & found and not names <= found]:
+        found.update(*new)
+    return found
 
 
 def without_passed(progress: Progress, bases: Mapping[TableName, int]) -> Progress:
@@ -92,6 +92,25 @@ def without_passed(progress: Progress, bases: Mapping[TableName, int]) -> Progre
         if not (names := tables_of(ddl.change)) or any(bases.get(name, 0) < ddl.change.commit_ts for name in names)
     )
     return progress if len(left) == len(progress.ddls) else msgspec.structs.replace(progress, ddls=left)
+
+
+def with_dropped(progress: Progress, name: TableName, base: int) -> Progress:
+    """Let the job drop a table that the source does not have at ``base``, in place of its waiting DDLs: a RENAME among
+    them joined it with tables that are read in full at ``base``. Its waiting rows go with it."""
+    state = progress.states().get(name)
+    passed = [ddl for ddl in progress.ddls if ddl.change.commit_ts <= base and name in tables_of(ddl.change)]
+    if state is None or state.is_gone or state.load is not None or not passed:
+        return progress
+    why = state.quarantined or "the source dropped or renamed it, and its waiting rows are not applied"
+    after = diverge(lift(state), state.applied, why)
+    query = "DROP TABLE " + ".".join(f"`{part.replace('`', '``')}`" for part in name)
+    change = SchemaChange(commit_ts=base, query=query, kind="DROP", schema=name[0], name=name[1], pre_table=state.table)
+    return msgspec.structs.replace(
+        progress,
+        tables=tuple(after if one is state else one for one in progress.tables),
+        pending=tuple(one for one in progress.pending if one.full_name != name or one.max_ts > base),
+        ddls=(*progress.ddls, msgspec.structs.replace(passed[-1], change=change, waits=())),
+    )
 
 
 def with_settled(states: Mapping[TableName, TableState], resolved: int, bounds: Bounds) -> dict[TableName, TableState]:

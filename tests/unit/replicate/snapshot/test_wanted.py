@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import msgspec
+
 from ticdc_spark.model import SchemaChange
-from ticdc_spark.replicate.snapshot.wanted import waits_for_quarantined
+from ticdc_spark.replicate.plan.ddl_actions import Drop, action
+from ticdc_spark.replicate.snapshot.wanted import joined, with_dropped
 from ticdc_spark.replicate.state.conditions import Quarantined
-from ticdc_spark.replicate.state.progress import Progress, QueuedDdl
+from ticdc_spark.replicate.state.progress import PendingRows, Progress, QueuedDdl
 from ticdc_spark.replicate.state.table import TableState
+
+Q, T = ("s", "q"), ("s", "t")
 
 
 def waiting(*queries: str) -> Progress:
@@ -15,24 +20,57 @@ def waiting(*queries: str) -> Progress:
         SchemaChange(commit_ts=5 + at, query=query, kind="", schema="s", name="t") for at, query in enumerate(queries)
     ]
     ddls = tuple(QueuedDdl(change=change, topic="cdc", partition=0, offset=0) for change in changes)
-    bad = TableState(schema="s", name="q", condition=Quarantined(why="a row cannot be read"))
+    bad = TableState(schema="s", name="q", condition=Quarantined(why="a row cannot be read"), applied=4)
     return Progress(job="j", ddls=ddls, tables=(bad, TableState(schema="s", name="t")))
 
 
-def test_a_read_waits_for_an_older_rename_of_a_quarantined_table_to_its_name() -> None:
-    """The DDLs behind that RENAME would be taken for those of the table that is read."""
+def test_waiting_renames_up_to_the_base_join_tables() -> None:
+    """The DDLs behind a RENAME would be taken for those of the table that is read."""
     progress = waiting("RENAME TABLE q TO t", "DROP TABLE t", "RENAME TABLE t TO u")
-    assert waits_for_quarantined(progress, ("s", "t"), base=5)
-    assert not waits_for_quarantined(progress, ("s", "t"), base=4)
-    assert waits_for_quarantined(progress, ("s", "u"), base=7)
-    assert not waits_for_quarantined(progress, ("s", "u"), base=6)
-    assert not waits_for_quarantined(progress, ("s", "other"), base=9)
+    assert joined(progress, T, 5) == {T, Q}
+    assert joined(progress, T, 4) == {T}
+    assert joined(progress, ("s", "u"), 7) == {T, Q, ("s", "u")}
+    assert joined(progress, Q, 7) == {T, Q, ("s", "u")}
+    assert joined(progress, ("s", "u"), 6) == {("s", "u")}
+    assert joined(progress, ("s", "other"), 9) == {("s", "other")}
 
 
-def test_a_read_of_the_quarantined_table_itself_does_not_wait() -> None:
-    assert not waits_for_quarantined(waiting("RENAME TABLE t TO q"), ("s", "q"), base=9)
+def test_a_chain_of_renames_joins_all_its_tables() -> None:
+    progress = waiting("RENAME TABLE c TO d", "RENAME TABLE q TO c", "RENAME TABLE d TO e")
+    assert joined(progress, Q, 9) == {("s", name) for name in "qcde"}
 
 
-def test_a_read_does_not_wait_for_ddl_of_tables_that_advance() -> None:
-    progress = waiting("ALTER TABLE t ADD COLUMN c INT", "RENAME TABLE a TO t")
-    assert not waits_for_quarantined(progress, ("s", "t"), base=9)
+def rows(name: str, *, min_ts: int, max_ts: int) -> PendingRows:
+    return PendingRows(
+        schema="s",
+        name=name,
+        schema_key="",
+        rows=1,
+        min_ts=min_ts,
+        max_ts=max_ts,
+        topic="cdc",
+        partition=0,
+        first=min_ts,
+        end=max_ts + 1,
+    )
+
+
+def test_a_table_that_the_source_renamed_is_dropped_with_its_waiting_rows() -> None:
+    progress = waiting("ALTER TABLE q ADD COLUMN c INT", "RENAME TABLE q TO t", "CREATE TABLE q (id INT PRIMARY KEY)")
+    old, new, other = rows("q", min_ts=4, max_ts=5), rows("q", min_ts=8, max_ts=9), rows("t", min_ts=4, max_ts=5)
+    progress = msgspec.structs.replace(progress, pending=(old, new, other))
+
+    after = with_dropped(progress, Q, 6)
+
+    assert after.pending == (new, other)
+    assert [ddl.change.commit_ts for ddl in after.ddls] == [5, 6, 7, 6]
+    assert action(after.ddls[-1].change) == Drop((Q,))
+    state = after.states()[Q]
+    assert not state.is_quarantined
+    assert state.diverged_why == "a row cannot be read"
+
+
+def test_a_table_without_a_waiting_ddl_is_not_dropped() -> None:
+    progress = waiting("RENAME TABLE q TO t")
+    assert with_dropped(progress, Q, 4) is progress
+    assert with_dropped(progress, ("s", "new"), 9) is progress
