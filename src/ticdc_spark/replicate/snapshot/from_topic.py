@@ -40,7 +40,7 @@ from ticdc_spark.replicate.snapshot.topic_history import (
     nothing_found,
     with_read,
 )
-from ticdc_spark.replicate.snapshot.wanted import without, without_passed
+from ticdc_spark.replicate.snapshot.wanted import joined, without, without_passed
 from ticdc_spark.replicate.state.conditions import Loading
 from ticdc_spark.replicate.state.progress import Counters, Progress, Refused, WantedLoad
 from ticdc_spark.replicate.state.table import TableState, diverge
@@ -102,6 +102,7 @@ class TopicReads:
         if not base or behind or work.mark(name)[0] > base:
             return False
         try:
+            _stop_at_renames(progress, name, base)
             history = self._history(work, progress, state, base)
             table = as_known(history.table, state, work)
             _stop_if_not_folded(work.batch, history, table)
@@ -230,6 +231,17 @@ class TopicReads:
             return msgspec.structs.replace(before, rows=rows, zero_dates=zeros, done=True)
 
         return self.sink.load_changes(name, changes, note)
+
+
+def _stop_at_renames(progress: Progress, name: TableName, base: int) -> None:
+    """Raises: NotInTopics if a DDL that joins it with other tables waits for a quarantined one"""
+    names = joined(progress, name, base)
+    stuck = [".".join(one.full_name) for one in progress.tables if one.is_quarantined and one.full_name in names]
+    if len(names) > 1 and stuck:
+        raise NotInTopics(
+            f"a RENAME of it, or another DDL that names several tables, waits for {', '.join(stuck)}, which is "
+            "quarantined. Resume that one first, or rebuild from a database or a dump"
+        )
 
 
 def _none(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:

@@ -189,10 +189,8 @@ class Loader:
                 under_way += 1
         # The lake may have other tables as an interrupted batch left them. That does not belong in the progress.
         work.known = {name: state for name, state in work.known.items() if state is not None and state.load is not None}
-        progress = without(with_states(progress, work), over)
-        for name, base in gone.items():
-            progress = with_dropped(progress, name, base)
-        return without_passed(progress, bases | gone)
+        progress = without_passed(without(with_states(progress, work), over), bases)
+        return with_dropped(progress, gone, bases) if gone else progress
 
     def _found(self, progress: Progress, wanted: WantedLoad, work: TimelineWork) -> Mapping[TableName, _Found]:
         """A table and those that must be read with it, as they are at one base; empty: they must wait.

@@ -9,7 +9,7 @@ from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.model import SchemaChange, TableName
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.names import tables_of
-from ticdc_spark.replicate.state.progress import Progress, WantedLoad
+from ticdc_spark.replicate.state.progress import Progress, QueuedDdl, WantedLoad
 from ticdc_spark.replicate.state.table import TableState, diverge, lift, settle_load
 from ticdc_spark.sinks.mark import NO_MARK
 
@@ -94,23 +94,40 @@ def without_passed(progress: Progress, bases: Mapping[TableName, int]) -> Progre
     return progress if len(left) == len(progress.ddls) else msgspec.structs.replace(progress, ddls=left)
 
 
-def with_dropped(progress: Progress, name: TableName, base: int) -> Progress:
-    """Let the job drop a table that the source does not have at ``base``, in place of its waiting DDLs: a RENAME among
-    them joined it with tables that are read in full at ``base``. Its waiting rows go with it."""
-    state = progress.states().get(name)
-    passed = [ddl for ddl in progress.ddls if ddl.change.commit_ts <= base and name in tables_of(ddl.change)]
-    if state is None or state.is_gone or state.load is not None or not passed:
-        return progress
-    why = state.quarantined or "the source dropped or renamed it, and its waiting rows are not applied"
-    after = diverge(lift(state), state.applied, why)
-    query = "DROP TABLE " + ".".join(f"`{part.replace('`', '``')}`" for part in name)
-    change = SchemaChange(commit_ts=base, query=query, kind="DROP", schema=name[0], name=name[1], pre_table=state.table)
+def with_dropped(progress: Progress, gone: Mapping[TableName, int], read: Collection[TableName]) -> Progress:
+    """Let the job drop tables that the source does not have, in place of the DDLs that wait for them, and without their
+    waiting rows. A DDL that names another table is still needed. ``gone``: when the source did not have them, by table.
+    ``read``: the tables that are read in full."""
+    states = progress.states()
+    passed = {
+        name: [ddl for ddl in progress.ddls if ddl.change.commit_ts <= base and name in tables_of(ddl.change)]
+        for name, base in gone.items()
+        if name not in states or states[name].load is None
+    }
+    covered = {*passed, *read}
+    passed = {name: ddls for name, ddls in passed.items() if all(tables_of(ddl.change) <= covered for ddl in ddls)}
+    drops: list[QueuedDdl] = []
+    for name, ddls in passed.items():
+        if ddls and name in states and not states[name].is_gone:
+            state = states[name]
+            drops.append(msgspec.structs.replace(ddls[-1], change=_drop_of(state, gone[name]), waits=()))
+            why = state.quarantined or "the source dropped or renamed it, and its waiting rows are not applied"
+            states[name] = diverge(lift(state), state.applied, why)
+    over = [ddl for ddls in passed.values() for ddl in ddls]
     return msgspec.structs.replace(
         progress,
-        tables=tuple(after if one is state else one for one in progress.tables),
-        pending=tuple(one for one in progress.pending if one.full_name != name or one.max_ts > base),
-        ddls=(*progress.ddls, msgspec.structs.replace(passed[-1], change=change, waits=())),
+        tables=tuple(states.values()),
+        ddls=(*(ddl for ddl in progress.ddls if ddl not in over), *drops),
+        pending=tuple(
+            one for one in progress.pending if not passed.get(one.full_name) or one.max_ts > gone[one.full_name]
+        ),
     )
+
+
+def _drop_of(state: TableState, ts: int) -> SchemaChange:
+    query = "DROP TABLE " + ".".join(f"`{part.replace('`', '``')}`" for part in state.full_name)
+    schema, name = state.full_name
+    return SchemaChange(commit_ts=ts, query=query, kind="DROP", schema=schema, name=name, pre_table=state.table)
 
 
 def with_settled(states: Mapping[TableName, TableState], resolved: int, bounds: Bounds) -> dict[TableName, TableState]:
