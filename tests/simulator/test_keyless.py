@@ -8,7 +8,7 @@ from tests.simulator.draw_keyless import draw_keyless
 from tests.simulator.job_lab import JobLab
 from tests.simulator.story import run
 
-ONCE_FOUND = (680, 911, 1601, 1713)
+ONCE_FOUND = (680, 911, 1601, 1713, 4005872)
 
 
 @pytest.mark.parametrize("seed", [*range(60), *ONCE_FOUND])

@@ -200,7 +200,7 @@ def table_status(
         case "quarantined":
             detail, rebuild = redact(table.quarantined or ""), True
         case "diverged":
-            detail, rebuild = _diverged(table), True
+            detail, rebuild = "; ".join(filter(None, (_diverged(table), behind))), True
         case "skipped":
             detail = redact(table.diverged_why)
         case "kept":

@@ -19,7 +19,7 @@ from ticdc_spark.cli import main
 from ticdc_spark.config.load import load_identity
 from ticdc_spark.model import SchemaChange
 from ticdc_spark.operate.status import JobStatus, describe, job_status
-from ticdc_spark.replicate.state.conditions import Clean, Dropped, Quarantined, Settling
+from ticdc_spark.replicate.state.conditions import Clean, Diverged, Dropped, Quarantined, Settling
 from ticdc_spark.replicate.state.notes import CatchUp
 from ticdc_spark.replicate.state.owner import this_process
 from ticdc_spark.replicate.state.processes import Process
@@ -350,3 +350,13 @@ def test_a_table_that_waits_for_a_topic_shows_it_also_behind_a_full_read() -> No
     (shown,) = describe(IDENTITY, progress, None, None, NOW).tables
     assert shown.condition == "unverified"
     assert "topic of_t, which it came from, is not read" in shown.detail
+
+
+def test_a_table_that_waits_for_a_topic_shows_it_also_if_it_has_diverged() -> None:
+    """Other tables that share a DDL with it wait for it."""
+    table = TableState(schema="shop", name="t", applied=7, condition=Diverged(since=5, why="a row was left out"))
+    needs = CatchUp(schema="shop", name="t", needs=(("of_t", 0, 0),))
+    progress = Progress(job="shop", applied=8, tables=(table,), catching_up=(needs,))
+    (shown,) = describe(IDENTITY, progress, None, None, NOW).tables
+    assert shown.condition == "diverged"
+    assert "a row was left out; it is behind the others: topic of_t" in shown.detail
