@@ -195,17 +195,18 @@ class Loader:
     def _found(self, progress: Progress, wanted: WantedLoad, work: TimelineWork) -> Mapping[TableName, _Found]:
         """A table and those that must be read with it, as they are at one base; empty: they must wait.
 
-        A DDL such as a RENAME joins tables. If it waits for a quarantined one, it waits for a request of a person. Then
-        all of them are read, so that nothing needs the DDL any more.
+        A waiting DDL such as a RENAME joins tables: behind the read of one, it would make another one of it. Once all
+        are read, nothing needs the DDL any more. A quarantined table among them is only read if a person asks.
         """
         name = wanted.full_name
         base = self._base(progress, work.state(name), work, name)
         if base is None:
             return {}
         names = joined(progress, name, base)
-        if not any(one.is_quarantined and one.full_name in names for one in progress.tables):
-            names = {name}
-        elif len(names) > 1 and not wanted.asked:
+        others = [one for one in progress.tables if one.full_name in names - {name}]
+        if any(one.applied > base for one in others):
+            names = {name}  # A DDL that came late. The dump is older than what these tables have.
+        elif any(one.load is not None or (one.is_quarantined and not wanted.asked) for one in others):
             return {}
         found = {one: self._schema(progress, one, base, work) for one in sorted(names)}
         ready = {one: there for one, there in found.items() if there is not None}
