@@ -15,6 +15,12 @@ from tests.simulator.story import Story
 _NOT_YET: frozenset[MoveKind] = frozenset()
 
 
+def draw_without_file(seed: int, steps: int = 60) -> Story:
+    """The same story; half of them without a schema file: the reads alone tell the job what tables there are."""
+    story = draw_with_snapshots(seed, steps)
+    return replace(story, setup=replace(story.setup, no_schema_file=bool(seed % 2)))
+
+
 def draw_with_snapshots(seed: int, steps: int = 60) -> Story:
     """The story of a seed, with tables that were there before, and people who ask for full reads."""
     story, rand = draw(seed, steps), Random(seed ^ 0x5A5A5A)

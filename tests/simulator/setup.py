@@ -58,6 +58,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     """Tables that were made, and are empty, before the changefeed's start-ts: no DDL describes them."""
     rows_before: int = 0
     """Transactions on these tables before it."""
+    no_schema_file: bool = False
+    """Open and canal-json get these tables from full reads alone."""
     schema_file_late: bool = False
     """The schema file with these tables, which Open and canal-json need, is given only by a move."""
 

@@ -147,7 +147,7 @@ class World:
         own = {} if letters is None else letters.databases
         schemas = [own.get(change.schema.lower(), change.schema) for change in changes]
         text = "".join(f"USE `{schema}`;\n{one.query};\n" for schema, one in zip(schemas, changes, strict=True))
-        if text and not WIRES[self.setup.feed.protocol].tells_tables:
+        if text and not self.setup.no_schema_file and not WIRES[self.setup.feed.protocol].tells_tables:
             if self.setup.schema_file_late:
                 self.excuses.disturb("no schema file")
             else:

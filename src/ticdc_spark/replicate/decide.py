@@ -23,7 +23,7 @@ from ticdc_spark.replicate.modes.late_rows import add_late_rows
 from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.modes.waiting import held_by_schemas
 from ticdc_spark.replicate.modes.watermark import due
-from ticdc_spark.replicate.plan.catch_up import bounds_of_late
+from ticdc_spark.replicate.plan.catch_up import bounds_of_late, waits_for_schema
 from ticdc_spark.replicate.plan.ddl_actions import ENTERS, LEAVES, is_of_partitions
 from ticdc_spark.replicate.plan.merging import by_source, with_dropped_shards
 from ticdc_spark.replicate.plan.names import tables_of
@@ -134,7 +134,8 @@ class Decider:
         if plan is not None and not is_resolving(mode):
             resolved = plan.resolved
         due = self._due(advanced.progress, resolved, mode)
-        found = self._first_stop(advanced.progress, due)
+        waits = waits_for_schema(advanced.progress)
+        found = self._first_stop(advanced.progress, [ddl for ddl in due if not waits(ddl)])
         refused = None if found is None else found[0]
         if refused is not None:
             resolved = min(resolved, refused.change.commit_ts - 1)

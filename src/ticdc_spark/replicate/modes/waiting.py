@@ -5,20 +5,67 @@ from collections.abc import Callable, Sequence
 from ticdc_spark.config.shards import key_of_shard, plain_key, shard_of, with_plain_key
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.plan.merging import first_creates
+from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
+from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, bound_of_schemas
 from ticdc_spark.replicate.state.progress import PendingRows, Progress, QueuedDdl, Shard
 
+LeftOut = Callable[[str, str], bool]
+NamedAfter = Callable[[Sequence[QueuedDdl]], frozenset[TableName]]
+
 
 def held_by_schemas(
-    progress: Progress,
-    resolved: int,
-    left_out: Callable[[str, str], bool],
-    named_after: Callable[[Sequence[QueuedDdl]], frozenset[TableName]],
+    progress: Progress, resolved: int, left_out: LeftOut, named_after: NamedAfter
 ) -> tuple[int, tuple[PendingRows, ...]]:
     """How far tables may go before rows of unknown schema, at most ``resolved``; and those rows.
 
     ``progress``: with the events of the batch. The other arguments are those of ``advance``.
     """
+    unread = _unread(progress)
+    rows = [one for one in progress.pending if one.full_name not in unread]
+    return bound_of_schemas(rows, resolved, _knows(progress, left_out, named_after))
+
+
+def held_by_reads(
+    progress: Progress, resolved: int, left_out: LeftOut, named_after: NamedAfter
+) -> dict[TableName, int]:
+    """Tables that wait for a full read, and that have rows or DDLs up to ``resolved`` which need a schema that is not
+    known; each with the commit_ts of the first. They hold no other table: the read brings the schema."""
+    if not (unread := _unread(progress)):
+        return {}
+    first = _first_ddls(progress, unread, resolved)
+    rows = [one for one in progress.pending if one.full_name in unread]
+    for one in bound_of_schemas(rows, resolved, _knows(progress, left_out, named_after))[1]:
+        first[one.full_name] = min(one.min_ts, first.get(one.full_name, one.min_ts))
+    return first
+
+
+def _unread(progress: Progress) -> frozenset[TableName]:
+    """The tables whose full read has not begun, and other names that waiting DDLs give them or gave them."""
+    found = {one.full_name for one in progress.wanted if not one.from_topic}
+    if not found:
+        return frozenset()
+    others = [names for ddl in progress.ddls if len(names := tables_of(ddl.change)) > 1]
+    while new := [names for names in others if names & found and not names <= found]:
+        found.update(*new)
+    return frozenset(found)
+
+
+def _first_ddls(progress: Progress, unread: frozenset[TableName], resolved: int) -> dict[TableName, int]:
+    known = {table.full_name for table in progress.tables if table.table is not None and not table.is_gone}
+    known |= {one.full_name for one in progress.schemas}
+    first: dict[TableName, int] = {}
+    for ddl in in_order(one for one in progress.ddls if one.change.commit_ts <= resolved):
+        before, after = tables_before_and_after(ddl.change)
+        is_known = before <= known or ddl.change.table is not None
+        if after and not is_known:
+            first |= {name: ddl.change.commit_ts for name in (before | after) & unread if name not in first}
+        known = (known - before) | (after if is_known else set())
+    return first
+
+
+def _knows(progress: Progress, left_out: LeftOut, named_after: NamedAfter) -> Callable[[PendingRows, int], bool]:
+    """Return a function: whether the schema of rows is known, with the DDLs up to a commit_ts."""
     known = {(schema.schema, schema.name, schema.key) for schema in progress.schemas}
     known |= {(table.schema, table.name, VALID_THEN) for table in progress.tables if table.table is not None}
     known |= {(shard.schema, shard.name, _valid_then(shard)) for shard in progress.shards}
@@ -41,7 +88,7 @@ def held_by_schemas(
             return plain_key(key) == VALID_THEN and made.get(shard, bound) < min(first, bound)
         return key == VALID_THEN and name in left_behind[bound]
 
-    return bound_of_schemas(progress.pending, resolved, is_known)
+    return is_known
 
 
 def _valid_then(shard: Shard) -> str:

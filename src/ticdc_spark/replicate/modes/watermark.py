@@ -15,7 +15,7 @@ from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.rows import apply_rows
 from ticdc_spark.replicate.modes.base import Advanced, Rules, ScannedBatch, SchemaWaits
 from ticdc_spark.replicate.modes.next_progress import committed
-from ticdc_spark.replicate.modes.waiting import describe_missing, held_by_schemas
+from ticdc_spark.replicate.modes.waiting import describe_missing, held_by_reads, held_by_schemas
 from ticdc_spark.replicate.plan.catch_up import catching_up, with_drops
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.late_ddl import late_for, with_late
@@ -67,11 +67,15 @@ def advance(
         first = min(missing, key=lambda rows: rows.min_ts)
         hold = Hold(kind="schema", what=describe_missing(first), since=progress.schema_wait_since or rules.now)
     furthest = max(resolved, rules.floor)
+    blocked = held_by_reads(begun, max(furthest, progress.applied), waits.left_out, waits.named_after)
+    for rows in now:
+        if rows.min_ts <= progress.applied:
+            blocked[rows.full_name] = min(rows.min_ts, blocked.get(rows.full_name, rows.min_ts))
     ended = rules.bounded and all(end_offsets.get(place, 0) >= end for place, end in latest_offsets.items())
     advanced = msgspec.structs.replace(
         begun,
         partitions=partitions,
-        catching_up=catching_up(progress, ordered, partitions, furthest, now, ended=ended),
+        catching_up=catching_up(progress, ordered, partitions, furthest, blocked, ended=ended),
         hold=hold,
         schema_wait_since=(progress.schema_wait_since or rules.now) if missing else 0.0,
         counters=progress.counters + Counters(replays=replays, regressions=regressions),

@@ -4,7 +4,7 @@ The job's resolved ts does not bound them, since it was past their first message
 their topics do. If a partition's watermark was past such a message too, only a higher watermark bounds them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from ticdc_spark.model import SchemaChange, TableName
 from ticdc_spark.mysql import tso_physical_ms
@@ -24,15 +24,16 @@ def catching_up(
     controls: Sequence[ControlEvent],
     partitions: Sequence[PartitionState],
     resolved: int,
-    missing: Sequence[PendingRows] = (),
+    blocked: Mapping[TableName, int] | None = None,
     *,
     ended: bool,
 ) -> tuple[CatchUp, ...]:
     """The tables that are behind after a batch.
 
     ``progress``: before the batch; ``controls``: by partition, in the order of their offsets; ``partitions``: after the
-    batch; ``resolved``: how far the other tables go; ``missing``: rows without a known schema; ``ended``: a run to an
-    end has read everything, so no more messages come in the topics that are read.
+    batch; ``resolved``: how far the other tables go; ``blocked``: tables with rows or DDLs that need an unknown schema,
+    each with the commit_ts of the first; ``ended``: a run to an end has read everything, so no more messages come in
+    the topics that are read.
     """
     passed, events = _passed(progress, controls)
     places = [(state.topic, state.partition) for state in partitions]
@@ -58,12 +59,8 @@ def catching_up(
             behind[name] = {place: need for place, need in needs.items() if place[0] in topics}
     if ended:
         behind = {name: needs for name, needs in behind.items() if any(topic not in topics for topic, _ in needs)}
-    until: dict[TableName, int] = {}
-    for rows in missing:
-        if rows.min_ts <= progress.applied:
-            name = rows.full_name
-            until[name] = min(rows.min_ts - 1, until.get(name, rows.min_ts))
-            behind.setdefault(name, {})
+    until = {name: ts - 1 for name, ts in (blocked or {}).items()}
+    behind = {**{name: {} for name in until}, **behind}
     found = tuple(
         CatchUp(
             schema=name[0],
@@ -181,6 +178,14 @@ def bounds_behind(progress: Progress) -> Bounds:
     return bounds
 
 
+def waits_for_schema(progress: Progress) -> Callable[[QueuedDdl], bool]:
+    """Return a function: whether a DDL waits with a table whose schema is not known."""
+    until = {one.full_name: one.until for one in progress.catching_up if one.until is not None}
+    return lambda ddl: any(
+        until.get(name, ddl.change.commit_ts) < ddl.change.commit_ts for name in tables_of(ddl.change)
+    )
+
+
 def bounds_of_late(progress: Progress) -> Bounds:
     """For each table that catches up, the commit_ts up to which all its messages were read."""
     reached = {(state.topic, state.partition): state for state in progress.partitions}
@@ -197,7 +202,5 @@ def _bound(one: CatchUp, reached: Mapping[Place, PartitionState]) -> int:
         # A topic whose table was dropped or renamed away gets no newer watermark, and becomes idle in the end.
         passed = highest if state.idle else state.watermark
         marks.append(passed if passed > need or state.idle else 0)
-    bound = max(0, min(marks, default=0) - 1)
-    if one.until is None:
-        return bound
-    return min(one.until, bound) if marks else one.until
+    bounds = [max(0, min(marks) - 1)] if marks else []
+    return min([*bounds, *(() if one.until is None else (one.until,))], default=highest)
