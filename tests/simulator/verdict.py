@@ -66,7 +66,9 @@ def judge_stop(world: World, error: TicdcSparkError, fired: Fault | None) -> Fin
     if isinstance(error, UnsupportedDdl) and excuses.refused_ddl:
         return None
     if isinstance(error, UnsupportedDdl) and world.setup.no_schema_file and "none is known" in text:
-        return None  # The RENAME behind it is not read yet, or the source has dropped the table since.
+        # The RENAME behind it is not read yet, or the source has dropped the table since. What skips it marks tables.
+        excuses.disturb("a DDL of an unknown table")
+        return None
     if excuses.bad_messages and (isinstance(error, RejectedMessage) or type(error) is EnvironmentFault):
         return None
     if topic := is_needless(world, error):

@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from ticdc_spark.config.histories import histories
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.routes import compiled
 from ticdc_spark.config.table_filter import table_filter
@@ -161,8 +162,11 @@ class Decider:
         return named_after(ddls, lambda drop: self._keeps(drop) or is_skipped(self.job, drop))
 
     def _keeps(self, drop: SchemaChange) -> bool:
-        of = self.job.ddl.of
-        return any(of(name).drop_table == "keep" or parks(self.job, name) for name in tables_of(drop))
+        of, shaped = self.job.ddl.of, histories(self.job.histories)
+        return any(
+            of(name).drop_table == "keep" or parks(self.job, name) or shaped.of(name) is not None
+            for name in tables_of(drop)
+        )
 
     def fix_mode(self, mode: ModeName | None) -> ModeName | None:
         """Log the mode. Raises: UsageError when the run has an option that the mode does not support"""

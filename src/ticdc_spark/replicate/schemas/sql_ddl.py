@@ -301,7 +301,7 @@ def _named(table: Table, name: TableName) -> Table:
 def named_after(
     ddls: Sequence[QueuedDdl], keeps: Callable[[SchemaChange], bool] = lambda _drop: False
 ) -> frozenset[TableName]:
-    """The tables that exist after queued DDLs: rows of these need not wait for a schema.
+    """The tables that queued DDLs make or drop: rows of these need not wait for a schema.
 
     A table whose first DDL changes, renames or empties it is excluded: that DDL needs the same schema as the rows
     before it. ``keeps``: whether the lake keeps the table of a DROP.
@@ -315,9 +315,9 @@ def named_after(
             statement = statement_of(ddl.change)
         except MessageError:
             continue
-        alters = isinstance(statement, AlterTable | RenameTables | TruncateTable)
-        if alters or (isinstance(statement, DropTables) and keeps(ddl.change)):
+        drops = isinstance(statement, DropTables) and not keeps(ddl.change)
+        if isinstance(statement, AlterTable | RenameTables | TruncateTable | DropTables) and not drops:
             changed.update(set(before) - met)
         met.update(before, after)
-        names.update(after)
+        names.update(before if drops else after)
     return frozenset(names - changed)

@@ -6,7 +6,7 @@ import msgspec
 
 from ticdc_spark.config.job import Job, SnapshotKeys
 from ticdc_spark.config.table_filter import table_filter
-from ticdc_spark.model import SchemaChange, TableName
+from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.state.progress import Progress, QueuedDdl, WantedLoad
@@ -108,9 +108,11 @@ def with_dropped(progress: Progress, gone: Mapping[TableName, int], read: Collec
     passed = {name: ddls for name, ddls in passed.items() if all(tables_of(ddl.change) <= covered for ddl in ddls)}
     drops: list[QueuedDdl] = []
     for name, ddls in passed.items():
-        if ddls and name in states and not states[name].is_gone:
-            state = states[name]
-            drops.append(msgspec.structs.replace(ddls[-1], change=_drop_of(state, gone[name]), waits=()))
+        state = states.get(name)
+        if ddls and (state is None or not state.is_gone):
+            change = _drop_of(name, gone[name], None if state is None else state.table)
+            drops.append(msgspec.structs.replace(ddls[-1], change=change, waits=()))
+        if ddls and state is not None and not state.is_gone:
             why = state.quarantined or "the source dropped or renamed it, and its waiting rows are not applied"
             states[name] = diverge(lift(state), state.applied, why)
     over = [ddl for ddls in passed.values() for ddl in ddls]
@@ -124,10 +126,10 @@ def with_dropped(progress: Progress, gone: Mapping[TableName, int], read: Collec
     )
 
 
-def _drop_of(state: TableState, ts: int) -> SchemaChange:
-    query = "DROP TABLE " + ".".join(f"`{part.replace('`', '``')}`" for part in state.full_name)
-    schema, name = state.full_name
-    return SchemaChange(commit_ts=ts, query=query, kind="DROP", schema=schema, name=name, pre_table=state.table)
+def _drop_of(full_name: TableName, ts: int, table: Table | None) -> SchemaChange:
+    query = "DROP TABLE " + ".".join(f"`{part.replace('`', '``')}`" for part in full_name)
+    schema, name = full_name
+    return SchemaChange(commit_ts=ts, query=query, kind="DROP", schema=schema, name=name, pre_table=table)
 
 
 def with_settled(states: Mapping[TableName, TableState], resolved: int, bounds: Bounds) -> dict[TableName, TableState]:
