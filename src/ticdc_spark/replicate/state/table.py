@@ -349,6 +349,8 @@ def begin_load(state: TableState, table: Table, load: Loading, loses: str) -> Ta
     return msgspec.structs.replace(
         state,
         condition=msgspec.structs.replace(load, before=before),
+        # What another table of the name began with says nothing about this one.
+        origin="bootstrap" if state.is_gone else state.origin,
         applied=load.base,
         table=table,
         cleared=None,
