@@ -24,6 +24,7 @@ from ticdc_spark.errors import (
     EnvironmentFault,
     LeaseHeld,
     RejectedMessage,
+    SchemaMissing,
     SinkFault,
     TicdcSparkError,
     UnsupportedDdl,
@@ -69,6 +70,8 @@ def judge_stop(world: World, error: TicdcSparkError, fired: Fault | None) -> Fin
         # The RENAME behind it is not read yet, or the source has dropped the table since. What skips it marks tables.
         excuses.disturb("a DDL of an unknown table")
         return None
+    if isinstance(error, SchemaMissing) and world.setup.no_schema_file and _has_gone_on(world, text):
+        return None  # The RENAME or DROP is still to be sent, so that no read brings the table.
     if excuses.bad_messages and (isinstance(error, RejectedMessage) or type(error) is EnvironmentFault):
         return None
     if topic := is_needless(world, error):
@@ -76,6 +79,14 @@ def judge_stop(world: World, error: TicdcSparkError, fired: Fault | None) -> Fin
     if not excuses.disturbances:
         return Finding(kind="a stop without cause", where=where, detail=text)
     return None
+
+
+def _has_gone_on(world: World, text: str) -> bool:
+    """Whether the source's table of the name that an error begins with was dropped or renamed, or is another one."""
+    found = re.match(r"`(\w+)`\.`(\w+)` waits", text)
+    name = folded((found[1], found[2])) if found else None
+    now = world.database.now.get(name) if name else None
+    return name is not None and (now is None or world.is_renamed(now.uid))
 
 
 def judge_tables(world: World, view: JobView, *, final: bool) -> Finding | None:
