@@ -8,7 +8,7 @@ from tests.simulator.draw_snapshots import draw_with_snapshots
 from tests.simulator.job_lab import JobLab
 from tests.simulator.story import run
 
-ONCE_FOUND = (920, 1787, 2042, 3019497, 3053120, 3064620, 3084966, 3125809, 3177377, 3206999, 3207183, 3230425)
+ONCE_FOUND = (920, 1787, 2042, 3019497, 3053120, 3064620, 3084966, 3125809, 3177377, 3206999, 3207183, 3230425, 3300348, 3325848, 3330667)
 
 
 @pytest.mark.parametrize("seed", [*range(16), *ONCE_FOUND])

@@ -56,7 +56,9 @@ def with_notes_of_left_out(notes: tuple[SourceNote, ...], progress: Progress) ->
     """
     read = {state.topic for state in progress.partitions} | {note.topic for note in notes}
     left = {note.topic for note in progress.source} - read
-    left -= without_tables(progress, left)
+    # Rows of it waited for the DDL that makes their table.
+    waiting = {topic for one in progress.catching_up for topic, _, _ in one.needs}
+    left -= without_tables(progress, left) - waiting
     return (*notes, *(note for note in progress.source if note.topic in left))
 
 
