@@ -9,7 +9,7 @@ from tests.memory_sink.lake import Gathered, Lake, LakeRow
 from tests.memory_sink.raw import Counted
 from ticdc_spark.changes.net import rows_left
 from ticdc_spark.changes.typed import TypedChanges
-from ticdc_spark.errors import MessageError
+from ticdc_spark.errors import MessageError, SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Condition, Stamp
 from ticdc_spark.sinks.capabilities import Capabilities
@@ -87,7 +87,8 @@ class MemoryLoads:
     def _gather(self, table: TableName, rows: Sequence[LakeRow], new: LoadNote) -> LoadNote:
         held = self._lake.table(table)
         before = held.gathered
-        assert before is not None, "it was begun"
+        if before is None:
+            raise SinkFault(f"no load of {'.'.join(table)} is under way: another process has ended it")
         gathered = Gathered(new, (*before.rows, *rows))
         self._do(f"load rows of {'.'.join(table)}", lambda: setattr(held, "gathered", gathered))
         return new

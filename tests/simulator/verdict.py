@@ -341,7 +341,7 @@ def _is_marked(world: World, view: JobView, live: Live) -> bool:
     if (seen is None or seen.condition == "dropped") and live.uid in world.excuses.weak:
         return True  # An older table of the name was dropped, or renamed: status does not list it any more.
     names = {live.name, *world.database.names[live.uid]}
-    if seen is not None and names & world.excuses.foreign and seen.detail == _ADOPTED:
+    if seen is not None and names & world.excuses.foreign and (seen.detail == _ADOPTED or _stands_still(seen)):
         return True  # also a table that is made anew under the name: the rows that were there stay, also when renamed
     # A mark may stand under a name that the table had when it was made.
     past = world.ticdc.sent[live.uid].names
