@@ -70,7 +70,7 @@ def judge_stop(world: World, error: TicdcSparkError, fired: Fault | None) -> Fin
         # The RENAME behind it is not read yet, or the source has dropped the table since. What skips it marks tables.
         excuses.disturb("a DDL of an unknown table")
         return None
-    if isinstance(error, SchemaMissing) and world.setup.no_schema_file and _has_gone_on(world, text):
+    if isinstance(error, SchemaMissing) and world.setup.no_schema_file and _is_replaced(world, text):
         return None  # The RENAME or DROP is still to be sent, so that no read brings the table.
     if excuses.bad_messages and (isinstance(error, RejectedMessage) or type(error) is EnvironmentFault):
         return None
@@ -81,7 +81,7 @@ def judge_stop(world: World, error: TicdcSparkError, fired: Fault | None) -> Fin
     return None
 
 
-def _has_gone_on(world: World, text: str) -> bool:
+def _is_replaced(world: World, text: str) -> bool:
     """Whether the source's table of the name that an error begins with was dropped or renamed, or is another one."""
     found = re.match(r"`(\w+)`\.`(\w+)` waits", text)
     name = folded((found[1], found[2])) if found else None
