@@ -26,7 +26,7 @@ ONCE_FOUND = (
     3330667,
 )
 """With a schema file."""
-WITHOUT_FILE = (3400421, 3400877, 3402091, 3406657, 3410323)
+WITHOUT_FILE = (3400421, 3400877, 3402091, 3406657, 3410323, 3419611)
 
 
 @pytest.mark.parametrize("seed", [*range(16), *ONCE_FOUND])

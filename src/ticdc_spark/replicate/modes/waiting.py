@@ -8,7 +8,7 @@ from ticdc_spark.replicate.plan.merging import first_creates
 from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
 from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, bound_of_schemas
-from ticdc_spark.replicate.schemas.sql_ddl import model_of
+from ticdc_spark.replicate.schemas.sql_ddl import is_newer, model_of
 from ticdc_spark.replicate.state.progress import PendingRows, Progress, QueuedDdl, Shard
 
 LeftOut = Callable[[str, str], bool]
@@ -53,13 +53,16 @@ def _unread(progress: Progress) -> frozenset[TableName]:
 
 
 def _first_ddls(progress: Progress, unread: frozenset[TableName], resolved: int) -> dict[TableName, int]:
-    known = {table.full_name for table in progress.tables if table.table is not None and not table.is_gone}
+    states = progress.states()
+    known = {name for name, table in states.items() if table.table is not None and not table.is_gone}
     known |= {one.full_name for one in progress.schemas}
     first: dict[TableName, int] = {}
     for ddl in in_order(one for one in progress.ddls if one.change.commit_ts <= resolved):
         before, after = tables_before_and_after(ddl.change)
         model = model_of(ddl.change)
-        is_known = ddl.change.table is not None or (before <= known and (model is None or model in known))
+        newer = model in states and is_newer(states[model], ddl.change.commit_ts)
+        sources = before if model is None else {*before, model}
+        is_known = ddl.change.table is not None or (sources <= known and not newer)
         if after and not is_known:
             first |= {name: ddl.change.commit_ts for name in (before | after) & unread if name not in first}
         known = (known - before) | (after if is_known else set())

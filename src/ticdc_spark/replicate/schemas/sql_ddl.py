@@ -98,8 +98,8 @@ def with_schemas(
         before, after = source_tables(change)
         sources = before if model is None else {*before, model}
         doubted = {name for name in sources if name in unsure or not rules.is_included(*name)}
-        if model is not None and model in states and states[model].ddl_ts > change.commit_ts:
-            doubted.add(model)  # A later DDL has changed it.
+        if model is not None and model in states and is_newer(states[model], change.commit_ts):
+            doubted.add(model)
         if model is not None and rules.may_come(model, change.commit_ts):
             doubted.add(model)
         if model is not None and model in states and is_unfollowed(states[model]):
@@ -250,6 +250,12 @@ def model_of(change: SchemaChange) -> TableName | None:
     if not isinstance(statement, CreateTable) or statement.like is None:
         return None
     return statement.like[0] or change.schema, statement.like[1]
+
+
+def is_newer(state: TableState, commit_ts: int) -> bool:
+    """Whether a table may have other columns than at a commit_ts: a DDL or a full read came since."""
+    began = 0 if state.load is None else state.load.base
+    return max(state.ddl_ts, state.emptied, began) > commit_ts
 
 
 def _names(change: SchemaChange) -> set[str]:
