@@ -15,10 +15,18 @@ from tests.simulator.story import Story
 _NOT_YET: frozenset[MoveKind] = frozenset()
 
 
-def draw_without_file(seed: int, steps: int = 60) -> Story:
-    """The same story; half of them without a schema file: the reads alone tell the job what tables there are."""
+def draw_more_snapshots(seed: int, steps: int = 60) -> Story:
+    """The same story. In half of them, only the reads tell the job what tables there are, and no schema file. In others
+    it reads some tables only, or the changefeed began before the dump."""
     story = draw_with_snapshots(seed, steps)
-    return replace(story, setup=replace(story.setup, no_schema_file=bool(seed % 2)))
+    job, some = story.setup.job, seed % 8 == 2
+    setup = replace(
+        story.setup,
+        job=replace(job, snapshot_tables=("*.t*",)) if some else job,
+        no_schema_file=bool(seed % 2),
+        dump_at_start=seed % 4 > 1,
+    )
+    return replace(story, setup=setup)
 
 
 def draw_with_snapshots(seed: int, steps: int = 60) -> Story:

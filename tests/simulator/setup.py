@@ -45,6 +45,8 @@ class JobSetup(msgspec.Struct, frozen=True, kw_only=True):
     """Of the lake, and no key: rows come by files, which a commit of its own or two bring in (``files_sink``)."""
     snapshot: Literal["", "now", "exact", "dump"] = ""
     """What tables that are new to the job are read from: a database as it is now, or as of a commit_ts, or a dump."""
+    snapshot_tables: tuple[str, ...] = ()
+    """``tables`` under [snapshot]."""
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +60,8 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     """Tables that were made, and are empty, before the changefeed's start-ts: no DDL describes them."""
     rows_before: int = 0
     """Transactions on these tables before it."""
+    dump_at_start: bool = False
+    """The dump is made when the job first starts, and not with the changefeed."""
     no_schema_file: bool = False
     """Open and canal-json get these tables from full reads alone."""
     schema_file_late: bool = False
@@ -70,6 +74,10 @@ def scratch_folder(name: str) -> Path:
     folder = Path(mkdtemp(prefix=f"ticdc-spark-{name}-"))
     atexit.register(rmtree, folder, ignore_errors=True)
     return folder
+
+
+def _snapshot_of(setup: JobSetup) -> SnapshotKeys:
+    return SnapshotKeys(upstream="mysql://source", tables=setup.snapshot_tables, parallelism=2, chunk_rows=2)
 
 
 def job_of(setup: JobSetup, folder: Path) -> Job:
@@ -94,7 +102,7 @@ def job_of(setup: JobSetup, folder: Path) -> Job:
         ),
         sink=IcebergConfig(warehouse=str(folder / "lake")),
         schema=SchemaFiles(file=files),
-        snapshot=SnapshotKeys(upstream="mysql://source", parallelism=2, chunk_rows=2) if setup.snapshot else None,
+        snapshot=_snapshot_of(setup) if setup.snapshot else None,
         mode="watermark" if WIRES[setup.protocol].name == "canal-json" else None,
         source_timezone=setup.source_timezone,
         idle_partition_timeout=IDLE_TIMEOUT,

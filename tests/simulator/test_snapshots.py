@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulator.draw_snapshots import draw_with_snapshots, draw_without_file
+from tests.simulator.draw_snapshots import draw_more_snapshots, draw_with_snapshots
 from tests.simulator.job_lab import JobLab
 from tests.simulator.story import run
 
@@ -36,4 +36,4 @@ def test_a_story_ends_well(seed: int) -> None:
 
 @pytest.mark.parametrize("seed", [*range(1, 16, 2), *WITHOUT_FILE])
 def test_a_story_without_a_schema_file_ends_well(seed: int) -> None:
-    assert run(draw_without_file(seed), JobLab).finding is None
+    assert run(draw_more_snapshots(seed), JobLab).finding is None

@@ -139,7 +139,7 @@ class World:
             create_table(self.database, rand)
         for _ in range(self.setup.rows_before):
             self.database.transaction(rand)
-        if not self.setup.job.snapshot:
+        if not self.setup.job.snapshot or self.setup.job.snapshot_tables:  # a RENAME may take it out of these
             before = "it was there before the job's first message"
             self.excuses.weak.update({live.uid: before for live in self.database.now.values()})
         changes = [event.change for event in self.database.events if event.change is not None and event.change.name]
@@ -254,6 +254,9 @@ class World:
 
     def _start(self) -> Process:
         self.owners += 1
+        if self.setup.dump_at_start and not self.started:
+            self.lab.show(self.database)
+            self.begun_at = self.database.ts
         process = self.lab.start(self.job, self.owners)
         if not self.started:
             self.started = True
