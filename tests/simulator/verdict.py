@@ -86,7 +86,7 @@ def _is_replaced(world: World, text: str) -> bool:
     found = re.match(r"`(\w+)`\.`(\w+)` waits", text)
     name = folded((found[1], found[2])) if found else None
     now = world.database.now.get(name) if name else None
-    return name is not None and (now is None or world.is_renamed(now.uid))
+    return name is not None and (now is None or len(world.database.names[now.uid]) > 1)
 
 
 def judge_tables(world: World, view: JobView, *, final: bool) -> Finding | None:
