@@ -319,3 +319,18 @@ def test_a_column_that_was_dropped_by_hand_while_a_batch_was_interrupted_marks_i
     shop.run()
     assert shop.condition("t") == "diverged"
     assert "dropped or renamed columns in the target: `v`" in shop.status("t").detail
+
+
+def test_a_table_whose_first_rows_come_with_the_drop_of_its_database_is_not_made() -> None:
+    """No message before its rows shows the job that the database has it."""
+    shop = Shop("simple")
+    shop.change("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
+    shop.bootstrap("t")
+    shop.insert("t", id="1", v="a")
+    shop.sql(f"DROP DATABASE {SCHEMA}")
+    shop.watermark()
+    shop.run()
+    assert shop.rows("t") is None
+    shop.watermark()
+    shop.run(again=True)
+    assert shop.rows("t") is None

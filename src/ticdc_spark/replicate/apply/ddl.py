@@ -215,6 +215,10 @@ def _drop_database(work: TimelineWork, schema: str, mark: Mark, ts: int) -> None
         state = work.state(name)
         if state is not None and (state.applied <= ts or work.mark(name) != NO_MARK):
             _drop(work, name, mark, ts, comes_back=False)
+    # Rows of a table that is new to the job were not written, since they are dropped here.
+    for name in {rows.full_name for rows in work.batch.pending if rows.schema == schema and rows.min_ts <= ts}:
+        if work.state(name) is None and not is_merged(name):
+            _drop(work, name, mark, ts, comes_back=False)
     work.batch.sink.drop_database(schema)
 
 
