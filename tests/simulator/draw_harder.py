@@ -8,7 +8,7 @@ from random import Random
 from msgspec.structs import replace
 
 from tests.simulator.draw import draw
-from tests.simulator.draw_snapshots import draw_with_snapshots
+from tests.simulator.draw_snapshots import draw_with_snapshots, with_other_reads
 from tests.simulator.moves import Move, MoveKind
 from tests.simulator.setup import Setup
 from tests.simulator.story import Story
@@ -70,6 +70,11 @@ def draw_harder(seed: int, steps: int = 60) -> Story:
             moves.insert(at, _move(line, rand))
             at += 1 + (rand.randrange(4) if rand.random() < 0.4 else 0)
     return replace(story, setup=_suited(story.setup, rand), moves=tuple(moves))
+
+
+def draw_harder_reads(seed: int, steps: int = 60) -> Story:
+    """The story of ``draw_harder``, with full reads in other setups."""
+    return with_other_reads(draw_harder(seed, steps))
 
 
 def _suited(setup: Setup, rand: Random) -> Setup:

@@ -15,18 +15,24 @@ from tests.simulator.story import Story
 _NOT_YET: frozenset[MoveKind] = frozenset()
 
 
-def draw_more_snapshots(seed: int, steps: int = 60) -> Story:
-    """The same story. In half of them, only the reads tell the job what tables there are, and no schema file. In others
-    it reads some tables only, or the changefeed began before the dump."""
-    story = draw_with_snapshots(seed, steps)
-    job, some = story.setup.job, seed % 8 == 2
+def with_other_reads(story: Story) -> Story:
+    """A story whose job reads tables in full, in another setup. In half of them, only the reads tell the job what tables
+    there are, and no schema file. In others it reads some tables only, or the changefeed began before the dump."""
+    job = story.setup.job
+    if not job.snapshot:
+        return story
     setup = replace(
         story.setup,
-        job=replace(job, snapshot_tables=("*.t*",)) if some else job,
-        no_schema_file=bool(seed % 2),
-        dump_at_start=seed % 4 > 1,
+        job=replace(job, snapshot_tables=("*.t*",)) if story.seed % 8 == 2 else job,
+        no_schema_file=bool(story.seed % 2),
+        dump_at_start=story.seed % 4 > 1,
     )
     return replace(story, setup=setup)
+
+
+def draw_more_snapshots(seed: int, steps: int = 60) -> Story:
+    """The story of ``draw_with_snapshots``, in other setups."""
+    return with_other_reads(draw_with_snapshots(seed, steps))
 
 
 def draw_with_snapshots(seed: int, steps: int = 60) -> Story:

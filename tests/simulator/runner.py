@@ -19,7 +19,7 @@ from typing import TypeAlias, cast
 import msgspec
 
 from tests.simulator.draw import draw
-from tests.simulator.draw_harder import draw_harder
+from tests.simulator.draw_harder import draw_harder_reads
 from tests.simulator.draw_keyless import draw_keyless
 from tests.simulator.draw_snapshots import draw_more_snapshots
 from tests.simulator.seams import LabMaker
@@ -192,7 +192,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     first, _, last = options.seeds.partition("-")
     seeds = range(int(first), _NO_END if options.steps_total else int(last or first) + 1)
-    draws = {"harder": draw_harder, "snapshots": draw_more_snapshots, "keyless": draw_keyless}
+    draws = {"harder": draw_harder_reads, "snapshots": draw_more_snapshots, "keyless": draw_keyless}
     drawn = next((of for name, of in draws.items() if getattr(options, name)), draw)
     jobs = options.jobs or os.cpu_count() or 1
     began = shown = time.perf_counter()
