@@ -16,8 +16,8 @@ _NOT_YET: frozenset[MoveKind] = frozenset()
 
 
 def with_other_reads(story: Story) -> Story:
-    """A story whose job reads tables in full, in another setup. In half of them, only the reads tell the job what tables
-    there are, and no schema file. In others it reads some tables only, or the changefeed began before the dump."""
+    """A story whose job reads tables in full, in another setup. In half of them, only the reads tell the job what there
+    is, and no schema file. In others it reads some tables only, or the changefeed began before the dump."""
     job = story.setup.job
     if not job.snapshot:
         return story

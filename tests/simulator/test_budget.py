@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.simulator.draw_harder import draw_harder
+from tests.simulator.draw_harder import draw_harder_reads
 from tests.simulator.job_lab import JobLab
 from tests.simulator.runner import DEFAULT_LAB, Totals, lines_of, quietly, run_stories
 
@@ -25,7 +25,7 @@ def test_no_story_ends_in_what_must_never_happen(first: int) -> None:
 )
 def test_no_harder_story_does(seed: int) -> None:
     """Among them those that once did."""
-    judge(run_stories(range(seed, seed + 1), 60, DEFAULT_LAB, draw_harder), "STORY=--harder ")
+    judge(run_stories(range(seed, seed + 1), 60, DEFAULT_LAB, draw_harder_reads), "STORY=--harder ")
 
 
 def judge(totals: Totals, more: str = "") -> None:
