@@ -34,10 +34,17 @@ def held_by_reads(
     known; each with the commit_ts of the first. They hold no other table: the read brings the schema."""
     if not (unread := _unread(progress)):
         return {}
-    first = _first_ddls(progress, unread, resolved)
-    rows = [one for one in progress.pending if one.full_name in unread]
-    for one in bound_of_schemas(rows, resolved, _knows(progress, left_out, named_after))[1]:
-        first[one.full_name] = min(one.min_ts, first.get(one.full_name, one.min_ts))
+    first, knows = _first_ddls(progress, unread, resolved), _knows(progress, left_out, named_after)
+    dumps = {one.full_name: one.at for one in progress.wanted if one.at}
+    waiting: dict[TableName, list[PendingRows]] = {}
+    for rows in progress.pending:
+        if rows.full_name in unread:
+            waiting.setdefault(rows.full_name, []).append(rows)
+    for name, every in waiting.items():
+        # A table of a dump waits there, and DDLs behind it with the table.
+        _, missing = bound_of_schemas(every, min(resolved, dumps.get(name, resolved)), knows)
+        if missing:
+            first[name] = min(first.get(name, resolved), *(rows.min_ts for rows in missing))
     return first
 
 
