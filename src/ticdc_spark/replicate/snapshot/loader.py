@@ -159,7 +159,9 @@ class Loader:
             name = wanted.full_name
             if under_way >= self.parallel:
                 break
-            if name in over or (not wanted.asked and _needs_no_read(work.state(name), name)):
+            # Before the time of the dump, the table may not be the one that the dump has.
+            at_dump = progress.applied >= (self.reader.fixed or 0)
+            if name in over or (at_dump and not wanted.asked and _needs_no_read(work.state(name), name)):
                 over.add(name)
                 continue
             for one, found in self._found(progress, wanted, work).items():
