@@ -30,7 +30,7 @@ from ticdc_spark.replicate.snapshot.wanted import (
     joined,
     nothing_to_read,
     wanted_tables,
-    with_dropped,
+    with_joined,
     with_new_shards,
     with_new_tables,
     with_partial_tables,
@@ -115,7 +115,7 @@ class Loader:
         wanted = [one for one in progress.wanted if not one.from_topic and (one.asked or not in_batch)]
         if wanted and is_resolving(progress.mode) and (progress.mode or progress.applied):
             stop_at_rules(self.job, progress)
-            progress = self._begin(progress, wanted, save)
+            progress = self._begin(progress, wanted, save, in_batch=in_batch)
         loading = [table for table in progress.tables if table.load is not None and not table.load.began]
         if progress != before:
             save(progress)
@@ -149,12 +149,13 @@ class Loader:
             return progress
         return with_partial_tables(progress, self._gone, self._is_wanted)
 
-    def _begin(self, progress: Progress, tables: Sequence[WantedLoad], save: Callable[[Progress], None]) -> Progress:
+    def _begin(
+        self, progress: Progress, tables: Sequence[WantedLoad], save: Callable[[Progress], None], *, in_batch: bool
+    ) -> Progress:
         work = TimelineWork(batch=self.batch(progress), promised=progress.states())
         under_way = sum(table.load is not None for table in progress.tables)
         over: set[TableName] = set()
         bases: dict[TableName, int] = {}
-        gone: dict[TableName, int] = {}
         for wanted in tables:
             name = wanted.full_name
             if under_way >= self.parallel:
@@ -164,14 +165,22 @@ class Loader:
             if name in over or (at_dump and not wanted.asked and _needs_no_read(work.state(name), name)):
                 over.add(name)
                 continue
-            for one, found in self._found(progress, wanted, work).items():
+            together = self._found(progress, wanted, work)
+            if len(together) > 1 and in_batch:
+                continue  # Some of the DDLs that join them may be applied.
+            if len(together) > 1 or any(found.table is None for found in together.values()):
+                # Saved before the first commit: a job that is killed behind it must not apply these DDLs.
+                read = {one for one, found in together.items() if found.table is not None}
+                before, progress = progress, with_joined(progress, together[name].base, read, together.keys() - read)
+                if progress != before:
+                    save(progress)
+            for one, found in together.items():
                 state = work.state(one)
                 over.add(one)
                 if found.table is None:
                     if one == name:
                         log.warning("`%s`.`%s`: the source does not have this table (any more); nothing is read", *one)
                     self._gone.add((one, 0 if state is None else state.ddl_ts))
-                    gone[one] = found.base
                     continue
                 if not handle_key(found.table) and not (found.exact and self._counts(one)):
                     self._pass_keyless(one)
@@ -191,8 +200,7 @@ class Loader:
                 under_way += 1
         # The lake may have other tables as an interrupted batch left them. That does not belong in the progress.
         work.known = {name: state for name, state in work.known.items() if state is not None and state.load is not None}
-        progress = without_passed(without(with_states(progress, work), over), bases)
-        return with_dropped(progress, gone, bases) if gone else progress
+        return without_passed(without(with_states(progress, work), over), bases)
 
     def _found(self, progress: Progress, wanted: WantedLoad, work: TimelineWork) -> Mapping[TableName, _Found]:
         """A table and those that must be read with it, as they are at one base; empty: they must wait.
@@ -212,7 +220,16 @@ class Loader:
             return {}
         found = {one: self._schema(progress, one, base, work) for one in sorted(names)}
         ready = {one: there for one, there in found.items() if there is not None}
-        return ready if len(ready) == len(found) else {}
+        if len(ready) < len(found):
+            return {}
+        return ready if len(ready) == 1 else {one: self._with_key(one, there) for one, there in ready.items()}
+
+    def _with_key(self, name: TableName, found: _Found) -> _Found:
+        """A table that is read with others. One without a key is not replicated, and not there for the job."""
+        if found.table is None or handle_key(found.table) or (found.exact and self._counts(name)):
+            return found
+        self._pass_keyless(name)
+        return msgspec.structs.replace(found, table=None)
 
     def _begin_one(self, progress: Progress, work: TimelineWork, name: TableName, found: _Found) -> None:
         base, table = found.base, found.table

@@ -94,35 +94,34 @@ def without_passed(progress: Progress, bases: Mapping[TableName, int]) -> Progre
     return progress if len(left) == len(progress.ddls) else msgspec.structs.replace(progress, ddls=left)
 
 
-def with_dropped(progress: Progress, gone: Mapping[TableName, int], read: Collection[TableName]) -> Progress:
-    """Let the job drop tables that the source does not have, in place of the DDLs that wait for them, and without their
-    waiting rows. A DDL that names another table is still needed. ``gone``: when the source did not have them, by table.
-    ``read``: the tables that are read in full."""
-    states = progress.states()
-    passed = {
-        name: [ddl for ddl in progress.ddls if ddl.change.commit_ts <= base and name in tables_of(ddl.change)]
-        for name, base in gone.items()
-        if name not in states or states[name].load is None
-    }
-    covered = {*passed, *read}
-    passed = {name: ddls for name, ddls in passed.items() if all(tables_of(ddl.change) <= covered for ddl in ddls)}
+def with_joined(progress: Progress, base: int, read: Collection[TableName], gone: Collection[TableName]) -> Progress:
+    """The progress before tables are read in full together, as they are at ``base``. Nothing needs the waiting DDLs up
+    to ``base`` any more that name only them. ``read``: these tables, which wait at ``base``. ``gone``: the source does
+    not have these: the job drops them, without their waiting rows."""
+    states, names = progress.states(), {*read, *gone}
+    due = [(ddl, of) for ddl in progress.ddls if ddl.change.commit_ts <= base and (of := tables_of(ddl.change)) & names]
+    if not all(of <= names for _, of in due) or any(states[name].load is not None for name in gone if name in states):
+        return progress
     drops: list[QueuedDdl] = []
-    for name, ddls in passed.items():
-        state = states.get(name)
-        if ddls and (state is None or not state.is_gone):
-            change = _drop_of(name, gone[name], None if state is None else state.table)
-            drops.append(msgspec.structs.replace(ddls[-1], change=change, waits=()))
-        if ddls and state is not None and not state.is_gone:
+    left: set[TableName] = set()
+    for name in sorted(gone):
+        passed, state = [ddl for ddl, of in due if name in of], states.get(name)
+        if not passed or (state is not None and state.is_gone):
+            continue
+        left.add(name)
+        change = _drop_of(name, base, None if state is None else state.table)
+        drops.append(msgspec.structs.replace(passed[-1], change=change, waits=()))
+        if state is not None:
             why = state.quarantined or "the source dropped or renamed it, and its waiting rows are not applied"
             states[name] = diverge(lift(state), state.applied, why)
-    over = [ddl for ddls in passed.values() for ddl in ddls]
+    over = [ddl for ddl, _ in due]
+    wanted = tuple(one for one in progress.wanted if one.full_name not in read)
     return msgspec.structs.replace(
         progress,
         tables=tuple(states.values()),
         ddls=(*(ddl for ddl in progress.ddls if ddl not in over), *drops),
-        pending=tuple(
-            one for one in progress.pending if not passed.get(one.full_name) or one.max_ts > gone[one.full_name]
-        ),
+        pending=tuple(one for one in progress.pending if one.full_name not in left or one.max_ts > base),
+        wanted=(*wanted, *(WantedLoad(schema=one[0], name=one[1], at=base, asked=True) for one in sorted(read))),
     )
 
 
