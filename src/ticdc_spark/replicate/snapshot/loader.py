@@ -168,22 +168,15 @@ class Loader:
             together = self._found(progress, wanted, work)
             if len(together) > 1 and in_batch:
                 continue  # Some of the DDLs that join them may be applied.
+            readable = {one for one, found in together.items() if self._is_readable(one, found)}
             if len(together) > 1 or any(found.table is None for found in together.values()):
                 # Saved before the first commit: a job that is killed behind it must not apply these DDLs.
-                read = {one for one, found in together.items() if found.table is not None}
-                before, progress = progress, with_joined(progress, together[name].base, read, together.keys() - read)
-                if progress != before:
-                    save(progress)
+                progress = with_joined(progress, together[name].base, readable, together.keys() - readable)
+                save(progress)
             for one, found in together.items():
                 state = work.state(one)
                 over.add(one)
-                if found.table is None:
-                    if one == name:
-                        log.warning("`%s`.`%s`: the source does not have this table (any more); nothing is read", *one)
-                    self._gone.add((one, 0 if state is None else state.ddl_ts))
-                    continue
-                if not handle_key(found.table) and not (found.exact and self._counts(one)):
-                    self._pass_keyless(one)
+                if found.table is None or one not in readable:
                     self._gone.add((one, 0 if state is None else state.ddl_ts))
                     continue
                 if is_merged(one):
@@ -220,20 +213,23 @@ class Loader:
             return {}
         found = {one: self._schema(progress, one, base, work) for one in sorted(names)}
         ready = {one: there for one, there in found.items() if there is not None}
-        if len(ready) < len(found):
-            return {}
-        return ready if len(ready) == 1 else {one: self._with_key(one, there) for one, there in ready.items()}
+        return ready if len(ready) == len(found) else {}
 
-    def _with_key(self, name: TableName, found: _Found) -> _Found:
-        """A table that is read with others. One without a key is not replicated, and not there for the job."""
-        if found.table is None or handle_key(found.table) or (found.exact and self._counts(name)):
-            return found
-        self._pass_keyless(name)
-        return msgspec.structs.replace(found, table=None)
+    def _is_readable(self, name: TableName, found: _Found) -> bool:
+        """Raises: DecisionNeeded where a table without a key stops the job"""
+        if found.table is None:
+            log.warning("`%s`.`%s`: the source does not have this table (any more); nothing is read", *name)
+            return False
+        if handle_key(found.table) or (found.exact and self._counts(name)):
+            return True
+        if self.job.no_key == "stop":
+            raise no_key(f"`{name[0]}`.`{name[1]}`", "[snapshot] or [job]")
+        log.warning("`%s`.`%s` has no key: it is not read in full", *name)
+        return False
 
     def _begin_one(self, progress: Progress, work: TimelineWork, name: TableName, found: _Found) -> None:
         base, table = found.base, found.table
-        assert table is not None, "it has something to read"
+        assert table is not None, "it is readable"
         token = f"{progress.batch}.{base}.{work.mark(name)[1]}"
         # Messages that could not be read marked the tables that were known, perhaps without this one.
         lacks = progress.counters.rejected > 0 and self.reader.fixed is not None
@@ -247,12 +243,6 @@ class Loader:
         """Whether the job counts the rows of a table if it has no key. Such a table can be read in full only as of one
         commit_ts: from a read of the present, the feed would bring the latest rows a second time."""
         return self.job.no_key == "apply" and not is_merged(name)
-
-    def _pass_keyless(self, name: TableName) -> None:
-        """Raises: DecisionNeeded where a table without a key stops the job"""
-        if self.job.no_key == "stop":
-            raise no_key(f"`{name[0]}`.`{name[1]}`", "[snapshot] or [job]")
-        log.warning("`%s`.`%s` has no key: it is not read in full", *name)
 
     def _base(self, progress: Progress, state: TableState | None, work: TimelineWork, name: TableName) -> int | None:
         """Where a table can begin now; ``None``: nowhere yet."""
