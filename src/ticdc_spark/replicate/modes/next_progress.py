@@ -8,10 +8,10 @@ from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.replicate.plan.catch_up import bounds_behind
 from ticdc_spark.replicate.plan.holds import Bounds, bounds_of
+from ticdc_spark.replicate.plan.names import model_of
 from ticdc_spark.replicate.plan.pending import bounded
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.schemas.history import forget_schemas
-from ticdc_spark.replicate.schemas.sql_ddl import model_of
 from ticdc_spark.replicate.state.progress import PendingRows, Progress, QueuedDdl
 from ticdc_spark.replicate.state.table import TableState
 

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 from ticdc_spark.config.shards import key_of_shard, plain_key, shard_of, with_plain_key
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.plan.merging import first_creates
-from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
+from ticdc_spark.replicate.plan.names import joined_by, model_of, tables_before_and_after
 from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, bound_of_schemas
-from ticdc_spark.replicate.schemas.sql_ddl import is_newer, model_of
+from ticdc_spark.replicate.schemas.sql_ddl import is_newer
 from ticdc_spark.replicate.state.progress import PendingRows, Progress, QueuedDdl, Shard
 
 LeftOut = Callable[[str, str], bool]
@@ -53,7 +53,7 @@ def _unread(progress: Progress) -> frozenset[TableName]:
     found = {one.full_name for one in progress.wanted if not one.from_topic}
     if not found:
         return frozenset()
-    others = [names for ddl in progress.ddls if len(names := tables_of(ddl.change)) > 1]
+    others = [names for ddl in progress.ddls if len(names := joined_by(ddl.change)) > 1]
     while new := [names for names in others if names & found and not names <= found]:
         found.update(*new)
     return frozenset(found)

@@ -1,8 +1,8 @@
 """Which tables a DDL names. Pure."""
 
-from ticdc_spark.ddl import change_tables
+from ticdc_spark.ddl import change_tables, statement_of
 from ticdc_spark.ddl.parse import parse
-from ticdc_spark.ddl.statements import RenameTables
+from ticdc_spark.ddl.statements import CreateTable, RenameTables
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, TableName
 
@@ -49,3 +49,20 @@ def tables_of(change: SchemaChange) -> set[TableName]:
     """Every table that a DDL names; none for a DDL on a database."""
     before, after = tables_before_and_after(change)
     return before | after
+
+
+def model_of(change: SchemaChange) -> TableName | None:
+    """The table that a CREATE TABLE … LIKE names; ``None``: it is another DDL."""
+    try:
+        statement = statement_of(change)
+    except MessageError:
+        return None
+    if not isinstance(statement, CreateTable) or statement.like is None:
+        return None
+    return statement.like[0] or change.schema, statement.like[1]
+
+
+def joined_by(change: SchemaChange) -> set[TableName]:
+    """Every table that a DDL names, and the one that a CREATE TABLE … LIKE takes its columns from."""
+    model = model_of(change)
+    return tables_of(change) if model is None else {*tables_of(change), model}

@@ -26,7 +26,7 @@ from ticdc_spark.model import Column, SchemaChange, Table, TableName
 from ticdc_spark.protocols.shared.avro_names import sanitized
 from ticdc_spark.replicate.plan.catch_up import database_of
 from ticdc_spark.replicate.plan.ddl_actions import NAMED_OTHERWISE, UNCERTAIN
-from ticdc_spark.replicate.plan.names import source_tables
+from ticdc_spark.replicate.plan.names import model_of, source_tables
 from ticdc_spark.replicate.plan.parked import is_parked, parked_name, parked_of
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.schemas.partitioned import with_partitions, without_partitions
@@ -239,17 +239,6 @@ def _goes_on_from(change: SchemaChange) -> TableName | None:
         return None
     goes_on = isinstance(statement, TruncateTable | AlterTable | RenameTables)
     return names[0] if goes_on and names else None
-
-
-def model_of(change: SchemaChange) -> TableName | None:
-    """The table that a CREATE TABLE … LIKE names; ``None``: it is another DDL."""
-    try:
-        statement = statement_of(change)
-    except MessageError:
-        return None
-    if not isinstance(statement, CreateTable) or statement.like is None:
-        return None
-    return statement.like[0] or change.schema, statement.like[1]
 
 
 def is_newer(state: TableState, commit_ts: int) -> bool:

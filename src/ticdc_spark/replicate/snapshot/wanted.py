@@ -8,7 +8,7 @@ from ticdc_spark.config.job import Job, SnapshotKeys
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.replicate.plan.holds import Bounds
-from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.plan.names import joined_by, tables_of
 from ticdc_spark.replicate.state.progress import Progress, QueuedDdl, WantedLoad
 from ticdc_spark.replicate.state.table import TableState, diverge, lift, settle_load
 from ticdc_spark.sinks.mark import NO_MARK
@@ -76,7 +76,7 @@ def joined(progress: Progress, name: TableName, base: int) -> set[TableName]:
     """A table, and those that a waiting DDL up to ``base`` joins with it: once a RENAME is applied, one is another."""
     found = {name}
     others = [
-        names for ddl in progress.ddls if ddl.change.commit_ts <= base and len(names := tables_of(ddl.change)) > 1
+        names for ddl in progress.ddls if ddl.change.commit_ts <= base and len(names := joined_by(ddl.change)) > 1
     ]
     while new := [names for names in others if names & found and not names <= found]:
         found.update(*new)
@@ -106,9 +106,11 @@ def with_joined(progress: Progress, base: int, read: Collection[TableName], gone
     left: set[TableName] = set()
     for name in sorted(gone):
         passed, state = [ddl for ddl, of in due if name in of], states.get(name)
-        if not passed or (state is not None and state.is_gone):
+        if not passed:
             continue
         left.add(name)
+        if state is not None and state.is_gone:
+            continue
         change = _drop_of(name, base, None if state is None else state.table)
         drops.append(msgspec.structs.replace(passed[-1], change=change, waits=()))
         if state is not None:
