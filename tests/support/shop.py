@@ -129,6 +129,10 @@ class Shop(Changefeed):
         reader, job = self.reader(), with_keys(job_of(self.setup, _FOLDER), **self.keys)
         assert reader is not None, "the job has a section [snapshot]"
         self.lab.state.ask(rebuild_of(job, self.lab.state.load(), [table], reader))
+        self.follow_source()
+
+    def follow_source(self) -> None:
+        """From now on, full reads of the running job see what the tables are then."""
         if self.steps is not None and self.steps.loader is not None:
             self.steps.loader.source = DatabaseView(cast(Database, ShopTables(self)), "now", 0)
 

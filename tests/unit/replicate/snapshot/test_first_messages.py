@@ -78,3 +78,26 @@ def test_rows_of_a_table_that_is_dropped_since_need_no_schema(protocol: str) -> 
     settled(shop, 2)
     assert shop.rows("t") is None
     assert shop.applied > shop.ts - (5000 << 18)
+
+
+@PROTOCOLS
+def test_an_online_schema_change_before_the_read_leaves_the_new_table(protocol: str) -> None:
+    """As gh-ost and pt-online-schema-change make it: a copy with the new columns takes the name."""
+    shop = shop_with_a_table_before(protocol)
+    shop.insert("t", id="2", v="y")
+    shop.sql("CREATE TABLE t_new LIKE t")
+    settled(shop, 1)
+    shop.follow_source()
+    shop.sql("ALTER TABLE t_new ADD COLUMN n INT")
+    shop.insert("t_new", id="1", v="x", n=None)
+    shop.insert("t_new", id="2", v="y", n="3")
+    settled(shop, 1)
+    shop.sql("RENAME TABLE t TO t_old")
+    shop.sql("RENAME TABLE t_new TO t")
+    shop.sql("DROP TABLE t_old")
+    shop.insert("t", id="4", v="z", n="5")
+    settled(shop)
+    assert shop.rows("t") == [(1, "x", None), (2, "y", 3), (4, "z", 5)]
+    assert shop.rows("t_new") is None
+    assert shop.rows("t_old") is None
+    assert shop.condition("t") == "clean"
