@@ -134,8 +134,8 @@ class Decider:
         resolved = max(advanced.resolved, rules.floor)
         if plan is not None and not is_resolving(mode):
             resolved = plan.resolved
-        due = self._due(advanced.progress, resolved, mode)
         waits = waits_for_schema(advanced.progress)
+        due = self._due(advanced.progress, resolved, mode)
         found = self._first_stop(advanced.progress, [ddl for ddl in due if not waits(ddl)])
         refused = None if found is None else found[0]
         if refused is not None:
@@ -147,11 +147,13 @@ class Decider:
             # A late DDL is below the applied commit_ts and waits there: its tables do not go past it.
             due = [ddl for ddl in self._due(advanced.progress, resolved, mode) if ddl != refused]
         stop_at_rules(self.job, advanced.progress, [ddl for ddl in due if not is_skipped(self.job, ddl.change)])
+        # A DDL that waits for a schema must not keep the one that it would get now.
+        queued = {identity(ddl.change): ddl for ddl in advanced.progress.ddls}
         return Decided(
             mode=mode,
             advanced=advanced,
             resolved=resolved,
-            ddls=due,
+            ddls=[queued.get(identity(ddl.change), ddl) if waits(ddl) else ddl for ddl in due],
             refused=refused,
             stop=None if found is None else found[1],
             missed=tuple(missed),

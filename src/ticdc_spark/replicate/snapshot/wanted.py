@@ -1,6 +1,6 @@
 """Which tables need a full read, and when a table that was read equals the source. Pure."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Set
 
 import msgspec
 
@@ -94,7 +94,7 @@ def without_passed(progress: Progress, bases: Mapping[TableName, int]) -> Progre
     return progress if len(left) == len(progress.ddls) else msgspec.structs.replace(progress, ddls=left)
 
 
-def with_joined(progress: Progress, base: int, read: Collection[TableName], gone: Collection[TableName]) -> Progress:
+def with_joined(progress: Progress, base: int, read: Set[TableName], gone: Set[TableName]) -> Progress:
     """The progress before tables are read in full together, as they are at ``base``. Nothing needs the waiting DDLs up
     to ``base`` any more that name only them. ``read``: these tables, which wait at ``base``. ``gone``: the source does
     not have these: the job drops them, without their waiting rows."""
@@ -116,6 +116,9 @@ def with_joined(progress: Progress, base: int, read: Collection[TableName], gone
         if state is not None:
             why = state.quarantined or "the source dropped or renamed it, and its waiting rows are not applied"
             states[name] = diverge(lift(state), state.applied, why)
+    for name in sorted(read & states.keys() if due else ()):
+        if not states[name].is_gone:
+            states[name] = diverge(states[name], states[name].applied, "a DDL was left to a full read of it")
     over = [ddl for ddl, _ in due]
     wanted = tuple(one for one in progress.wanted if one.full_name not in read)
     return msgspec.structs.replace(
