@@ -64,5 +64,5 @@ def model_of(change: SchemaChange) -> TableName | None:
 
 def joined_by(change: SchemaChange) -> set[TableName]:
     """Every table that a DDL names, and the one that a CREATE TABLE … LIKE takes its columns from."""
-    model = model_of(change)
+    model = None if change.merged is not None else model_of(change)
     return tables_of(change) if model is None else {*tables_of(change), model}

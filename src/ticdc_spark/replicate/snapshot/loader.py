@@ -205,7 +205,8 @@ class Loader:
         base = self._base(progress, work.state(name), work, name)
         if base is None:
             return {}
-        names = joined(progress, name, base)
+        # A shard is the model of a CREATE TABLE … LIKE only: its own DDLs name the merged table.
+        names = {one for one in joined(progress, name, base) if is_merged(one) or not self._routes.merged(one)}
         others = [one for one in progress.tables if one.full_name in names - {name}]
         if any(one.applied > base for one in others):
             names = {name}  # A DDL that came late. The dump is older than what these tables have.
