@@ -37,7 +37,7 @@ from ticdc_spark.replicate.resources import Resources, RunEnd
 from ticdc_spark.replicate.schemas.sql_ddl import SchemaRules, named_after, with_schemas
 from ticdc_spark.replicate.schemas.upstream import add_upstream_schemas
 from ticdc_spark.replicate.skips import STAGE, left_out_places, skipped_of
-from ticdc_spark.replicate.state.progress import Plan, Progress, QueuedDdl
+from ticdc_spark.replicate.state.progress import KnownSchema, Plan, Progress, QueuedDdl
 from ticdc_spark.spark.decode.control import Reject, reject_of
 
 log = logging.getLogger(__name__)
@@ -142,7 +142,7 @@ class Decider:
             resolved = min(resolved, refused.change.commit_ts - 1)
             if is_resolving(mode):
                 # A table that a later DDL creates or renames is not there yet.
-                resolved, _ = held_by_schemas(advanced.progress, resolved, self._left_out, self._named_after)
+                resolved, _ = held_by_schemas(advanced.progress, resolved, self._waits())
                 resolved = max(resolved, progress.applied)
             # A late DDL is below the applied commit_ts and waits there: its tables do not go past it.
             due = [ddl for ddl in self._due(advanced.progress, resolved, mode) if ddl != refused]
@@ -160,8 +160,15 @@ class Decider:
             on_reject=on_reject if advanced.rejects else "",
         )
 
+    def _waits(self, registered: Sequence[KnownSchema] | None = None) -> SchemaWaits:
+        reads = self.job.snapshot is not None
+        return SchemaWaits(self._left_out, self._named_after, self._is_kept, reads, registered)
+
+    def _is_kept(self, drop: SchemaChange) -> bool:
+        return self._keeps(drop) or is_skipped(self.job, drop)
+
     def _named_after(self, ddls: Sequence[QueuedDdl]) -> frozenset[TableName]:
-        return named_after(ddls, lambda drop: self._keeps(drop) or is_skipped(self.job, drop))
+        return named_after(ddls, self._is_kept)
 
     def _keeps(self, drop: SchemaChange) -> bool:
         of, shaped = self.job.ddl.of, histories(self.job.histories)
@@ -199,7 +206,7 @@ class Decider:
         waited = rules.now - (progress.hold.since or rules.now) >= self.job.idle_partition_timeout
         at_end = self.end.bounded and all(end_offsets.get(place, 0) >= end for place, end in latest_offsets.items())
         registered = None if self.registry is None else self.registry.tables(controls, scanned.names)
-        waits = SchemaWaits(self._left_out, self._named_after, registered)
+        waits = self._waits(registered)
         refuse_hidden(controls, mode)
         begun = progress
         if mode is None:

@@ -1,40 +1,32 @@
 """Rows that wait for their schema, and how far tables may go before them. Pure."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ticdc_spark.config.shards import key_of_shard, plain_key, shard_of, with_plain_key
 from ticdc_spark.model import TableName
+from ticdc_spark.replicate.modes.base import SchemaWaits
 from ticdc_spark.replicate.plan.merging import first_creates
 from ticdc_spark.replicate.plan.names import joined_by, model_of, tables_before_and_after
 from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, bound_of_schemas
 from ticdc_spark.replicate.schemas.sql_ddl import is_newer
-from ticdc_spark.replicate.state.progress import PendingRows, Progress, QueuedDdl, Shard
-
-LeftOut = Callable[[str, str], bool]
-NamedAfter = Callable[[Sequence[QueuedDdl]], frozenset[TableName]]
+from ticdc_spark.replicate.state.progress import PendingRows, Progress, Shard
 
 
-def held_by_schemas(
-    progress: Progress, resolved: int, left_out: LeftOut, named_after: NamedAfter
-) -> tuple[int, tuple[PendingRows, ...]]:
-    """How far tables may go before rows of unknown schema, at most ``resolved``; and those rows.
-
-    ``progress``: with the events of the batch. The other arguments are those of ``advance``.
-    """
-    unread = _unread(progress)
+def held_by_schemas(progress: Progress, resolved: int, waits: SchemaWaits) -> tuple[int, tuple[PendingRows, ...]]:
+    """How far tables may go before rows of unknown schema, at most ``resolved``; and those rows. ``progress``: with the
+    events of the batch."""
+    unread = _unread(progress, waits)
     rows = [one for one in progress.pending if one.full_name not in unread]
-    return bound_of_schemas(rows, resolved, _knows(progress, left_out, named_after))
+    return bound_of_schemas(rows, resolved, _knows(progress, waits))
 
 
-def held_by_reads(
-    progress: Progress, resolved: int, left_out: LeftOut, named_after: NamedAfter
-) -> dict[TableName, int]:
+def held_by_reads(progress: Progress, resolved: int, waits: SchemaWaits) -> dict[TableName, int]:
     """Tables that wait for a full read, and that have rows or DDLs up to ``resolved`` which need a schema that is not
     known; each with the commit_ts of the first. They hold no other table: the read brings the schema."""
-    if not (unread := _unread(progress)):
+    if not (unread := _unread(progress, waits)):
         return {}
-    first, knows = _first_ddls(progress, unread, resolved), _knows(progress, left_out, named_after)
+    first, knows = _first_ddls(progress, unread, resolved), _knows(progress, waits)
     dumps = {one.full_name: one.at for one in progress.wanted if one.at}
     waiting: dict[TableName, list[PendingRows]] = {}
     for rows in progress.pending:
@@ -48,10 +40,10 @@ def held_by_reads(
     return first
 
 
-def _unread(progress: Progress) -> frozenset[TableName]:
+def _unread(progress: Progress, waits: SchemaWaits) -> frozenset[TableName]:
     """The tables whose full read has not begun, and other names that waiting DDLs give them or gave them."""
     found = {one.full_name for one in progress.wanted if not one.from_topic}
-    if not found:
+    if not (found and waits.reads):
         return frozenset()
     others = [names for ddl in progress.ddls if len(names := joined_by(ddl.change)) > 1]
     while new := [names for names in others if names & found and not names <= found]:
@@ -76,7 +68,7 @@ def _first_ddls(progress: Progress, unread: frozenset[TableName], resolved: int)
     return first
 
 
-def _knows(progress: Progress, left_out: LeftOut, named_after: NamedAfter) -> Callable[[PendingRows, int], bool]:
+def _knows(progress: Progress, waits: SchemaWaits) -> Callable[[PendingRows, int], bool]:
     """Return a function: whether the schema of rows is known, with the DDLs up to a commit_ts."""
     known = {(schema.schema, schema.name, schema.key) for schema in progress.schemas}
     known |= {(table.schema, table.name, VALID_THEN) for table in progress.tables if table.table is not None}
@@ -89,10 +81,10 @@ def _knows(progress: Progress, left_out: LeftOut, named_after: NamedAfter) -> Ca
         name, key = rows.full_name, rows.schema_key
         if (*name, key) in known or (*name, with_plain_key(key, ANY_VERSION)) in known:
             return True
-        if left_out(*name) or rows.max_ts <= applied.get(name, 0):
+        if waits.left_out(*name) or rows.max_ts <= applied.get(name, 0):
             return True
         if bound not in left_behind:
-            left_behind[bound] = named_after([ddl for ddl in progress.ddls if ddl.change.commit_ts <= bound])
+            left_behind[bound] = waits.named_after([ddl for ddl in progress.ddls if ddl.change.commit_ts <= bound])
         shard = shard_of(key)
         if shard is not None:
             # If rows were cut, their first one is not known. But then no older table of the name exists any more.

@@ -17,6 +17,7 @@ from ticdc_spark.replicate.modes.base import Advanced, Rules, ScannedBatch, Sche
 from ticdc_spark.replicate.modes.next_progress import committed
 from ticdc_spark.replicate.modes.waiting import describe_missing, held_by_reads, held_by_schemas
 from ticdc_spark.replicate.plan.catch_up import catching_up, with_drops
+from ticdc_spark.replicate.plan.doomed import without_doomed
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.late_ddl import late_for, with_late
 from ticdc_spark.replicate.plan.merging import seen_shards
@@ -59,15 +60,16 @@ def advance(
         resolved = min(resolved, rules.until_ts)
     begun = msgspec.structs.replace(progress, schemas=schemas, ddls=ddls, pending=pending, tables=tables)
     begun = msgspec.structs.replace(begun, shards=seen_shards(progress.shards, ordered))
+    begun = without_doomed(begun, max(resolved, progress.applied), waits.keeps)
     passed_before = resolved < progress.applied
-    resolved, missing = held_by_schemas(begun, resolved, waits.left_out, waits.named_after)
+    resolved, missing = held_by_schemas(begun, resolved, waits)
     # A table that catches up waits for schemas by itself, even below the current bound of other tables.
-    now = held_by_schemas(begun, progress.applied, waits.left_out, waits.named_after)[1] if passed_before else missing
+    now = held_by_schemas(begun, progress.applied, waits)[1] if passed_before else missing
     if missing:
         first = min(missing, key=lambda rows: rows.min_ts)
         hold = Hold(kind="schema", what=describe_missing(first), since=progress.schema_wait_since or rules.now)
     furthest = max(resolved, rules.floor)
-    blocked = held_by_reads(begun, max(furthest, progress.applied), waits.left_out, waits.named_after)
+    blocked = held_by_reads(begun, max(furthest, progress.applied), waits)
     for rows in now:
         if rows.min_ts <= progress.applied:
             blocked[rows.full_name] = min(rows.min_ts, blocked.get(rows.full_name, rows.min_ts))
