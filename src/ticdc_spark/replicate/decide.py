@@ -16,7 +16,15 @@ from ticdc_spark.model import SchemaChange, TableName
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.rejects import ways_out
 from ticdc_spark.replicate.letters import Letters
-from ticdc_spark.replicate.missed import MissedMessage, lacking_until, mark_known, note_excluded, skipped, unreadable
+from ticdc_spark.replicate.missed import (
+    MissedMessage,
+    lacking_until,
+    mark_known,
+    note_excluded,
+    skipped,
+    unreadable,
+    without_excluded,
+)
 from ticdc_spark.replicate.modes.base import Advanced, Rules, ScannedBatch, SchemaWaits
 from ticdc_spark.replicate.modes.choose import MODES, as_read, hides, refuse_hidden
 from ticdc_spark.replicate.modes.filters import at_the_filter, judge_left_out, leave_out, names_left_out, skip_to_known
@@ -114,6 +122,7 @@ class Decider:
         ddls = self._judge_queue(advanced.progress)
         judged = msgspec.structs.replace(advanced.progress, tables=tables, ddls=ddls)
         judged = note_excluded(judged, self.job.tables, names_left_out(controls, self.job.tables))
+        judged = without_excluded(judged, self.job.tables)
         advanced = msgspec.structs.replace(advanced, progress=judged)
         # Tables may already have what the policy of the first try made of them.
         on_reject = (plan.on_reject if plan is not None else "") or self.job.on_reject

@@ -147,6 +147,20 @@ def note_excluded(progress: Progress, patterns: Sequence[str], changed: Mapping[
     return msgspec.structs.replace(progress, missed=(*kept, *notes))
 
 
+def without_excluded(progress: Progress, patterns: Sequence[str]) -> Progress:
+    """Remove the waiting rows of names that ``tables`` under [job] excludes and that no table of the job has. They
+    would wait for a schema, and hold the other tables. ``note_excluded`` has noted them."""
+    if not patterns or not progress.pending:
+        return progress
+    is_included, states = table_filter(patterns), progress.states()
+    left = tuple(
+        rows
+        for rows in progress.pending
+        if rows.full_name in states or is_merged(rows.full_name) or is_included(*rows.full_name)
+    )
+    return progress if len(left) == len(progress.pending) else msgspec.structs.replace(progress, pending=left)
+
+
 def mark_noted(
     states: Mapping[TableName, TableState],
     progress: Progress,

@@ -29,10 +29,11 @@ def stop_if_needed(job: Job, progress: Progress, decided: Decided, now: float) -
     waited = now - progress.schema_wait_since
     if missing and progress.schema_wait_since and waited >= job.schema_timeout:
         first = min(missing, key=lambda rows: rows.min_ts)
+        read = "" if job.snapshot is None else "`tables` under [snapshot], if it excludes the table; "
         message = (
             f"{missing_schema(first)}. No DDL or BOOTSTRAP with it came in {waited:.0f} s "
-            "(schema-timeout). Options: [schema] file with its CREATE TABLE, upstream under [source], a BOOTSTRAP, "
-            f'or [schema] skip-to-known = ["{first.schema}.{first.name}"], which skips these rows'
+            f"(schema-timeout). Options: {read}[schema] file with its CREATE TABLE, upstream under [source], a "
+            f'BOOTSTRAP, or [schema] skip-to-known = ["{first.schema}.{first.name}"], which skips these rows'
         )
         raise SchemaMissing(message)
 

@@ -22,7 +22,7 @@ def without_doomed(progress: Progress, resolved: int, keeps: Callable[[SchemaCha
     """The progress without the waiting rows and DDLs of unknown tables that a DDL up to ``resolved`` drops, also under
     another name. Their schema is not known, and nobody needs it. The DROP itself stays, since later messages may show
     the name again. ``keeps``: whether the target keeps the table of a DROP."""
-    doomed = _doomed(progress, resolved, keeps)
+    doomed = _dropped_later(progress, resolved, keeps)
     if not doomed:
         return progress
     over = [ddl for one in doomed for ddl in one.ddls]
@@ -39,7 +39,7 @@ def _is_of(rows: PendingRows, table: _Doomed) -> bool:
     )
 
 
-def _doomed(progress: Progress, resolved: int, keeps: Callable[[SchemaChange], bool]) -> Sequence[_Doomed]:
+def _dropped_later(progress: Progress, resolved: int, keeps: Callable[[SchemaChange], bool]) -> Sequence[_Doomed]:
     known = {*progress.states(), *(one.full_name for one in progress.schemas)}
     known |= {one.full_name for one in progress.wanted}
     living: dict[TableName, _Doomed] = {}

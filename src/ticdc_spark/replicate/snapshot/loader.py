@@ -27,6 +27,7 @@ from ticdc_spark.replicate.plan.spelling import by_source
 from ticdc_spark.replicate.snapshot.merged import Merged, MergedTables, identity_with, wave_of_shards, with_shards_read
 from ticdc_spark.replicate.snapshot.steps import as_known, begin, bring_in, give_up, with_states
 from ticdc_spark.replicate.snapshot.wanted import (
+    Fate,
     joined,
     nothing_to_read,
     wanted_tables,
@@ -171,7 +172,8 @@ class Loader:
             readable = {one for one, found in together.items() if self._is_readable(one, found)}
             if len(together) > 1 or any(found.table is None for found in together.values()):
                 # Saved before the first commit: a job that is killed behind it must not apply these DDLs.
-                progress = with_joined(progress, together[name].base, readable, together.keys() - readable)
+                fates = {one: "read" if one in readable else self._fate_of(one) for one in together}
+                progress = with_joined(progress, together[name].base, fates)
                 save(progress)
             for one, found in together.items():
                 state = work.state(one)
@@ -216,10 +218,16 @@ class Loader:
         ready = {one: there for one, there in found.items() if there is not None}
         return ready if len(ready) == len(found) else {}
 
+    def _fate_of(self, name: TableName) -> Fate:
+        """Of a table that is not read."""
+        return "gone" if is_merged(name) or self._follows(*name) else "excluded"
+
     def _is_readable(self, name: TableName, found: _Found) -> bool:
         """Raises: DecisionNeeded where a table without a key stops the job"""
         if found.table is None:
-            log.warning("`%s`.`%s`: the source does not have this table (any more); nothing is read", *name)
+            why = "the source does not have this table (any more)"
+            why = why if self._fate_of(name) == "gone" else "`tables` under [job] excludes it"
+            log.warning("`%s`.`%s`: %s; nothing is read", *name, why)
             return False
         if handle_key(found.table) or (found.exact and self._counts(name)):
             return True
@@ -260,7 +268,7 @@ class Loader:
 
     def _schema(self, progress: Progress, name: TableName, base: int, work: TimelineWork) -> _Found | None:
         """What a table is at ``base``; ``None``: not known yet."""
-        if not (is_merged(name) or self._follows(*name)):
+        if self._fate_of(name) == "excluded":
             return _Found(base, None)
         state = work.state(name)
         if self._base(progress, state, work, name) != base:

@@ -1,6 +1,7 @@
 """Which tables need a full read, and when a table that was read equals the source. Pure."""
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Set
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Literal, TypeAlias
 
 import msgspec
 
@@ -94,32 +95,43 @@ def without_passed(progress: Progress, bases: Mapping[TableName, int]) -> Progre
     return progress if len(left) == len(progress.ddls) else msgspec.structs.replace(progress, ddls=left)
 
 
-def with_joined(progress: Progress, base: int, read: Set[TableName], gone: Set[TableName]) -> Progress:
+Fate: TypeAlias = Literal["read", "gone", "excluded"]
+"""What becomes of a table: it is read in full, the source does not have it, or the job does not replicate it."""
+
+
+def with_joined(progress: Progress, base: int, fates: Mapping[TableName, Fate]) -> Progress:
     """The progress before tables are read in full together, as they are at ``base``. Nothing needs the waiting DDLs up
-    to ``base`` any more that name only them. ``read``: these tables, which wait at ``base``. ``gone``: the source does
-    not have these: the job drops them, without their waiting rows."""
-    states, names = progress.states(), {*read, *gone}
-    due = [(ddl, of) for ddl in progress.ddls if ddl.change.commit_ts <= base and (of := tables_of(ddl.change)) & names]
-    if not all(of <= names for _, of in due) or any(states[name].load is not None for name in gone if name in states):
+    to ``base`` any more that name only them. Tables to read wait at ``base``. The job drops those that are gone. What
+    is not read loses its waiting rows."""
+    states = progress.states()
+    due = [
+        (ddl, of)
+        for ddl in progress.ddls
+        if ddl.change.commit_ts <= base and (of := tables_of(ddl.change)) & fates.keys()
+    ]
+    loads = any(fate != "read" and name in states and states[name].load is not None for name, fate in fates.items())
+    if loads or not all(of <= fates.keys() for _, of in due):
         return progress
     drops: list[QueuedDdl] = []
     left: set[TableName] = set()
-    for name in sorted(gone):
+    for name, fate in sorted(fates.items()):
         passed, state = [ddl for ddl, of in due if name in of], states.get(name)
+        is_there = state is not None and not state.is_gone
         if not passed:
             continue
-        left.add(name)
-        if state is not None and state.is_gone:
+        if state is not None and is_there:
+            why = "a DDL was left to a full read of it"
+            if fate != "read":
+                why = state.quarantined or "the source dropped or renamed it, and its waiting rows are not applied"
+            states[name] = diverge(state if fate == "read" else lift(state), state.applied, why)
+        if fate == "read":
             continue
-        change = _drop_of(name, base, None if state is None else state.table)
-        drops.append(msgspec.structs.replace(passed[-1], change=change, waits=()))
-        if state is not None:
-            why = state.quarantined or "the source dropped or renamed it, and its waiting rows are not applied"
-            states[name] = diverge(lift(state), state.applied, why)
-    for name in sorted(read & states.keys() if due else ()):
-        if not states[name].is_gone:
-            states[name] = diverge(states[name], states[name].applied, "a DDL was left to a full read of it")
+        left.add(name)
+        if fate == "gone" and (is_there or state is None):
+            change = _drop_of(name, base, None if state is None else state.table)
+            drops.append(msgspec.structs.replace(passed[-1], change=change, waits=()))
     over = [ddl for ddl, _ in due]
+    read = [name for name, fate in fates.items() if fate == "read"]
     wanted = tuple(one for one in progress.wanted if one.full_name not in read)
     return msgspec.structs.replace(
         progress,

@@ -3,10 +3,14 @@ The read brings the schema, and no other table waits for it."""
 
 from __future__ import annotations
 
+from contextlib import suppress
+
+import msgspec
 import pytest
 
 from tests.support.changefeed import SCHEMA
 from tests.support.shop import Shop
+from ticdc_spark.errors import SchemaMissing
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["canal-json", "debezium", "open"])
 
@@ -101,3 +105,61 @@ def test_an_online_schema_change_before_the_read_leaves_the_new_table(protocol: 
     assert shop.rows("t_new") is None
     assert shop.rows("t_old") is None
     assert shop.condition("t") == "clean"
+
+
+@PROTOCOLS
+@pytest.mark.parametrize(
+    "ddls",
+    [
+        ("ALTER TABLE t ADD COLUMN n INT", "DROP TABLE t"),
+        ("TRUNCATE TABLE t", "DROP TABLE t"),
+        ("RENAME TABLE t TO u", "ALTER TABLE u ADD COLUMN n INT", "DROP TABLE u"),
+    ],
+)
+def test_a_table_that_was_changed_and_dropped_before_the_job_began_stops_nothing(
+    protocol: str, ddls: tuple[str, ...]
+) -> None:
+    shop = shop_with_a_table_before(protocol)
+    shop.insert("t", id="2", v="y")
+    for query in ddls:
+        shop.sql(query)
+    settled(shop)
+    assert shop.rows("other") is not None
+    assert shop.rows("t") is shop.rows("u") is None
+    assert shop.applied > shop.ts - (5000 << 18)
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("ddl", ["", "ALTER TABLE t ADD COLUMN n INT"])
+def test_a_table_that_is_excluded_while_it_waits_is_read_once_it_is_included_again(protocol: str, ddl: str) -> None:
+    shop = shop_with_a_table_before(protocol)
+    shop.insert("t", id="2", v="y")
+    if ddl:
+        shop.sql(ddl)
+    shop.watermark()
+    shop.run()
+    shop.configure(tables=("shop.*", "!shop.t"))
+    settled(shop)
+    assert shop.rows("t") is None
+    assert shop.condition("other") == "clean"
+    shop.configure(tables=())
+    settled(shop)
+    assert [row[:2] for row in shop.rows("t") or ()] == [(1, "x"), (2, "y")]
+
+
+@PROTOCOLS
+def test_a_job_without_full_reads_does_not_wait_for_one(protocol: str) -> None:
+    """The section was there when the table was found, and is gone."""
+    shop = shop_with_a_table_before(protocol)
+    shop.insert("t", id="2", v="y")
+    shop.watermark()
+    shop.run()
+    shop.stop()
+    shop.setup = msgspec.structs.replace(shop.setup, snapshot="")
+    shop.insert("t", id="3", v="z")
+    with suppress(SchemaMissing):
+        for _ in range(8):
+            shop.clock.advance(200.0)
+            shop.watermark()
+            shop.run()
+        pytest.fail("the job waits for ever")
