@@ -6,7 +6,7 @@ from ticdc_spark.config.shards import key_of_shard, plain_key, shard_of, with_pl
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.modes.base import SchemaWaits
 from ticdc_spark.replicate.plan.merging import first_creates
-from ticdc_spark.replicate.plan.names import joined_by, model_of, tables_before_and_after
+from ticdc_spark.replicate.plan.names import joined_to, model_of, tables_before_and_after
 from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, bound_of_schemas
 from ticdc_spark.replicate.schemas.sql_ddl import is_newer
@@ -42,13 +42,8 @@ def held_by_reads(progress: Progress, resolved: int, waits: SchemaWaits) -> dict
 
 def _unread(progress: Progress, waits: SchemaWaits) -> frozenset[TableName]:
     """The tables whose full read has not begun, and other names that waiting DDLs give them or gave them."""
-    found = {one.full_name for one in progress.wanted if not one.from_topic}
-    if not (found and waits.reads):
-        return frozenset()
-    others = [names for ddl in progress.ddls if len(names := joined_by(ddl.change)) > 1]
-    while new := [names for names in others if names & found and not names <= found]:
-        found.update(*new)
-    return frozenset(found)
+    found = {one.full_name for one in progress.wanted if not one.from_topic} if waits.reads else set()
+    return frozenset(joined_to(found, (ddl.change for ddl in progress.ddls)) if found else ())
 
 
 def _first_ddls(progress: Progress, unread: frozenset[TableName], resolved: int) -> dict[TableName, int]:

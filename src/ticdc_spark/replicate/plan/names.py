@@ -1,5 +1,7 @@
 """Which tables a DDL names. Pure."""
 
+from collections.abc import Collection, Iterable
+
 from ticdc_spark.ddl import change_tables, statement_of
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.statements import CreateTable, RenameTables
@@ -62,7 +64,17 @@ def model_of(change: SchemaChange) -> TableName | None:
     return statement.like[0] or change.schema, statement.like[1]
 
 
-def joined_by(change: SchemaChange) -> set[TableName]:
-    """Every table that a DDL names, and the one that a CREATE TABLE … LIKE takes its columns from."""
+def joined_to(names: Collection[TableName], changes: Iterable[SchemaChange]) -> set[TableName]:
+    """Tables, and all that DDLs join with them by naming several tables, as a RENAME does. A CREATE TABLE … LIKE joins
+    the table with its model."""
+    found = set(names)
+    others = [joined for change in changes if len(joined := _joined_by(change)) > 1]
+    while new := [joined for joined in others if joined & found and not joined <= found]:
+        found.update(*new)
+    return found
+
+
+def _joined_by(change: SchemaChange) -> set[TableName]:
+    # The model of a merged table's DDL is a shard, by its own name.
     model = None if change.merged is not None else model_of(change)
     return tables_of(change) if model is None else {*tables_of(change), model}

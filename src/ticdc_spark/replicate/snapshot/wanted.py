@@ -9,7 +9,7 @@ from ticdc_spark.config.job import Job, SnapshotKeys
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.replicate.plan.holds import Bounds
-from ticdc_spark.replicate.plan.names import joined_by, tables_of
+from ticdc_spark.replicate.plan.names import joined_to, tables_of
 from ticdc_spark.replicate.state.progress import Progress, QueuedDdl, WantedLoad
 from ticdc_spark.replicate.state.table import TableState, diverge, lift, settle_load
 from ticdc_spark.sinks.mark import NO_MARK
@@ -75,13 +75,7 @@ def without(progress: Progress, names: Collection[TableName]) -> Progress:
 
 def joined(progress: Progress, name: TableName, base: int) -> set[TableName]:
     """A table, and those that a waiting DDL up to ``base`` joins with it: once a RENAME is applied, one is another."""
-    found = {name}
-    others = [
-        names for ddl in progress.ddls if ddl.change.commit_ts <= base and len(names := joined_by(ddl.change)) > 1
-    ]
-    while new := [names for names in others if names & found and not names <= found]:
-        found.update(*new)
-    return found
+    return joined_to({name}, (ddl.change for ddl in progress.ddls if ddl.change.commit_ts <= base))
 
 
 def without_passed(progress: Progress, bases: Mapping[TableName, int]) -> Progress:
