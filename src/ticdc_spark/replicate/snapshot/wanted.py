@@ -119,6 +119,11 @@ def with_joined(progress: Progress, base: int, fates: Mapping[TableName, Fate]) 
                 why = state.quarantined or "the source dropped or renamed it, and its waiting rows are not applied"
             states[name] = diverge(state if fate == "read" else lift(state), state.applied, why)
         if fate == "read":
+            if state is not None and state.is_dropped:
+                # Until it is read, `status` shows that it waits.
+                states[name] = TableState(
+                    schema=name[0], name=name[1], applied=state.applied, ddl_ts=state.ddl_ts, topics=state.topics
+                )
             continue
         left.add(name)
         if fate == "gone" and (is_there or state is None):
