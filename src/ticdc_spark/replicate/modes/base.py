@@ -66,7 +66,7 @@ class SchemaWaits:
     left_out: Callable[[str, str], bool] = lambda _schema, _table: False
     """Tables whose rows do not wait, although their schema is not known."""
     named_after: Callable[[Sequence[QueuedDdl]], frozenset[TableName]] = lambda _ddls: frozenset()
-    """The tables that exist after queued DDLs, for rows that name no schema."""
+    """The tables that queued DDLs make or drop, for rows that name no schema."""
     keeps: Callable[[SchemaChange], bool] = lambda _drop: False
     """Whether the target keeps the table of a DROP."""
     reads: bool = True

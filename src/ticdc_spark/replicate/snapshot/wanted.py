@@ -110,23 +110,13 @@ def with_joined(progress: Progress, base: int, fates: Mapping[TableName, Fate]) 
     left: set[TableName] = set()
     for name, fate in sorted(fates.items()):
         passed, state = [ddl for ddl, of in due if name in of], states.get(name)
-        is_there = state is not None and not state.is_gone
         if not passed:
             continue
-        if state is not None and is_there:
-            why = "a DDL was left to a full read of it"
-            if fate != "read":
-                why = state.quarantined or "the source dropped or renamed it, and its waiting rows are not applied"
-            states[name] = diverge(state if fate == "read" else lift(state), state.applied, why)
-        if fate == "read":
-            if state is not None and state.is_dropped:
-                # Until it is read, `status` shows that it waits.
-                states[name] = TableState(
-                    schema=name[0], name=name[1], applied=state.applied, ddl_ts=state.ddl_ts, topics=state.topics
-                )
-            continue
-        left.add(name)
-        if fate == "gone" and (is_there or state is None):
+        if state is not None:
+            states[name] = _without_ddls(state, fate)
+        if fate != "read":
+            left.add(name)
+        if fate == "gone" and (state is None or not state.is_gone):
             change = _drop_of(name, base, None if state is None else state.table)
             drops.append(msgspec.structs.replace(passed[-1], change=change, waits=()))
     over = [ddl for ddl, _ in due]
@@ -139,6 +129,21 @@ def with_joined(progress: Progress, base: int, fates: Mapping[TableName, Fate]) 
         pending=tuple(one for one in progress.pending if one.full_name not in left or one.max_ts > base),
         wanted=(*wanted, *(WantedLoad(schema=one[0], name=one[1], at=base, asked=True) for one in sorted(read))),
     )
+
+
+def _without_ddls(state: TableState, fate: Fate) -> TableState:
+    """A table whose waiting DDLs are left to a full read of the tables that they name."""
+    if state.is_dropped and fate == "read":
+        # Another table has its name. Until that one is read, `status` shows that it waits.
+        return TableState(
+            schema=state.schema, name=state.name, applied=state.applied, ddl_ts=state.ddl_ts, topics=state.topics
+        )
+    if state.is_gone:
+        return state
+    if fate == "read":
+        return diverge(state, state.applied, "a DDL was left to a full read of it")
+    why = state.quarantined or "the source dropped or renamed it, and its waiting rows are not applied"
+    return diverge(lift(state), state.applied, why)
 
 
 def _drop_of(full_name: TableName, ts: int, table: Table | None) -> SchemaChange:
