@@ -44,10 +44,11 @@ def with_table_names(
         old = meant(place, name)
         new = rename(old)
         changes |= new != old
-        parts += [sql[at:start], _quoted(new)]
+        parts += [sql[at:start], quoted(new)]
         at = end
     return "".join([*parts, sql[at:]]) if changes else sql
 
 
-def _quoted(name: TableName) -> str:
+def quoted(name: TableName) -> str:
+    """A table's name as SQL has it; without its schema if that is not known."""
     return ".".join(f"`{part.replace('`', '``')}`" for part in name if part)

@@ -7,6 +7,7 @@ import msgspec
 
 from ticdc_spark.config.job import Job, SnapshotKeys
 from ticdc_spark.config.table_filter import table_filter
+from ticdc_spark.ddl.renaming import quoted
 from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.names import joined_to, tables_of
@@ -147,8 +148,8 @@ def _without_ddls(state: TableState, fate: Fate) -> TableState:
 
 
 def _drop_of(full_name: TableName, ts: int, table: Table | None) -> SchemaChange:
-    query = "DROP TABLE " + ".".join(f"`{part.replace('`', '``')}`" for part in full_name)
     schema, name = full_name
+    query = f"DROP TABLE {quoted(full_name)}"
     return SchemaChange(commit_ts=ts, query=query, kind="DROP", schema=schema, name=name, pre_table=table)
 
 
