@@ -114,7 +114,8 @@ def _batch(world: World, most: int, fault: Fault | None = None) -> str:
     if result == "committed":
         view = world.lab.view()
         world.note(f"applied {view.applied}")
-        _raise(judge_tables(world, view, final=False))
+        if view.mode != "arrival":  # There, tables equal the source at no known commit_ts while changes come.
+            _raise(judge_tables(world, view, final=False))
     return result
 
 

@@ -24,7 +24,6 @@ from ticdc_spark.errors import (
     EnvironmentFault,
     LeaseHeld,
     RejectedMessage,
-    SchemaMissing,
     SinkFault,
     TicdcSparkError,
     UnsupportedDdl,
@@ -66,12 +65,6 @@ def judge_stop(world: World, error: TicdcSparkError, fired: Fault | None) -> Fin
         return Finding(kind="a stop without a way out", where=where, detail=text)
     if isinstance(error, UnsupportedDdl) and excuses.refused_ddl:
         return None
-    if isinstance(error, UnsupportedDdl) and world.setup.no_schema_file and "none is known" in text:
-        # The RENAME behind it is not read yet, or the source has dropped the table since. What skips it marks tables.
-        excuses.disturb("a DDL of an unknown table")
-        return None
-    if isinstance(error, SchemaMissing) and world.setup.no_schema_file and _is_replaced(world, text):
-        return None  # The RENAME or DROP is still to be sent, so that no read brings the table.
     if excuses.bad_messages and (isinstance(error, RejectedMessage) or type(error) is EnvironmentFault):
         return None
     if topic := is_needless(world, error):
@@ -79,14 +72,6 @@ def judge_stop(world: World, error: TicdcSparkError, fired: Fault | None) -> Fin
     if not excuses.disturbances:
         return Finding(kind="a stop without cause", where=where, detail=text)
     return None
-
-
-def _is_replaced(world: World, text: str) -> bool:
-    """Whether the source's table of the name that an error begins with was dropped or renamed, or is another one."""
-    found = re.match(r"`(\w+)`\.`(\w+)` waits", text)
-    name = folded((found[1], found[2])) if found else None
-    now = world.database.now.get(name) if name else None
-    return name is not None and (now is None or len(world.database.names[now.uid]) > 1)
 
 
 def judge_tables(world: World, view: JobView, *, final: bool) -> Finding | None:
@@ -190,7 +175,9 @@ def _judge_keys(world: World, live: Live, table: LakeTable | None, condition: st
     # one that this one had before, which had another key.
     had = world.database.names[live.uid]
     older = {held.keys for event in world.database.events for name in had if (held := _held_before(world, event, name))}
-    if world.job.skip_ddl and any(not set(keys) <= set(table.columns) for keys in older):
+    lost_key = any(not set(keys) <= set(table.columns) for keys in older)
+    left_out = "filter" in world.excuses.weak.get(live.uid, "")
+    if lost_key and (world.job.skip_ddl or left_out):
         return None  # An older one, which lost its key's columns by a DDL that was meant for this one.
     if () in older:
         return None  # One without a key.

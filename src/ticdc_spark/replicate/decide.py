@@ -45,6 +45,7 @@ from ticdc_spark.replicate.resources import Resources, RunEnd
 from ticdc_spark.replicate.schemas.sql_ddl import SchemaRules, named_after, with_schemas
 from ticdc_spark.replicate.schemas.upstream import add_upstream_schemas
 from ticdc_spark.replicate.skips import STAGE, left_out_places, skipped_of
+from ticdc_spark.replicate.snapshot.wanted import reads_unknown
 from ticdc_spark.replicate.state.progress import KnownSchema, Plan, Progress, QueuedDdl
 from ticdc_spark.spark.decode.control import Reject, reject_of
 
@@ -99,6 +100,7 @@ class Decider:
         self.end = end
         self._left_out = skip_to_known(job.schema.skip_to_known)
         self._is_included = table_filter(job.tables)
+        self._reads = None if resources.reader is None else reads_unknown(job, resources.reader.fixed)
 
     def decide(
         self, progress: Progress, mode: ModeName | None, scanned: ScannedBatch, plan: Plan | None, now: float
@@ -170,14 +172,10 @@ class Decider:
         )
 
     def _waits(self, registered: Sequence[KnownSchema] | None = None) -> SchemaWaits:
-        reads = self.job.snapshot is not None
-        return SchemaWaits(self._left_out, self._named_after, self._is_kept, reads, registered)
-
-    def _is_kept(self, drop: SchemaChange) -> bool:
-        return self._keeps(drop) or is_skipped(self.job, drop)
+        return SchemaWaits(self._left_out, self._named_after, self._reads, registered)
 
     def _named_after(self, ddls: Sequence[QueuedDdl]) -> frozenset[TableName]:
-        return named_after(ddls, self._is_kept)
+        return named_after(ddls, lambda drop: self._keeps(drop) or is_skipped(self.job, drop))
 
     def _keeps(self, drop: SchemaChange) -> bool:
         of, shaped = self.job.ddl.of, histories(self.job.histories)

@@ -1,6 +1,9 @@
 """Rows that wait for their schema, and how far tables may go before them. Pure."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import TypeAlias
+
+import msgspec
 
 from ticdc_spark.config.shards import key_of_shard, plain_key, shard_of, with_plain_key
 from ticdc_spark.model import TableName
@@ -12,58 +15,88 @@ from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, bound
 from ticdc_spark.replicate.schemas.sql_ddl import is_newer
 from ticdc_spark.replicate.state.progress import PendingRows, Progress, Shard
 
+IsKnown: TypeAlias = Callable[[PendingRows, int], bool]
+
 
 def held_by_schemas(progress: Progress, resolved: int, waits: SchemaWaits) -> tuple[int, tuple[PendingRows, ...]]:
     """How far tables may go before rows of unknown schema, at most ``resolved``; and those rows. ``progress``: with the
     events of the batch."""
-    unread = _unread(progress, waits)
+    is_known = _knows(progress, waits)
+    unread = _unread(progress, resolved, waits, is_known)
     rows = [one for one in progress.pending if one.full_name not in unread]
-    return bound_of_schemas(rows, resolved, _knows(progress, waits))
+    return bound_of_schemas(rows, resolved, is_known)
 
 
 def held_by_reads(progress: Progress, resolved: int, waits: SchemaWaits) -> dict[TableName, int]:
     """Tables that wait for a full read, and that have rows or DDLs up to ``resolved`` which need a schema that is not
     known; each with the commit_ts of the first. They hold no other table: the read brings the schema."""
-    if not (unread := _unread(progress, waits)):
-        return {}
-    first, knows = _first_ddls(progress, unread, resolved), _knows(progress, waits)
+    is_known = _knows(progress, waits)
+    unread = _unread(progress, resolved, waits, is_known)
+    first: dict[TableName, int] = {}
+    for one in _ddls_without_schema(progress, resolved) if unread else ():
+        first |= {name: one.commit_ts for name in one.tables & unread if name not in first}
     dumps = {one.full_name: one.at for one in progress.wanted if one.at}
-    waiting: dict[TableName, list[PendingRows]] = {}
-    for rows in progress.pending:
-        if rows.full_name in unread:
-            waiting.setdefault(rows.full_name, []).append(rows)
-    for name, every in waiting.items():
+    for name, rows in _by_table(progress.pending, unread).items():
         # A table of a dump waits there, and DDLs behind it with the table.
-        _, missing = bound_of_schemas(every, min(resolved, dumps.get(name, resolved)), knows)
+        _, missing = bound_of_schemas(rows, min(resolved, dumps.get(name, resolved)), is_known)
         if missing:
-            first[name] = min(first.get(name, resolved), *(rows.min_ts for rows in missing))
+            first[name] = min(first.get(name, resolved), *(one.min_ts for one in missing))
     return first
 
 
-def _unread(progress: Progress, waits: SchemaWaits) -> frozenset[TableName]:
-    """The tables whose full read has not begun, and other names that waiting DDLs give them or gave them."""
-    found = {one.full_name for one in progress.wanted if not one.from_topic} if waits.reads else set()
+def _unread(progress: Progress, resolved: int, waits: SchemaWaits, is_known: IsKnown) -> frozenset[TableName]:
+    """The tables that wait for their full read, or that are unknown and get one; and other names that waiting DDLs give
+    them or gave them."""
+    if waits.reads is None:
+        return frozenset()
+    found = {one.full_name for one in progress.wanted if not one.from_topic}
+    states = progress.states()
+    for one in _ddls_without_schema(progress, resolved):
+        found |= {name for name in one.unknown if name not in states and waits.reads(name, one.commit_ts)}
+    unknown = {one.full_name for one in progress.pending} - states.keys() - found
+    for name, rows in _by_table(progress.pending, unknown).items():
+        _, missing = bound_of_schemas(rows, resolved, is_known)
+        if missing and waits.reads(name, min(one.min_ts for one in missing)):
+            found.add(name)
     return frozenset(joined_to(found, (ddl.change for ddl in progress.ddls)) if found else ())
 
 
-def _first_ddls(progress: Progress, unread: frozenset[TableName], resolved: int) -> dict[TableName, int]:
+def _by_table(pending: Iterable[PendingRows], names: Collection[TableName]) -> dict[TableName, list[PendingRows]]:
+    found: dict[TableName, list[PendingRows]] = {}
+    for rows in pending:
+        if rows.full_name in names:
+            found.setdefault(rows.full_name, []).append(rows)
+    return found
+
+
+class _Needing(msgspec.Struct, frozen=True):
+    """A waiting DDL that needs a schema which is not known."""
+
+    commit_ts: int
+    tables: set[TableName]
+    unknown: set[TableName]
+    """The tables whose schema it needs."""
+
+
+def _ddls_without_schema(progress: Progress, resolved: int) -> Iterator[_Needing]:
+    """Those up to ``resolved``, in order."""
     states = progress.states()
     known = {name for name, table in states.items() if table.table is not None and not table.is_gone}
     known |= {one.full_name for one in progress.schemas}
-    first: dict[TableName, int] = {}
     for ddl in in_order(one for one in progress.ddls if one.change.commit_ts <= resolved):
         before, after = tables_before_and_after(ddl.change)
         model = model_of(ddl.change)
-        newer = model in states and is_newer(states[model], ddl.change.commit_ts)
         sources = before if model is None else {*before, model}
-        is_known = ddl.change.table is not None or (sources <= known and not newer)
+        unknown = sources - known
+        if model in states and is_newer(states[model], ddl.change.commit_ts):
+            unknown = {*unknown, model}
+        is_known = ddl.change.table is not None or not unknown
         if after and not is_known:
-            first |= {name: ddl.change.commit_ts for name in (before | after) & unread if name not in first}
+            yield _Needing(ddl.change.commit_ts, before | after, unknown)
         known = (known - before) | (after if is_known else set())
-    return first
 
 
-def _knows(progress: Progress, waits: SchemaWaits) -> Callable[[PendingRows, int], bool]:
+def _knows(progress: Progress, waits: SchemaWaits) -> IsKnown:
     """Return a function: whether the schema of rows is known, with the DDLs up to a commit_ts."""
     known = {(schema.schema, schema.name, schema.key) for schema in progress.schemas}
     known |= {(table.schema, table.name, VALID_THEN) for table in progress.tables if table.table is not None}

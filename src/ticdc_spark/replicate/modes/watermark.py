@@ -17,7 +17,6 @@ from ticdc_spark.replicate.modes.base import Advanced, Rules, ScannedBatch, Sche
 from ticdc_spark.replicate.modes.next_progress import committed
 from ticdc_spark.replicate.modes.waiting import describe_missing, held_by_reads, held_by_schemas
 from ticdc_spark.replicate.plan.catch_up import catching_up, with_drops
-from ticdc_spark.replicate.plan.doomed import without_doomed
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.late_ddl import late_for, with_late
 from ticdc_spark.replicate.plan.merging import seen_shards
@@ -60,7 +59,6 @@ def advance(
         resolved = min(resolved, rules.until_ts)
     begun = msgspec.structs.replace(progress, schemas=schemas, ddls=ddls, pending=pending, tables=tables)
     begun = msgspec.structs.replace(begun, shards=seen_shards(progress.shards, ordered))
-    begun = without_doomed(begun, max(resolved, progress.applied), waits.keeps)
     passed_before = resolved < progress.applied
     resolved, missing = held_by_schemas(begun, resolved, waits)
     # A table that catches up waits for schemas by itself, even below the current bound of other tables.

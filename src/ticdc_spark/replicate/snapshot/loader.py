@@ -28,13 +28,16 @@ from ticdc_spark.replicate.snapshot.merged import Merged, MergedTables, identity
 from ticdc_spark.replicate.snapshot.steps import as_known, begin, bring_in, give_up, with_states
 from ticdc_spark.replicate.snapshot.wanted import (
     Fate,
+    is_unexplained,
     joined,
     nothing_to_read,
+    reads_unknown,
     wanted_tables,
     with_joined,
     with_new_shards,
     with_new_tables,
     with_partial_tables,
+    with_unknown_tables,
     without,
     without_passed,
 )
@@ -88,6 +91,7 @@ class Loader:
         self.source, self._routes = reader, compiled(job.routes)
         self.reader = MergedTables(reader, job, Progress(job=job.name))
         self._wants, self._follows = wanted_tables(keys, job), table_filter(job.tables or ["*.*"])
+        self._reads = reads_unknown(job, reader.fixed)
         self._asking = Lock()
         """Held to ask the reader, which serves one thread, while several tables are gathered."""
         self.forget()
@@ -146,7 +150,11 @@ class Loader:
 
     def with_partial(self, progress: Progress) -> Progress:
         """Want tables whose first rows were not seen. A dump has only tables that were there when it was made."""
-        if self.reader.fixed or not is_resolving(progress.mode):
+        if not is_resolving(progress.mode):
+            return progress
+        if self._reads is not None:
+            progress = with_unknown_tables(progress, self._reads, self.reader.fixed or 0)
+        if self.reader.fixed:
             return progress
         return with_partial_tables(progress, self._gone, self._is_wanted)
 
@@ -163,12 +171,18 @@ class Loader:
                 break
             # Before the time of the dump, the table may not be the one that the dump has.
             at_dump = progress.applied >= (self.reader.fixed or 0)
-            if name in over or (at_dump and not wanted.asked and _needs_no_read(work.state(name), name)):
+            state = work.state(name)
+            if name in over or (at_dump and not wanted.asked and _needs_no_read(state, name)):
                 over.add(name)
+                if state is not None and state.load is not None:
+                    bases[name] = state.load.base  # It began just before a restart.
                 continue
             together = self._found(progress, wanted, work)
             if len(together) > 1 and in_batch:
                 continue  # Some of the DDLs that join them may be applied.
+            for one, found in together.items():
+                if found.table is None and self._fate_of(one) == "gone" and is_unexplained(progress, one, found.base):
+                    raise DecisionNeeded(self._not_there(one))
             readable = {one for one, found in together.items() if self._is_readable(one, found)}
             if len(together) > 1 or any(found.table is None for found in together.values()):
                 # Saved before the first commit: a job that is killed behind it must not apply these DDLs.
@@ -217,6 +231,14 @@ class Loader:
         found = {one: self._schema(progress, one, base, work) for one in sorted(names)}
         ready = {one: there for one, there in found.items() if there is not None}
         return ready if len(ready) == len(found) else {}
+
+    def _not_there(self, name: TableName) -> str:
+        where = f"the dump {self.keys.path}" if self.reader.fixed else "the database under [snapshot]"
+        return (
+            f"`{name[0]}`.`{name[1]}`: its messages come, but {where} does not show it, and no DROP or RENAME of it "
+            "came. Let the user of the database read the table (SELECT), write its CREATE TABLE into [schema] file, or "
+            "exclude the table with `tables` under [job]"
+        )
 
     def _fate_of(self, name: TableName) -> Fate:
         """Of a table that is not read."""

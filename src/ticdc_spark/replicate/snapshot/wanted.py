@@ -6,11 +6,14 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from ticdc_spark.config.job import Job, SnapshotKeys
+from ticdc_spark.config.routes import compiled
+from ticdc_spark.config.shards import is_merged
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.ddl.renaming import quoted
 from ticdc_spark.model import SchemaChange, Table, TableName
+from ticdc_spark.replicate.plan.catch_up import database_of
 from ticdc_spark.replicate.plan.holds import Bounds
-from ticdc_spark.replicate.plan.names import joined_to, tables_of
+from ticdc_spark.replicate.plan.names import joined_to, tables_before_and_after, tables_of
 from ticdc_spark.replicate.state.progress import Progress, QueuedDdl, WantedLoad
 from ticdc_spark.replicate.state.table import TableState, diverge, lift, settle_load
 from ticdc_spark.sinks.mark import NO_MARK
@@ -23,6 +26,20 @@ def wanted_tables(keys: SnapshotKeys, job: Job) -> Wants:
     ``[job]`` must include it."""
     some, every = table_filter(keys.tables or ["*.*"]), table_filter(job.tables or ["*.*"])
     return lambda schema, name: some(schema, name) and every(schema, name)
+
+
+def reads_unknown(job: Job, dumped: int | None) -> Callable[[TableName, int], bool] | None:
+    """Return a function: whether a table that the job does not know is read in full, if its messages need a schema from
+    a commit_ts on. ``dumped``: the commit_ts of the dump to read from. ``None``: the job reads no tables in full."""
+    if job.snapshot is None:
+        return None
+    wants, routes = wanted_tables(job.snapshot, job), compiled(job.routes)
+
+    def reads(name: TableName, commit_ts: int) -> bool:
+        is_plain = not is_merged(name) and not routes.merged(name)
+        return is_plain and wants(*name) and (dumped is None or commit_ts <= dumped)
+
+    return reads
 
 
 def nothing_to_read(keys: SnapshotKeys) -> str:
@@ -44,6 +61,13 @@ def with_new_shards(
     which is not known before it is read."""
     known = {one.table.full_name for one in progress.shards}
     return _with(progress, [name for name in merged if not known >= {*shards_of(name)}], 0)
+
+
+def with_unknown_tables(progress: Progress, reads: Callable[[TableName, int], bool], at: int) -> Progress:
+    """Request full reads of tables that the job does not know, and whose messages wait for a schema."""
+    known = progress.states()
+    waiting = ((one.full_name, one.until) for one in progress.catching_up if one.until is not None)
+    return _with(progress, [name for name, until in waiting if name not in known and reads(name, until + 1)], at)
 
 
 def with_partial_tables(progress: Progress, gone: Collection[tuple[TableName, int]], wants: Wants) -> Progress:
@@ -90,6 +114,19 @@ def without_passed(progress: Progress, bases: Mapping[TableName, int]) -> Progre
     return progress if len(left) == len(progress.ddls) else msgspec.structs.replace(progress, ddls=left)
 
 
+def is_unexplained(progress: Progress, name: TableName, base: int) -> bool:
+    """Whether messages of an unknown table wait that the source does not have at ``base``, and no DDL took it away."""
+    if name in progress.states() or any(one.full_name == name for one in progress.schemas):
+        return False
+    ddls = [ddl.change for ddl in progress.ddls if ddl.change.commit_ts <= base]
+    waits = any(one.full_name == name and one.min_ts <= base for one in progress.pending)
+    return (waits or any(name in tables_of(change) for change in ddls)) and not any(
+        name in before - after or database_of(change) == name[0]
+        for change in ddls
+        for before, after in (tables_before_and_after(change),)
+    )
+
+
 Fate: TypeAlias = Literal["read", "gone", "excluded"]
 """What becomes of a table: it is read in full, the source does not have it, or the job does not replicate it."""
 
@@ -111,13 +148,13 @@ def with_joined(progress: Progress, base: int, fates: Mapping[TableName, Fate]) 
     left: set[TableName] = set()
     for name, fate in sorted(fates.items()):
         passed, state = [ddl for ddl, of in due if name in of], states.get(name)
-        if not passed:
+        if state is not None and not passed:
             continue
         if state is not None:
             states[name] = _without_ddls(state, fate)
         if fate != "read":
             left.add(name)
-        if fate == "gone" and (state is None or not state.is_gone):
+        if passed and fate == "gone" and (state is None or not state.is_gone):
             change = _drop_of(name, base, None if state is None else state.table)
             drops.append(msgspec.structs.replace(passed[-1], change=change, waits=()))
     over = [ddl for ddl, _ in due]

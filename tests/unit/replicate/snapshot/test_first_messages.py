@@ -9,8 +9,8 @@ import msgspec
 import pytest
 
 from tests.support.changefeed import SCHEMA
-from tests.support.shop import Shop
-from ticdc_spark.errors import SchemaMissing
+from tests.support.shop import Shop, after_every_death
+from ticdc_spark.errors import DecisionNeeded, SchemaMissing
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["canal-json", "debezium", "open"])
 
@@ -127,6 +127,115 @@ def test_a_table_that_was_changed_and_dropped_before_the_job_began_stops_nothing
     assert shop.rows("other") is not None
     assert shop.rows("t") is shop.rows("u") is None
     assert shop.applied > shop.ts - (5000 << 18)
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("read", [1, 2])
+def test_a_ddl_before_the_read_needs_no_schema_whenever_the_job_dies(protocol: str, read: int) -> None:
+    """``read``: how often the source is looked at before the deaths: the read begins at the third time."""
+
+    def make() -> Shop:
+        shop = shop_with_a_table_before(protocol)
+        shop.sql("ALTER TABLE t RENAME COLUMN v TO w")
+        shop.held[(SCHEMA, "t"), "1"] = {"id": "1", "w": "x"}
+        shop.insert("t", id="2", w="y")
+        settled(shop, read)
+        shop.insert("other", id="9")
+        shop.watermark()
+        return shop
+
+    def judge(shop: Shop) -> None:
+        settled(shop, 4)
+        assert shop.rows("t") == [(1, "x"), (2, "y")]
+
+    assert after_every_death(make, judge) > 5
+
+
+def shop_without_the_table(protocol: str, *ddls: str) -> Shop:
+    """``t`` was changed before the job began, and the source does not have it any more."""
+    shop = shop_with_a_table_before(protocol)
+    shop.insert("t", id="2", v="y")
+    shop.sql("ALTER TABLE t ADD COLUMN n INT")
+    shop.insert("t", id="3", v="z", n="1")
+    for query in ddls:
+        shop.sql(query)
+    return shop
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("messages", [1, 2, 3, 4, 5, 6])
+@pytest.mark.parametrize("gone", [("DROP TABLE t",), ("RENAME TABLE t TO u", "DROP TABLE u")])
+def test_a_changed_table_stops_nothing_while_its_drop_is_still_to_be_read(
+    protocol: str, gone: tuple[str, ...], messages: int
+) -> None:
+    shop = shop_without_the_table(protocol)
+    shop.watermark()
+    shop.sql(gone[0])
+    shop.insert("other", id="1")
+    shop.watermark()
+    for query in gone[1:]:
+        shop.sql(query)
+    shop.batch(messages)
+    settled(shop)
+    assert shop.lab.view().tables.keys() & {(SCHEMA, "t"), (SCHEMA, "u")} <= {
+        name for name, table in shop.lab.view().tables.items() if table.condition == "dropped"
+    }
+    assert shop.rows("t") is shop.rows("u") is None
+    assert shop.applied > shop.ts - (5000 << 18)
+    assert shop.condition("other") == "clean"
+
+
+@PROTOCOLS
+def test_a_table_that_was_renamed_is_read_under_its_new_name_whenever_the_rename_is_read(protocol: str) -> None:
+    shop = shop_without_the_table(protocol)
+    shop.watermark()
+    shop.sql("RENAME TABLE t TO u")
+    shop.held[(SCHEMA, "u"), "1"] = {"id": "1", "v": "x", "n": None}
+    shop.held[(SCHEMA, "u"), "2"] = {"id": "2", "v": "y", "n": None}
+    shop.batch(4)
+    shop.insert("u", id="4", v="w", n="2")
+    shop.follow_source()
+    settled(shop)
+    assert shop.rows("t") is None
+    assert shop.rows("u") == [(1, "x", None), (2, "y", None), (3, "z", 1), (4, "w", 2)]
+    assert shop.condition("u") == "clean"
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("ddl", ["", "ALTER TABLE late ADD COLUMN n INT"])
+def test_a_table_that_the_changefeed_sends_later_is_read_in_full(protocol: str, ddl: str) -> None:
+    """It is older than the changefeed, whose rules include it since. The job has asked for its tables before."""
+    shop = shop_with_a_table_before(protocol)
+    settled(shop)
+    shop.change("CREATE TABLE late (id INT PRIMARY KEY, v VARCHAR(9))")
+    shop.held[(SCHEMA, "late"), "1"] = {"id": "1", "v": "x"}
+    shop.insert("late", id="2", v="y")
+    if ddl:
+        shop.sql(ddl)
+        shop.held[(SCHEMA, "late"), "1"]["n"] = shop.held[(SCHEMA, "late"), "2"]["n"] = None
+    shop.follow_source()
+    settled(shop)
+    assert [row[:2] for row in shop.rows("late") or ()] == [(1, "x"), (2, "y")]
+    assert shop.condition("late") == "clean"
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("ddl", ["", "ALTER TABLE t ADD COLUMN n INT"])
+def test_a_table_that_the_reader_may_not_see_stops_the_job(protocol: str, ddl: str) -> None:
+    """A user without SELECT on a table does not see it, which is no DROP. Its rows must not be lost."""
+    shop = shop_with_a_table_before(protocol)
+    shop.insert("t", id="2", v="y")
+    if ddl:
+        shop.sql(ddl)
+    hidden = shop.tables.pop((SCHEMA, "t"))
+    shop.start()
+    shop.follow_source()
+    with pytest.raises(DecisionNeeded, match=r"`shop`\.`t`: its messages come, but .* does not show it.*SELECT"):
+        settled(shop)
+    shop.tables[SCHEMA, "t"] = hidden
+    settled(shop)
+    assert [row[:2] for row in shop.rows("t") or ()] == [(1, "x"), (2, "y")]
+    assert shop.condition("t") == "clean"
 
 
 @PROTOCOLS
