@@ -28,7 +28,7 @@ def stop_if_needed(job: Job, progress: Progress, decided: Decided, now: float) -
     missing = decided.advanced.missing
     waited = now - progress.schema_wait_since
     if missing and progress.schema_wait_since and waited >= job.schema_timeout:
-        first = min(missing, key=lambda rows: rows.min_ts)
+        first = missing[0]
         read = "" if job.snapshot is None else "`tables` under [snapshot], if it excludes the table; "
         message = (
             f"{missing_schema(first)}. No DDL or BOOTSTRAP with it came in {waited:.0f} s "

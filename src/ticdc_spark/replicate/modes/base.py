@@ -56,7 +56,7 @@ class Advanced(msgspec.Struct, frozen=True, kw_only=True):
     rejects: tuple[Reject, ...]
     late: int
     missing: tuple[PendingRows, ...]
-    """Rows that wait for a schema and hold back the resolved ts."""
+    """Rows that wait for a schema and hold back the resolved ts. The first of them must get one."""
 
 
 @dataclass(frozen=True, slots=True)

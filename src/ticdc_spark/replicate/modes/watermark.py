@@ -64,8 +64,7 @@ def advance(
     # A table that catches up waits for schemas by itself, even below the current bound of other tables.
     now = held_by_schemas(begun, progress.applied, waits)[1] if passed_before else missing
     if missing:
-        first = min(missing, key=lambda rows: rows.min_ts)
-        hold = Hold(kind="schema", what=describe_missing(first), since=progress.schema_wait_since or rules.now)
+        hold = Hold(kind="schema", what=describe_missing(missing[0]), since=progress.schema_wait_since or rules.now)
     furthest = max(resolved, rules.floor)
     blocked = held_by_reads(begun, max(furthest, progress.applied), waits)
     for rows in now:

@@ -82,13 +82,15 @@ def bound_of_schemas(
     pending: Iterable[PendingRows], bound: int, is_known: Callable[[PendingRows, int], bool]
 ) -> tuple[int, tuple[PendingRows, ...]]:
     """The commit_ts just before the first rows of unknown schema, at most ``bound``; and the rows of unknown schema.
+    The first of these must get a schema. Later ones may only need one because that one keeps a DROP from being reached.
 
     ``is_known``: whether the schema of rows is known with the DDLs up to a commit_ts. With fewer DDLs it may not be.
     """
     missing: list[PendingRows] = []
     while found := [rows for rows in pending if rows.min_ts <= bound and not is_known(rows, bound)]:
+        found.sort(key=lambda rows: rows.min_ts)
         missing += found
-        bound = min(rows.min_ts for rows in found) - 1
+        bound = found[0].min_ts - 1
     return bound, tuple(missing)
 
 

@@ -180,9 +180,6 @@ class Loader:
             together = self._found(progress, wanted, work)
             if len(together) > 1 and in_batch:
                 continue  # Some of the DDLs that join them may be applied.
-            for one, found in together.items():
-                if found.table is None and self._fate_of(one) == "gone" and is_unexplained(progress, one, found.base):
-                    raise DecisionNeeded(self._not_there(one))
             readable = {one for one, found in together.items() if self._is_readable(one, found)}
             if len(together) > 1 or any(found.table is None for found in together.values()):
                 # Saved before the first commit: a job that is killed behind it must not apply these DDLs.
@@ -212,7 +209,7 @@ class Loader:
         return without_passed(without(with_states(progress, work), over), bases)
 
     def _found(self, progress: Progress, wanted: WantedLoad, work: TimelineWork) -> Mapping[TableName, _Found]:
-        """A table, and the tables that must be read with it at the same base; empty: they must wait.
+        """A table, and the tables that must be read with it at the same base; empty: they must wait. Raises: DecisionNeeded
 
         A waiting DDL such as a RENAME joins tables: behind the read of one, it would make another one of it. Once all
         are read, nothing needs the DDL any more. A quarantined table among them is only read if a person asks.
@@ -230,7 +227,12 @@ class Loader:
             return {}
         found = {one: self._schema(progress, one, base, work) for one in sorted(names)}
         ready = {one: there for one, there in found.items() if there is not None}
-        return ready if len(ready) == len(found) else {}
+        if len(ready) < len(found):
+            return {}
+        for one, there in ready.items():
+            if there.table is None and self._fate_of(one) == "gone" and is_unexplained(progress, one, base):
+                raise DecisionNeeded(self._not_there(one))
+        return ready
 
     def _not_there(self, name: TableName) -> str:
         where = f"the dump {self.keys.path}" if self.reader.fixed else "the database under [snapshot]"

@@ -118,13 +118,16 @@ def is_unexplained(progress: Progress, name: TableName, base: int) -> bool:
     """Whether messages of an unknown table wait that the source does not have at ``base``, and no DDL took it away."""
     if name in progress.states() or any(one.full_name == name for one in progress.schemas):
         return False
-    ddls = [ddl.change for ddl in progress.ddls if ddl.change.commit_ts <= base]
-    waits = any(one.full_name == name and one.min_ts <= base for one in progress.pending)
-    return (waits or any(name in tables_of(change) for change in ddls)) and not any(
-        name in before - after or database_of(change) == name[0]
-        for change in ddls
-        for before, after in (tables_before_and_after(change),)
+    changes = [ddl.change for ddl in progress.ddls if ddl.change.commit_ts <= base]
+    has_rows = any(one.full_name == name and one.min_ts <= base for one in progress.pending)
+    return (has_rows or any(name in tables_of(one) for one in changes)) and not any(
+        _takes_away(one, name) for one in changes
     )
+
+
+def _takes_away(change: SchemaChange, name: TableName) -> bool:
+    before, after = tables_before_and_after(change)
+    return name in before - after or database_of(change) == name[0]
 
 
 Fate: TypeAlias = Literal["read", "gone", "excluded"]
