@@ -14,6 +14,7 @@ from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, bound_of_schemas
 from ticdc_spark.replicate.schemas.sql_ddl import is_newer
 from ticdc_spark.replicate.state.progress import PendingRows, Progress, Shard
+from ticdc_spark.replicate.state.table import is_new
 
 IsKnown: TypeAlias = Callable[[PendingRows, int], bool]
 
@@ -52,11 +53,12 @@ def _unread(progress: Progress, resolved: int, waits: SchemaWaits, is_known: IsK
     found = {one.full_name for one in progress.wanted if not one.from_topic}
     states = progress.states()
     for one in _ddls_without_schema(progress, resolved):
-        found |= {name for name in one.unknown if name not in states and waits.reads(name, one.commit_ts)}
-    unknown = {one.full_name for one in progress.pending} - states.keys() - found
-    for name, rows in _by_table(progress.pending, unknown).items():
+        new = {name for name in one.unknown if is_new(states.get(name), one.commit_ts)}
+        found |= {name for name in new if waits.reads(name, one.commit_ts)}
+    new = {one.full_name for one in progress.pending if is_new(states.get(one.full_name), one.min_ts)}
+    for name, rows in _by_table(progress.pending, new - found).items():
         _, missing = bound_of_schemas(rows, resolved, is_known)
-        if missing and waits.reads(name, min(one.min_ts for one in missing)):
+        if missing and waits.reads(name, missing[0].min_ts):
             found.add(name)
     return frozenset(joined_to(found, (ddl.change for ddl in progress.ddls)) if found else ())
 

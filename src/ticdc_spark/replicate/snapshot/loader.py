@@ -209,7 +209,9 @@ class Loader:
         return without_passed(without(with_states(progress, work), over), bases)
 
     def _found(self, progress: Progress, wanted: WantedLoad, work: TimelineWork) -> Mapping[TableName, _Found]:
-        """A table, and the tables that must be read with it at the same base; empty: they must wait. Raises: DecisionNeeded
+        """A table, and the tables that must be read with it at the same base; empty: they must wait.
+
+        Raises: DecisionNeeded
 
         A waiting DDL such as a RENAME joins tables: behind the read of one, it would make another one of it. Once all
         are read, nothing needs the DDL any more. A quarantined table among them is only read if a person asks.

@@ -15,7 +15,7 @@ from ticdc_spark.replicate.plan.catch_up import database_of
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.names import joined_to, tables_before_and_after, tables_of
 from ticdc_spark.replicate.state.progress import Progress, QueuedDdl, WantedLoad
-from ticdc_spark.replicate.state.table import TableState, diverge, lift, settle_load
+from ticdc_spark.replicate.state.table import TableState, diverge, is_new, lift, settle_load
 from ticdc_spark.sinks.mark import NO_MARK
 
 Wants = Callable[[str, str], bool]
@@ -65,9 +65,9 @@ def with_new_shards(
 
 def with_unknown_tables(progress: Progress, reads: Callable[[TableName, int], bool], at: int) -> Progress:
     """Request full reads of tables that the job does not know, and whose messages wait for a schema."""
-    known = progress.states()
-    waiting = ((one.full_name, one.until) for one in progress.catching_up if one.until is not None)
-    return _with(progress, [name for name, until in waiting if name not in known and reads(name, until + 1)], at)
+    states = progress.states()
+    waiting = ((one.full_name, one.until + 1) for one in progress.catching_up if one.until is not None)
+    return _with(progress, [name for name, ts in waiting if is_new(states.get(name), ts) and reads(name, ts)], at)
 
 
 def with_partial_tables(progress: Progress, gone: Collection[tuple[TableName, int]], wants: Wants) -> Progress:
@@ -116,13 +116,13 @@ def without_passed(progress: Progress, bases: Mapping[TableName, int]) -> Progre
 
 def is_unexplained(progress: Progress, name: TableName, base: int) -> bool:
     """Whether messages of an unknown table wait that the source does not have at ``base``, and no DDL took it away."""
-    if name in progress.states() or any(one.full_name == name for one in progress.schemas):
+    if any(one.full_name == name for one in progress.schemas):
         return False
+    state = progress.states().get(name)
     changes = [ddl.change for ddl in progress.ddls if ddl.change.commit_ts <= base]
-    has_rows = any(one.full_name == name and one.min_ts <= base for one in progress.pending)
-    return (has_rows or any(name in tables_of(one) for one in changes)) and not any(
-        _takes_away(one, name) for one in changes
-    )
+    times = [one.min_ts for one in progress.pending if one.full_name == name and one.min_ts <= base]
+    times += [one.commit_ts for one in changes if name in tables_of(one)]
+    return any(is_new(state, ts) for ts in times) and not any(_takes_away(one, name) for one in changes)
 
 
 def _takes_away(change: SchemaChange, name: TableName) -> bool:

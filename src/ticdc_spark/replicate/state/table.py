@@ -191,6 +191,12 @@ def is_unfollowed(state: TableState) -> bool:
     return state.origin == "snapshot" and not state.topics
 
 
+def is_new(state: TableState | None, ts: int) -> bool:
+    """Whether messages from a commit_ts on are of a table that the job has never met: it knows no table of the name, or
+    one that was dropped before."""
+    return state is None or (state.is_dropped and state.ddl_ts < ts)
+
+
 def create(table: Table, ts: int, topics: tuple[str, ...], *, certain: bool) -> TableState:
     """Its CREATE TABLE is applied. ``certain``: whether ``table`` is surely the source's schema."""
     return TableState(

@@ -203,9 +203,12 @@ def test_a_table_that_was_renamed_is_read_under_its_new_name_whenever_the_rename
 
 @PROTOCOLS
 @pytest.mark.parametrize("ddl", ["", "ALTER TABLE late ADD COLUMN n INT"])
-def test_a_table_that_the_changefeed_sends_later_is_read_in_full(protocol: str, ddl: str) -> None:
+@pytest.mark.parametrize("before", [[], ["CREATE TABLE late (id INT PRIMARY KEY)", "DROP TABLE late"]])
+def test_a_table_that_the_changefeed_sends_later_is_read_in_full(protocol: str, ddl: str, before: list[str]) -> None:
     """It is older than the changefeed, whose rules include it since. The job has asked for its tables before."""
     shop = shop_with_a_table_before(protocol)
+    for query in before:
+        shop.sql(query)
     settled(shop)
     shop.change("CREATE TABLE late (id INT PRIMARY KEY, v VARCHAR(9))")
     shop.held[(SCHEMA, "late"), "1"] = {"id": "1", "v": "x"}
