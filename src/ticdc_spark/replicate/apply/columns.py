@@ -10,12 +10,13 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Table, TableName
-from ticdc_spark.mysql import HIDDEN_NAMES, with_hidden_columns
+from ticdc_spark.mysql import HIDDEN_NAMES, handle_key, with_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.look import OLD_VALUES, missing_columns, rebuild_line, why_gone
-from ticdc_spark.replicate.apply.rejects import HiddenColumns
-from ticdc_spark.replicate.state.table import TableState, diverge
+from ticdc_spark.replicate.apply.rejects import HiddenColumns, Quarantined
+from ticdc_spark.replicate.state.table import TableState, diverge, quarantine
 from ticdc_spark.sinks.base import ColumnChanges
+from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.decode.versions import ExpectedColumns
 from ticdc_spark.spark.types import LakeColumn
 
@@ -41,6 +42,30 @@ def expected_columns(state: TableState) -> ExpectedColumns:
     if state.has_diverged:
         return "nothing"
     return "all" if state.is_clean or state.settles else "stored"
+
+
+def quarantine_at_another_key(work: TimelineWork, name: TableName, mark: Mark, before: Table | None) -> None:
+    """Quarantine a table that lacks DDLs if its key is not the one that the source's table had ``before`` a DDL. It may
+    be an older table of this name: with the new key, several of its rows would be one row. ``mark``: of the DDL.
+
+    Raises: Quarantined
+    """
+    state, has_begun = work.state(name), work.mark(name) >= mark
+    if before is None or has_begun or work.mark(name) == NO_MARK or not work.batch.resolves:
+        return
+    if state is None or state.table is None or not state.has_unsure_columns:
+        return
+    held, wanted = handle_key(state.table), handle_key(before)
+    if [name.casefold() for name in held] == [name.casefold() for name in wanted]:
+        return
+    keys = [f"({', '.join(key)})" if key else "none" for key in (held, wanted)]
+    why = (
+        f"its key is {keys[0]}, and the source's is {keys[1]}: it lacks a DDL, or is an older table of this name. "
+        f"{rebuild_line(work.batch.job, state.full_name)} reads it again"
+    )
+    log.error("`%s`.`%s` is quarantined: %s", *state.full_name, why)
+    work.put(quarantine(state, why))
+    raise Quarantined(why, mark[0])
 
 
 def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> None:
