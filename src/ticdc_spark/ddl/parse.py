@@ -34,7 +34,7 @@ from ticdc_spark.ddl.statements import (
 from ticdc_spark.model import Index
 
 T = TypeVar("T")
-_STATEMENTS_KEPT = 512
+_STATEMENTS_KEPT = 4096
 """A DDL is parsed many times on its way to the lake: for its tables, its names, and its effect on each of them."""
 
 

@@ -123,10 +123,10 @@ def _wanted(table: TableStatus) -> TableStatus:
 
 
 def _refused(table: TableStatus, why: str) -> TableStatus:
-    """The status of a table. ``why``: why its last `rebuild --from topic` was refused; ``""``: it was not."""
+    """The status of a table. ``why``: why its last full read was refused; ``""``: it was not."""
     if not why:
         return table
-    parts = (table.detail, f"it could not be read from its topics: {why}")
+    parts = (table.detail, f"it could not be read {why}")
     return msgspec.structs.replace(table, detail="; ".join(filter(None, parts)))
 
 

@@ -30,7 +30,7 @@ from ticdc_spark.replicate.modes.choose import MODES, as_read, hides, refuse_hid
 from ticdc_spark.replicate.modes.filters import at_the_filter, judge_left_out, leave_out, names_left_out, skip_to_known
 from ticdc_spark.replicate.modes.late_rows import add_late_rows
 from ticdc_spark.replicate.modes.traits import is_resolving
-from ticdc_spark.replicate.modes.waiting import held_by_schemas
+from ticdc_spark.replicate.modes.waiting import held_by_schemas, schema_needs
 from ticdc_spark.replicate.modes.watermark import due
 from ticdc_spark.replicate.plan.catch_up import bounds_of_late, waits_for_schema
 from ticdc_spark.replicate.plan.ddl_actions import ENTERS, LEAVES, is_of_partitions
@@ -153,7 +153,7 @@ class Decider:
             resolved = min(resolved, refused.change.commit_ts - 1)
             if is_resolving(mode):
                 # A table that a later DDL creates or renames is not there yet.
-                resolved, _ = held_by_schemas(advanced.progress, resolved, self._waits())
+                resolved, _ = held_by_schemas(schema_needs(advanced.progress, self._waits()), resolved)
                 resolved = max(resolved, progress.applied)
             # A late DDL is below the applied commit_ts and waits there: its tables do not go past it.
             due = [ddl for ddl in self._due(advanced.progress, resolved, mode) if ddl != refused]
@@ -172,10 +172,13 @@ class Decider:
         )
 
     def _waits(self, registered: Sequence[KnownSchema] | None = None) -> SchemaWaits:
-        return SchemaWaits(self._left_out, self._named_after, self._reads, registered)
+        return SchemaWaits(self._left_out, self._named_after, self._is_kept, self._reads, registered)
+
+    def _is_kept(self, drop: SchemaChange) -> bool:
+        return self._keeps(drop) or is_skipped(self.job, drop)
 
     def _named_after(self, ddls: Sequence[QueuedDdl]) -> frozenset[TableName]:
-        return named_after(ddls, lambda drop: self._keeps(drop) or is_skipped(self.job, drop))
+        return named_after(ddls, self._is_kept)
 
     def _keeps(self, drop: SchemaChange) -> bool:
         of, shaped = self.job.ddl.of, histories(self.job.histories)

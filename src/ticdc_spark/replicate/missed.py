@@ -22,7 +22,7 @@ from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.plan.waiting_names import last_of, names_in
 from ticdc_spark.replicate.state.notes import MissedNote
 from ticdc_spark.replicate.state.progress import Counters, Progress, QueuedDdl
-from ticdc_spark.replicate.state.table import TableState, diverge, quarantine
+from ticdc_spark.replicate.state.table import TableState, diverge, is_new, quarantine
 from ticdc_spark.spark.decode.control import MessageRejected, MessageSkipped, Reject
 
 log = logging.getLogger(__name__)
@@ -148,7 +148,7 @@ def note_excluded(progress: Progress, patterns: Sequence[str], changed: Mapping[
 
 
 def without_excluded(progress: Progress, patterns: Sequence[str]) -> Progress:
-    """Remove the waiting rows of names that ``tables`` under [job] excludes and that no table of the job has. They
+    """Remove the waiting rows of names that ``tables`` under [job] excludes, of tables that the job has never met. They
     would wait for a schema, and hold the other tables. ``note_excluded`` has noted them."""
     if not patterns or not progress.pending:
         return progress
@@ -156,7 +156,9 @@ def without_excluded(progress: Progress, patterns: Sequence[str]) -> Progress:
     left = tuple(
         rows
         for rows in progress.pending
-        if rows.full_name in states or is_merged(rows.full_name) or is_included(*rows.full_name)
+        if not is_new(states.get(rows.full_name), rows.min_ts)
+        or is_merged(rows.full_name)
+        or is_included(*rows.full_name)
     )
     return progress if len(left) == len(progress.pending) else msgspec.structs.replace(progress, pending=left)
 

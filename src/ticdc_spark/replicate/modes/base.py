@@ -12,7 +12,7 @@ import msgspec
 
 from ticdc_spark.config.values import ModeName
 from ticdc_spark.ddl.known_names import Names
-from ticdc_spark.model import Offsets, TableName
+from ticdc_spark.model import Offsets, SchemaChange, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.timeline import Rows, Step
@@ -67,6 +67,8 @@ class SchemaWaits:
     """Tables whose rows do not wait, although their schema is not known."""
     named_after: Callable[[Sequence[QueuedDdl]], frozenset[TableName]] = lambda _ddls: frozenset()
     """The tables that queued DDLs make or drop, for rows that name no schema."""
+    keeps: Callable[[SchemaChange], bool] = lambda _drop: False
+    """Whether the target keeps the table of a DROP."""
     reads: Callable[[TableName, int], bool] | None = None
     """Whether the job reads in full a table that it does not know, if its messages need a schema from a commit_ts on.
     ``None``: it reads no tables in full."""

@@ -1,6 +1,7 @@
 """Rows that wait for their schema, and how far tables may go before them. Pure."""
 
 from collections.abc import Callable, Collection, Iterable, Iterator
+from dataclasses import dataclass
 from typing import TypeAlias
 
 import msgspec
@@ -19,46 +20,63 @@ from ticdc_spark.replicate.state.table import is_new
 IsKnown: TypeAlias = Callable[[PendingRows, int], bool]
 
 
-def held_by_schemas(progress: Progress, resolved: int, waits: SchemaWaits) -> tuple[int, tuple[PendingRows, ...]]:
-    """How far tables may go before rows of unknown schema, at most ``resolved``; and those rows. ``progress``: with the
-    events of the batch."""
-    is_known = _knows(progress, waits)
-    unread = _unread(progress, resolved, waits, is_known)
-    rows = [one for one in progress.pending if one.full_name not in unread]
-    return bound_of_schemas(rows, resolved, is_known)
+@dataclass(frozen=True, slots=True)
+class SchemaNeeds:
+    """What waits for schemas, with the events of a batch."""
+
+    progress: Progress
+    waits: SchemaWaits
+    is_known: IsKnown
+    ddls: tuple["_NeedingDdl", ...]
+    """The waiting DDLs that need a schema which is not known, in order; none if the job reads no tables in full."""
 
 
-def held_by_reads(progress: Progress, resolved: int, waits: SchemaWaits) -> dict[TableName, int]:
+def schema_needs(progress: Progress, waits: SchemaWaits) -> SchemaNeeds:
+    """``progress``: with the events of the batch."""
+    ddls = () if waits.reads is None else tuple(_ddls_without_schema(progress))
+    return SchemaNeeds(progress, waits, _knows(progress, waits), ddls)
+
+
+def held_by_schemas(needs: SchemaNeeds, resolved: int) -> tuple[int, tuple[PendingRows, ...]]:
+    """How far tables may go before rows of unknown schema, at most ``resolved``; and those rows."""
+    unread = _unread(needs, resolved)
+    rows = [one for one in needs.progress.pending if one.full_name not in unread]
+    return bound_of_schemas(rows, resolved, needs.is_known)
+
+
+def held_by_reads(needs: SchemaNeeds, resolved: int) -> dict[TableName, int]:
     """Tables that wait for a full read, and that have rows or DDLs up to ``resolved`` which need a schema that is not
     known; each with the commit_ts of the first. They hold no other table: the read brings the schema."""
-    is_known = _knows(progress, waits)
-    unread = _unread(progress, resolved, waits, is_known)
+    unread, progress = _unread(needs, resolved), needs.progress
     first: dict[TableName, int] = {}
-    for one in _ddls_without_schema(progress, resolved) if unread else ():
-        first |= {name: one.commit_ts for name in one.tables & unread if name not in first}
+    for one in needs.ddls if unread else ():
+        if one.commit_ts <= resolved:
+            first |= {name: one.commit_ts for name in one.tables & unread if name not in first}
     dumps = {one.full_name: one.at for one in progress.wanted if one.at}
     for name, rows in _by_table(progress.pending, unread).items():
         # A table of a dump waits there, and DDLs behind it with the table.
-        _, missing = bound_of_schemas(rows, min(resolved, dumps.get(name, resolved)), is_known)
+        _, missing = bound_of_schemas(rows, min(resolved, dumps.get(name, resolved)), needs.is_known)
         if missing:
             first[name] = min(first.get(name, resolved), *(one.min_ts for one in missing))
     return first
 
 
-def _unread(progress: Progress, resolved: int, waits: SchemaWaits, is_known: IsKnown) -> frozenset[TableName]:
+def _unread(needs: SchemaNeeds, resolved: int) -> frozenset[TableName]:
     """The tables that wait for their full read, or that are unknown and get one; and other names that waiting DDLs give
     them or gave them."""
-    if waits.reads is None:
+    progress, reads = needs.progress, needs.waits.reads
+    if reads is None:
         return frozenset()
     found = {one.full_name for one in progress.wanted if not one.from_topic}
-    states = progress.states()
-    for one in _ddls_without_schema(progress, resolved):
-        new = {name for name in one.unknown if is_new(states.get(name), one.commit_ts)}
-        found |= {name for name in new if waits.reads(name, one.commit_ts)}
-    new = {one.full_name for one in progress.pending if is_new(states.get(one.full_name), one.min_ts)}
-    for name, rows in _by_table(progress.pending, new - found).items():
-        _, missing = bound_of_schemas(rows, resolved, is_known)
-        if missing and waits.reads(name, missing[0].min_ts):
+    states, refused = progress.states(), {one.full_name for one in progress.refused}
+    for one in needs.ddls:
+        if one.commit_ts <= resolved:
+            new = (name for name in one.unknown - refused if is_new(states.get(name), one.commit_ts))
+            found.update(name for name in new if reads(name, one.commit_ts))
+    unmet = {one.full_name for one in progress.pending if is_new(states.get(one.full_name), one.min_ts)}
+    for name, rows in _by_table(progress.pending, unmet - found - refused).items():
+        _, missing = bound_of_schemas(rows, resolved, needs.is_known)
+        if missing and reads(name, missing[0].min_ts):
             found.add(name)
     return frozenset(joined_to(found, (ddl.change for ddl in progress.ddls)) if found else ())
 
@@ -71,31 +89,28 @@ def _by_table(pending: Iterable[PendingRows], names: Collection[TableName]) -> d
     return found
 
 
-class _Needing(msgspec.Struct, frozen=True):
-    """A waiting DDL that needs a schema which is not known."""
-
+class _NeedingDdl(msgspec.Struct, frozen=True):
     commit_ts: int
     tables: set[TableName]
     unknown: set[TableName]
     """The tables whose schema it needs."""
 
 
-def _ddls_without_schema(progress: Progress, resolved: int) -> Iterator[_Needing]:
-    """Those up to ``resolved``, in order."""
+def _ddls_without_schema(progress: Progress) -> Iterator[_NeedingDdl]:
     states = progress.states()
     known = {name for name, table in states.items() if table.table is not None and not table.is_gone}
     known |= {one.full_name for one in progress.schemas}
-    for ddl in in_order(one for one in progress.ddls if one.change.commit_ts <= resolved):
+    for ddl in in_order(progress.ddls):
         before, after = tables_before_and_after(ddl.change)
         model = model_of(ddl.change)
-        sources = before if model is None else {*before, model}
-        unknown = sources - known
+        unknown = (before if model is None else {*before, model}) - known
         if model in states and is_newer(states[model], ddl.change.commit_ts):
-            unknown = {*unknown, model}
+            unknown.add(model)
         is_known = ddl.change.table is not None or not unknown
         if after and not is_known:
-            yield _Needing(ddl.change.commit_ts, before | after, unknown)
-        known = (known - before) | (after if is_known else set())
+            yield _NeedingDdl(ddl.change.commit_ts, before | after, unknown)
+        known -= before
+        known |= after if is_known else set()
 
 
 def _knows(progress: Progress, waits: SchemaWaits) -> IsKnown:

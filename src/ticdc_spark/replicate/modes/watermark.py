@@ -15,8 +15,9 @@ from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.rows import apply_rows
 from ticdc_spark.replicate.modes.base import Advanced, Rules, ScannedBatch, SchemaWaits
 from ticdc_spark.replicate.modes.next_progress import committed
-from ticdc_spark.replicate.modes.waiting import describe_missing, held_by_reads, held_by_schemas
+from ticdc_spark.replicate.modes.waiting import describe_missing, held_by_reads, held_by_schemas, schema_needs
 from ticdc_spark.replicate.plan.catch_up import catching_up, with_drops
+from ticdc_spark.replicate.plan.doomed import without_doomed
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.late_ddl import late_for, with_late
 from ticdc_spark.replicate.plan.merging import seen_shards
@@ -59,14 +60,15 @@ def advance(
         resolved = min(resolved, rules.until_ts)
     begun = msgspec.structs.replace(progress, schemas=schemas, ddls=ddls, pending=pending, tables=tables)
     begun = msgspec.structs.replace(begun, shards=seen_shards(progress.shards, ordered))
-    passed_before = resolved < progress.applied
-    resolved, missing = held_by_schemas(begun, resolved, waits)
+    begun = without_doomed(begun, max(resolved, progress.applied), waits.keeps)
+    passed_before, needs = resolved < progress.applied, schema_needs(begun, waits)
+    resolved, missing = held_by_schemas(needs, resolved)
     # A table that catches up waits for schemas by itself, even below the current bound of other tables.
-    now = held_by_schemas(begun, progress.applied, waits)[1] if passed_before else missing
+    now = held_by_schemas(needs, progress.applied)[1] if passed_before else missing
     if missing:
         hold = Hold(kind="schema", what=describe_missing(missing[0]), since=progress.schema_wait_since or rules.now)
     furthest = max(resolved, rules.floor)
-    blocked = held_by_reads(begun, max(furthest, progress.applied), waits)
+    blocked = held_by_reads(needs, max(furthest, progress.applied))
     for rows in now:
         if rows.min_ts <= progress.applied:
             blocked[rows.full_name] = min(rows.min_ts, blocked.get(rows.full_name, rows.min_ts))

@@ -40,9 +40,9 @@ from ticdc_spark.replicate.snapshot.topic_history import (
     nothing_found,
     with_read,
 )
-from ticdc_spark.replicate.snapshot.wanted import joined, without, without_passed
+from ticdc_spark.replicate.snapshot.wanted import joined, with_refused, without, without_passed
 from ticdc_spark.replicate.state.conditions import Loading
-from ticdc_spark.replicate.state.progress import Counters, Progress, Refused, WantedLoad
+from ticdc_spark.replicate.state.progress import Counters, Progress, WantedLoad
 from ticdc_spark.replicate.state.table import TableState, diverge
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.loads_base import LoadNote
@@ -94,7 +94,7 @@ class TopicReads:
         if not (is_resolving(progress.mode) and self.sink.capabilities.full_reads):
             blind = f"watermarks, and the job is in mode {progress.mode}"
             lacks = "another kind of sink" if is_resolving(progress.mode) else blind
-            save(_with_refused(progress, name, f"that needs {lacks}"))
+            save(with_refused(progress, name, f"from its topics: that needs {lacks}"))
             return True
         work = self._work(progress)
         state = work.state(name) or TableState(schema=name[0], name=name[1])
@@ -169,7 +169,7 @@ class TopicReads:
         if state is not None and state.load is not None and state.load.began:
             give_up(work, name)
             progress = with_states(progress, work)
-        save(_with_refused(progress, name, why))
+        save(with_refused(progress, name, f"from its topics: {why}"))
 
     def _history(self, work: TimelineWork, progress: Progress, state: TableState, base: int) -> History:
         """Raises: NotInTopics, SourceFault"""
@@ -328,13 +328,6 @@ def _why_not_folded(
     if {column.source for column in before if column.key} != {column.source for column in after if column.key}:
         return "it changes the key"
     return ""
-
-
-def _with_refused(progress: Progress, name: TableName, why: str) -> Progress:
-    """The progress without a request, and with the reason for refusing it."""
-    others = tuple(one for one in progress.refused if one.full_name != name)
-    refused = (*others, Refused(schema=name[0], name=name[1], why=why))
-    return msgspec.structs.replace(without(progress, {name}), refused=refused)
 
 
 def _without_notes(progress: Progress, name: TableName, read: TableState) -> Progress:

@@ -32,11 +32,14 @@ from ticdc_spark.replicate.snapshot.wanted import (
     joined,
     nothing_to_read,
     reads_unknown,
+    waits_for_read,
     wanted_tables,
     with_joined,
+    with_known_schemas,
     with_new_shards,
     with_new_tables,
     with_partial_tables,
+    with_refused,
     with_unknown_tables,
     without,
     without_passed,
@@ -144,6 +147,9 @@ class Loader:
             wanted = [one for one in by_source(progress, self.reader.tables()).values() if self._is_wanted(*one)]
             if not wanted:
                 log.warning("%s; what comes later is not read before the next start", nothing_to_read(self.keys))
+            before = (one.full_name for one in progress.wanted if not (one.asked or one.from_topic))
+            excluded = {name for name in before if self._follows(*name) and not self._is_wanted(*name)}
+            progress = without(progress, excluded)
             progress = with_new_tables(progress, wanted, self.reader.fixed or 0)
             progress = with_new_shards(progress, filter(is_merged, wanted), self.reader.names_of_shards)
         return self.with_partial(progress)
@@ -181,10 +187,9 @@ class Loader:
             if len(together) > 1 and in_batch:
                 continue  # Some of the DDLs that join them may be applied.
             readable = {one for one, found in together.items() if self._is_readable(one, found)}
-            if len(together) > 1 or any(found.table is None for found in together.values()):
+            if (ready := self._with_fates(progress, together, readable)) != progress:
                 # Saved before the first commit: a job that is killed behind it must not apply these DDLs.
-                fates = {one: "read" if one in readable else self._fate_of(one) for one in together}
-                progress = with_joined(progress, together[name].base, fates)
+                progress = ready
                 save(progress)
             for one, found in together.items():
                 state = work.state(one)
@@ -236,12 +241,38 @@ class Loader:
                 raise DecisionNeeded(self._not_there(one))
         return ready
 
+    def _with_fates(
+        self, progress: Progress, together: Mapping[TableName, _Found], readable: set[TableName]
+    ) -> Progress:
+        """The progress before the read of tables that DDLs join, some of which cannot be read."""
+        unread = {one: found for one, found in together.items() if one not in readable}
+        there = {
+            one: found.table
+            for one, found in unread.items()
+            if found.table is not None and self._needs_schema(progress, one, found.base)
+        }
+        if there and self.job.no_key != "skip":
+            for name in sorted(together):
+                progress = with_refused(progress, name, f"in full: `{'`.`'.join(min(there))}` has no key")
+            return progress
+        if len(together) < 2 and not there and all(found.table is not None for found in together.values()):
+            return progress
+        base = max(found.base for found in together.values())
+        fates: dict[TableName, Fate] = dict.fromkeys(together, "read")
+        fates |= {one: "excluded" if found.table is not None else self._fate_of(one) for one, found in unread.items()}
+        return with_known_schemas(with_joined(progress, base, fates), there, base)
+
+    @staticmethod
+    def _needs_schema(progress: Progress, name: TableName, base: int) -> bool:
+        is_known = any(one.full_name == name for one in progress.schemas)
+        return not is_known and waits_for_read(progress, name, base)
+
     def _not_there(self, name: TableName) -> str:
         where = f"the dump {self.keys.path}" if self.reader.fixed else "the database under [snapshot]"
         return (
             f"`{name[0]}`.`{name[1]}`: its messages come, but {where} does not show it, and no DROP or RENAME of it "
-            "came. Let the user of the database read the table (SELECT), write its CREATE TABLE into [schema] file, or "
-            "exclude the table with `tables` under [job]"
+            "came. Let the user of the database read the table (SELECT), or exclude it with `tables` under [job]. If "
+            "only its rows from before may be missing, exclude it with `tables` under [snapshot]"
         )
 
     def _fate_of(self, name: TableName) -> Fate:

@@ -14,7 +14,8 @@ from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.replicate.plan.catch_up import database_of
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.names import joined_to, tables_before_and_after, tables_of
-from ticdc_spark.replicate.state.progress import Progress, QueuedDdl, WantedLoad
+from ticdc_spark.replicate.schemas.history import VALID_THEN
+from ticdc_spark.replicate.state.progress import KnownSchema, Progress, QueuedDdl, Refused, WantedLoad
 from ticdc_spark.replicate.state.table import TableState, diverge, is_new, lift, settle_load
 from ticdc_spark.sinks.mark import NO_MARK
 
@@ -65,9 +66,16 @@ def with_new_shards(
 
 def with_unknown_tables(progress: Progress, reads: Callable[[TableName, int], bool], at: int) -> Progress:
     """Request full reads of tables that the job does not know, and whose messages wait for a schema."""
-    states = progress.states()
-    waiting = ((one.full_name, one.until + 1) for one in progress.catching_up if one.until is not None)
+    states, refused = progress.states(), {one.full_name for one in progress.refused}
+    waiting = [(one.full_name, one.until + 1) for one in progress.catching_up if one.until is not None]
+    waiting = [one for one in waiting if one[0] not in refused]
     return _with(progress, [name for name, ts in waiting if is_new(states.get(name), ts) and reads(name, ts)], at)
+
+
+def with_known_schemas(progress: Progress, tables: Mapping[TableName, Table], since: int) -> Progress:
+    """The progress with the schemas of tables that the source has, and that cannot be read in full."""
+    schemas = [KnownSchema(schema=n[0], name=n[1], key=VALID_THEN, table=one, since=since) for n, one in tables.items()]
+    return msgspec.structs.replace(progress, schemas=(*progress.schemas, *schemas)) if schemas else progress
 
 
 def with_partial_tables(progress: Progress, gone: Collection[tuple[TableName, int]], wants: Wants) -> Progress:
@@ -98,6 +106,13 @@ def without(progress: Progress, names: Collection[TableName]) -> Progress:
     return progress if len(left) == len(progress.wanted) else msgspec.structs.replace(progress, wanted=left)
 
 
+def with_refused(progress: Progress, name: TableName, why: str) -> Progress:
+    """The progress without a request, and with the reason for refusing it."""
+    others = tuple(one for one in progress.refused if one.full_name != name)
+    refused = (*others, Refused(schema=name[0], name=name[1], why=why))
+    return msgspec.structs.replace(without(progress, {name}), refused=refused)
+
+
 def joined(progress: Progress, name: TableName, base: int) -> set[TableName]:
     """A table, and those that a waiting DDL up to ``base`` joins with it: once a RENAME is applied, one is another."""
     return joined_to({name}, (ddl.change for ddl in progress.ddls if ddl.change.commit_ts <= base))
@@ -114,15 +129,23 @@ def without_passed(progress: Progress, bases: Mapping[TableName, int]) -> Progre
     return progress if len(left) == len(progress.ddls) else msgspec.structs.replace(progress, ddls=left)
 
 
-def is_unexplained(progress: Progress, name: TableName, base: int) -> bool:
-    """Whether messages of an unknown table wait that the source does not have at ``base``, and no DDL took it away."""
-    if any(one.full_name == name for one in progress.schemas):
-        return False
+def waits_for_read(progress: Progress, name: TableName, base: int) -> bool:
+    """Whether rows or DDLs up to ``base`` wait, of a table that the job has never met."""
     state = progress.states().get(name)
+    times = [one.min_ts for one in progress.pending if one.full_name == name]
+    times += [ddl.change.commit_ts for ddl in progress.ddls if name in tables_of(ddl.change)]
+    return any(ts <= base and is_new(state, ts) for ts in times)
+
+
+def is_unexplained(progress: Progress, name: TableName, base: int) -> bool:
+    """Whether by its messages a table that the job has never met is there at ``base``: no DDL took it away since."""
+    if not waits_for_read(progress, name, base):
+        return False
     changes = [ddl.change for ddl in progress.ddls if ddl.change.commit_ts <= base]
-    times = [one.min_ts for one in progress.pending if one.full_name == name and one.min_ts <= base]
-    times += [one.commit_ts for one in changes if name in tables_of(one)]
-    return any(is_new(state, ts) for ts in times) and not any(_takes_away(one, name) for one in changes)
+    gone = max((one.commit_ts for one in changes if _takes_away(one, name)), default=0)
+    there = [one.max_ts for one in progress.pending if one.full_name == name and one.max_ts <= base]
+    there += [one.commit_ts for one in changes if name in tables_before_and_after(one)[1]]
+    return not gone or max(there, default=0) > gone
 
 
 def _takes_away(change: SchemaChange, name: TableName) -> bool:
@@ -151,7 +174,7 @@ def with_joined(progress: Progress, base: int, fates: Mapping[TableName, Fate]) 
     left: set[TableName] = set()
     for name, fate in sorted(fates.items()):
         passed, state = [ddl for ddl, of in due if name in of], states.get(name)
-        if state is not None and not passed:
+        if not passed and state is not None and not state.is_dropped:
             continue
         if state is not None:
             states[name] = _without_ddls(state, fate)

@@ -62,12 +62,12 @@ class WantedLoad(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
-    """A table that a person asked to be read from the topics, but that cannot be read from them."""
+    """A table that cannot be read in full: from the topics, as a person asked, or from the source, as it has no key."""
 
     schema: str
     name: str
     why: str
-    """One sentence."""
+    """From where, and why not: the end of a sentence."""
 
     @property
     def full_name(self) -> TableName:
@@ -245,7 +245,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     wanted: tuple[WantedLoad, ...] = ()
     """Tables that need a full read."""
     refused: tuple[Refused, ...] = ()
-    """The last request for each table, if it was refused."""
+    """The last full read of each table, if it was refused."""
     hold: Hold = Hold(kind="none", what="")
     schema_wait_since: float = 0.0
     """When rows began to wait for a schema; 0: no rows wait."""
