@@ -2,7 +2,7 @@
 that are complete. The tables themselves record how far a read is; the progress follows them."""
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from threading import Lock
 from typing import Literal, TypeAlias
@@ -186,8 +186,8 @@ class Loader:
             together = self._found(progress, wanted, work)
             if len(together) > 1 and in_batch:
                 continue  # Some of the DDLs that join them may be applied.
-            readable = {one for one, found in together.items() if self._is_readable(one, found)}
-            if (ready := self._with_fates(progress, together, readable)) != progress:
+            ready, readable = self._with_fates(progress, together)
+            if ready != progress:
                 # Saved before the first commit: a job that is killed behind it must not apply these DDLs.
                 progress = ready
                 save(progress)
@@ -242,9 +242,10 @@ class Loader:
         return ready
 
     def _with_fates(
-        self, progress: Progress, together: Mapping[TableName, _Found], readable: set[TableName]
-    ) -> Progress:
-        """The progress before the read of tables that DDLs join, some of which cannot be read."""
+        self, progress: Progress, together: Mapping[TableName, _Found]
+    ) -> tuple[Progress, Collection[TableName]]:
+        """The progress before the read of tables that DDLs join, and those of them that can be read."""
+        readable = {one for one, found in together.items() if self._is_readable(one, found)}
         unread = {one: found for one, found in together.items() if one not in readable}
         there = {
             one: found.table
@@ -254,13 +255,13 @@ class Loader:
         if there and self.job.no_key != "skip":
             for name in sorted(together):
                 progress = with_refused(progress, name, f"in full: `{'`.`'.join(min(there))}` has no key")
-            return progress
+            return progress, ()
         if len(together) < 2 and not there and all(found.table is not None for found in together.values()):
-            return progress
+            return progress, readable
         base = max(found.base for found in together.values())
         fates: dict[TableName, Fate] = dict.fromkeys(together, "read")
         fates |= {one: "excluded" if found.table is not None else self._fate_of(one) for one, found in unread.items()}
-        return with_known_schemas(with_joined(progress, base, fates), there, base)
+        return with_known_schemas(with_joined(progress, base, fates), there, base), readable
 
     @staticmethod
     def _needs_schema(progress: Progress, name: TableName, base: int) -> bool:
