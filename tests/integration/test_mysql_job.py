@@ -25,6 +25,7 @@ from tests.spark.lake import make_topic, wild
 from tests.spark.simple_topic import topic
 from tests.support.mariadb_server import Server
 from ticdc_spark.clients.mysql import quoted
+from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.failpoints import ENVIRONMENT
 from ticdc_spark.sinks.base import ColumnChanges, Stamp
 from ticdc_spark.sinks.mysql.sink import MysqlSink
@@ -116,6 +117,17 @@ def _wanted(act: str, before: dict[str, object]) -> dict[str, object]:
             return before | {"t": ((40, 5), ["id", "v", "w"], [])}
         case _:
             return before | {"t": ((40, 5), ["id", "v", "w"], [row(3)])}
+
+
+def test_a_unique_key_of_somebody_else_is_never_overwritten_and_the_error_names_the_table(target: Server) -> None:
+    member = mysql_member(target, None)
+    member.fill(1, 2)
+    target.execute(f"CREATE UNIQUE INDEX own ON {member.schema}.t (v)")
+    before = member.rows()
+    refused = rf"`{member.schema}`\.`t`: Duplicate entry '1' for key 'own'.*ticdc-spark rebuild"
+    with pytest.raises(DecisionNeeded, match=refused):
+        member.apply([insert(member.of, 40, id="3", v="1", w="")], 40, above=30)
+    assert member.rows() == before
 
 
 def test_every_reader_sees_all_tables_at_one_commit(target: Server) -> None:

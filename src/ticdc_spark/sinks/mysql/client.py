@@ -5,7 +5,9 @@ from contextlib import contextmanager
 from typing import Any
 
 from ticdc_spark.clients.mysql import driver, opened
+from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import DecisionNeeded, SinkFault, UsageError
+from ticdc_spark.model import TableName
 from ticdc_spark.sinks.connections import Connections
 from ticdc_spark.sinks.mysql.rights import DENIED, cure_of, grants_of, missing_rights
 
@@ -138,6 +140,22 @@ def faults(what: str) -> Iterator[None]:
         if error.args and error.args[0] in DENIED:
             raise UsageError(f"{what}: {_text(error)}. Cure: {cure_of(_text(error))}") from error
         raise SinkFault(f"{what}: {_text(error)}") from error
+
+
+@contextmanager
+def refused_rows(table: TableName) -> Iterator[None]:
+    """Name the table whose rows the server refuses: a value does not fit, or a unique key has its values already.
+
+    Raises: DecisionNeeded; any other error of PyMySQL passes
+    """
+    mysql = driver()
+    try:
+        yield
+    except (mysql.err.DataError, mysql.err.IntegrityError) as error:
+        raise DecisionNeeded(
+            f"{shown(table)}: {_text(error)}. Drop a unique key or a constraint that only the target has. If another "
+            "writer changed the table, `ticdc-spark rebuild` reads it again"
+        ) from error
 
 
 def code_of(error: BaseException) -> int:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ticdc_spark.model import TableName
-from ticdc_spark.sinks.mysql.client import OURS
+from ticdc_spark.sinks.mysql.client import OURS, refused_rows
 
 if TYPE_CHECKING:
     from ticdc_spark.sinks.base import Stamp  # status reads the state, and starts faster without these imports
@@ -60,8 +60,9 @@ def bring_in(cursor: Any, changes: Sequence[Change]) -> None:
     """Apply changes, with their stamps, in the transaction of a cursor."""
     cursor.execute(f"USE `{OURS}`")  # MariaDB needs a current database for a DELETE with an alias
     for change in changes:
-        for sql, values in change.statements:
-            cursor.execute(sql, values or None)
+        with refused_rows(change.table):
+            for sql, values in change.statements:
+                cursor.execute(sql, values or None)
         put_stamp(cursor, change.table, change.stamp)
 
 
