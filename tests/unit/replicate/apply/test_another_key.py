@@ -1,0 +1,74 @@
+"""A table that lacks DDLs, and that the source has made again with another key meanwhile."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.support.shop import Shop, after_every_death
+
+
+def shop_with_another_key(key: str, *, snapshot: str = "") -> Shop:
+    """``t`` has two rows, which are one by the key of the table that the source has now."""
+    shop = Shop("simple", snapshot=snapshot)
+    shop.sql("CREATE TABLE t (id INT, line INT, v INT, PRIMARY KEY (id, line))")
+    for line in "12":
+        shop.insert("t", id="6", line=line, v=line)
+    shop.watermark()
+    shop.run()
+    shop.configure(tables=("shop.other",))
+    shop.sql("DROP TABLE t")
+    shop.sql(f"CREATE TABLE t (id INT, line INT, v INT, PRIMARY KEY ({key}))")
+    shop.insert("t", id="6", line="3", v="5")
+    shop.watermark()
+    shop.run()
+    shop.configure(tables=())
+    return shop
+
+
+def changed(shop: Shop) -> Shop:
+    shop.sql("ALTER TABLE t ADD COLUMN n INT")
+    shop.insert("t", id="7", line="4", v="5", n="1")
+    shop.watermark()
+    return shop
+
+
+def test_a_ddl_of_a_table_with_another_key_quarantines_the_older_one() -> None:
+    shop = changed(shop_with_another_key("id"))
+    shop.run()
+    assert shop.condition("t") == "quarantined"
+    assert "its key is (id, line), and the source's is (id)" in shop.status("t").detail
+    assert shop.columns("t") == ("id", "line", "v")
+    assert shop.rows("t") == [(6, 1, 1), (6, 2, 2)]
+
+
+def test_a_table_with_the_same_key_goes_on_and_stays_diverged() -> None:
+    shop = changed(shop_with_another_key("id, line"))
+    shop.run()
+    assert shop.condition("t") == "diverged"
+    assert shop.columns("t") == ("id", "line", "v", "n")
+
+
+@pytest.mark.parametrize("way", ["database", "topic"])
+def test_rebuild_makes_it_clean(way: str) -> None:
+    shop = changed(shop_with_another_key("id", snapshot="now" if way == "database" else ""))
+    shop.run()
+    if way == "topic":
+        shop.rebuild_from_topic("t")
+    else:
+        shop.rebuild("t")
+    for number in range(6):
+        shop.insert("t", id=str(10 + number), line="1", v="1", n="1")
+        shop.watermark()
+        shop.run()
+    assert shop.condition("t") == "clean"
+    rows = shop.rows("t") or []
+    assert len(rows) == 8
+    assert {(6, 3, 5, None), (7, 4, 5, 1)} <= set(rows)
+
+
+def test_wherever_the_job_dies_it_keeps_its_rows() -> None:
+    def judge(shop: Shop) -> None:
+        assert shop.condition("t") == "quarantined"
+        assert shop.rows("t") == [(6, 1, 1), (6, 2, 2)]
+
+    assert after_every_death(lambda: changed(shop_with_another_key("id")), judge) > 3
