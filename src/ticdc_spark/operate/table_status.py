@@ -82,7 +82,9 @@ def tables_status(progress: Progress) -> tuple[TableStatus, ...]:
     listed = {(table.schema, table.table) for table in (*known, *unknown)}
     unknown += [table_status(TableState(schema=schema, name=name)) for schema, name in wanted - listed]
     every = [_wanted(table) if (table.schema, table.table) in wanted else table for table in (*known, *unknown)]
-    refused = {one.full_name: redact(one.why) for one in progress.refused}
+    # A table that the job knows by now has begun with its messages.
+    notes = (one for one in progress.refused if not (one.is_of_source and one.full_name in seen))
+    refused = {one.full_name: redact(one.why) for one in notes}
     every = [_refused(table, refused.get((table.schema, table.table), "")) for table in every]
     if progress.mode == "arrival":  # there are no full reads
         every = [msgspec.structs.replace(table, rebuild=False) for table in every]

@@ -391,6 +391,27 @@ def test_a_decimal_of_one_shard_that_is_text_in_another_is_written_without_an_ex
     assert {row["v"] for row in shop.lab.lake.tables()[SCHEMA, "orders"].rows} == {"0.0000000001"}
 
 
+@pytest.mark.parametrize("protocol", ["canal-json", "debezium", "open"])
+def test_an_unknown_table_that_a_rename_makes_a_shard_is_read_with_the_others(protocol: str) -> None:
+    shop = Shop(protocol, routes=(ONE,), snapshot="now")
+    shop.sql(f"CREATE TABLE orders_1 ({COLUMNS})")
+    shop.insert("orders_1", id="1", v="1")
+    settle(shop)
+    shop.change(f"CREATE TABLE plain ({COLUMNS})")
+    shop.held[(SCHEMA, "plain"), "7"] = {"id": "7", "v": "7"}
+    shop.sql("RENAME TABLE plain TO orders_2")
+    shop.held[(SCHEMA, "orders_2"), "7"] = shop.held.pop(((SCHEMA, "plain"), "7"), {"id": "7", "v": "7"})
+    shop.insert("orders_2", id="5", v="5")
+    shop.follow_source()
+    settle(shop)
+    shop.insert("orders_2", id="6", v="6")
+    settle(shop)
+    wanted = [("orders_1", 1, 1), ("orders_2", 5, 5), ("orders_2", 6, 6), ("orders_2", 7, 7)]
+    rows = shop.lab.lake.tables()[SCHEMA, "orders"].rows
+    assert sorted((row["_table"], row["id"], row["v"]) for row in rows) == wanted
+    assert condition(shop) == "clean"
+
+
 class LiveView(DatabaseView):
     """The database of a shop as it is whenever it is read."""
 

@@ -44,9 +44,13 @@ def expected_columns(state: TableState) -> ExpectedColumns:
     return "all" if state.is_clean or state.settles else "stored"
 
 
-def quarantine_at_another_key(work: TimelineWork, name: TableName, mark: Mark, before: Table | None) -> None:
+def quarantine_at_another_key(
+    work: TimelineWork, name: TableName, new: TableName, mark: Mark, before: Table | None
+) -> None:
     """Quarantine a table that lacks DDLs if its key is not the one that the source's table had ``before`` a DDL. It may
-    be an older table of this name: with the new key, several of its rows would be one row. ``mark``: of the DDL.
+    be an older table of this name: with the new key, several of its rows would be one row.
+
+    ``new``: its name after the DDL. ``mark``: of the DDL.
 
     Raises: Quarantined
     """
@@ -61,7 +65,7 @@ def quarantine_at_another_key(work: TimelineWork, name: TableName, mark: Mark, b
     keys = [f"({', '.join(key)})" if key else "none" for key in (held, wanted)]
     why = (
         f"its key is {keys[0]}, and the source's is {keys[1]}: it lacks a DDL, or is an older table of this name. "
-        f"{rebuild_line(work.batch.job, state.full_name)} reads it again"
+        f"{rebuild_line(work.batch.job, new)} reads it again"
     )
     log.error("`%s`.`%s` is quarantined: %s", *state.full_name, why)
     work.put(quarantine(state, why))

@@ -441,7 +441,7 @@ def alter(
     """
     new = act.table.full_name
     at, step = mark
-    quarantine_at_another_key(work, act.old, mark, pre_table)
+    quarantine_at_another_key(work, act.old, new, mark, pre_table)
     if new != act.old:
         rename(work, act.old, new, mark, ts)
         step += 2

@@ -68,7 +68,7 @@ def _unread(needs: SchemaNeeds, resolved: int) -> frozenset[TableName]:
     if reads is None:
         return frozenset()
     found = {one.full_name for one in progress.wanted if not one.from_topic}
-    states, refused = progress.states(), {one.full_name for one in progress.refused}
+    states, refused = progress.states(), {one.full_name for one in progress.refused if one.is_of_source}
     for one in needs.ddls:
         if one.commit_ts <= resolved:
             new = (name for name in one.unknown - refused if is_new(states.get(name), one.commit_ts))

@@ -45,7 +45,7 @@ from ticdc_spark.replicate.snapshot.wanted import (
     without_passed,
 )
 from ticdc_spark.replicate.state.conditions import Loading
-from ticdc_spark.replicate.state.progress import Counters, Progress, WantedLoad
+from ticdc_spark.replicate.state.progress import IN_FULL, Counters, Progress, WantedLoad
 from ticdc_spark.replicate.state.table import TableState, gather
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.loads_base import LoadNote
@@ -150,6 +150,10 @@ class Loader:
             before = (one.full_name for one in progress.wanted if not (one.asked or one.from_topic))
             excluded = {name for name in before if self._follows(*name) and not self._is_wanted(*name)}
             progress = without(progress, excluded)
+            # A table may have got a key since.
+            progress = msgspec.structs.replace(
+                progress, refused=tuple(one for one in progress.refused if not one.is_of_source)
+            )
             progress = with_new_tables(progress, wanted, self.reader.fixed or 0)
             progress = with_new_shards(progress, filter(is_merged, wanted), self.reader.names_of_shards)
         return self.with_partial(progress)
@@ -238,7 +242,7 @@ class Loader:
             return {}
         for one, there in ready.items():
             if there.table is None and self._fate_of(one) == "gone" and is_unexplained(progress, one, base):
-                raise DecisionNeeded(self._not_there(one))
+                raise DecisionNeeded(self._not_there(one, is_joined=len(names) > 1))
         return ready
 
     def _with_fates(
@@ -254,7 +258,7 @@ class Loader:
         }
         if there and self.job.no_key != "skip":
             for name in sorted(together):
-                progress = with_refused(progress, name, f"in full: `{'`.`'.join(min(there))}` has no key")
+                progress = with_refused(progress, name, f"{IN_FULL}`{'`.`'.join(min(there))}` has no key")
             return progress, ()
         if len(together) < 2 and not there and all(found.table is not None for found in together.values()):
             return progress, readable
@@ -268,12 +272,13 @@ class Loader:
         is_known = any(one.full_name == name for one in progress.schemas)
         return not is_known and waits_for_read(progress, name, base)
 
-    def _not_there(self, name: TableName) -> str:
+    def _not_there(self, name: TableName, *, is_joined: bool) -> str:
+        snapshot = "If only its rows from before may be missing, exclude it with `tables` under [snapshot]"
         where = f"the dump {self.keys.path}" if self.reader.fixed else "the database under [snapshot]"
         return (
             f"`{name[0]}`.`{name[1]}`: its messages come, but {where} does not show it, and no DROP or RENAME of it "
-            "came. Let the user of the database read the table (SELECT), or exclude it with `tables` under [job]. If "
-            "only its rows from before may be missing, exclude it with `tables` under [snapshot]"
+            "came. Let the user of the database read the table (SELECT), or exclude it with `tables` under [job]. "
+            f"{'A waiting DDL joins it with another table' if is_joined else snapshot}"
         )
 
     def _fate_of(self, name: TableName) -> Fate:

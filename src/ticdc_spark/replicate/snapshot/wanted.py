@@ -13,7 +13,7 @@ from ticdc_spark.ddl.renaming import quoted
 from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.replicate.plan.catch_up import database_of
 from ticdc_spark.replicate.plan.holds import Bounds
-from ticdc_spark.replicate.plan.names import joined_to, tables_before_and_after, tables_of
+from ticdc_spark.replicate.plan.names import joined_to, source_tables, tables_before_and_after, tables_of
 from ticdc_spark.replicate.schemas.history import VALID_THEN
 from ticdc_spark.replicate.state.progress import KnownSchema, Progress, QueuedDdl, Refused, WantedLoad
 from ticdc_spark.replicate.state.table import TableState, diverge, is_new, lift, settle_load
@@ -66,7 +66,7 @@ def with_new_shards(
 
 def with_unknown_tables(progress: Progress, reads: Callable[[TableName, int], bool], at: int) -> Progress:
     """Request full reads of tables that the job does not know, and whose messages wait for a schema."""
-    states, refused = progress.states(), {one.full_name for one in progress.refused}
+    states, refused = progress.states(), {one.full_name for one in progress.refused if one.is_of_source}
     waiting = [(one.full_name, one.until + 1) for one in progress.catching_up if one.until is not None]
     waiting = [one for one in waiting if one[0] not in refused]
     return _with(progress, [name for name, ts in waiting if is_new(states.get(name), ts) and reads(name, ts)], at)
@@ -141,16 +141,16 @@ def is_unexplained(progress: Progress, name: TableName, base: int) -> bool:
     """Whether by its messages a table that the job has never met is there at ``base``: no DDL took it away since."""
     if not waits_for_read(progress, name, base):
         return False
-    changes = [ddl.change for ddl in progress.ddls if ddl.change.commit_ts <= base]
-    gone = max((one.commit_ts for one in changes if _takes_away(one, name)), default=0)
-    there = [one.max_ts for one in progress.pending if one.full_name == name and one.max_ts <= base]
-    there += [one.commit_ts for one in changes if name in tables_before_and_after(one)[1]]
+    # A shard has its own name here: a RENAME may make one of a table.
+    tables = tables_before_and_after if is_merged(name) else source_tables
+    gone, there = 0, [one.max_ts for one in progress.pending if one.full_name == name and one.max_ts <= base]
+    for change in (ddl.change for ddl in progress.ddls if ddl.change.commit_ts <= base):
+        before, after = tables(change)
+        if name in before - after or database_of(change) == name[0]:
+            gone = max(gone, change.commit_ts)
+        elif name in after:
+            there.append(change.commit_ts)
     return not gone or max(there, default=0) > gone
-
-
-def _takes_away(change: SchemaChange, name: TableName) -> bool:
-    before, after = tables_before_and_after(change)
-    return name in before - after or database_of(change) == name[0]
 
 
 Fate: TypeAlias = Literal["read", "gone", "excluded"]

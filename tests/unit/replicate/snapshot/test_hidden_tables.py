@@ -50,7 +50,7 @@ def test_a_rename_does_not_explain_why_the_next_table_of_the_name_is_not_shown(
         shop.sql(query)
     shop.insert(name, **{one.name: "9" for one in shop.tables[SCHEMA, name].columns})
     hide(shop, name)
-    with pytest.raises(DecisionNeeded, match=HIDDEN):
+    with pytest.raises(DecisionNeeded, match=f"{HIDDEN}.*A waiting DDL joins it with another table"):
         settled(shop)
     assert any(rows.name == name for rows in shop.lab.state.load().pending), "its rows are still there"
 
@@ -151,3 +151,19 @@ def test_a_table_without_a_key_that_is_applied_stops_the_job_instead_of_waiting_
     name = "u" if "RENAME" in ddl else "t"
     assert [row[:2] for row in shop.rows(name) or ()] == [(1, "x")]
     assert shop.condition(name) == "unverified"
+
+
+def test_a_table_that_gets_a_key_is_read_after_the_next_start() -> None:
+    shop = keyless("apply")
+    send(shop, id="1", v="x")
+    shop.follow_source()
+    settled(shop, 4)
+    assert shop.status("t").detail.endswith("it could not be read in full: `shop`.`t` has no key")
+    shop.sql("ALTER TABLE t ADD PRIMARY KEY (id)")
+    shop.held[(SCHEMA, "t"), "1"] = {"id": "1", "v": "x"}
+    shop.insert("t", id="2", v="y")
+    with pytest.raises((SchemaMissing, UnsupportedDdl)):
+        wait(shop)
+    settled(shop)
+    assert (shop.rows("t"), shop.condition("t")) == ([(1, "x"), (2, "y")], "clean")
+    assert "no key" not in shop.status("t").detail
