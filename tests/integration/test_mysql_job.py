@@ -32,6 +32,9 @@ from ticdc_spark.sinks.mysql.sink import MysqlSink
 from ticdc_spark.sinks.state import StateRow
 from ticdc_spark.spark import tasks
 
+pytestmark = pytest.mark.usefixtures("spark")
+"""Members stage with Spark, too. A session of their own would lack the jars that later tests of the process need."""
+
 
 @pytest.fixture
 def member(target: Server) -> Member:
