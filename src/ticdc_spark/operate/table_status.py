@@ -11,7 +11,7 @@ from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
 from ticdc_spark.replicate.plan.parked import is_parked
 from ticdc_spark.replicate.state.notes import CatchUp
-from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.progress import Progress, Refused
 from ticdc_spark.replicate.state.table import ConditionName, TableState, come_back, condition_of, is_unfollowed
 
 
@@ -82,10 +82,9 @@ def tables_status(progress: Progress) -> tuple[TableStatus, ...]:
     listed = {(table.schema, table.table) for table in (*known, *unknown)}
     unknown += [table_status(TableState(schema=schema, name=name)) for schema, name in wanted - listed]
     every = [_wanted(table) if (table.schema, table.table) in wanted else table for table in (*known, *unknown)]
-    # A table that the job knows by now has begun with its messages.
-    notes = (one for one in progress.refused if not (one.is_of_source and one.full_name in seen))
-    refused = {one.full_name: redact(one.why) for one in notes}
-    every = [_refused(table, refused.get((table.schema, table.table), "")) for table in every]
+    # A table that was not read from the source, and that the job knows by now, has begun with its messages.
+    refused = {one.full_name: one for one in progress.refused if one.from_topic or one.full_name not in seen}
+    every = [_refused(table, refused.get((table.schema, table.table))) for table in every]
     if progress.mode == "arrival":  # there are no full reads
         every = [msgspec.structs.replace(table, rebuild=False) for table in every]
     routes = compiled(progress.routes)
@@ -124,11 +123,12 @@ def _wanted(table: TableStatus) -> TableStatus:
     )
 
 
-def _refused(table: TableStatus, why: str) -> TableStatus:
-    """The status of a table. ``why``: why its last full read was refused; ``""``: it was not."""
-    if not why:
+def _refused(table: TableStatus, refused: Refused | None) -> TableStatus:
+    """The status of a table whose last full read was refused, if it was."""
+    if refused is None:
         return table
-    parts = (table.detail, f"it could not be read {why}")
+    where = "from its topics" if refused.from_topic else "in full"
+    parts = (table.detail, f"it could not be read {where}: {redact(refused.why)}")
     return msgspec.structs.replace(table, detail="; ".join(filter(None, parts)))
 
 

@@ -60,7 +60,7 @@ def quarantine_at_another_key(
     if state is None or state.table is None or not state.has_unsure_columns:
         return
     held, wanted = handle_key(state.table), handle_key(before)
-    if [name.casefold() for name in held] == [name.casefold() for name in wanted]:
+    if [column.casefold() for column in held] == [column.casefold() for column in wanted]:
         return
     keys = [f"({', '.join(key)})" if key else "none" for key in (held, wanted)]
     why = (

@@ -27,7 +27,7 @@ class Quarantined(Exception):
     """A timeline stops here: by ``on-reject = "quarantine"``, or at a table of another key. Other tables continue."""
 
     def __init__(self, reason: str, since: int) -> None:
-        """``since``: the lowest commit_ts of a row that cannot be read, or that of a DDL."""
+        """``since``: the lowest commit_ts of a row that cannot be read, or the commit_ts of a DDL."""
         super().__init__(reason)
         self.since = since
 

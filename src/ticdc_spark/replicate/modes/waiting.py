@@ -45,8 +45,8 @@ def held_by_schemas(needs: SchemaNeeds, resolved: int) -> tuple[int, tuple[Pendi
 
 
 def held_by_reads(needs: SchemaNeeds, resolved: int) -> dict[TableName, int]:
-    """Tables that wait for a full read, and that have rows or DDLs up to ``resolved`` which need a schema that is not
-    known; each with the commit_ts of the first. They hold no other table: the read brings the schema."""
+    """Tables that wait for a full read, and whose rows or DDLs up to ``resolved`` need an unknown schema; each with the
+    commit_ts of the first of these. They hold no other table: the read brings the schema."""
     unread, progress = _unread(needs, resolved), needs.progress
     first: dict[TableName, int] = {}
     for one in needs.ddls if unread else ():
@@ -68,7 +68,7 @@ def _unread(needs: SchemaNeeds, resolved: int) -> frozenset[TableName]:
     if reads is None:
         return frozenset()
     found = {one.full_name for one in progress.wanted if not one.from_topic}
-    states, refused = progress.states(), {one.full_name for one in progress.refused if one.is_of_source}
+    states, refused = progress.states(), {one.full_name for one in progress.refused if not one.from_topic}
     for one in needs.ddls:
         if one.commit_ts <= resolved:
             new = (name for name in one.unknown - refused if is_new(states.get(name), one.commit_ts))

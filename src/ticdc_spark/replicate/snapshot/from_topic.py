@@ -94,7 +94,7 @@ class TopicReads:
         if not (is_resolving(progress.mode) and self.sink.capabilities.full_reads):
             blind = f"watermarks, and the job is in mode {progress.mode}"
             lacks = "another kind of sink" if is_resolving(progress.mode) else blind
-            save(with_refused(progress, name, f"from its topics: that needs {lacks}"))
+            save(with_refused(progress, name, f"that needs {lacks}"))
             return True
         work = self._work(progress)
         state = work.state(name) or TableState(schema=name[0], name=name[1])
@@ -169,7 +169,7 @@ class TopicReads:
         if state is not None and state.load is not None and state.load.began:
             give_up(work, name)
             progress = with_states(progress, work)
-        save(with_refused(progress, name, f"from its topics: {why}"))
+        save(with_refused(progress, name, why))
 
     def _history(self, work: TimelineWork, progress: Progress, state: TableState, base: int) -> History:
         """Raises: NotInTopics, SourceFault"""

@@ -45,7 +45,7 @@ from ticdc_spark.replicate.snapshot.wanted import (
     without_passed,
 )
 from ticdc_spark.replicate.state.conditions import Loading
-from ticdc_spark.replicate.state.progress import IN_FULL, Counters, Progress, WantedLoad
+from ticdc_spark.replicate.state.progress import Counters, Progress, WantedLoad
 from ticdc_spark.replicate.state.table import TableState, gather
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.loads_base import LoadNote
@@ -152,7 +152,7 @@ class Loader:
             progress = without(progress, excluded)
             # A table may have got a key since.
             progress = msgspec.structs.replace(
-                progress, refused=tuple(one for one in progress.refused if not one.is_of_source)
+                progress, refused=tuple(one for one in progress.refused if one.from_topic)
             )
             progress = with_new_tables(progress, wanted, self.reader.fixed or 0)
             progress = with_new_shards(progress, filter(is_merged, wanted), self.reader.names_of_shards)
@@ -258,7 +258,7 @@ class Loader:
         }
         if there and self.job.no_key != "skip":
             for name in sorted(together):
-                progress = with_refused(progress, name, f"{IN_FULL}`{'`.`'.join(min(there))}` has no key")
+                progress = with_refused(progress, name, f"`{'`.`'.join(min(there))}` has no key", from_topic=False)
             return progress, ()
         if len(together) < 2 and not there and all(found.table is not None for found in together.values()):
             return progress, readable

@@ -66,7 +66,7 @@ def with_new_shards(
 
 def with_unknown_tables(progress: Progress, reads: Callable[[TableName, int], bool], at: int) -> Progress:
     """Request full reads of tables that the job does not know, and whose messages wait for a schema."""
-    states, refused = progress.states(), {one.full_name for one in progress.refused if one.is_of_source}
+    states, refused = progress.states(), {one.full_name for one in progress.refused if not one.from_topic}
     waiting = [(one.full_name, one.until + 1) for one in progress.catching_up if one.until is not None]
     waiting = [one for one in waiting if one[0] not in refused]
     return _with(progress, [name for name, ts in waiting if is_new(states.get(name), ts) and reads(name, ts)], at)
@@ -106,10 +106,10 @@ def without(progress: Progress, names: Collection[TableName]) -> Progress:
     return progress if len(left) == len(progress.wanted) else msgspec.structs.replace(progress, wanted=left)
 
 
-def with_refused(progress: Progress, name: TableName, why: str) -> Progress:
+def with_refused(progress: Progress, name: TableName, why: str, *, from_topic: bool = True) -> Progress:
     """The progress without a request, and with the reason for refusing it."""
     others = tuple(one for one in progress.refused if one.full_name != name)
-    refused = (*others, Refused(schema=name[0], name=name[1], why=why))
+    refused = (*others, Refused(schema=name[0], name=name[1], why=why, from_topic=from_topic))
     return msgspec.structs.replace(without(progress, {name}), refused=refused)
 
 

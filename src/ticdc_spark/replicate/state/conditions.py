@@ -89,7 +89,7 @@ Lifted: TypeAlias = Known | Loading | Dropped | Kept
 
 
 class Quarantined(_Condition, frozen=True, kw_only=True):
-    """The table does not advance: by ``on-reject = "quarantine"``, or since its key is not the source's."""
+    """The table does not advance: by ``on-reject = "quarantine"``, or because its key is not the source's."""
 
     why: str
     lifted: Lifted = UNVERIFIED

@@ -61,22 +61,15 @@ class WantedLoad(msgspec.Struct, frozen=True, kw_only=True):
         return self.schema, self.name
 
 
-IN_FULL = "in full: "
-"""How the reason begins why a table cannot be read from the source."""
-
-
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
     """A table that cannot be read in full: from the topics, as a person asked, or from the source, as it has no key."""
 
     schema: str
     name: str
     why: str
-    """From where, and why not: the end of a sentence."""
-
-    @property
-    def is_of_source(self) -> bool:
-        """Whether the read was to be from the source, not from the topics."""
-        return self.why.startswith(IN_FULL)
+    """One sentence."""
+    from_topic: bool = True
+    """Whether the read was to be from the topics, not from the source."""
 
     @property
     def full_name(self) -> TableName:
