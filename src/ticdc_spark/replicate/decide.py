@@ -100,7 +100,8 @@ class Decider:
         self.end = end
         self._left_out = skip_to_known(job.schema.skip_to_known)
         self._is_included = table_filter(job.tables)
-        self._reads = None if resources.reader is None else reads_unknown(job, resources.reader.fixed)
+        reader, keys = resources.reader, job.snapshot
+        self._reads = None if reader is None or keys is None else reads_unknown(keys, job, reader.fixed)
 
     def decide(
         self, progress: Progress, mode: ModeName | None, scanned: ScannedBatch, plan: Plan | None, now: float

@@ -30,9 +30,9 @@ from ticdc_spark.replicate.snapshot.wanted import (
     Fate,
     is_unexplained,
     joined,
+    needs_schema,
     nothing_to_read,
     reads_unknown,
-    waits_for_read,
     wanted_tables,
     with_joined,
     with_known_schemas,
@@ -94,7 +94,7 @@ class Loader:
         self.source, self._routes = reader, compiled(job.routes)
         self.reader = MergedTables(reader, job, Progress(job=job.name))
         self._wants, self._follows = wanted_tables(keys, job), table_filter(job.tables or ["*.*"])
-        self._reads = reads_unknown(job, reader.fixed)
+        self._reads = reads_unknown(keys, job, reader.fixed)
         self._asking = Lock()
         """Held to ask the reader, which serves one thread, while several tables are gathered."""
         self.forget()
@@ -162,8 +162,7 @@ class Loader:
         """Want tables whose first rows were not seen. A dump has only tables that were there when it was made."""
         if not is_resolving(progress.mode):
             return progress
-        if self._reads is not None:
-            progress = with_unknown_tables(progress, self._reads, self.reader.fixed or 0)
+        progress = with_unknown_tables(progress, self._reads, self.reader.fixed or 0)
         if self.reader.fixed:
             return progress
         return with_partial_tables(progress, self._gone, self._is_wanted)
@@ -254,7 +253,7 @@ class Loader:
         there = {
             one: found.table
             for one, found in unread.items()
-            if found.table is not None and self._needs_schema(progress, one, found.base)
+            if found.table is not None and needs_schema(progress, one, found.base)
         }
         if there and self.job.no_key != "skip":
             for name in sorted(together):
@@ -266,11 +265,6 @@ class Loader:
         fates: dict[TableName, Fate] = dict.fromkeys(together, "read")
         fates |= {one: "excluded" if found.table is not None else self._fate_of(one) for one, found in unread.items()}
         return with_known_schemas(with_joined(progress, base, fates), there, base), readable
-
-    @staticmethod
-    def _needs_schema(progress: Progress, name: TableName, base: int) -> bool:
-        is_known = any(one.full_name == name for one in progress.schemas)
-        return not is_known and waits_for_read(progress, name, base)
 
     def _not_there(self, name: TableName, *, is_joined: bool) -> str:
         snapshot = "If only its rows from before may be missing, exclude it with `tables` under [snapshot]"

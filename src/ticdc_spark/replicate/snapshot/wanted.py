@@ -29,12 +29,10 @@ def wanted_tables(keys: SnapshotKeys, job: Job) -> Wants:
     return lambda schema, name: some(schema, name) and every(schema, name)
 
 
-def reads_unknown(job: Job, dumped: int | None) -> Callable[[TableName, int], bool] | None:
+def reads_unknown(keys: SnapshotKeys, job: Job, dumped: int | None) -> Callable[[TableName, int], bool]:
     """Return a function: whether a table that the job does not know is read in full, if its messages need a schema from
-    a commit_ts on. ``dumped``: the commit_ts of the dump to read from. ``None``: the job reads no tables in full."""
-    if job.snapshot is None:
-        return None
-    wants, routes = wanted_tables(job.snapshot, job), compiled(job.routes)
+    a commit_ts on. ``dumped``: the commit_ts of the dump to read from; ``None``: it is a database."""
+    wants, routes = wanted_tables(keys, job), compiled(job.routes)
 
     def reads(name: TableName, commit_ts: int) -> bool:
         is_plain = not is_merged(name) and not routes.merged(name)
@@ -74,7 +72,10 @@ def with_unknown_tables(progress: Progress, reads: Callable[[TableName, int], bo
 
 def with_known_schemas(progress: Progress, tables: Mapping[TableName, Table], since: int) -> Progress:
     """The progress with the schemas of tables that the source has, and that cannot be read in full."""
-    schemas = [KnownSchema(schema=n[0], name=n[1], key=VALID_THEN, table=one, since=since) for n, one in tables.items()]
+    schemas = [
+        KnownSchema(schema=schema, name=name, key=VALID_THEN, table=table, since=since)
+        for (schema, name), table in tables.items()
+    ]
     return msgspec.structs.replace(progress, schemas=(*progress.schemas, *schemas)) if schemas else progress
 
 
@@ -135,6 +136,11 @@ def waits_for_read(progress: Progress, name: TableName, base: int) -> bool:
     times = [one.min_ts for one in progress.pending if one.full_name == name]
     times += [ddl.change.commit_ts for ddl in progress.ddls if name in tables_of(ddl.change)]
     return any(ts <= base and is_new(state, ts) for ts in times)
+
+
+def needs_schema(progress: Progress, name: TableName, base: int) -> bool:
+    """Whether what waits of such a table needs a schema that is not known."""
+    return waits_for_read(progress, name, base) and not any(one.full_name == name for one in progress.schemas)
 
 
 def is_unexplained(progress: Progress, name: TableName, base: int) -> bool:
