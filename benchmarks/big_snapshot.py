@@ -83,6 +83,13 @@ _AT_ONCE = 250_000
 _PATIENCE = 7200.0
 
 
+def fill(server: Server, rows: int) -> None:
+    """Make the table, of which no binlog tells."""
+    ends = [*range(0, rows, _AT_ONCE), rows]
+    parts = [ROWS.format(first=first + 1, last=last) for first, last in pairwise(ends)]
+    server.execute("SET sql_log_bin = 0", "CREATE DATABASE big CHARACTER SET utf8mb4", TABLE, *parts)
+
+
 class Writer(Thread):
     """One transaction after the other on random rows, about so many a second, until it is stopped."""
 
@@ -272,9 +279,7 @@ def main() -> None:
     more = ("--innodb-buffer-pool-size=512M", "--innodb-log-file-size=512M")
     with servers(*more, folder=options.folder) as (server, broker, folder):
         began = time.monotonic()
-        ends = [*range(0, options.rows, _AT_ONCE), options.rows]
-        parts = [ROWS.format(first=first + 1, last=last) for first, last in pairwise(ends)]
-        server.execute("SET sql_log_bin = 0", "CREATE DATABASE big CHARACTER SET utf8mb4", TABLE, *parts)
+        fill(server, options.rows)
         print(f"{options.rows:,} rows, filled in {time.monotonic() - began:.0f} s; {os.cpu_count()} processors")
         chunk = max(min(options.rows // (options.kills + 1) // 6, 100_000), 1)
         way, writer = Way(folder, server, broker, options.side, chunk), Writer(server, options.rows, options.rate)

@@ -12,20 +12,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import random
 import subprocess
 import sys
 from collections.abc import Sequence
-from itertools import pairwise
 
 from tests.integration.circle import process
 
-from benchmarks.big_snapshot import ROWS, TABLE, Way, Writer, wait
+from benchmarks.big_snapshot import Way, Writer, fill, wait
 from benchmarks.measure import Measured, measured
 from benchmarks.servers import servers
 
 _COMMAND = (sys.executable, "-c", "from ticdc_spark.cli import main; main()")
-_AT_ONCE = 250_000
 _CHANGES = (
     "UPDATE big.t SET customer = customer + 1 WHERE id = {key}",
     "UPDATE big.t SET amount = amount + 0.01 WHERE id = {key}",
@@ -121,12 +118,9 @@ def main() -> None:
     parser.add_argument("--differences", type=int, default=100)
     parser.add_argument("--rate", type=float, default=500, help="transactions a second meanwhile")
     options = parser.parse_args()
-    random.seed(1)
     more = ("--innodb-buffer-pool-size=512M", "--innodb-log-file-size=512M")
     with servers(*more) as (server, broker, folder):
-        ends = [*range(0, options.rows, _AT_ONCE), options.rows]
-        parts = [ROWS.format(first=first + 1, last=last) for first, last in pairwise(ends)]
-        server.execute("SET sql_log_bin = 0", "CREATE DATABASE big CHARACTER SET utf8mb4", TABLE, *parts)
+        fill(server, options.rows)
         print(
             f"{options.rows:,} rows\n\n| verify | seconds | processor seconds | result |\n|---|---:|---:|---|",
             flush=True,
