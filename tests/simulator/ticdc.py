@@ -52,6 +52,8 @@ class TiCdc:
         """Spoils a value of the next row message."""
         self.corrupted: set[Uid] = set()
         self.mangled: set[Uid] = set()
+        self.silent: set[Uid] = set()
+        """Tables without a message that can be read since their last mangled one."""
         self.unnamed: set[Uid] = set()
         """Tables of a mangled DDL in the topic of another table: nothing that can be read names them there."""
         self._shown: set[tuple[Uid, str]] = set()
@@ -170,11 +172,13 @@ class TiCdc:
                 self.corrupted.update(out.uids)
         if self.mangle and not out.watermark and encoded.value:
             self.mangled.update(out.uids)
+            self.silent.update(out.uids)
             if len(out.uids) > 1:
                 self.unnamed.update(uid for uid in out.uids if (uid, out.place[0]) not in self._shown)
             encoded, self.mangle = Encoded(encoded.key, encoded.value[: len(encoded.value) // 2] + b"\xff"), False
         else:
             self._shown.update((uid, out.place[0]) for uid in out.uids)
+            self.silent.difference_update(out.uids)
         ms = tso_physical_ms(max(self.watermark, self.database.ts))
         message = self.broker.append(out.place, encoded.key, encoded.value, ms)
         topic = self.broker.topics[message.topic]

@@ -111,6 +111,8 @@ def _judge(
         return None
     if _is_marked(world, view, live):
         found = _judge_keys(world, live, table, seen.condition if seen else "")
+        if found is None and not final and _is_older(world, seen, live):
+            return None
         return found or _judge_mark(world, uid, name, seen)
     excused = bool(excuses.disturbances) or uid in excuses.may_mark or uid in excuses.weak
     quiet = seen is not None and "no message of it" in seen.detail
@@ -118,7 +120,8 @@ def _judge(
         return Finding(kind="unverified without cause", where="calm story", detail=f"{name}: {seen}")
     condition = seen.condition if seen else "unknown to the job"
     # Perhaps nothing else of it was read so far, and an older table of its name is there.
-    is_unseen = condition in ("unknown to the job", "dropped", "kept") and uid in world.ticdc.mangled and not final
+    is_unseen = condition in ("unknown to the job", "dropped", "kept") and uid in world.ticdc.mangled
+    is_unseen &= not final or uid in world.ticdc.silent
     if table is None:
         if not live.rows or (not final and view.applied < world.murky_until):
             return None
@@ -209,6 +212,12 @@ def _judge_mark(world: World, uid: Uid, name: Name, seen: TableView | None) -> F
     if "and was given up" in seen.detail and (now is None or now.uid != uid):
         return None  # It is gone at the source, so that its full read cannot end. The DDL is to come.
     return Finding(kind="marked without cause", where=seen.condition, detail=f"{name}: {seen.detail}")
+
+
+def _is_older(world: World, seen: TableView | None, live: Live) -> bool:
+    """Whether what the status shows is an older table of the name, whose DDLs wait."""
+    born = next((event.ts for event in world.database.events if live.uid in dict(event.live)), 0)
+    return seen is not None and "behind the others" in seen.detail and seen.applied < born
 
 
 def _judge_extra(

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from ticdc_spark.ddl import ddl_tables, parse_create
+from ticdc_spark.ddl import ddl_tables, parse_create, statements
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Bootstrap, Envelope, SchemaChange, Table, TableName
 from ticdc_spark.streams.sql_tables import SqlTables
@@ -79,15 +79,11 @@ def from_ddl(text: str | None, table: TableName | None) -> Known:
     ``table``: the table that is read; statements without a schema get its schema. Raises: UsageError
     """
     versions: dict[str, tuple[Version, ...]] = {}
-    for statement in (text or "").replace(";\r\n", ";\n").split(";\n"):
-        if not statement.strip():
-            continue
+    for statement in statements(text or ""):
         try:
-            found = parse_create(statement.strip(), table[0] if table else "", "escape")
+            found = parse_create(statement, table[0] if table else "", "escape")
         except MessageError as error:
-            raise UsageError(
-                f"option ddl: {error}; allowed: CREATE TABLE statements, each ended by `;` and a new line"
-            ) from error
+            raise UsageError(f"option ddl: {error}; allowed: CREATE TABLE statements, each ended by `;`") from error
         if not found.schema:
             raise UsageError(f"option ddl: no schema for `{found.name}`; write CREATE TABLE `schema`.`{found.name}` …")
         versions[_key(found.full_name)] = (Version(-1, found),)

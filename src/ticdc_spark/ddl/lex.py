@@ -5,6 +5,7 @@ backslashes (also in ``SHOW CREATE TABLE``), but all other strings with escapes.
 """
 
 import re
+from collections.abc import Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
 from ticdc_spark.errors import MessageError
@@ -245,3 +246,17 @@ class Cursor:
                 self.brackets()
             else:
                 self.next()
+
+
+def statements(sql: str) -> Iterator[str]:
+    """The statements of a text that a user or a dump wrote, without the ``;`` between them and comments before them."""
+    cur, start, end = Cursor(sql, "escape"), -1, -1
+    while (token := cur.next()).kind != "end":
+        if token.kind == "op" and token.text == ";":
+            if start >= 0:
+                yield sql[start:end]
+            start = -1
+            continue
+        start, end = (token.start if start < 0 else start), token.end
+    if start >= 0:
+        yield sql[start:end]

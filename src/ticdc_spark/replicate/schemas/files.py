@@ -7,8 +7,20 @@ import msgspec
 
 from ticdc_spark.config.routes import Routes, compiled
 from ticdc_spark.config.shards import key_of_shard, plain_key
-from ticdc_spark.ddl import parse_create
+from ticdc_spark.ddl import parse_create, statements
 from ticdc_spark.ddl.known_names import KnownNames
+from ticdc_spark.ddl.lex import Cursor
+from ticdc_spark.ddl.parse import parse
+from ticdc_spark.ddl.statements import (
+    AlterTable,
+    CreateTable,
+    DatabaseDdl,
+    NoEffect,
+    OtherDdl,
+    RenameTables,
+    Statement,
+    Unsupported,
+)
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import TableName
 from ticdc_spark.names import folded
@@ -20,9 +32,9 @@ from ticdc_spark.replicate.state.progress import KnownSchema, Progress
 def with_schema_files(progress: Progress, files: Sequence[Path]) -> Progress:
     """Add the tables of the files to the known schemas. They read rows whose own version no message has.
 
-    A file has CREATE TABLE statements, each ended by ``;`` at the end of a line. ``CREATE DATABASE`` and ``USE`` set
-    the database of the statements after them. A file named ``<schema>.<table>-schema.sql``, as Dumpling writes it,
-    needs neither.
+    A file has CREATE TABLE statements, each ended by ``;``. ``CREATE DATABASE`` and ``USE`` set the database of the
+    statements after them. A file named ``<schema>.<table>-schema.sql``, as Dumpling writes it, needs neither. ALTER and
+    RENAME TABLE are refused; other statements, like those of mysqldump, are skipped.
 
     Raises: UsageError, which names the file and the statement that cannot be read, or two tables of one name
     """
@@ -71,22 +83,40 @@ def _tables(file: Path) -> list[KnownSchema]:
         raise UsageError(message) from error
     schema = file.name.split(".")[0] if file.name.endswith("-schema.sql") else ""
     tables = []
-    for statement in (part.strip() for part in text.replace(";\r\n", ";\n").split(";\n")):
-        words = statement.rstrip(";").split()
-        first = [word.upper() for word in words[:2]]
-        if first[:1] == ["USE"] or first in (["CREATE", "DATABASE"], ["CREATE", "SCHEMA"]):
-            name = next((word for word in words if word.startswith("`")), words[-1])
-            schema = name.strip("`")
-        elif first == ["CREATE", "TABLE"]:
-            try:
-                table = parse_create(statement, schema, "escape")
-            except MessageError as error:
-                message = f"[schema] file {file}: {error}: {statement[:80]}"
-                raise UsageError(message) from error
+    for statement in statements(text):
+        try:
+            found = parse(statement, "escape")
+            table = parse_create(statement, schema, "escape") if isinstance(found, CreateTable) else None
+        except MessageError as error:
+            message = f"[schema] file {file}: {error}: {statement[:80]}"
+            raise UsageError(message) from error
+        if table is not None:
             if not table.schema:
                 message = (
                     f"[schema] file {file}: no database for {statement[:80]!r}; write `db`.`table`, or USE db before it"
                 )
                 raise UsageError(message)
             tables.append(KnownSchema(schema=table.schema, name=table.name, key=ANY_VERSION, table=table))
+        elif isinstance(found, DatabaseDdl) and found.what == "create":
+            schema = found.name or ""
+        elif isinstance(found, OtherDdl) and found.what == "use":
+            schema = _used(statement)
+        elif _changes_a_table(found):
+            raise UsageError(
+                f"[schema] file {file}: {statement[:80]!r} would be ignored; a schema file has CREATE TABLE statements. "
+                "Write them as the tables are after it, and remove it"
+            )
     return tables
+
+
+def _changes_a_table(statement: Statement) -> bool:
+    """Whether a statement changes tables that a file creates. What mysqldump writes around its rows does not."""
+    if isinstance(statement, AlterTable):
+        return any(not isinstance(part, NoEffect) for part in statement.parts)
+    return isinstance(statement, RenameTables | Unsupported)
+
+
+def _used(statement: str) -> str:
+    cur = Cursor(statement)
+    cur.next()
+    return cur.name()

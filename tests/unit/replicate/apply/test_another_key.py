@@ -7,17 +7,18 @@ import pytest
 from tests.support.shop import Shop, after_every_death
 
 
-def shop_with_another_key(key: str, *, snapshot: str = "") -> Shop:
-    """``t`` has two rows, which are one by the key of the table that the source has now."""
+def shop_with_another_key(key: str, *, snapshot: str = "", line: str = "INT", now: str = "INT") -> Shop:
+    """``t`` has two rows, which are one by the key of the table that the source has now. ``line``: the type of one of
+    its columns; ``now``: the same, of the newer table."""
     shop = Shop("simple", snapshot=snapshot)
-    shop.sql("CREATE TABLE t (id INT, line INT, v INT, PRIMARY KEY (id, line))")
-    for line in "12":
-        shop.insert("t", id="6", line=line, v=line)
+    shop.sql(f"CREATE TABLE t (id INT, line {line}, v INT, PRIMARY KEY (id, line))")
+    for number in "12":
+        shop.insert("t", id="6", line=number, v=number)
     shop.watermark()
     shop.run()
     shop.configure(tables=("shop.other",))
     shop.sql("DROP TABLE t")
-    shop.sql(f"CREATE TABLE t (id INT, line INT, v INT, PRIMARY KEY ({key}))")
+    shop.sql(f"CREATE TABLE t (id INT, line {now}, v INT, PRIMARY KEY ({key}))")
     shop.insert("t", id="6", line="3", v="5")
     shop.watermark()
     shop.run()
@@ -36,13 +37,28 @@ def test_a_ddl_of_a_table_with_another_key_quarantines_the_older_one() -> None:
     shop = changed(shop_with_another_key("id"))
     shop.run()
     assert shop.condition("t") == "quarantined"
-    assert "its key is (id, line), and the source's is (id)" in shop.status("t").detail
+    assert "its key is (id int(11), line int(11)), and the source's is (id int(11))" in shop.status("t").detail
     assert shop.columns("t") == ("id", "line", "v")
     assert shop.rows("t") == [(6, 1, 1), (6, 2, 2)]
 
 
 def test_a_table_with_the_same_key_goes_on_and_stays_diverged() -> None:
     shop = changed(shop_with_another_key("id, line"))
+    shop.run()
+    assert shop.condition("t") == "diverged"
+    assert shop.columns("t") == ("id", "line", "v", "n")
+
+
+def test_values_of_the_key_that_would_be_converted_quarantine_the_older_table() -> None:
+    shop = changed(shop_with_another_key("id, line", line="VARCHAR(9)", now="INT"))
+    shop.run()
+    assert shop.condition("t") == "quarantined"
+    assert "line varchar(9)), and the source's is (id int(11), line int(11))" in shop.status("t").detail
+    assert shop.rows("t") == [(6, "1", 1), (6, "2", 2)]
+
+
+def test_a_key_of_a_wider_type_is_the_same_key() -> None:
+    shop = changed(shop_with_another_key("id, line", line="INT", now="BIGINT"))
     shop.run()
     assert shop.condition("t") == "diverged"
     assert shop.columns("t") == ("id", "line", "v", "n")
