@@ -256,8 +256,9 @@ class Loader:
             if found.table is not None and needs_schema(progress, one, found.base)
         }
         if there and self.job.no_key != "skip":
+            why = f"`{'`.`'.join(min(there))}` has no key; once it has one, restart the job"
             for name in sorted(together):
-                progress = with_refused(progress, name, f"`{'`.`'.join(min(there))}` has no key", from_topic=False)
+                progress = with_refused(progress, name, why, from_topic=False)
             return progress, ()
         if len(together) < 2 and not there and all(found.table is not None for found in together.values()):
             return progress, readable

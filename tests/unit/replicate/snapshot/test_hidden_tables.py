@@ -158,7 +158,8 @@ def test_a_table_that_gets_a_key_is_read_after_the_next_start() -> None:
     send(shop, id="1", v="x")
     shop.follow_source()
     settled(shop, 4)
-    assert shop.status("t").detail.endswith("it could not be read in full: `shop`.`t` has no key")
+    why = "it could not be read in full: `shop`.`t` has no key; once it has one, restart the job"
+    assert shop.status("t").detail.endswith(why)
     shop.sql("ALTER TABLE t ADD PRIMARY KEY (id)")
     shop.held[(SCHEMA, "t"), "1"] = {"id": "1", "v": "x"}
     shop.insert("t", id="2", v="y")
