@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from tests.simulator.database import Event, Live, Name, Uid
+from tests.simulator.database import Event, Live, Name
 from tests.simulator.faults import Fault
 from tests.simulator.letters import folded
 from tests.simulator.seams import JobView, LakeTable, TableView
@@ -111,9 +111,7 @@ def _judge(
         return None
     if _is_marked(world, view, live):
         found = _judge_keys(world, live, table, seen.condition if seen else "")
-        if found is None and not final and _is_older(world, seen, live):
-            return None
-        return found or _judge_mark(world, uid, name, seen)
+        return found or _judge_mark(world, live, seen, final=final)
     excused = bool(excuses.disturbances) or uid in excuses.may_mark or uid in excuses.weak
     quiet = seen is not None and "no message of it" in seen.detail
     if final and not excused and seen is not None and seen.condition == "unverified" and not quiet:
@@ -201,7 +199,10 @@ def _held_before(world: World, event: Event, name: Name) -> Live | None:
     return world.database.truth_before(event.ts).get(name) if event.change is not None else None
 
 
-def _judge_mark(world: World, uid: Uid, name: Name, seen: TableView | None) -> Finding | None:
+def _judge_mark(world: World, live: Live, seen: TableView | None, *, final: bool) -> Finding | None:
+    name, uid = live.name, live.uid
+    if not final and _is_older(world, seen, live):
+        return None
     # That a schema comes late is a reason to wait, and none to leave rows out.
     cause = set(world.excuses.disturbances) - {"no schema file", "schema_file"}
     if cause or world.excuses.bad_messages or uid in world.excuses.may_mark:

@@ -65,7 +65,7 @@ def test_a_field_that_kubernetes_does_not_know_is_found() -> None:
 
 
 def job_of(name: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Job:
-    for variable in ("LAKE_ACCESS_KEY", "LAKE_SECRET_KEY", "POD_NAME"):
+    for variable in ("LAKE_ACCESS_KEY", "LAKE_SECRET_KEY", "PAGE_TOKEN", "POD_NAME"):
         monkeypatch.setenv(variable, f"a-value-of-{variable.lower()}")
     file = folder / "job.toml"
     file.write_text(objects(name)["ConfigMap", "shop"]["data"]["job.toml"])
@@ -116,6 +116,15 @@ def test_executors_reach_the_driver_where_it_listens(tmp_path: Path, monkeypatch
     assert spark["spark.kubernetes.executor.podTemplateContainerName"] == executor()["spec"]["containers"][0]["name"]
     image = pod("executors.yaml")["containers"][0]["image"]
     assert spark["spark.kubernetes.container.image"] == image
+
+
+def test_the_page_is_served_with_a_token_that_prometheus_has_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert job_of("single-pod.yaml", tmp_path, monkeypatch).metrics.token is None
+    assert job_of("executors.yaml", tmp_path, monkeypatch).metrics.token == "a-value-of-page_token"
+    (endpoint,) = objects("executors.yaml")["ServiceMonitor", "shop"]["spec"]["endpoints"]
+    assert endpoint["authorization"]["credentials"] == {"name": "shop", "key": "PAGE_TOKEN"}
 
 
 @pytest.mark.parametrize("name", EVERY)
