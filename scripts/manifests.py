@@ -18,6 +18,7 @@ MANIFESTS = {
     "single-pod.yaml": ["secretName=shop"],
     "executors.yaml": [
         "secretName=shop",
+        "pageTokenKey=PAGE_TOKEN",
         "certificatesSecretName=authorities",
         "executors.instances=2",
         "serviceMonitor.enabled=true",

@@ -103,8 +103,8 @@ def _tables(file: Path) -> list[KnownSchema]:
             schema = _used(statement)
         elif _changes_a_table(found):
             raise UsageError(
-                f"[schema] file {file}: {statement[:80]!r} would be ignored; a schema file has CREATE TABLE statements. "
-                "Write them as the tables are after it, and remove it"
+                f"[schema] file {file}: {statement[:80]!r} would be ignored: only CREATE TABLE counts. Write each "
+                "CREATE TABLE as the table is after it, and remove it"
             )
     return tables
 
