@@ -6,7 +6,7 @@ export PYTHON
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip --quiet --no-input --disable-pip-version-check
 
-.PHONY: help setup demo demo-circle test test-all simulate check format lock bench bench-catch-up bench-trickle bench-codecs bench-codecs-spark bench-changefeed bench-binlog bench-snapshot bench-big bench-debezium bench-latency bench-backlog bench-store bench-size bench-postgres bench-mysql bench-partitions bench-bounded bench-verify clean test-mysql docs reference image manifests sbom audit
+.PHONY: help setup demo demo-circle test test-all simulate check format lock bench bench-catch-up bench-trickle bench-codecs bench-codecs-spark bench-changefeed bench-binlog bench-snapshot bench-big bench-debezium bench-latency bench-backlog bench-store bench-size bench-postgres bench-mysql bench-partitions bench-bounded bench-restart bench-verify clean test-mysql docs reference image manifests sbom audit
 
 help: ## list the targets
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 26
@@ -96,6 +96,9 @@ bench-catch-up: setup ## measure catching up in tables that have rows, beside a 
 
 bench-bounded: setup ## measure one transaction of ten million rows, and a partition without watermarks
 	@$(BIN)/python -m benchmarks.bounded
+
+bench-restart: setup ## measure a restart of 300 idle tables, and a standby that takes over
+	@$(BIN)/python -m benchmarks.restart
 
 bench-verify: setup ## measure verify of ten million rows, while they change and after some were changed unseen
 	@$(BIN)/python -m benchmarks.verify
