@@ -66,10 +66,11 @@ def aside_of(name: str) -> tuple[str, str]:
 
 
 def shortened(name: str, longest: int) -> str:
-    """A name of at most ``longest`` characters. A longer name ends with a hash of it."""
-    if len(name) <= longest:
+    """A name of at most ``longest`` bytes in UTF-8. A longer name ends with a hash of it."""
+    text = name.encode()
+    if len(text) <= longest:
         return name
-    return f"{name[: longest - 9]}_{blake2b(name.encode(), digest_size=4).hexdigest()}"
+    return f"{text[: longest - 9].decode(errors='ignore')}_{blake2b(text, digest_size=4).hexdigest()}"
 
 
 def folded(name: TableName) -> TableName:

@@ -22,6 +22,9 @@ class LakeNames:
     def source(self, held: str) -> str:
         return unescape(held)
 
+    def fits(self, name: str) -> bool:
+        return True
+
 
 class SparkTypes:
     """See ``sinks.type_map.TypeMap``. The names of types are Spark's."""

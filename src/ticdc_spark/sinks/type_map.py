@@ -33,6 +33,9 @@ class NameRule(Protocol):
     def source(self, held: str) -> str:
         """The source's name for a name in the target."""
 
+    def fits(self, name: str) -> bool:
+        """Whether a name is short enough for a table."""
+
 
 class TypeMap(Protocol):
     """The source's types in a target."""

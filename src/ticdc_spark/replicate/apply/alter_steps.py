@@ -24,7 +24,7 @@ from ticdc_spark.sinks.shaped_types import HASHES
 from ticdc_spark.spark.types import LakeColumn
 
 _LONGEST = 36
-"""Longest part of the column's own name in a name that is set aside: a name in MySQL has at most 64 characters."""
+"""Longest part of the column's own name in a name that is set aside: a name in PostgreSQL has at most 63 bytes."""
 
 
 class Commits(msgspec.Struct, frozen=True):

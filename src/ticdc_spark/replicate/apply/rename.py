@@ -12,13 +12,17 @@ from ticdc_spark import failpoints
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
-from ticdc_spark.names import aside
+from ticdc_spark.names import aside, shortened
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.plan.parked import is_parked
 from ticdc_spark.replicate.state.table import TableState, come_back, diverge, drop, from_stamp
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
 log = logging.getLogger(__name__)
+_AGAIN = "_again"
+"""Behind the name of a table that is set aside where another one has that name."""
+_LONGEST = 29
+"""Longest part of the table's own name, in bytes, where the whole would not fit."""
 
 
 def rename(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: int) -> None:
@@ -142,14 +146,14 @@ def passed_by(state: TableState | None, ts: int) -> str:
 def set_aside(work: TimelineWork, name: TableName) -> None:
     """Rename a table that was dropped and kept, to make room for a new one."""
     mark = work.mark(name)
-    place = _aside(name, mark)
+    place = _aside(work, name, mark)
     while (there := work.batch.sink.find(place)) is not None:
         if there.stamp is not None and there.stamp.job == work.batch.job.name and there.stamp.mark[0] == mark[0]:
             # It was set aside before a restart; this table was created again from the topics.
             work.batch.sink.drop(name)
             work.gone(name)
             return
-        place = (name[0], f"{place[1]}_again")
+        place = (name[0], f"{place[1]}{_AGAIN}")
     log.warning("renaming `%s`.`%s`, which was dropped and kept, to `%s`", *name, place[1])
     work.batch.sink.rename(name, place)
     failpoints.point("aside")
@@ -158,11 +162,13 @@ def set_aside(work: TimelineWork, name: TableName) -> None:
 
 def was_set_aside(work: TimelineWork, name: TableName, mark: Mark) -> bool:
     """Whether a table was renamed before a restart to make room. ``mark``: of the DDL by which it was kept."""
-    return work.mark(name) == NO_MARK and work.batch.sink.find(_aside(name, mark)) is not None
+    return work.mark(name) == NO_MARK and work.batch.sink.find(_aside(work, name, mark)) is not None
 
 
-def _aside(name: TableName, mark: Mark) -> TableName:
-    return name[0], aside(name[1], mark[0])
+def _aside(work: TimelineWork, name: TableName, mark: Mark) -> TableName:
+    whole = aside(name[1], mark[0])
+    fits = work.batch.sink.names.fits(f"{whole}{_AGAIN}")
+    return name[0], whole if fits else aside(shortened(name[1], _LONGEST), mark[0])
 
 
 def _is_later(taken: TableState, at: int) -> bool:

@@ -13,7 +13,7 @@ from ticdc_spark.replicate.state.table import TableState
 
 _PREFIX = "_ticdc_dropped_"
 _LONGEST = 29
-"""Longest part of the table's own name: a name in MySQL has at most 64 characters."""
+"""Longest part of the table's own name: a name in PostgreSQL has at most 63 bytes, and in MySQL 64 characters."""
 
 
 def parked_name(name: TableName, ts: int) -> TableName:

@@ -23,6 +23,7 @@ from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
 
 _FALLBACK = "utf8mb4_bin"
+_LONGEST_NAME = 64
 
 
 class MysqlNames:
@@ -33,6 +34,9 @@ class MysqlNames:
 
     def source(self, held: str) -> str:
         return held
+
+    def fits(self, name: str) -> bool:
+        return len(name) <= _LONGEST_NAME
 
 
 class MysqlTypes:

@@ -48,6 +48,9 @@ class PostgresNames:
     def source(self, held: str) -> str:
         return held
 
+    def fits(self, name: str) -> bool:
+        return not why_no_name(name)
+
 
 def why_no_name(name: str) -> str:
     """Why PostgreSQL cannot have a name; ``""``: it can."""
