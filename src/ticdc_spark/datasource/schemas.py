@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from ticdc_spark.ddl import ddl_tables, parse_create, statements
+from ticdc_spark.ddl import ddl_tables
+from ticdc_spark.ddl.script import tables_of_script
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Bootstrap, Envelope, SchemaChange, Table, TableName
 from ticdc_spark.streams.sql_tables import SqlTables
@@ -78,16 +79,13 @@ def from_ddl(text: str | None, table: TableName | None) -> Known:
 
     ``table``: the table that is read; statements without a schema get its schema. Raises: UsageError
     """
-    versions: dict[str, tuple[Version, ...]] = {}
-    for statement in statements(text or ""):
-        try:
-            found = parse_create(statement, table[0] if table else "", "escape")
-        except MessageError as error:
-            raise UsageError(f"option ddl: {error}; allowed: CREATE TABLE statements, each ended by `;`") from error
-        if not found.schema:
-            raise UsageError(f"option ddl: no schema for `{found.name}`; write CREATE TABLE `schema`.`{found.name}` …")
-        versions[_key(found.full_name)] = (Version(-1, found),)
-    return Known(versions)
+    try:
+        found = tables_of_script(text or "", table[0] if table else "")
+    except MessageError as error:
+        raise UsageError(f"option ddl: {error}; allowed: CREATE TABLE statements, each ended by `;`") from error
+    if text and not found:
+        raise UsageError(f"option ddl: no CREATE TABLE in {text[:60]!r}")
+    return Known({_key(name): (Version(-1, one),) for name, one in found.items()})
 
 
 class Learning:

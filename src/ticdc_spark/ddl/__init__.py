@@ -17,7 +17,6 @@ from ticdc_spark.ddl.effect import (
     fold,
     parse_create,
 )
-from ticdc_spark.ddl.lex import statements
 from ticdc_spark.ddl.names import change_tables, column_renames, computed_columns, ddl_tables, replaced_columns
 from ticdc_spark.ddl.parse import unknown_part
 from ticdc_spark.ddl.references import statement_of
@@ -42,6 +41,5 @@ __all__ = [
     "parse_create",
     "replaced_columns",
     "statement_of",
-    "statements",
     "unknown_part",
 ]

@@ -5,7 +5,6 @@ backslashes (also in ``SHOW CREATE TABLE``), but all other strings with escapes.
 """
 
 import re
-from collections.abc import Iterator
 from typing import Literal, NamedTuple, TypeAlias
 
 from ticdc_spark.errors import MessageError
@@ -73,6 +72,11 @@ def _unescape(body: str, quote: str) -> str:
     return re.sub(pattern, lambda m: quote if m[1] is None else _ESCAPES.get(m[1], m[1]), body, flags=re.DOTALL)
 
 
+def _of_hex(text: str) -> str:
+    digits = text[2:].rstrip("'")
+    return bytes.fromhex(digits.zfill(len(digits) + len(digits) % 2)).decode("utf-8", "replace")
+
+
 class Cursor:
     """A position in a statement."""
 
@@ -89,6 +93,10 @@ class Cursor:
         if self._ahead is None:
             self._ahead = self._read(self.pos)
         return self._ahead
+
+    def peek_at(self, pos: int) -> Token:
+        """The first token from a position on, without moving there."""
+        return self._read(pos)
 
     def next(self) -> Token:
         """Consume the next token."""
@@ -206,9 +214,7 @@ class Cursor:
         """Read members with comments between them, or in hexadecimal."""
         pos, ahead, values = self.pos, self._ahead, []
         while (token := self.next()).kind in ("string", "hex"):
-            digits = token.text[2:].rstrip("'")
-            hexadecimal = bytes.fromhex(digits.zfill(len(digits) + len(digits) % 2)).decode("utf-8", "replace")
-            values.append(unescape(token.text) if token.kind == "string" else hexadecimal)
+            values.append(unescape(token.text) if token.kind == "string" else _of_hex(token.text))
             if self.op(")"):
                 return tuple(values)
             if not self.op(","):
@@ -246,17 +252,3 @@ class Cursor:
                 self.brackets()
             else:
                 self.next()
-
-
-def statements(sql: str) -> Iterator[str]:
-    """The statements of a text that a user or a dump wrote, without the ``;`` between them and comments before them."""
-    cur, start, end = Cursor(sql, "escape"), -1, -1
-    while (token := cur.next()).kind != "end":
-        if token.kind == "op" and token.text == ";":
-            if start >= 0:
-                yield sql[start:end]
-            start = -1
-            continue
-        start, end = (token.start if start < 0 else start), token.end
-    if start >= 0:
-        yield sql[start:end]

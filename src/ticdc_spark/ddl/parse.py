@@ -186,6 +186,8 @@ def _table_options(cur: Cursor) -> tuple[Charset | None, bool]:
             return None, True
         elif cur.accept("partition", "by"):
             break
+        elif cur.peek().is_word("create"):
+            raise cur.fail("';' before the next statement")
         else:
             cur.next()
     return (Charset(charset, collate, False) if charset or collate else None), False

@@ -96,8 +96,10 @@ def test_a_checkpoint_has_the_newest_versions_only() -> None:
 
 def test_bad_ddl_and_a_bad_checkpoint_are_named() -> None:
     with pytest.raises(UsageError, match=r"option ddl: .*allowed: CREATE TABLE statements, each ended by `;`"):
+        from_ddl("CREATE TABLE s.t (id", None)
+    with pytest.raises(UsageError, match="option ddl: no CREATE TABLE in 'DROP TABLE t'"):
         from_ddl("DROP TABLE t", None)
-    with pytest.raises(UsageError, match=r"option ddl: no schema for `t`; write CREATE TABLE `schema`.`t`"):
+    with pytest.raises(UsageError, match=r"option ddl: no database; write `db`\.`table`"):
         from_ddl(CREATE, None)
     assert len(from_ddl("CREATE TABLE a.t (id INT);\nCREATE TABLE b.u (id INT);\n", None).versions) == 2
     with pytest.raises(UsageError, match="the checkpoint is not of this version of the source"):

@@ -78,6 +78,12 @@ def test_defaults(written: str, meant: object) -> None:
     assert parse_create(f"CREATE TABLE t (c {written})", "d").columns[0].default == meant
 
 
+@pytest.mark.parametrize("members", ['"yes","no"', "'yes', -- the first\n 'no'", "N'yes',n'no'", "0x796573, 'no'"])
+def test_members_of_an_enum_are_read_however_they_are_written(members: str) -> None:
+    (column,) = parse_create(f"CREATE TABLE t (c ENUM({members}))", "d", "escape").columns
+    assert column.type.elements == ("yes", "no")
+
+
 def test_members_of_sql_that_people_typed_have_escapes() -> None:
     (column,) = parse_create("CREATE TABLE t (c ENUM('a\\\\b', 'it\\'s'))", "d", "escape").columns
     assert column.type.elements == ("a\\b", "it's")
