@@ -40,6 +40,7 @@ ENTERS, LEAVES = "enters the filter", "leaves the filter"
 """Kinds of a RENAME to a name that ``tables`` under [job] includes from one that it excludes, or the reverse."""
 
 
+_NO_DATABASE = "it names a table without its database, and its message has none"
 _NO_SCHEMA = "no schema comes with it, and none is known ([schema] file may have its CREATE TABLE)"
 
 
@@ -229,7 +230,8 @@ def _of(statement: Statement, change: SchemaChange) -> Action:
             gone = change.pre_table or change.table
             if gone is not None:
                 return Drop((gone.full_name,))
-            return Drop(tuple((schema or change.schema, name) for schema, name in statement.names))
+            names = tuple((schema or change.schema, name) for schema, name in statement.names)
+            return Drop(names) if all(schema for schema, _ in names) else Refused(_NO_DATABASE)
         case TruncateTable():
             return Refused(_NO_SCHEMA) if change.table is None else Truncate(change.table, change.kind != UNCERTAIN)
         case RestoreTable(name):

@@ -35,7 +35,8 @@ def reads_unknown(keys: SnapshotKeys, job: Job, dumped: int | None) -> Callable[
     wants, routes = wanted_tables(keys, job), compiled(job.routes)
 
     def reads(name: TableName, commit_ts: int) -> bool:
-        is_plain = not is_merged(name) and not routes.merged(name)
+        # The message of a DDL may lack the database: then no table has the name.
+        is_plain = bool(name[0]) and not is_merged(name) and not routes.merged(name)
         return is_plain and wants(*name) and (dumped is None or commit_ts <= dumped)
 
     return reads

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.changefeed import SCHEMA
 from tests.support.shop import Shop, after_every_death
-from ticdc_spark.errors import DecisionNeeded, SchemaMissing
+from ticdc_spark.errors import DecisionNeeded, SchemaMissing, UnsupportedDdl
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["canal-json", "debezium", "open"])
 
@@ -275,3 +275,21 @@ def test_a_job_without_full_reads_does_not_wait_for_one(protocol: str) -> None:
             shop.watermark()
             shop.run()
         pytest.fail("the job waits for ever")
+
+
+@pytest.mark.parametrize(
+    "query", ["TRUNCATE TABLE t", "ALTER TABLE t ADD COLUMN n INT", "RENAME TABLE t TO u", "DROP TABLE t"]
+)
+@pytest.mark.parametrize("snapshot", ["now", ""])
+def test_a_ddl_whose_message_lacks_the_database_stops_the_job(query: str, snapshot: str) -> None:
+    shop = Shop("simple", snapshot=snapshot)
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    shop.insert("t", id="1", v="1")
+    shop.watermark()
+    shop.run()
+    shop.send_ddl(msgspec.structs.replace(shop.change(query), table=None, pre_table=None))
+    with pytest.raises(UnsupportedDdl, match=query):
+        for _ in range(3):
+            shop.watermark()
+            shop.run()
+    assert shop.rows("t") == [(1, 1)]
