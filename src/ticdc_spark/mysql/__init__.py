@@ -32,6 +32,7 @@ from ticdc_spark.mysql.types import (
     is_bytes,
     is_integer,
     is_text,
+    may_merge,
     no_key,
     parse_type,
 )
@@ -79,6 +80,7 @@ __all__ = [
     "is_utc",
     "keep_hidden_columns",
     "local_timestamp",
+    "may_merge",
     "no_key",
     "parse_type",
     "set_mask",

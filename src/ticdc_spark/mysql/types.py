@@ -203,6 +203,24 @@ def fsp(column_type: ColumnType) -> int:
     return max(column_type.decimal or 0, 0) if column_type.name in TIME_TYPES else 0
 
 
+def may_merge(old: ColumnType, new: ColumnType) -> bool:
+    """Whether different values of a column may become equal when its type changes.
+
+    A shorter type of the same family counts as one that has all the values: the server has them, or refused the change.
+    """
+    name = old.name
+    if name in INTEGER_BITS:
+        return new.name not in INTEGER_BITS and new.name != "decimal" and not is_text(new)
+    if is_text(old) or is_bytes(old):
+        return not (is_text(new) if is_text(old) else is_bytes(new))
+    if name == new.name:
+        lost = name in ("enum", "set") and not {*old.elements} <= {*new.elements}
+        return lost or fsp(new) < fsp(old) or (name == "decimal" and (new.decimal or 0) < (old.decimal or 0))
+    if name in ("date", "datetime", "decimal", "enum") and is_text(new):
+        return False
+    return (name, new.name) not in (("date", "datetime"), ("float", "double"))
+
+
 def integer_range(column_type: ColumnType) -> tuple[int, int] | None:
     """Smallest and largest canonical value of a type whose values are integers; ``None`` for other types."""
     name = column_type.name

@@ -392,3 +392,39 @@ def test_no_default_is_null_or_the_implicit_value(text: str, expected: object) -
     column = Column(name="c", type=mysql.parse_type(text))
     assert mysql.default_value(column) is None
     assert mysql.default_value(Column(name="c", type=column.type, nullable=False)) == expected
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "merges"),
+    [
+        ("int", "bigint unsigned", False),
+        ("bigint", "tinyint", False),
+        ("int", "varchar(9)", False),
+        ("int", "decimal(10,2)", False),
+        ("int", "float", True),
+        ("varchar(20)", "varchar(10)", False),
+        ("varchar(20)", "text", False),
+        ("varchar(20)", "int", True),
+        ("varchar(20)", "varbinary(20)", True),
+        ("binary(4)", "blob", False),
+        ("decimal(10,2)", "decimal(12,4)", False),
+        ("decimal(10,2)", "decimal(10,1)", True),
+        ("decimal(10,2)", "int", True),
+        ("datetime(6)", "datetime", True),
+        ("datetime", "datetime(3)", False),
+        ("date", "datetime", False),
+        ("datetime", "date", True),
+        ("datetime", "varchar(30)", False),
+        ("timestamp", "varchar(30)", True),
+        ("timestamp", "datetime", True),
+        ("enum('a','b')", "enum('b','a','c')", False),
+        ("enum('a','b')", "enum('a')", True),
+        ("enum('a')", "varchar(9)", False),
+        ("float", "double", False),
+        ("double", "float", True),
+        ("year", "year", False),
+        ("bit(8)", "bit(16)", False),
+    ],
+)
+def test_which_changes_of_a_type_may_make_two_values_equal(old: str, new: str, merges: bool) -> None:
+    assert mysql.may_merge(mysql.parse_type(old), mysql.parse_type(new)) is merges

@@ -9,13 +9,12 @@ import msgspec
 
 from ticdc_spark import failpoints
 from ticdc_spark.errors import DecisionNeeded
-from ticdc_spark.model import Table, TableName
-from ticdc_spark.mysql import HIDDEN_NAMES, format_type, handle_key, with_hidden_columns
+from ticdc_spark.model import ColumnType, Table, TableName
+from ticdc_spark.mysql import HIDDEN_NAMES, format_type, handle_key, may_merge, with_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.look import OLD_VALUES, missing_columns, rebuild_line, why_gone
 from ticdc_spark.replicate.apply.rejects import HiddenColumns, Quarantined
-from ticdc_spark.replicate.plan.column_diff import is_converted
-from ticdc_spark.replicate.state.table import TableState, diverge, quarantine
+from ticdc_spark.replicate.state.table import TableState, diverge
 from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.decode.versions import ExpectedColumns
@@ -45,11 +44,10 @@ def expected_columns(state: TableState) -> ExpectedColumns:
     return "all" if state.is_clean or state.settles else "stored"
 
 
-def quarantine_at_another_key(
-    work: TimelineWork, name: TableName, new: TableName, mark: Mark, before: Table | None
-) -> None:
-    """Quarantine a table that lacks DDLs if its key is not the one that the source's table had ``before`` a DDL, or if
-    values of the key would be converted. It may be an older table of this name: several of its rows would be one row.
+def stop_at_another_key(work: TimelineWork, name: TableName, new: TableName, mark: Mark, before: Table | None) -> None:
+    """Stop a timeline at a table that lacks DDLs if its key is not the one that the source's table had ``before`` a
+    DDL, or if different values of the key may become equal. It may be an older table of this name: several of its rows
+    would be one row.
 
     ``new``: its name after the DDL. ``mark``: of the DDL.
 
@@ -60,26 +58,22 @@ def quarantine_at_another_key(
         return
     if state is None or state.table is None or not state.has_unsure_columns:
         return
-    held, wanted = _key_columns(work, state.table), _key_columns(work, before)
-    if [one.source.casefold() for one in held] == [one.source.casefold() for one in wanted]:
-        types, session = work.batch.sink.types, work.batch.session_zone
-        if not any(is_converted(types, old, now, session) for old, now in zip(held, wanted, strict=True)):
-            return
-    keys = [", ".join(f"{one.source} {format_type(one.column.type)}" for one in key) for key in (held, wanted)]
+    held, wanted = _key_types(state.table), _key_types(before)
+    if held.keys() == wanted.keys() and not any(may_merge(held[one], kind) for one, kind in wanted.items()):
+        return
+    keys = [", ".join(f"{one} {format_type(kind)}" for one, kind in key.items()) for key in (held, wanted)]
     keys = [f"({key})" if key else "none" for key in keys]
-    why = (
+    raise Quarantined(
         f"its key is {keys[0]}, and the source's is {keys[1]}: it lacks a DDL, or is an older table of this name. "
-        f"{rebuild_line(work.batch.job, new)} reads it again"
+        f"{rebuild_line(work.batch.job, new)} reads it again",
+        mark[0],
     )
-    log.error("`%s`.`%s` is quarantined: %s", *state.full_name, why)
-    work.put(quarantine(state, why))
-    raise Quarantined(why, mark[0])
 
 
-def _key_columns(work: TimelineWork, table: Table) -> list[LakeColumn]:
-    """The target's columns of a table's key, without masks."""
-    columns = {column.source.casefold(): column.plain for column in work.batch.columns(table)}
-    return [columns[name.casefold()] for name in handle_key(table) if name.casefold() in columns]
+def _key_types(table: Table) -> dict[str, ColumnType]:
+    """The types of a table's key, by the columns' names in small letters."""
+    kinds = {column.name.casefold(): column.type for column in table.columns}
+    return {name.casefold(): kinds[name.casefold()] for name in handle_key(table)}
 
 
 def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> None:

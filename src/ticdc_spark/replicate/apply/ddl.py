@@ -19,7 +19,7 @@ from ticdc_spark.mysql import keep_hidden_columns
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.alter_steps import commits_of, with_columns_before
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
-from ticdc_spark.replicate.apply.columns import lose_hidden_values, quarantine_at_another_key, stop_if_columns_are_gone
+from ticdc_spark.replicate.apply.columns import lose_hidden_values, stop_at_another_key, stop_if_columns_are_gone
 from ticdc_spark.replicate.apply.exchange import doubt_of_exchange, exchange
 from ticdc_spark.replicate.apply.exchange import is_begun as is_begun_exchange
 from ticdc_spark.replicate.apply.first_rows import there_already
@@ -441,7 +441,7 @@ def alter(
     """
     new = act.table.full_name
     at, step = mark
-    quarantine_at_another_key(work, act.old, new, mark, pre_table)
+    stop_at_another_key(work, act.old, new, mark, pre_table)
     if new != act.old:
         rename(work, act.old, new, mark, ts)
         step += 2

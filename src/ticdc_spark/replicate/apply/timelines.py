@@ -1,5 +1,6 @@
 """Apply the timelines of a batch, some at a time, and fold their results."""
 
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 
@@ -20,6 +21,7 @@ from ticdc_spark.replicate.state.progress import QueuedDdl
 from ticdc_spark.replicate.state.table import TableState, diverge, quarantine
 from ticdc_spark.sinks.mark import NO_MARK
 
+log = logging.getLogger(__name__)
 TOGETHER = 64
 """Timelines that run at a time. Most of them wait, and their rows are read together."""
 ApplyRows = Callable[[TimelineWork, Rows], None]
@@ -127,7 +129,9 @@ def _work(
             elif not _doomed(work, step.table, line[at + 1 :]):
                 apply_rows(work, step)
         except Quarantined as reason:
-            _quarantine(work, line, str(reason))
+            if _is_needless(work, step, line[at + 1 :]):
+                continue
+            _quarantine(work, line, step, str(reason))
             left = tuple(step.queued for step in line[at:] if isinstance(step, Ddl))
             break
     else:
@@ -191,9 +195,20 @@ def _is_away(work: TimelineWork, name: TableName) -> bool:
     return work.mark(name) == NO_MARK and before is not None and before.mark != NO_MARK and not before.is_gone
 
 
-def _quarantine(work: TimelineWork, line: Sequence[Step], reason: str) -> None:
-    """Quarantine every table of a timeline where it is."""
-    for step in line:
-        if isinstance(step, Rows):
-            state = work.state(step.table) or TableState(schema=step.table[0], name=step.table[1])
-            work.put(quarantine(state, reason))
+def _is_needless(work: TimelineWork, step: Step, later: Sequence[Step]) -> bool:
+    """Whether a table need not be quarantined at a DDL, which is passed over then: a later step drops the table."""
+    if not isinstance(step, Ddl) or not isinstance(step.action, Alter):
+        return False
+    name = step.action.table.full_name
+    return name == step.action.old and _doomed(work, name, later)
+
+
+def _quarantine(work: TimelineWork, line: Sequence[Step], at: Step, reason: str) -> None:
+    """Quarantine every table of a timeline where it is. ``at``: the step that cannot be applied."""
+    tables = {step.table: None for step in line if isinstance(step, Rows)}
+    if isinstance(at, Ddl) and isinstance(at.action, Alter):
+        tables[at.action.old] = None
+        log.error("`%s`.`%s` is quarantined: %s", *at.action.old, reason)
+    for name in tables:
+        state = work.state(name) or TableState(schema=name[0], name=name[1])
+        work.put(quarantine(state, reason))

@@ -138,13 +138,6 @@ def _conversion(
     return types.conversion(source, column, session.name, session.ambiguous)
 
 
-def is_converted(types: TypeMap, old: LakeColumn, new: LakeColumn, session: SessionZone) -> bool:
-    """Whether a type change converts values, so that two different ones may become equal."""
-    if types.promotes(old.type.name, new.type.name):
-        return False
-    return _conversion(types, old.type.name, old, new, session) is not None
-
-
 def _order(
     live: Mapping[str, str], wanted: tuple[LakeColumn, ...], renamed: Mapping[str, str], dropped: tuple[str, ...]
 ) -> tuple[str, ...]:

@@ -64,6 +64,48 @@ def test_a_key_of_a_wider_type_is_the_same_key() -> None:
     assert shop.columns("t") == ("id", "line", "v", "n")
 
 
+@pytest.mark.parametrize("ddl", ["DROP TABLE t", "DROP DATABASE shop"])
+def test_a_table_that_is_dropped_next_is_not_quarantined(ddl: str) -> None:
+    shop = changed(shop_with_another_key("id"))
+    shop.sql(ddl)
+    shop.watermark()
+    shop.run()
+    assert shop.condition("t") == "dropped"
+    assert shop.rows("t") is None
+
+
+def test_resume_goes_on_behind_a_later_drop() -> None:
+    shop = changed(shop_with_another_key("id"))
+    shop.run()
+    assert shop.condition("t") == "quarantined"
+    shop.sql("DROP TABLE t")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY)")
+    shop.insert("t", id="9")
+    shop.watermark()
+    shop.run()
+    shop.resume("t")
+    for _ in range(3):
+        shop.watermark()
+        shop.run()
+    assert (shop.condition("t"), shop.rows("t")) == ("clean", [(9,)])
+
+
+def test_a_renamed_table_that_its_topics_do_not_have_does_not_stop_the_others() -> None:
+    shop = shop_with_another_key("id")
+    shop.sql("CREATE TABLE other (id INT PRIMARY KEY)")
+    shop.sql("RENAME TABLE t TO u")
+    shop.insert("u", id="7", line="4", v="5")
+    shop.watermark()
+    shop.run()
+    shop.rebuild_from_topic("u")
+    for number in "12":
+        shop.insert("other", id=number)
+        shop.watermark()
+        shop.run()
+    assert shop.rows("other") == [(1,), (2,)]
+    assert "could not be read from its topics" in shop.status("u").detail
+
+
 @pytest.mark.parametrize("way", ["database", "topic"])
 def test_rebuild_makes_it_clean(way: str) -> None:
     shop = changed(shop_with_another_key("id", snapshot="now" if way == "database" else ""))
