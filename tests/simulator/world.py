@@ -262,7 +262,7 @@ class World:
             self.started = True
             if self.job.starting == "latest":
                 self.excuses.disturb("starting at the latest offsets")
-                self.excuses.weak.update(dict.fromkeys(self.ticdc.sent, "it began before the job did"))
+                self.weaken([*self.ticdc.sent], "it began before the job did")
         return process
 
     def _end(self, error: TicdcSparkError) -> None:
