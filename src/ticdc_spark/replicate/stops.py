@@ -1,7 +1,9 @@
 """Stop a job after everything before the cause is applied and committed."""
 
 from ticdc_spark.config.job import Job
+from ticdc_spark.config.shards import is_merged
 from ticdc_spark.errors import SchemaMissing, UnsupportedDdl
+from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.first_rows import missing_schema
 from ticdc_spark.replicate.decide import Decided
 from ticdc_spark.replicate.state.progress import Plan, Progress
@@ -29,13 +31,24 @@ def stop_if_needed(job: Job, progress: Progress, decided: Decided, now: float) -
     waited = now - progress.schema_wait_since
     if missing and progress.schema_wait_since and waited >= job.schema_timeout:
         first = missing[0]
-        read = "" if job.snapshot is None else "`tables` under [snapshot], if it excludes the table; "
-        message = (
-            f"{missing_schema(first)}. No DDL or BOOTSTRAP with it came in {waited:.0f} s "
-            f"(schema-timeout). Options: {read}[schema] file with its CREATE TABLE, upstream under [source], a "
-            f'BOOTSTRAP, or [schema] skip-to-known = ["{first.schema}.{first.name}"], which skips these rows'
+        options = (
+            *_reads(job, first.full_name),
+            "[schema] file with its CREATE TABLE",
+            "a BOOTSTRAP",
+            f'or [schema] skip-to-known = ["{first.schema}.{first.name}"], which skips these rows',
         )
-        raise SchemaMissing(message)
+        raise SchemaMissing(
+            f"{missing_schema(first)}. No DDL or BOOTSTRAP with it came in {waited:.0f} s (schema-timeout). Options: "
+            f"{', '.join(options)}"
+        )
+
+
+def _reads(job: Job, name: TableName) -> tuple[str, ...]:
+    """What reads a table, or its schema, from a database."""
+    if is_merged(name):
+        return () if job.snapshot is None else ("start the job again, so that it reads the new shard in full",)
+    upstream = "upstream under [source]"
+    return (upstream,) if job.snapshot is None else ("`tables` under [snapshot], if it excludes the table", upstream)
 
 
 def _refusal(decided: Decided, now: str) -> str:
