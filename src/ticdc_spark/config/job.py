@@ -243,7 +243,7 @@ class SchemaFiles(Section, frozen=True, kw_only=True):
     """Schemas that no message carries."""
 
     file: Paths = ()
-    """Files of CREATE TABLE statements, for tables whose schema no message carries.
+    """Files of SQL with the CREATE TABLE of tables whose schema no message carries.
 
     Absolute once loaded.
     """
