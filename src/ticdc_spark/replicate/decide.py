@@ -32,7 +32,7 @@ from ticdc_spark.replicate.modes.late_rows import add_late_rows
 from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.modes.waiting import held_by_schemas, schema_needs
 from ticdc_spark.replicate.modes.watermark import due
-from ticdc_spark.replicate.plan.catch_up import bounds_of_late, waits_for_schema
+from ticdc_spark.replicate.plan.catch_up import bounds_of_late, is_model_complete, waits_for_schema
 from ticdc_spark.replicate.plan.ddl_actions import ENTERS, LEAVES, is_of_partitions
 from ticdc_spark.replicate.plan.merging import by_source, with_dropped_shards
 from ticdc_spark.replicate.plan.names import tables_of
@@ -159,13 +159,14 @@ class Decider:
             # A late DDL is below the applied commit_ts and waits there: its tables do not go past it.
             due = [ddl for ddl in self._due(advanced.progress, resolved, mode) if ddl != refused]
         stop_at_rules(self.job, advanced.progress, [ddl for ddl in due if not is_skipped(self.job, ddl.change)])
-        # A DDL that waits for a schema must not keep the one that it would get now.
+        # A DDL that waits for a schema must not keep the one that it would get now, unless a model gives it.
         queued = {identity(ddl.change): ddl for ddl in advanced.progress.ddls}
+        later = [ddl for ddl in due if waits(ddl) and not is_model_complete(advanced.progress, ddl)]
         return Decided(
             mode=mode,
             advanced=advanced,
             resolved=resolved,
-            ddls=[queued.get(identity(ddl.change), ddl) if waits(ddl) else ddl for ddl in due],
+            ddls=[queued.get(identity(ddl.change), ddl) if ddl in later else ddl for ddl in due],
             refused=refused,
             stop=None if found is None else found[1],
             missed=tuple(missed),

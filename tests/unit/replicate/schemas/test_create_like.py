@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-import pytest
+from types import SimpleNamespace
+from typing import cast
 
-from tests.support.shop import Shop
+import pytest
+from msgspec.structs import replace
+
+from tests.simulator.database import Database
+from tests.simulator.snapshots import DatabaseView
+from tests.support.shop import Shop, ShopTables
 
 
 @pytest.mark.parametrize("rows", [1, 2, 3, 1000])
@@ -127,3 +133,35 @@ def test_what_is_made_like_a_table_that_was_read_in_full_and_sends_nothing_may_h
     shop.watermark()
     shop.run()
     assert shop.condition("u") == "snapshot", "it is read in full, which tells its columns"
+
+
+class DumpedShop(Shop):
+    """Full reads come from a dump of the tables that the shop has now."""
+
+    def dump(self) -> None:
+        tables = dict(ShopTables(self).now)
+        database = SimpleNamespace(now=tables, ts=self.ts, meanwhile=None, truth_at=lambda _: tables)
+        self.dumped = DatabaseView(cast(Database, database), "dump", self.ts)
+        self.setup = replace(self.setup, snapshot="dump")
+        self.start()
+
+    def reader(self) -> DatabaseView:
+        return self.dumped
+
+
+@pytest.mark.parametrize("protocol", ["canal-json", "open", "debezium"])
+def test_a_copy_that_waits_for_its_table_keeps_the_columns_of_a_model_that_is_dropped_meanwhile(protocol: str) -> None:
+    shop = DumpedShop(protocol)
+    shop.change("CREATE TABLE x (id INT PRIMARY KEY)")
+    shop.dump()
+    shop.sql("CREATE TABLE m (id INT PRIMARY KEY, v INT)")
+    shop.sql("CREATE TABLE t LIKE x")
+    shop.sql("DROP TABLE t")
+    shop.sql("CREATE TABLE t LIKE m")
+    shop.insert("t", id="1", v="2")
+    shop.sql("DROP TABLE m")
+    shop.watermark()
+    for _ in range(3):
+        shop.watermark()
+        shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == ([(1, 2)], "clean")
