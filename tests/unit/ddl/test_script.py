@@ -61,6 +61,24 @@ def test_what_a_routine_would_do_is_not_done(body: str) -> None:
     assert made(USE + routine + T + routine + U + routine) == BOTH
 
 
+@pytest.mark.parametrize(
+    "before",
+    [
+        "CREATE TABLE x (id int PRIMARY KEY COMMENT 'it's', v int);",
+        "CREATE TABLE x (id int PRIMARY KEY) COMMENT='it's';",
+        "CREATE VIEW v AS SELECT 'it's';",
+        "CREATE USER u IDENTIFIED BY 'p\\';",
+        "CREATE PROCEDURE p() BEGIN\n TRUNCATE x;\n DROP TABLE IF EXISTS t, u;\nEND;",
+        "DELIMITER // -- x\nCREATE PROCEDURE p() BEGIN DROP TABLE t; END//\nDELIMITER ;",
+        "DELIMITER '//'\nSELECT 1//\nDELIMITER ;",
+    ],
+)
+def test_quotes_that_do_not_match_hide_no_later_table(before: str) -> None:
+    found = made(f"{USE}{before}\n{T}{U}")
+    found.pop("shop.x", None)
+    assert found == BOTH
+
+
 def test_a_table_between_other_delimiters_counts() -> None:
     assert made(f"{USE}DELIMITER //\nCREATE TABLE t (id INT PRIMARY KEY)//\nDELIMITER ;\n{U}") == BOTH
 
@@ -84,11 +102,13 @@ def test_create_database_sets_the_database() -> None:
         ("ALTER TABLE T ADD COLUMN n INT;", {"shop.t": ("id", "n")}),
         ("RENAME TABLE t TO other.v;", {"other.v": ("id",)}),
         ("CREATE TABLE v LIKE t;", {"shop.t": ("id",), "shop.v": ("id",)}),
-        ("DROP TABLE IF EXISTS t, v;", {}),
-        ("DROP TABLE v; ALTER TABLE v DROP COLUMN x; RENAME TABLE v TO w;", {"shop.t": ("id",)}),
+        ("DROP TABLE IF EXISTS t; ALTER TABLE v DROP COLUMN x; RENAME TABLE v TO w;", {"shop.t": ("id",)}),
+        ("RENAME TABLE t TO t_old, t_new TO t;", {"shop.t_old": ("id",)}),
+        ("CREATE TABLE u (id INT); RENAME TABLE t TO v, u TO t, v TO u;", {"shop.t": ("id",), "shop.u": ("id",)}),
+        ("DROP INDEX ix; CREATE TEMPORARY TABLE t (x INT); DROP TEMPORARY TABLE t;", {"shop.t": ("id",)}),
         ("ALTER TABLE t ADD INDEX (id), COMMENT 'x'; CREATE INDEX i ON t (id);", {"shop.t": ("id",)}),
         ("/*!40000 ALTER TABLE `t` DISABLE KEYS */;", {"shop.t": ("id",)}),
-        ("CREATE TABLE IF NOT EXISTS t (other INT);", {"shop.t": ("id",)}),
+        ("CREATE TABLE IF NOT EXISTS t (other INT);", {"shop.t": ("other",)}),
     ],
 )
 def test_later_statements_change_the_tables(change: str, found: dict[str, tuple[str, ...]]) -> None:
@@ -107,9 +127,13 @@ def test_a_key_that_comes_later_counts() -> None:
         (T, "no database; write `db`.`table`, or USE db before it: CREATE TABLE `t`"),
         ("CREATE TABLE s.t AS SELECT 1", "CREATE TABLE s.t AS"),
         ("CREATE TABLE s.t (id INT)\nCREATE TABLE s.u (id INT);", "';' before the next statement"),
+        ("RENAME TABLE s.t TO s.v\nCREATE TABLE s.u (id INT);", "';' before the next"),
+        ("CREATE DATABASE s\nCREATE TABLE s.u (id INT);", "';' before the next"),
+        ("CREATE TABLE s.t (id INT) PARTITION BY HASH (id) PARTITIONS 4\nCREATE TABLE s.u (id INT);", "';' before"),
+        (f"{USE}CREATE TABLE x (id int PRIMARY KEY, p text DEFAULT 'C:\\');\n{U}", "expected"),
         (f"{USE}{T}ALTER TABLE t DROP COLUMN nope;", "nope"),
         ("CREATE TABLE s.t (id INT); CREATE TABLE S.T (id INT);", "differ only in upper and lower case"),
-        ("CREATE TABLE s.v LIKE s.t", "is not known"),
+        ("CREATE TABLE s.v LIKE s.t", "its model is not known"),
     ],
 )
 def test_what_cannot_be_followed_is_named(text: str, why: str) -> None:
