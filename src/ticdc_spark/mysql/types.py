@@ -209,14 +209,19 @@ def may_merge(old: ColumnType, new: ColumnType) -> bool:
     A shorter type of the same family counts as one that has all the values: the server has them, or refused the change.
     """
     name = old.name
+    if new.name in ("char", "binary") and name not in ("char", "binary"):
+        return True  # blanks, or zero bytes, at the end count no more
     if name in INTEGER_BITS:
-        return new.name not in INTEGER_BITS and new.name != "decimal" and not is_text(new)
+        exact = ("decimal", "double") if INTEGER_BITS[name] <= 32 else ("decimal",)
+        return new.name not in INTEGER_BITS and new.name not in exact and not is_text(new)
     if is_text(old) or is_bytes(old):
         return not (is_text(new) if is_text(old) else is_bytes(new))
     if name == new.name:
         lost = name in ("enum", "set") and not {*old.elements} <= {*new.elements}
         return lost or fsp(new) < fsp(old) or (name == "decimal" and (new.decimal or 0) < (old.decimal or 0))
-    if name in ("date", "datetime", "decimal", "enum") and is_text(new):
+    if new.name in INTEGER_BITS:
+        return name not in ("year", "bit", "enum") and not (name == "decimal" and not old.decimal)
+    if name in ("date", "time", "datetime", "decimal", "enum") and is_text(new):
         return False
     return (name, new.name) not in (("date", "datetime"), ("float", "double"))
 
