@@ -19,8 +19,6 @@ from ticdc_spark.replicate.state.table import TableState, come_back, diverge, dr
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 
 log = logging.getLogger(__name__)
-_AGAIN = "_again"
-"""Behind the name of a table that is set aside where another one has that name."""
 _LONGEST = 29
 """Longest part of the table's own name, in bytes, where the whole would not fit."""
 
@@ -146,14 +144,15 @@ def passed_by(state: TableState | None, ts: int) -> str:
 def set_aside(work: TimelineWork, name: TableName) -> None:
     """Rename a table that was dropped and kept, to make room for a new one."""
     mark = work.mark(name)
-    place = _aside(work, name, mark)
+    suffix, place = "", _aside(work, name, mark)
     while (there := work.batch.sink.find(place)) is not None:
         if there.stamp is not None and there.stamp.job == work.batch.job.name and there.stamp.mark[0] == mark[0]:
             # It was set aside before a restart; this table was created again from the topics.
             work.batch.sink.drop(name)
             work.gone(name)
             return
-        place = (name[0], f"{place[1]}{_AGAIN}")
+        suffix += "_again"
+        place = _aside(work, name, mark, suffix)
     log.warning("renaming `%s`.`%s`, which was dropped and kept, to `%s`", *name, place[1])
     work.batch.sink.rename(name, place)
     failpoints.point("aside")
@@ -165,10 +164,11 @@ def was_set_aside(work: TimelineWork, name: TableName, mark: Mark) -> bool:
     return work.mark(name) == NO_MARK and work.batch.sink.find(_aside(work, name, mark)) is not None
 
 
-def _aside(work: TimelineWork, name: TableName, mark: Mark) -> TableName:
-    whole = aside(name[1], mark[0])
-    fits = work.batch.sink.names.fits(f"{whole}{_AGAIN}")
-    return name[0], whole if fits else aside(shortened(name[1], _LONGEST), mark[0])
+def _aside(work: TimelineWork, name: TableName, mark: Mark, suffix: str = "") -> TableName:
+    """The name of a table that is set aside. ``suffix``: if another one has that name."""
+    whole = f"{aside(name[1], mark[0])}{suffix}"
+    fits = work.batch.sink.names.fits(whole)
+    return name[0], whole if fits else f"{aside(shortened(name[1], _LONGEST), mark[0])}{suffix}"
 
 
 def _is_later(taken: TableState, at: int) -> bool:
