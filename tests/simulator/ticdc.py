@@ -52,8 +52,6 @@ class TiCdc:
         """Spoils a value of the next row message."""
         self.corrupted: set[Uid] = set()
         self.mangled: set[Uid] = set()
-        self.silent: set[Uid] = set()
-        """Tables without a message that can be read since their last mangled one."""
         self.unnamed: set[Uid] = set()
         """Tables of a mangled DDL in the topic of another table: nothing that can be read names them there."""
         self._shown: set[tuple[Uid, str]] = set()
@@ -131,6 +129,10 @@ class TiCdc:
         """Whether nothing that can be read names a table: all of its messages are mangled."""
         return uid in self.mangled and all(uid != shown for shown, _ in self._shown)
 
+    def is_silent(self, uid: Uid, name: Name) -> bool:
+        """Whether nothing that can be read is in the topic of a table's name: a mangled DDL gave it the name."""
+        return self.feed.topic_per_table and (uid, self._topic(*name)) not in self._shown
+
     def names_in(self, uid: Uid, topic: str) -> set[Name]:
         """The names that a table has had and that a topic is of."""
         return {name for name in self.sent[uid].names if self._topic(*name) == topic}
@@ -172,13 +174,11 @@ class TiCdc:
                 self.corrupted.update(out.uids)
         if self.mangle and not out.watermark and encoded.value:
             self.mangled.update(out.uids)
-            self.silent.update(out.uids)
             if len(out.uids) > 1:
                 self.unnamed.update(uid for uid in out.uids if (uid, out.place[0]) not in self._shown)
             encoded, self.mangle = Encoded(encoded.key, encoded.value[: len(encoded.value) // 2] + b"\xff"), False
         else:
             self._shown.update((uid, out.place[0]) for uid in out.uids)
-            self.silent.difference_update(out.uids)
         ms = tso_physical_ms(max(self.watermark, self.database.ts))
         message = self.broker.append(out.place, encoded.key, encoded.value, ms)
         topic = self.broker.topics[message.topic]

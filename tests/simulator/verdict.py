@@ -20,6 +20,7 @@ from tests.simulator.topics_gone import is_needless
 from tests.simulator.verdict_more import MARKS, in_small_letters, judge_letters, without_unheard_of
 from tests.simulator.world import Finding, World
 from ticdc_spark.config.row_filters import row_filter
+from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import (
     EnvironmentFault,
     LeaseHeld,
@@ -119,7 +120,7 @@ def _judge(
     condition = seen.condition if seen else "unknown to the job"
     # Perhaps nothing else of it was read so far, and an older table of its name is there.
     is_unseen = condition in ("unknown to the job", "dropped", "kept") and uid in world.ticdc.mangled
-    is_unseen &= not final or uid in world.ticdc.silent
+    is_unseen &= not final or world.ticdc.is_silent(uid, name)
     if table is None:
         if not live.rows or (not final and view.applied < world.murky_until):
             return None
@@ -333,6 +334,10 @@ def _is_marked(world: World, view: JobView, live: Live) -> bool:
         return True
     if seen is not None and live.uid in world.ticdc.mangled and "may not be the source's" in seen.detail:
         return True  # its CREATE could not be read before the job knew any table
+    only = world.setup.job.snapshot_tables
+    is_open = seen is not None and seen.condition == "unverified" and live.uid in world.ticdc.mangled
+    if is_open and only and not table_filter(only)(*live.name):
+        return True  # its CREATE could not be read, and it got a name that is not read in full
     now = world.database.now.get(live.name)
     if world.setup.job.snapshot and (now is None or now.uid != live.uid):
         # It was dropped or renamed before it could be read in full.

@@ -262,7 +262,10 @@ class World:
             self.started = True
             if self.job.starting == "latest":
                 self.excuses.disturb("starting at the latest offsets")
-                self.weaken([*self.ticdc.sent], "it began before the job did")
+                self.excuses.weak.update(dict.fromkeys(self.ticdc.sent, "it began before the job did"))
+                # The DROP of those that are gone may have been passed over.
+                there = {live.uid for live in self.database.now.values()}
+                self.weaken(self.ticdc.sent.keys() - there, "it was dropped before the job began")
         return process
 
     def _end(self, error: TicdcSparkError) -> None:
