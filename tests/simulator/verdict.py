@@ -335,9 +335,9 @@ def _is_marked(world: World, view: JobView, live: Live) -> bool:
     if seen is not None and live.uid in world.ticdc.mangled and "may not be the source's" in seen.detail:
         return True  # its CREATE could not be read before the job knew any table
     only = world.setup.job.snapshot_tables
-    is_open = seen is not None and seen.condition == "unverified" and live.uid in world.ticdc.mangled
-    if is_open and only and not table_filter(only)(*live.name):
-        return True  # its CREATE could not be read, and it got a name that is not read in full
+    is_open = live.uid in world.ticdc.mangled or world.excuses.lake_touched
+    if seen is not None and seen.condition == "unverified" and is_open and only and not table_filter(only)(*live.name):
+        return True  # Its CREATE could not be read, or the lake lost it, and it got a name that is not read in full.
     now = world.database.now.get(live.name)
     if world.setup.job.snapshot and (now is None or now.uid != live.uid):
         # It was dropped or renamed before it could be read in full.

@@ -32,17 +32,17 @@ from ticdc_spark.replicate.modes.late_rows import add_late_rows
 from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.modes.waiting import held_by_schemas, schema_needs
 from ticdc_spark.replicate.modes.watermark import due
-from ticdc_spark.replicate.plan.catch_up import bounds_of_late, is_model_complete, waits_for_schema
-from ticdc_spark.replicate.plan.ddl_actions import ENTERS, LEAVES, is_of_partitions
+from ticdc_spark.replicate.plan.catch_up import bounds_of_late, waits_for_schema
+from ticdc_spark.replicate.plan.ddl_actions import ENTERS, LEAVES, UNCERTAIN, is_of_partitions
 from ticdc_spark.replicate.plan.merging import by_source, with_dropped_shards
-from ticdc_spark.replicate.plan.names import tables_of
+from ticdc_spark.replicate.plan.names import model_of, tables_of
 from ticdc_spark.replicate.plan.parked import parks
 from ticdc_spark.replicate.plan.policy import Stop, first_stop, is_skipped
 from ticdc_spark.replicate.plan.routes import NEEDS_WATERMARKS, stop_at_rules, with_hidden_partitions
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.plan.waiting_names import of_databases, with_topics_of_tables
 from ticdc_spark.replicate.resources import Resources, RunEnd
-from ticdc_spark.replicate.schemas.sql_ddl import SchemaRules, named_after, with_schemas
+from ticdc_spark.replicate.schemas.sql_ddl import SchemaRules, is_newer, named_after, with_schemas
 from ticdc_spark.replicate.schemas.upstream import add_upstream_schemas
 from ticdc_spark.replicate.skips import STAGE, left_out_places, skipped_of
 from ticdc_spark.replicate.snapshot.wanted import reads_unknown
@@ -161,7 +161,7 @@ class Decider:
         stop_at_rules(self.job, advanced.progress, [ddl for ddl in due if not is_skipped(self.job, ddl.change)])
         # A DDL that waits for a schema must not keep the one that it would get now, unless a model gives it.
         queued = {identity(ddl.change): ddl for ddl in advanced.progress.ddls}
-        later = [ddl for ddl in due if waits(ddl) and not is_model_complete(advanced.progress, ddl)]
+        later = [ddl for ddl in due if waits(ddl) and not _has_model(advanced.progress, ddl)]
         return Decided(
             mode=mode,
             advanced=advanced,
@@ -305,3 +305,12 @@ class Decider:
                 f"{ways_out(self.job, ((at.topic, at.partition, at.offset) for at in rejects))}"
             )
             raise RejectedMessage(message)
+
+
+def _has_model(progress: Progress, ddl: QueuedDdl) -> bool:
+    """Whether a DDL is a CREATE … LIKE whose model has the columns of that time, whatever its own table waits for."""
+    model, ts = model_of(ddl.change), ddl.change.commit_ts
+    if model is None or any(one.full_name == model and (one.until or ts) < ts for one in progress.catching_up):
+        return False
+    state = progress.states().get(model)
+    return ddl.change.kind != UNCERTAIN or (state is not None and not is_newer(state, ts))

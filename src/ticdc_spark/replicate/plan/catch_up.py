@@ -10,7 +10,7 @@ from ticdc_spark.model import SchemaChange, TableName
 from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.replicate.plan.ddl_actions import DropDatabase, action
 from ticdc_spark.replicate.plan.holds import Bounds
-from ticdc_spark.replicate.plan.names import model_of, tables_of
+from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.state.notes import CatchUp
 from ticdc_spark.replicate.state.progress import PartitionState, PendingRows, Progress, QueuedDdl
@@ -184,13 +184,6 @@ def waits_for_schema(progress: Progress) -> Callable[[QueuedDdl], bool]:
     return lambda ddl: any(
         until.get(name, ddl.change.commit_ts) < ddl.change.commit_ts for name in tables_of(ddl.change)
     )
-
-
-def is_model_complete(progress: Progress, ddl: QueuedDdl) -> bool:
-    """Whether a DDL is a CREATE … LIKE whose model has all of its schemas, whatever its own table waits for."""
-    model, ts = model_of(ddl.change), ddl.change.commit_ts
-    until = {one.full_name: one.until for one in progress.catching_up if one.until is not None}
-    return model is not None and until.get(model, ts) >= ts
 
 
 def bounds_of_late(progress: Progress) -> Bounds:
