@@ -338,6 +338,10 @@ def _is_marked(world: World, view: JobView, live: Live) -> bool:
     is_open = live.uid in world.ticdc.mangled or world.excuses.lake_touched
     if seen is not None and seen.condition == "unverified" and is_open and only and not table_filter(only)(*live.name):
         return True  # Its CREATE could not be read, or the lake lost it, and it got a name that is not read in full.
+    past = world.ticdc.sent[live.uid].names - {live.name}
+    came = live.uid in world.ticdc.mangled and past and not any(map(world.wanted, past))
+    if seen is not None and seen.condition == "unverified" and came:
+        return True  # The RENAME by which it came into the filter could not be read.
     now = world.database.now.get(live.name)
     if world.setup.job.snapshot and (now is None or now.uid != live.uid):
         # It was dropped or renamed before it could be read in full.
