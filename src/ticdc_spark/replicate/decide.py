@@ -161,12 +161,12 @@ class Decider:
         stop_at_rules(self.job, advanced.progress, [ddl for ddl in due if not is_skipped(self.job, ddl.change)])
         # A DDL that waits for a schema must not keep the one that it would get now, unless a model gives it.
         queued = {identity(ddl.change): ddl for ddl in advanced.progress.ddls}
-        later = [ddl for ddl in due if waits(ddl) and not _has_model(advanced.progress, ddl)]
+        has_model = _has_model(advanced.progress)
         return Decided(
             mode=mode,
             advanced=advanced,
             resolved=resolved,
-            ddls=[queued.get(identity(ddl.change), ddl) if ddl in later else ddl for ddl in due],
+            ddls=[queued.get(identity(ddl.change), ddl) if waits(ddl) and not has_model(ddl) else ddl for ddl in due],
             refused=refused,
             stop=None if found is None else found[1],
             missed=tuple(missed),
@@ -307,10 +307,17 @@ class Decider:
             raise RejectedMessage(message)
 
 
-def _has_model(progress: Progress, ddl: QueuedDdl) -> bool:
-    """Whether a DDL is a CREATE … LIKE whose model has the columns of that time, whatever its own table waits for."""
-    model, ts = model_of(ddl.change), ddl.change.commit_ts
-    if model is None or any(one.full_name == model and (one.until or ts) < ts for one in progress.catching_up):
-        return False
-    state = progress.states().get(model)
-    return ddl.change.kind != UNCERTAIN or (state is not None and not is_newer(state, ts))
+def _has_model(progress: Progress) -> Callable[[QueuedDdl], bool]:
+    """Return a function: whether a DDL is a CREATE … LIKE whose model has the columns of that time, whatever its own
+    table waits for."""
+    states = progress.states()
+    until = {one.full_name: one.until for one in progress.catching_up if one.until}
+
+    def has_model(ddl: QueuedDdl) -> bool:
+        model, ts = model_of(ddl.change), ddl.change.commit_ts
+        if model is None or until.get(model, ts) < ts:
+            return False
+        state = states.get(model)
+        return ddl.change.kind != UNCERTAIN or (state is not None and not is_newer(state, ts))
+
+    return has_model
