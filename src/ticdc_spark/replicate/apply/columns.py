@@ -45,9 +45,9 @@ def expected_columns(state: TableState) -> ExpectedColumns:
 
 
 def stop_at_another_key(work: TimelineWork, name: TableName, new: TableName, mark: Mark, before: Table | None) -> None:
-    """Stop a timeline at a table that lacks DDLs if its key is not the one that the source's table had ``before`` a
-    DDL, or if different values of the key may become equal. It may be an older table of this name: several of its rows
-    would be one row.
+    """Stop a timeline at a table that lacks DDLs and whose key is not the source's ``before`` a DDL. The same holds if
+    different values of its key may become equal. It may be an older table of this name: several of its rows would be
+    one row.
 
     ``new``: its name after the DDL. ``mark``: of the DDL.
 

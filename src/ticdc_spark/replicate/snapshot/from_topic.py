@@ -160,8 +160,9 @@ class TopicReads:
         """Give up a table's read, and record why. Raises: DecisionNeeded when the table is not in the lake"""
         state = work.state(name)
         text = f"`{name[0]}`.`{name[1]}` cannot be read from its topics: {why}"
-        never = state is None or state.is_gone or state.is_quarantined  # one that waits may not have been made yet
-        if work.mark(name) == NO_MARK and not never:
+        # A quarantined table may wait for the DDL that makes it.
+        was_there = state is not None and not state.is_gone and not state.is_quarantined
+        if work.mark(name) == NO_MARK and was_there:
             raise DecisionNeeded(
                 f"{text}. It is no longer in the target. Name a database or a dump under [snapshot], and run "
                 f"`ticdc-spark rebuild {self.job.file.name} {name[0]}.{name[1]}`"
