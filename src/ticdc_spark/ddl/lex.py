@@ -91,12 +91,8 @@ class Cursor:
     def peek(self) -> Token:
         """The next token, not consumed."""
         if self._ahead is None:
-            self._ahead = self._read(self.pos)
+            self._ahead = self.peek_at(self.pos)
         return self._ahead
-
-    def peek_at(self, pos: int) -> Token:
-        """The first token from a position on, without moving there."""
-        return self._read(pos)
 
     def next(self) -> Token:
         """Consume the next token."""
@@ -104,7 +100,8 @@ class Cursor:
         self.pos, self._ahead = token.end, None
         return token
 
-    def _read(self, pos: int) -> Token:
+    def peek_at(self, pos: int) -> Token:
+        """The first token from a position on, without moving there."""
         skipped = _SKIP.match(self.sql, pos)
         if skipped:
             pos = skipped.end()
