@@ -352,8 +352,7 @@ def _is_marked(world: World, view: JobView, live: Live) -> bool:
     if seen is not None and names & world.excuses.foreign and (seen.detail == _ADOPTED or _stands_still(seen)):
         return True  # also a table that is made anew under the name: the rows that were there stay, also when renamed
     # A mark may stand under a name that the table had when it was made.
-    past = world.ticdc.sent[live.uid].names
-    return any(name in view.tables and view.tables[name].condition in MARKS for name in past if name != live.name)
+    return any(name in view.tables and view.tables[name].condition in MARKS for name in past)
 
 
 def differences(live: Live, table: LakeTable) -> tuple[str, str] | None:
