@@ -338,7 +338,8 @@ def test_a_reset_with_the_same_work_after_it_is_noticed(server: Server) -> None:
     time.sleep(1.1)
     server.execute("DROP TABLE d.t", "RESET MASTER")
     _rows(server, 5)
-    with pytest.raises(SourceChanged, match=r"was made at .* reset.*Begin a new changefeed"):
+    # Offset and GTID are mostly the same, and the age of the file tells. A late checkpoint event moves the offsets.
+    with pytest.raises(SourceChanged, match=r"reset.*Begin a new changefeed"):
         captured(server, state)
 
 
