@@ -14,6 +14,7 @@ from ticdc_spark.errors import EnvironmentFault, TicdcSparkError, os_reason
 _COMMANDS = {
     "replicate": "Replicate a changefeed's messages into lake tables.",
     "check": "Check a job file and what it names, before Spark starts.",
+    "prepare": "Fetch a job's jars and make its starts quicker.",
     "status": "Show the state of a job, running or not.",
     "resume": "Resume quarantined tables, also while the job runs.",
     "skip": "Skip messages or DDLs that stop a job, also while it runs.",

@@ -13,10 +13,11 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.errors import EnvironmentFault, os_reason
 from ticdc_spark.model import Offsets
 from ticdc_spark.replicate.report import NOT_ALL_APPLIED, BatchReport, Summary
+from ticdc_spark.replicate.resources import RunEnd
 from ticdc_spark.replicate.run.executors import ExecutorProbe
 from ticdc_spark.replicate.run.heartbeat import Heartbeat
 from ticdc_spark.replicate.run.job_file import RunningJob
-from ticdc_spark.replicate.run.open import open_steps
+from ticdc_spark.replicate.run.open import begin_spark, open_steps
 from ticdc_spark.replicate.run.outage import silent
 from ticdc_spark.replicate.run.pace import Pace
 from ticdc_spark.replicate.run.preflight import stop_at_fault
@@ -29,7 +30,7 @@ from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.store import acquire
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.states import open_state
-from ticdc_spark.spark.session.session import jvm_is_gone
+from ticdc_spark.spark.session.session import is_local, jvm_is_gone
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +51,8 @@ def run(
     from there.
     """
     stop, running = stop or threading.Event(), RunningJob(job)
+    # On a cluster, a job that waits for the end of another owner must not hold executors.
+    early = begin_spark(job) if is_local(job.spark) else None
     states = open_state(job.sink, job.name, job.spark)
     heartbeat = Heartbeat(states, lambda: silent(running.job.source), ExecutorProbe())
     heartbeat.suspected = together(watchers).suspected
@@ -60,8 +63,11 @@ def run(
             stop_at_fault(job, log.info)
 
             def opened(job: Job) -> Steps | None:
-                return open_steps(job, store, until_ts, stop, bounded=once or until_ts is not None)
+                nonlocal early
+                starting, early = early or begin_spark(job), None
+                return open_steps(job, store, starting, end, stop)
 
+            end = RunEnd(bounded=once or until_ts is not None, until_ts=until_ts)
             run_state = _RunState(
                 running,
                 heartbeat,

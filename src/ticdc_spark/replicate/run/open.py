@@ -2,8 +2,9 @@
 
 import logging
 import threading
-from collections.abc import Sequence
-from concurrent.futures import wait
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future, wait
+from pathlib import Path
 
 from pyspark.sql import SparkSession
 
@@ -21,6 +22,7 @@ from ticdc_spark.replicate.schemas.registered import registered
 from ticdc_spark.replicate.state.store import JobStore, ProgressStore
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.registry import open_sink, sink_kind
+from ticdc_spark.spark.session.prepare import archive_classes
 from ticdc_spark.spark.session.session import Part, coordinates, open_session
 from ticdc_spark.spark.sources.base import Source
 from ticdc_spark.spark.sources.open import open_source
@@ -29,10 +31,18 @@ from ticdc_spark.spark.sources.open import parts as source_parts
 log = logging.getLogger(__name__)
 
 
+def begin_spark(job: Job) -> Future[SparkSession]:
+    """Start Spark in the background, unless it runs.
+
+    Waiting for a master that does not answer, or gives no executor, happens in JVM calls that cannot be interrupted.
+    """
+    return in_background(lambda: open_spark(job, source_parts(job.source)), "start-spark")
+
+
 def open_steps(
-    job: Job, store: JobStore, until_ts: int | None, stop: threading.Event, *, bounded: bool
+    job: Job, store: JobStore, starting: Future[SparkSession], end: RunEnd, stop: threading.Event
 ) -> Steps | None:
-    """Start Spark unless it runs, open the catalog and the source.
+    """Wait for Spark, open the catalog and the source.
 
     ``None``: stopped before Spark ran, or before a message showed the protocol.
 
@@ -40,8 +50,6 @@ def open_steps(
     """
     registry = registered(job.source)
     kind = sink_kind(job)
-    # Waiting for a master that does not answer, or gives no executor, happens in JVM calls that cannot be interrupted.
-    starting = in_background(lambda: open_spark(job, source_parts(job.source)), "start-spark")
     while not starting.done():
         if stop.is_set():
             return None
@@ -52,7 +60,7 @@ def open_steps(
         store.set_jvm(process.pid)
     source = open_source(spark, job.source)
     sink = open_sink(spark, job, store.check)
-    protocol = _protocol(job, source, store, stop, bounded=bounded)
+    protocol = _protocol(job, source, store, stop, bounded=end.bounded)
     if protocol is None:
         return None
     decoder(protocol, native=native_of(job.source))  # UsageError for options of another protocol
@@ -77,7 +85,7 @@ def open_steps(
                 reader=None if job.snapshot is None else open_reader(job.snapshot),
             ),
             protocol=protocol,
-            end=RunEnd(bounded=bounded, until_ts=until_ts),
+            end=end,
         )
     )
 
@@ -87,18 +95,31 @@ def open_spark(job: Job, more: Sequence[Part] = ()) -> SparkSession:
 
     Raises: EnvironmentFault, SinkFault, UsageError
     """
+    options, parts = _session(job, more)
+    if SparkSession.getActiveSession() is None:
+        packages = "1 package" if len(parts) == 1 else f"{len(parts)} packages"
+        log.info("Spark: starting; the first time it fetches %s", packages)
+    # A new session, so that the settings of an application that is already open do not change.
+    return open_session(f"ticdc-spark {job.name}", options, parts).newSession()
+
+
+def prepare_spark(job: Job) -> Path:
+    """Fetch the jars of a job, and archive the classes that its Spark loads.
+
+    Returns: the archive. Raises: EnvironmentFault, UsageError
+    """
+    return archive_classes(f"ticdc-spark {job.name}", *_session(job, source_parts(job.source)))
+
+
+def _session(job: Job, more: Sequence[Part]) -> tuple[Mapping[str, str], Sequence[str]]:
+    """Spark's options and the packages of a job."""
     kind = sink_kind(job)
     sink_options = kind.spark_options(job.sink)
     extensions = ",".join(
         filter(None, [sink_options.get("spark.sql.extensions", ""), job.spark.get("spark.sql.extensions", "")])
     )
     options = sink_options | job.spark | {"spark.sql.extensions": extensions}
-    parts = coordinates(*kind.parts(job.sink), *more)
-    if SparkSession.getActiveSession() is None:
-        packages = "1 package" if len(parts) == 1 else f"{len(parts)} packages"
-        log.info("Spark: starting; the first time it fetches %s", packages)
-    # A new session, so that the settings of an application that is already open do not change.
-    return open_session(f"ticdc-spark {job.name}", options, parts).newSession()
+    return options, coordinates(*kind.parts(job.sink), *more)
 
 
 def _protocol(job: Job, source: Source, store: ProgressStore, stop: threading.Event, *, bounded: bool) -> str | None:

@@ -22,8 +22,9 @@ from pyspark.sql import SparkSession
 
 from ticdc_spark.config.secrets import is_secret_key, redact
 from ticdc_spark.errors import EnvironmentFault, UsageError
+from ticdc_spark.spark.session.class_archive import archive_path, making, using
 from ticdc_spark.spark.session.first_task import try_task
-from ticdc_spark.spark.session.jars import resolve_jars
+from ticdc_spark.spark.session.jars import ivy_folder, resolve_jars
 from ticdc_spark.spark.session.shipping import bare_python, is_shipped, shipped
 from ticdc_spark.spark.session.standalone import check_master, is_standalone
 
@@ -41,6 +42,8 @@ _PER_SPARK: dict[str, dict[Part, str]] = {
 }
 _SQLITE = "org.xerial:sqlite-jdbc:3.47.1.0"
 _OLDEST_JAVA = 17
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_CLASS_PATH = "spark.driver.extraClassPath"
 _AT_START = ("spark.master", "spark.driver.", "spark.jars", "spark.submit.")
 """Settings that the JVM needs at its start, secret or not."""
 
@@ -65,13 +68,16 @@ def coordinates(*parts: Part) -> tuple[str, ...]:
     return tuple(every[part] for part in parts)
 
 
-def open_session(app_name: str, options: Mapping[str, str], packages: Sequence[str]) -> SparkSession:
+def open_session(
+    app_name: str, options: Mapping[str, str], packages: Sequence[str], *, archive: Path | None = None
+) -> SparkSession:
     """Start Spark, or join the session that is already open in this process.
 
     ``options`` are Spark's own (``spark.…``); ``packages`` are Maven coordinates. They are fetched once into the cache
     folder (``TICDC_SPARK_IVY``, or ``spark.jars.ivy``, or ``~/.cache/ticdc-spark/ivy``). Later starts read the jars
     from there without the network. On a cluster the tasks also get this process's Python packages (``shipping``). Under
     ``spark-submit`` the JVM already runs, so it must have the jars and packages itself.
+    ``archive``: when the JVM ends, it writes an archive of its classes to this file.
 
     Raises: UsageError if an option is not Spark's, or Java is missing or too old; EnvironmentFault if a package cannot
     be fetched, Spark does not start, or a cluster starts no task that can run this package.
@@ -80,7 +86,7 @@ def open_session(app_name: str, options: Mapping[str, str], packages: Sequence[s
         if not name.startswith("spark."):
             raise UsageError(f"[spark] {name!r}: the names are Spark's own and start with 'spark.'")
     settings = {**_defaults(options), **options}
-    local = settings["spark.master"].startswith("local")
+    local = is_local(settings)
     joins = SparkContext._active_spark_context is not None
     ships = not local and not _has_jvm() and is_shipped(settings)
     if "spark.pyspark.python" in settings:
@@ -92,7 +98,11 @@ def open_session(app_name: str, options: Mapping[str, str], packages: Sequence[s
         os.environ["PYSPARK_PYTHON"] = sys.executable
     with as_file(files("ticdc_spark.spark.session") / "log4j2.properties") as logging:
         if not _has_jvm():
-            settings |= _settings_of_jvm(settings, packages, logging, ships=ships)
+            found, kept = _settings_of_jvm(settings, packages, ships=ships)
+            classes = using(kept) if archive is None else making(archive)
+            own = settings.get(_JAVA_OPTIONS, "")
+            settings |= found
+            settings[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={logging.as_uri()} {classes} {own}".strip()
         builder = SparkSession.builder.appName(app_name)
         for name, value in settings.items():
             builder = builder.config(name, value)
@@ -115,18 +125,24 @@ def open_session(app_name: str, options: Mapping[str, str], packages: Sequence[s
 
 
 def _settings_of_jvm(
-    settings: Mapping[str, str], packages: Sequence[str], logging: Path, *, ships: bool
-) -> dict[str, str]:
-    """Further settings that a JVM needs at its start. Raises: UsageError, EnvironmentFault"""
-    check_java()
+    settings: Mapping[str, str], packages: Sequence[str], *, ships: bool
+) -> tuple[dict[str, str], Path]:
+    """Further settings that a JVM needs at its start, and where the archive of its classes is, if there is one.
+
+    Raises: UsageError, EnvironmentFault
+    """
+    java = check_java()
     if is_standalone(settings["spark.master"]):
         check_master(settings["spark.master"])
-    found = _jar_settings(settings, packages, settings["spark.master"].startswith("local"))
-    if ships:
-        found |= shipped(settings)
-    options = settings.get("spark.driver.extraJavaOptions", "")
-    quiet = f"-Dlog4j2.configurationFile={logging.as_uri()}"
-    return found | {"spark.driver.extraJavaOptions": f"{quiet} {options}".strip()}
+    found = _jar_settings(settings, packages, is_local(settings))
+    class_path = found.get(_CLASS_PATH, settings.get(_CLASS_PATH, ""))
+    archive = archive_path(ivy_folder(settings), java, class_path)
+    return (found | shipped(settings) if ships else found), archive
+
+
+def archive_of(options: Mapping[str, str], packages: Sequence[str]) -> Path:
+    """Where the archive of the classes of such a session is, or would be. Raises: UsageError, EnvironmentFault"""
+    return _settings_of_jvm({**_defaults(options), **options}, packages, ships=False)[1]
 
 
 def _launch_jvm(settings: Mapping[str, str]) -> None:
@@ -169,6 +185,11 @@ def jvm_is_gone() -> bool:
     """Whether the JVM that this process started has ended. Then only a new process helps."""
     process = getattr(SparkContext._gateway, "proc", None)
     return process is not None and process.poll() is not None
+
+
+def is_local(options: Mapping[str, str]) -> bool:
+    """Whether a session with these options runs in this machine's JVM alone."""
+    return options.get("spark.master", "local").startswith("local")
 
 
 def runs_here(spark: SparkSession) -> bool:
@@ -227,8 +248,8 @@ def _has_jvm() -> bool:
     return SparkContext._gateway is not None or "PYSPARK_GATEWAY_PORT" in os.environ
 
 
-def check_java() -> None:
-    """Check that there is a Java which Spark can use. Raises: UsageError"""
+def check_java() -> str:
+    """Check that there is a Java which Spark can use. Returns: what it says of its version. Raises: UsageError"""
     home = os.environ.get("JAVA_HOME")
     java = str(Path(home) / "bin" / "java") if home else shutil.which("java")
     need = f"Spark needs Java {_OLDEST_JAVA} or 21"
@@ -241,6 +262,7 @@ def check_java() -> None:
     found = re.search(r'version "(?:1\.)?(\d+)', output)
     if found and int(found.group(1)) < _OLDEST_JAVA:
         raise UsageError(f"{need}, but {java} is Java {found.group(1)}: install it or set JAVA_HOME")
+    return output
 
 
 def _jar_settings(settings: Mapping[str, str], packages: Sequence[str], local: bool) -> dict[str, str]:
@@ -253,6 +275,6 @@ def _jar_settings(settings: Mapping[str, str], packages: Sequence[str], local: b
     if not wanted:
         return {}
     found = resolve_jars(wanted, settings)
-    name, separator = ("spark.driver.extraClassPath", os.pathsep) if local else ("spark.jars", ",")
+    name, separator = (_CLASS_PATH, os.pathsep) if local else ("spark.jars", ",")
     own = settings.get(name)
     return {name: separator.join([*([own] if own else []), *found]), "spark.jars.packages": ""}
