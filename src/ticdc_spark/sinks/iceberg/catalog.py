@@ -95,6 +95,7 @@ class IcebergCatalog:
         self.java: Any = JavaNames(spark._jvm.java)  # type: ignore[union-attr]
         self.iceberg: Any = JavaNames(spark._jvm.org.apache.iceberg)  # type: ignore[union-attr]
         self._identifiers: dict[TableName, Any] = {}
+        self._namespaces: dict[str, Any] = {}
         self.lookup = Lookup()
         self.storages = Storages(spark)
         self._noted: set[tuple[TableName, str]] = set()
@@ -155,11 +156,14 @@ class IcebergCatalog:
 
     def namespace(self, schema: str) -> Any:
         """A namespace, for Iceberg's Java API."""
-        gateway = self.spark.sparkContext._gateway
-        assert gateway is not None
-        levels = gateway.new_array(gateway.jvm.String, 1)
-        levels[0] = escape(schema)
-        return self.iceberg.catalog.Namespace.of(levels)
+        found = self._namespaces.get(schema)
+        if found is None:
+            gateway = self.spark.sparkContext._gateway
+            assert gateway is not None
+            levels = gateway.new_array(gateway.jvm.String, 1)
+            levels[0] = escape(schema)
+            found = self._namespaces[schema] = self.iceberg.catalog.Namespace.of(levels)
+        return found
 
     def identifier(self, table: TableName) -> Any:
         """A table's name, for Iceberg's Java API."""

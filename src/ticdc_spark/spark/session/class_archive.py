@@ -5,7 +5,9 @@ one Java and one class path. Java ignores any other, and then starts as it does 
 """
 
 import hashlib
+import os
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 import pyspark
@@ -13,15 +15,46 @@ import pyspark
 _QUIET = "-Xlog:cds=off -Xlog:cds+dynamic=off"
 
 
-def archive_path(folder: Path, java: str, class_path: str) -> Path:
-    """Where the archive is in the cache ``folder``. ``java``: what ``java -version`` prints"""
-    key = msgspec.json.encode([java, pyspark.__file__, pyspark.__version__, class_path])
-    return folder.absolute() / "classes" / f"{hashlib.sha256(key).hexdigest()[:20]}.jsa"
+class ClassArchive(NamedTuple):
+    """The place of the archive for a Java and a class path, whether there is one or not.
+
+    Its size is part of its name: Java does not notice that a file was cut off, and crashes when it needs the rest.
+    """
+
+    folder: Path
+    key: str
+
+    def find(self) -> Path | None:
+        """The archive; ``None``: there is no whole one."""
+        for found in self.folder.glob(f"{self.key}-*.jsa"):
+            if found.stat().st_size == int(found.stem.rpartition("-")[2]):
+                return found
+        return None
+
+    def keep(self, made: Path) -> Path:
+        """Let ``made``, a file in the folder, be the archive. Raises: OSError"""
+        before = list(self.folder.glob(f"{self.key}-*.jsa"))
+        file = os.open(made, os.O_RDONLY)
+        try:
+            os.fsync(file)
+        finally:
+            os.close(file)
+        kept = made.replace(self.folder / f"{self.key}-{made.stat().st_size}.jsa")
+        for old in before:
+            if old != kept:
+                old.unlink(missing_ok=True)
+        return kept
 
 
-def using(archive: Path) -> str:
-    """The JVM's options to start with an archive, if there is one."""
-    return f'"-XX:SharedArchiveFile={archive}" {_QUIET}' if archive.is_file() else ""
+def archive_for(cache: Path, java: str, class_path: str) -> ClassArchive:
+    """The archive in a folder of the cache. ``java``: what ``java -version`` prints"""
+    key = msgspec.json.encode([java, str(Path(pyspark.__file__).resolve()), pyspark.__version__, class_path])
+    return ClassArchive(cache.absolute() / "classes", hashlib.sha256(key).hexdigest()[:20])
+
+
+def using(archive: Path | None) -> str:
+    """The JVM's options to start with an archive."""
+    return "" if archive is None else f'"-XX:SharedArchiveFile={archive}" {_QUIET}'
 
 
 def making(archive: Path) -> str:

@@ -29,8 +29,8 @@ def archive_classes(app_name: str, options: Mapping[str, str], packages: Sequenc
         alone = {name: value for name, value in alone.items() if name not in (_EXTENSIONS, "spark.jars.packages")}
     packages = packages if local else ()
     archive = archive_of(alone, packages)
-    partial = archive.with_suffix(f".{os.getpid()}")
-    partial.parent.mkdir(parents=True, exist_ok=True)
+    archive.folder.mkdir(parents=True, exist_ok=True)
+    partial = archive.folder / f"{archive.key}.{os.getpid()}"
     spark = open_session(app_name, alone, packages, archive=partial)
     try:
         with TemporaryDirectory(prefix="ticdc-spark-") as folder:
@@ -40,9 +40,8 @@ def archive_classes(app_name: str, options: Mapping[str, str], packages: Sequenc
     finally:
         stop_session(spark)
     if not partial.is_file():
-        raise EnvironmentFault(f"Java wrote no archive of its classes into {partial.parent}; jobs start without one")
-    partial.replace(archive)
-    return archive
+        raise EnvironmentFault(f"Java wrote no archive of its classes into {archive.folder}; jobs start without one")
+    return archive.keep(partial)
 
 
 def _work(spark: SparkSession, folder: Path) -> None:

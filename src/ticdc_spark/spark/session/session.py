@@ -22,7 +22,7 @@ from pyspark.sql import SparkSession
 
 from ticdc_spark.config.secrets import is_secret_key, redact
 from ticdc_spark.errors import EnvironmentFault, UsageError
-from ticdc_spark.spark.session.class_archive import archive_path, making, using
+from ticdc_spark.spark.session.class_archive import ClassArchive, archive_for, making, using
 from ticdc_spark.spark.session.first_task import try_task
 from ticdc_spark.spark.session.jars import ivy_folder, resolve_jars
 from ticdc_spark.spark.session.shipping import bare_python, is_shipped, shipped
@@ -96,10 +96,13 @@ def open_session(
     elif local or "PYSPARK_PYTHON" not in os.environ:
         # Otherwise the workers use the first python3 on the path, which may lack pyarrow.
         os.environ["PYSPARK_PYTHON"] = sys.executable
+    hint = ""
     with as_file(files("ticdc_spark.spark.session") / "log4j2.properties") as logging:
         if not _has_jvm():
-            found, kept = _settings_of_jvm(settings, packages, ships=ships)
-            classes = using(kept) if archive is None else making(archive)
+            found, archived = _settings_of_jvm(settings, packages, ships=ships)
+            used = archived.find() if archive is None else None
+            hint = "" if used is None else f". If Java crashed, delete {used}, from which it starts"
+            classes = using(used) if archive is None else making(archive)
             own = settings.get(_JAVA_OPTIONS, "")
             settings |= found
             settings[_JAVA_OPTIONS] = f"-Dlog4j2.configurationFile={logging.as_uri()} {classes} {own}".strip()
@@ -110,7 +113,7 @@ def open_session(
             _launch_jvm(settings)
             spark = builder.getOrCreate()
         except pyspark.errors.PySparkException as error:
-            raise EnvironmentFault(f"Spark did not start: {error}") from error
+            raise EnvironmentFault(f"Spark did not start: {error}{hint}") from error
         except Py4JError as error:
             # The text continues with stack traces of the JVM.
             why = next(filter(None, str(error).splitlines()[1:]), str(error)).strip(" :")
@@ -126,8 +129,8 @@ def open_session(
 
 def _settings_of_jvm(
     settings: Mapping[str, str], packages: Sequence[str], *, ships: bool
-) -> tuple[dict[str, str], Path]:
-    """Further settings that a JVM needs at its start, and where the archive of its classes is, if there is one.
+) -> tuple[dict[str, str], ClassArchive]:
+    """Further settings that a JVM needs at its start, and the archive of its classes.
 
     Raises: UsageError, EnvironmentFault
     """
@@ -136,12 +139,12 @@ def _settings_of_jvm(
         check_master(settings["spark.master"])
     found = _jar_settings(settings, packages, is_local(settings))
     class_path = found.get(_CLASS_PATH, settings.get(_CLASS_PATH, ""))
-    archive = archive_path(ivy_folder(settings), java, class_path)
+    archive = archive_for(ivy_folder(settings), java, class_path)
     return (found | shipped(settings) if ships else found), archive
 
 
-def archive_of(options: Mapping[str, str], packages: Sequence[str]) -> Path:
-    """Where the archive of the classes of such a session is, or would be. Raises: UsageError, EnvironmentFault"""
+def archive_of(options: Mapping[str, str], packages: Sequence[str]) -> ClassArchive:
+    """The archive of the classes of such a session. Raises: UsageError, EnvironmentFault"""
     return _settings_of_jvm({**_defaults(options), **options}, packages, ships=False)[1]
 
 
@@ -262,7 +265,7 @@ def check_java() -> str:
     found = re.search(r'version "(?:1\.)?(\d+)', output)
     if found and int(found.group(1)) < _OLDEST_JAVA:
         raise UsageError(f"{need}, but {java} is Java {found.group(1)}: install it or set JAVA_HOME")
-    return output
+    return "".join(line for line in output.splitlines() if not line.startswith("Picked up "))  # JAVA_TOOL_OPTIONS
 
 
 def _jar_settings(settings: Mapping[str, str], packages: Sequence[str], local: bool) -> dict[str, str]:
