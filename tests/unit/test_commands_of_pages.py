@@ -58,6 +58,7 @@ NOT_RUN = {
     "kubectl": "there is no cluster here",
     "useradd": "of the system",
     "install": "of the system",
+    "runuser": "of the system; test_prepare runs the command",
     "systemctl": "of the system; test_systemd reads the unit",
     "journalctl": "of the system",
     "/opt/ticdc-spark/bin/pip": "test_install",

@@ -30,7 +30,7 @@ from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.store import acquire
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.states import open_state
-from ticdc_spark.spark.session.session import is_local, jvm_is_gone
+from ticdc_spark.spark.session.session import jvm_is_gone, starts_alone
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +52,7 @@ def run(
     """
     stop, running = stop or threading.Event(), RunningJob(job)
     # On a cluster, a job that waits for the end of another owner must not hold executors.
-    early = begin_spark(job) if is_local(job.spark) else None
+    early = begin_spark(job) if starts_alone(job.spark) else None
     states = open_state(job.sink, job.name, job.spark)
     heartbeat = Heartbeat(states, lambda: silent(running.job.source), ExecutorProbe())
     heartbeat.suspected = together(watchers).suspected

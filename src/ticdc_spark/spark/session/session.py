@@ -195,6 +195,11 @@ def is_local(options: Mapping[str, str]) -> bool:
     return options.get("spark.master", "local").startswith("local")
 
 
+def starts_alone(options: Mapping[str, str]) -> bool:
+    """Whether such a session starts a JVM of its own, and takes no executors of a cluster."""
+    return is_local(options) and not _has_jvm()
+
+
 def runs_here(spark: SparkSession) -> bool:
     """Whether tasks run on this machine, so that they see the driver's files."""
     master = spark.sparkContext.master or ""
