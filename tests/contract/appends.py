@@ -10,7 +10,8 @@ import pytest
 from tests.contract.member import Member, delete, insert, row, source, update
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.appends import Appended, Events, Marker, RowsOf, history_columns
-from ticdc_spark.sinks.base import ColumnChanges, Condition, Stamp
+from ticdc_spark.sinks.base import ColumnChanges, Stamp
+from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.spark.tasks import UnreadableRows
 
 BASE = 463_267_588_210_688_000

@@ -17,8 +17,9 @@ from ticdc_spark.config.layout import Layout, PartitionBy, SortBy
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import Column, ColumnType, Table, Value
 from ticdc_spark.sinks.appends import Marker
-from ticdc_spark.sinks.base import ColumnChanges, Condition
+from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.capabilities import NotSupported
+from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.spark.types import LakeOptions
 
 

@@ -10,7 +10,7 @@ from tests.contract.loads import BEGUN
 from tests.contract.member import Member, delete, insert, row
 from ticdc_spark.errors import LeaseHeld
 from ticdc_spark.model import TableName
-from ticdc_spark.sinks.base import Condition
+from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.loads_base import LoadNote
 
 DONE = LoadNote(token="one", done=True)

@@ -12,7 +12,8 @@ import pytest
 from tests.contract.columns import INTEGER, WORDS
 from tests.contract.member import JOB, Member, delete, insert, row, source, update
 from tests.contract.newest import EXACT, TIME, changes_of
-from ticdc_spark.sinks.base import ColumnChanges, Condition, Fill, Stamp
+from ticdc_spark.sinks.base import ColumnChanges, Fill, Stamp
+from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.mark import Mark
 from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.spark.types import LakeOptions

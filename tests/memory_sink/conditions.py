@@ -8,7 +8,7 @@ from typing import Any
 from tests.memory_sink.lake import LakeRow
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import Value
-from ticdc_spark.sinks.base import Condition
+from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.spark.types import to_arrow
 
 

@@ -11,8 +11,9 @@ from ticdc_spark.changes.net import rows_left
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.errors import MessageError, SinkFault
 from ticdc_spark.model import TableName
-from ticdc_spark.sinks.base import Condition, Stamp
+from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.capabilities import Capabilities
+from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.spark.tasks import MOVED, ReadParts, SourceMoved, UnreadableRows, chain
 from ticdc_spark.spark.types import LakeColumn

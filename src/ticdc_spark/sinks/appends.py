@@ -1,7 +1,7 @@
 """What is appended to a history table. See ``sinks.base.Changes.append``."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import msgspec
 from msgspec.structs import replace
@@ -9,11 +9,9 @@ from msgspec.structs import replace
 from ticdc_spark.changes.events import BEFORE, DELETE, H_OP, H_TIME, H_TS
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.model import Column, ColumnType, Table, TableName
+from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.type_map import TypeMap
 from ticdc_spark.spark.types import LakeColumn, LakeOptions
-
-if TYPE_CHECKING:
-    from ticdc_spark.sinks.base import Condition
 
 _TABLE = Table(
     schema="",
@@ -50,7 +48,7 @@ class RowsOf(msgspec.Struct, frozen=True, kw_only=True):
     source: TableName
     columns: tuple[str, ...]
     """Names of columns that both tables have with the same type."""
-    where: "Sequence[Sequence[Condition]] | None" = None
+    where: Sequence[Sequence[Condition]] | None = None
     """``None``: all of them."""
 
 

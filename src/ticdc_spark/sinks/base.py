@@ -15,9 +15,10 @@ import pyarrow as pa
 
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.config.layout import PLAIN, Layout
-from ticdc_spark.model import TableName, Value
+from ticdc_spark.model import TableName
 from ticdc_spark.sinks.appends import Appended
 from ticdc_spark.sinks.capabilities import Capabilities
+from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import Mark
 from ticdc_spark.sinks.state import StateStore
@@ -80,23 +81,6 @@ class Fill(msgspec.Struct, frozen=True):
     value: str | bytes | None
     """Canonical."""
     lake: LakeOptions
-
-
-class Condition(msgspec.Struct, frozen=True, kw_only=True):
-    """A condition on the values of one column. Values are canonical; ``None`` is no bound."""
-
-    column: LakeColumn
-    at_least: Value = None
-    below: Value = None
-    any_of: tuple[Value, ...] | None = None
-    none_of: tuple[Value, ...] = ()
-    remainder: tuple[int, int] | None = None
-    """For an integer: (divisor, remainder) of its absolute value."""
-    rtrim: bool = False
-    """For text: ``any_of`` and ``none_of`` compare without trailing spaces."""
-    or_null: bool = False
-    """Whether NULL also meets the condition."""
-    lake: LakeOptions = LakeOptions()
 
 
 def unconverted(column: LakeColumn, why: str) -> str:

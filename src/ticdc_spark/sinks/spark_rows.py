@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from ticdc_spark.changes.columns import ALWAYS, COUNT, OP, TIES
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Value
-from ticdc_spark.sinks.base import Condition, Fill
+from ticdc_spark.sinks.base import Fill
+from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.spark.sql import quote, text_literal
 from ticdc_spark.spark.types import LakeColumn, to_arrow
 

@@ -12,7 +12,7 @@ from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.columns import stop_if_columns_are_gone
 from ticdc_spark.replicate.plan.ddl_actions import Exchange, Thin
 from ticdc_spark.replicate.state.table import TableState, unverify
-from ticdc_spark.sinks.base import Condition
+from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.types import LakeColumn
 

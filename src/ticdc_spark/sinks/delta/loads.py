@@ -17,7 +17,8 @@ from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
-from ticdc_spark.sinks.base import Condition, Stamp
+from ticdc_spark.sinks.base import Stamp
+from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.delta.history import Text
 from ticdc_spark.sinks.delta.tables import Commit, DeltaTables
 from ticdc_spark.sinks.loads_base import LoadNote

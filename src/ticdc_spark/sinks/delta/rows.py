@@ -19,7 +19,8 @@ from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import TableName
-from ticdc_spark.sinks.base import Condition, Fill, Stamp, unconverted
+from ticdc_spark.sinks.base import Fill, Stamp, unconverted
+from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.delta.history import text_of
 from ticdc_spark.sinks.delta.lake import USER_METADATA, is_conflict, sql_name
 from ticdc_spark.sinks.delta.tables import Commit, DeltaTables

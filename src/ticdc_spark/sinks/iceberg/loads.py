@@ -21,7 +21,8 @@ from ticdc_spark.config.routes import shown
 from ticdc_spark.config.values import WriterName
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
-from ticdc_spark.sinks.base import Condition, Stamp
+from ticdc_spark.sinks.base import Stamp
+from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.data_files import DataFiles, WrittenFile, write_files
 from ticdc_spark.sinks.iceberg.files.storage import Closed

@@ -18,7 +18,8 @@ from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import DecisionNeeded, MessageError, SinkFault
 from ticdc_spark.model import TableName, Value
 from ticdc_spark.sinks.appends import Appended, Events, RowsOf, columns_of, same_change
-from ticdc_spark.sinks.base import Condition, Fill, Stamp, unconverted
+from ticdc_spark.sinks.base import Fill, Stamp, unconverted
+from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mysql.client import OURS
 from ticdc_spark.sinks.mysql.counts import COUNTED, adding, any_goes, removing

@@ -11,7 +11,8 @@ from ticdc_spark.clients.postgres import quoted
 from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
-from ticdc_spark.sinks.base import Condition, Stamp
+from ticdc_spark.sinks.base import Stamp
+from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.postgres.rows import PostgresRows, analyze, on_conflict, where_sql
 from ticdc_spark.sinks.postgres.staging import stage

@@ -14,7 +14,8 @@ from ticdc_spark.clients.postgres import quoted
 from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import TableName, Value
-from ticdc_spark.sinks.base import Condition, Fill, Stamp
+from ticdc_spark.sinks.base import Fill, Stamp
+from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.postgres.client import OURS
 from ticdc_spark.sinks.postgres.staging import EXTRA, stage, texts
 from ticdc_spark.sinks.postgres.tables import PostgresTables, put_stamp, sql_name

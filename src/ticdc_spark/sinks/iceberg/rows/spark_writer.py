@@ -16,7 +16,8 @@ from ticdc_spark.changes.columns import OP
 from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import TableName
-from ticdc_spark.sinks.base import Condition, Fill, Stamp, unconverted
+from ticdc_spark.sinks.base import Fill, Stamp, unconverted
+from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.history import Note
 from ticdc_spark.sinks.iceberg.faults import faults, is_conflict
 from ticdc_spark.sinks.iceberg.stamps import ABOUT, place_of, read_note, summary, unseen
