@@ -115,5 +115,5 @@ def test_too_few_resources_are_named_and_a_signal_ends_the_wait(
     with start("check", job("fits", "512m", 1)) as checking:
         checked = checking.communicate(timeout=240)[0]
     assert (checking.returncode, "FAILED" in checked) == (0, False), checked
-    assert f"ok      spark      Spark 4.0.0 runs at {cluster.url}" in checked
+    assert f"ok      spark      Spark 4.1.1 runs at {cluster.url}" in checked
     assert "ok      catalog    lake responds; it has 1 namespaces" in checked  # that of the state

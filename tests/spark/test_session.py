@@ -41,10 +41,12 @@ def test_settings(spark: SparkSession) -> None:
 def test_coordinates_follow_the_running_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session.pyspark, "__version__", "4.1.1")
     assert coordinates("iceberg", "delta", "kafka") == (
-        "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
+        "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
         "io.delta:delta-spark_4.1_2.13:4.1.0",
         "org.apache.spark:spark-sql-kafka-0-10_2.13:4.1.1",
     )
+    monkeypatch.setattr(session.pyspark, "__version__", "4.0.0")
+    assert coordinates("iceberg") == ("org.apache.iceberg:iceberg-spark-runtime-4.0_2.13:1.11.0",)
     monkeypatch.setattr(session.pyspark, "__version__", "3.5.6")
     with pytest.raises(UsageError, match=r"pyspark 3\.5\.6 is not supported"):
         coordinates("sqlite")

@@ -19,7 +19,7 @@ QUICK = {
 }
 """Settings for small data on few cores."""
 
-S3_BUNDLE = "org.apache.iceberg:iceberg-aws-bundle:1.11.0"
+S3_BUNDLE = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
 """Iceberg's client of S3, of the same version as its runtime for Spark."""
 
 _users = 0

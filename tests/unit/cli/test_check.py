@@ -272,7 +272,7 @@ def test_a_lake_on_s3_needs_the_client_that_iceberg_does_not_bring(tmp_path: Pat
     with file.open("a") as more:
         more.write('"catalog.type" = "rest"\n"catalog.uri" = "http://catalog:8181"\n')
     if named:
-        spark = '[spark]\n"spark.jars.packages" = "org.apache.iceberg:iceberg-aws-bundle:1.11.0"\n'
+        spark = '[spark]\n"spark.jars.packages" = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"\n'
         file.write_text(file.read_text() + spark)
     assert ("which [spark] does not name" in check(file)[1]["warehouse"]) is not named
 

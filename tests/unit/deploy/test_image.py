@@ -23,7 +23,7 @@ ROOT = Path(__file__).resolve().parents[3]
 DOCKERFILE = ROOT / "deploy" / "Dockerfile"
 TEXT = DOCKERFILE.read_text(encoding="utf-8")
 LINES = re.sub(r"^#.*\n", "", TEXT.replace("\\\n", " "), flags=re.M).splitlines()
-S3 = "org.apache.iceberg:iceberg-aws-bundle:1.11.0"
+S3 = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
 TABLES_OF = {
     "iceberg": [
         {"warehouse": "lake"},

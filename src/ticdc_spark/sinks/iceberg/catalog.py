@@ -1,6 +1,5 @@
 """An Iceberg catalog: its Spark sessions, the names of its tables, and tables as objects of Iceberg's Java API."""
 
-import json
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -10,7 +9,6 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
-from pyspark.sql.types import StructType
 
 from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import SinkFault
@@ -19,7 +17,7 @@ from ticdc_spark.names import escape
 from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.lookup import Lookup
 from ticdc_spark.sinks.iceberg.files.storage import Storages
-from ticdc_spark.sinks.iceberg.java import JavaNames
+from ticdc_spark.sinks.iceberg.java import JavaNames, spark_columns
 from ticdc_spark.sinks.iceberg.types import iceberg_type
 from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeColumn
@@ -192,8 +190,7 @@ class IcebergCatalog:
 
     def columns_of(self, loaded: Any) -> dict[str, str]:
         """The types of a loaded table's columns in Spark SQL, by their names in the lake."""
-        struct = self.iceberg.spark.SparkSchemaUtil.convert(loaded.schema())
-        return {field.name: field.dataType.simpleString() for field in StructType.fromJson(json.loads(struct.json()))}
+        return spark_columns(self.iceberg, loaded.schema())
 
     def schema_of(self, columns: Sequence[LakeColumn]) -> Any:
         """The schema of a new table, for Iceberg's Java API."""

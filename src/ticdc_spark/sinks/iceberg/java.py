@@ -3,11 +3,13 @@
 So a table's metadata is fetched as one JSON text, and each class is looked up once.
 """
 
+import json
 from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 from py4j.java_gateway import JavaClass, JavaPackage
+from pyspark.sql.types import StructType
 
 
 class JavaNames:
@@ -55,6 +57,12 @@ def to_snapshot(iceberg: Any, snapshot: Any) -> Snapshot | None:
     if snapshot is None:
         return None
     return msgspec.json.decode(str(iceberg.SnapshotParser.toJson(snapshot)), type=Snapshot)
+
+
+def spark_columns(iceberg: Any, schema: Any) -> dict[str, str]:
+    """The types in Spark SQL of the columns of a schema of Iceberg's Java API, by their names."""
+    struct = StructType.fromJson(json.loads(iceberg.spark.SparkSchemaUtil.convert(schema).json()))
+    return {field.name: field.dataType.simpleString() for field in struct.fields}
 
 
 def to_dict(iceberg: Any, texts: Any) -> dict[str, str]:

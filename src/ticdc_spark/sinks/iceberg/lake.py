@@ -14,6 +14,7 @@ from ticdc_spark.names import escape
 from ticdc_spark.sinks.history import UPKEEP
 from ticdc_spark.sinks.iceberg.catalog import catalog_options
 from ticdc_spark.sinks.iceberg.faults import faults
+from ticdc_spark.sinks.iceberg.time_travel import table_as_of
 from ticdc_spark.spark.session.session import Part, coordinates, open_session
 from ticdc_spark.spark.sql import quote
 
@@ -66,7 +67,7 @@ def read_as_of(job: Job, session: SparkSession, table: TableName, snapshot_id: i
         spark_utilities = session._jvm.org.apache.iceberg.spark.Spark3Util  # type: ignore[union-attr]
         loaded = spark_utilities.loadIcebergTable(session._jsparkSession, name)
         if snapshot_id is not None and loaded.snapshot(snapshot_id) is not None:
-            return session.read.option("snapshot-id", str(snapshot_id)).table(name)
+            return table_as_of(session, name, loaded, snapshot_id)
         if _newest_change(loaded) == snapshot_id:
             return session.table(name)
     raise SinkFault(

@@ -35,6 +35,7 @@ from ticdc_spark.sinks.iceberg.stamps import (
     summary,
     unseen,
 )
+from ticdc_spark.sinks.iceberg.time_travel import table_as_of
 from ticdc_spark.sinks.iceberg.together import Open, Together
 from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeColumn
@@ -98,8 +99,12 @@ class IcebergTables:
     def read(self, table: TableName, columns: Sequence[str], as_of: int | None) -> Iterator[pa.RecordBatch]:
         """See ``sinks.base.Reads``."""
         with faults(f"table {shown(table)} cannot be read"), self.catalog.session() as session:
-            reader = session.read if as_of is None else session.read.option("snapshot-id", str(as_of))
-            found = reader.table(self.catalog.sql_name(table)).select(*map(quote, columns)).toArrow()
+            name = self.catalog.sql_name(table)
+            if as_of is None:
+                frame = session.table(name)
+            else:
+                frame = table_as_of(session, name, self.catalog.load_table(table), as_of)
+            found = frame.select(*map(quote, columns)).toArrow()
         yield from found.to_batches()
 
     def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp, layout: Layout) -> None:

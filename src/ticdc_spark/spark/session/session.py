@@ -36,7 +36,7 @@ _PER_SPARK: dict[str, dict[Part, str]] = {
         "delta": "io.delta:delta-spark_2.13:4.0.1",
     },
     "4.1": {
-        "iceberg": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.11.0",
+        "iceberg": "org.apache.iceberg:iceberg-spark-runtime-4.1_2.13:1.12.0",
         "delta": "io.delta:delta-spark_4.1_2.13:4.1.0",
     },
 }

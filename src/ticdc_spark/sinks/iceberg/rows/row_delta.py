@@ -27,6 +27,7 @@ from ticdc_spark.sinks.iceberg.rows.deletes import Deletes, Places, write_delete
 from ticdc_spark.sinks.iceberg.rows.target import Target
 from ticdc_spark.sinks.iceberg.stamps import summary
 from ticdc_spark.sinks.iceberg.tables import IcebergTables, NewRows
+from ticdc_spark.sinks.iceberg.time_travel import table_as_of
 from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeColumn
 
@@ -56,7 +57,9 @@ def positions_by_spark(
     schema = ", ".join(f"{quote(column.name)} {column.type.spark}" for column in keys)
     with faults(f"the rows to replace in {shown(to.table)} cannot be found"):
         named = session.createDataFrame(wanted, schema)
-        table = session.read.option("snapshot-id", str(to.snapshot_id)).table(tables.catalog.sql_name(to.table))
+        assert to.snapshot_id is not None, "it has rows"
+        name, loaded = tables.catalog.sql_name(to.table), tables.catalog.load_table(to.table)
+        table = table_as_of(session, name, loaded, to.snapshot_id, ["_file", "_pos"])
         for condition in _bounds(wanted.column(keys[0].name), keys[0]):
             table = table.where(condition)
         found = (
