@@ -1,6 +1,5 @@
 """Prepares the start of a session: fetches its jars, and archives the classes that it loads."""
 
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,6 +12,8 @@ from ticdc_spark.errors import EnvironmentFault
 from ticdc_spark.spark.session.session import archive_of, is_local, open_session, stop_session
 
 _EXTENSIONS = "spark.sql.extensions"
+_PATIENCE = 900.0
+"""Seconds for Java to write the archive; on a busy machine it may need minutes."""
 
 
 def archive_classes(app_name: str, options: Mapping[str, str], packages: Sequence[str]) -> Path:
@@ -30,18 +31,18 @@ def archive_classes(app_name: str, options: Mapping[str, str], packages: Sequenc
     packages = packages if local else ()
     archive = archive_of(alone, packages)
     archive.folder.mkdir(parents=True, exist_ok=True)
-    partial = archive.folder / f"{archive.key}.{os.getpid()}"
-    spark = open_session(app_name, alone, packages, archive=partial)
-    try:
-        with TemporaryDirectory(prefix="ticdc-spark-") as folder:
-            _work(spark, Path(folder))
-    except PySparkException as error:
-        raise EnvironmentFault(f"Spark does not run: {error}") from error
-    finally:
-        stop_session(spark)
-    if not partial.is_file():
-        raise EnvironmentFault(f"Java wrote no archive of its classes into {archive.folder}; jobs start without one")
-    return archive.keep(partial)
+    with TemporaryDirectory(prefix="making-", dir=archive.folder) as making:
+        made = Path(making, "classes")
+        spark = open_session(app_name, alone, packages, archive=made)
+        try:
+            _work(spark, Path(making))
+        except PySparkException as error:
+            raise EnvironmentFault(f"Spark does not run: {error}") from error
+        finally:
+            stop_session(spark, _PATIENCE)
+        if not made.is_file():
+            raise EnvironmentFault(f"Java wrote no archive of its classes into {making}; jobs start without one")
+        return archive.keep(made)
 
 
 def _work(spark: SparkSession, folder: Path) -> None:

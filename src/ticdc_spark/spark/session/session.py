@@ -169,8 +169,11 @@ def _is_secret(name: str, value: str) -> bool:
     return is_secret_key(name) or redact(value) != value
 
 
-def stop_session(spark: SparkSession) -> None:
-    """Stop Spark and its JVM, so that the next session of this process can use other jars and another heap size."""
+def stop_session(spark: SparkSession, patience: float = 60.0) -> None:
+    """Stop Spark and its JVM, so that the next session of this process can use other jars and another heap size.
+
+    ``patience``: the most seconds until the JVM must have ended.
+    """
     gateway = SparkContext._gateway
     spark.stop()
     if gateway is None or "PYSPARK_GATEWAY_PORT" in os.environ:
@@ -179,7 +182,7 @@ def stop_session(spark: SparkSession) -> None:
     jvm = getattr(gateway, "proc", None)
     if jvm is not None:
         jvm.stdin.close()
-        jvm.wait(timeout=60)
+        jvm.wait(timeout=patience)
     SparkContext._gateway = None
     SparkContext._jvm = None
 

@@ -33,7 +33,7 @@ def data_file(catalog: IcebergCatalog, loaded: Any, files: DataFiles, file: Writ
 def position_deletes(catalog: IcebergCatalog, loaded: Any, file: NewFile) -> Any:
     """A new file of position deletes. Raises: Py4JError"""
     builder = catalog.iceberg.FileMetadata.deleteFileBuilder(loaded.specs().get(file.spec_id)).ofPositionDeletes()
-    return _described(catalog, loaded, file, builder, catalog.iceberg.MetricsConfig.forPositionDelete(loaded))
+    return _described(catalog, loaded, file, builder, catalog.iceberg.MetricsConfig.forPositionDelete())
 
 
 def _described(catalog: IcebergCatalog, loaded: Any, file: NewFile, builder: Any, config: Any) -> Any:
