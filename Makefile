@@ -31,18 +31,13 @@ demo: setup ## replicate a recorded shop into an Iceberg lake and show it
 demo-circle: setup ## MariaDB, changefeed, Kafka, replicate and Iceberg on this machine, compared at the end
 	@$(BIN)/python -m scripts.demo_circle
 
-# Most tests of jobs start a JVM, which takes half the time with an archive of its classes.
-.PHONY: prepared
-prepared: setup
-	@$(BIN)/python -m tests.support.prepare
-
 # Two at a time: much of a test with servers is waiting. A file's tests stay together, and with them their servers.
 TESTS := $(BIN)/python -m pytest -n $(or $(JOBS),2) --dist loadfile --durations 25
 
-test: prepared ## every test but the slow ones
+test: setup ## every test but the slow ones
 	@$(TESTS)
 
-test-all: prepared ## every test
+test-all: setup ## every test
 	@$(TESTS) -m 'slow or not slow'
 
 CAPTURED := $(patsubst %,tests/integration/test_%.py,mysql binlog* upstream snapshot changefeed_binlog \

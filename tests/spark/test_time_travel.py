@@ -38,7 +38,7 @@ def test_rows_of_then_have_the_columns_of_now_and_filters_find_them(
     ):
         session.sql(f"ALTER TABLE {name} {change}")
     loaded = utilities.loadIcebergTable(session._jsparkSession, name)
-    with pytest.raises(SinkFault, match=r"column `a` of .*\.shop\.t was renamed.*wait for the next commit"):
+    with pytest.raises(SinkFault, match=r"another writer renamed column `b` of .*\.shop\.t.*undo the change"):
         table_as_of(session, name, loaded, then)
 
     session.sql(f"INSERT INTO {name} VALUES (4, 'w', 'p1', 8)")
@@ -76,3 +76,23 @@ def test_the_current_snapshot_is_read_after_columns_came_and_went(spark: SparkSe
     assert [row.id for row in frame.where("p = 'p2' AND id > 0").collect()] == [3]
     assert frame.where("id = 3000000000").count() == 0
     assert frame.where("a = 5").count() == 0
+
+
+def test_a_nested_column_that_another_writer_changed_is_not_guessed(spark: SparkSession, tmp_path: Path) -> None:
+    session = spark.newSession()
+    catalog = "spark.sql.catalog.then_nested"
+    session.conf.set(catalog, "org.apache.iceberg.spark.SparkCatalog")
+    session.conf.set(f"{catalog}.type", "hadoop")
+    session.conf.set(f"{catalog}.warehouse", str(tmp_path))
+    name = "then_nested.shop.t"
+    session.sql(f"CREATE TABLE {name} (id INT, s STRUCT<a: INT, b: INT>, v ARRAY<FLOAT>) USING iceberg")
+    session.sql(f"INSERT INTO {name} VALUES (1, named_struct('a', 1, 'b', 2), array(0.5))")
+    utilities = session._jvm.org.apache.iceberg.spark.Spark3Util  # type: ignore[union-attr]
+    then = utilities.loadIcebergTable(session._jsparkSession, name).currentSnapshot().snapshotId()
+    session.sql(f"ALTER TABLE {name} ADD COLUMN w INT")
+    loaded = utilities.loadIcebergTable(session._jsparkSession, name)
+    assert [tuple(row) for row in table_as_of(session, name, loaded, then).collect()] == [(1, (1, 2), [0.5], None)]
+    session.sql(f"ALTER TABLE {name} ALTER COLUMN s.b FIRST")
+    loaded = utilities.loadIcebergTable(session._jsparkSession, name)
+    with pytest.raises(SinkFault, match=r"another writer changed the nested column `s` of"):
+        table_as_of(session, name, loaded, then)

@@ -78,7 +78,8 @@ def test_files_and_history_shrink_and_the_job_goes_on(spark: SparkSession, folde
     made = looked.after
     assert made is not None and looked.before == made, "nothing was left to do"
     assert (made.files, made.delete_files, made.snapshots) == tuple(after.values())
-    assert made.rows - made.deleted_rows == len(held)
+    assert made.rows == len(held)
+    assert made.deleted_rows <= 2, "deletes of the newest batch stay until the next one, though their files are gone"
 
     more = [*events, Watermark(7000), update(T, 8000, {"id": str(min(held)), "v": "0"}, v="-1"), Watermark(9000)]
     if by == "job":

@@ -13,7 +13,7 @@ from ticdc_spark.config.load import load_job
 def command(job_file: Path) -> None:
     """Fetch a job's jars and archive the classes of its JVM, so that the job starts in half the time.
 
-    Takes about a minute, once on each machine. The archive has about 150 MB and lies beside the jars. Jobs with the
+    Takes about a minute, once on each machine. The archive has about 200 MB and lies beside the jars. Jobs with the
     same jars share it. After an upgrade of Java, Spark or a jar, jobs start without it until you run this again.
     """
     job = load_job(job_file)

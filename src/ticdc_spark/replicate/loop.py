@@ -17,7 +17,7 @@ from ticdc_spark.replicate.resources import RunEnd
 from ticdc_spark.replicate.run.executors import ExecutorProbe
 from ticdc_spark.replicate.run.heartbeat import Heartbeat
 from ticdc_spark.replicate.run.job_file import RunningJob
-from ticdc_spark.replicate.run.open import begin_spark, open_steps
+from ticdc_spark.replicate.run.open import open_steps, spark_starts
 from ticdc_spark.replicate.run.outage import silent
 from ticdc_spark.replicate.run.pace import Pace
 from ticdc_spark.replicate.run.preflight import stop_at_fault
@@ -30,7 +30,7 @@ from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.store import acquire
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.states import open_state
-from ticdc_spark.spark.session.session import jvm_is_gone, starts_alone
+from ticdc_spark.spark.session.session import jvm_is_gone
 
 log = logging.getLogger(__name__)
 
@@ -51,34 +51,32 @@ def run(
     from there.
     """
     stop, running = stop or threading.Event(), RunningJob(job)
-    # On a cluster, a job that waits for the end of another owner must not hold executors.
-    early = begin_spark(job) if starts_alone(job.spark) else None
-    states = open_state(job.sink, job.name, job.spark)
-    heartbeat = Heartbeat(states, lambda: silent(running.job.source), ExecutorProbe())
-    heartbeat.suspected = together(watchers).suspected
-    with closing(states), heartbeat, os_faults():
-        with acquire(states, job.name, this_process(job.owner), stop=stop) as store:
-            heartbeat.start(store.held.owner.token, store.check)
-            log.info("state: %s, epoch %d", states.where, store.held.epoch)
-            stop_at_fault(job, log.info)
+    with spark_starts(job) as start, closing(open_state(job.sink, job.name, job.spark)) as states:
+        heartbeat = Heartbeat(states, lambda: silent(running.job.source), ExecutorProbe())
+        heartbeat.suspected = together(watchers).suspected
+        with heartbeat, os_faults():
+            with acquire(states, job.name, this_process(job.owner), stop=stop) as store:
+                heartbeat.start(store.held.owner.token, store.check)
+                log.info("state: %s, epoch %d", states.where, store.held.epoch)
+                stop_at_fault(job, log.info)
 
-            def opened(job: Job) -> Steps | None:
-                nonlocal early
-                starting, early = early or begin_spark(job), None
-                return open_steps(job, store, starting, end, stop)
+                def opened(job: Job) -> Steps | None:
+                    return open_steps(job, store, start(job), end, stop)
 
-            end = RunEnd(bounded=once or until_ts is not None, until_ts=until_ts)
-            run_state = _RunState(
-                running,
-                heartbeat,
-                UpkeepScheduler(job),
-                together((heartbeat.watcher, *watchers)),
-                once=once,
-                until_ts=until_ts,
-                stop=stop,
+                end = RunEnd(bounded=once or until_ts is not None, until_ts=until_ts)
+                run_state = _RunState(
+                    running,
+                    heartbeat,
+                    UpkeepScheduler(job),
+                    together((heartbeat.watcher, *watchers)),
+                    once=once,
+                    until_ts=until_ts,
+                    stop=stop,
+                )
+                summary = _run(run_state, opened)
+            heartbeat.end(
+                "finished" if summary.finished else "stopped", exit_code=NOT_ALL_APPLIED if summary.held else 0
             )
-            summary = _run(run_state, opened)
-        heartbeat.end("finished" if summary.finished else "stopped", exit_code=NOT_ALL_APPLIED if summary.held else 0)
     return summary
 
 

@@ -2,8 +2,9 @@
 
 import logging
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, wait
+from contextlib import contextmanager
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -23,19 +24,37 @@ from ticdc_spark.replicate.state.store import JobStore, ProgressStore
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.registry import open_sink, sink_kind
 from ticdc_spark.spark.session.prepare import archive_classes
-from ticdc_spark.spark.session.session import Part, coordinates, open_session
+from ticdc_spark.spark.session.session import Part, coordinates, open_session, starts_at_once, stop_session
 from ticdc_spark.spark.sources.base import Source
 from ticdc_spark.spark.sources.open import open_source
 from ticdc_spark.spark.sources.open import parts as source_parts
 
 log = logging.getLogger(__name__)
+_PATIENCE = 20.0
+"""Seconds to wait for a start of Spark that is not needed any more, so that it leaves nothing behind."""
 
 
-def begin_spark(job: Job) -> Future[SparkSession]:
-    """Start Spark in the background, unless it runs.
+@contextmanager
+def spark_starts(job: Job) -> Iterator[Callable[[Job], Future[SparkSession]]]:
+    """Give a function that starts Spark in the background, unless it runs.
 
-    Waiting for a master that does not answer, or gives no executor, happens in JVM calls that cannot be interrupted.
+    The first start begins here, while the job opens its state, and ends with this context if it is not asked for. It
+    does not begin here on a cluster: a job that waits for the end of another owner must hold no executors.
     """
+    options, packages = _session(job, source_parts(job.source))
+    early = [_begin_spark(job)] if starts_at_once(options, packages) else []
+    try:
+        yield lambda changed: early.pop() if early else _begin_spark(changed)
+    finally:
+        for starting in early:
+            wait([starting], timeout=_PATIENCE)
+            if starting.done() and starting.exception() is None:
+                stop_session(starting.result())
+
+
+def _begin_spark(job: Job) -> Future[SparkSession]:
+    """Waiting for a master that does not answer, or gives no executor, happens in JVM calls that cannot be
+    interrupted."""
     return in_background(lambda: open_spark(job, source_parts(job.source)), "start-spark")
 
 

@@ -71,7 +71,7 @@ def to_dict(iceberg: Any, texts: Any) -> dict[str, str]:
     return msgspec.json.decode(str(mapper.writeValueAsString(texts)), type=dict[str, str])
 
 
-class NestedField(msgspec.Struct, frozen=True):
+class NestedField(msgspec.Struct, frozen=True, rename="kebab"):
     """A column in the JSON of a schema."""
 
     id: int
@@ -80,6 +80,8 @@ class NestedField(msgspec.Struct, frozen=True):
     """A name or an object."""
     required: bool = False
     """Whether NULL is not allowed."""
+    initial_default: Any = None
+    """The value in rows of before the column; tables of version 3 may have one."""
 
 
 class TableSchema(msgspec.Struct, frozen=True, rename="kebab"):

@@ -6,6 +6,7 @@ one Java and one class path. Java ignores any other, and then starts as it does 
 
 import hashlib
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -27,28 +28,37 @@ class ClassArchive(NamedTuple):
     def find(self) -> Path | None:
         """The archive; ``None``: there is no whole one."""
         for found in self.folder.glob(f"{self.key}-*.jsa"):
-            if found.stat().st_size == int(found.stem.rpartition("-")[2]):
-                return found
+            # One that another process replaces, or that may not be read, must not stop a job.
+            with suppress(OSError):
+                if found.name == self._name(found.stat().st_size):
+                    return found
         return None
 
     def keep(self, made: Path) -> Path:
-        """Let ``made``, a file in the folder, be the archive. Raises: OSError"""
+        """Let ``made``, a file in the same file system, be the archive. Raises: OSError"""
         before = list(self.folder.glob(f"{self.key}-*.jsa"))
         file = os.open(made, os.O_RDONLY)
         try:
             os.fsync(file)
         finally:
             os.close(file)
-        kept = made.replace(self.folder / f"{self.key}-{made.stat().st_size}.jsa")
+        kept = made.replace(self.folder / self._name(made.stat().st_size))
         for old in before:
             if old != kept:
                 old.unlink(missing_ok=True)
         return kept
 
+    def _name(self, size: int) -> str:
+        return f"{self.key}-{size}.jsa"
 
-def archive_for(cache: Path, java: str, class_path: str) -> ClassArchive:
-    """The archive in a folder of the cache. ``java``: what ``java -version`` prints"""
-    key = msgspec.json.encode([java, str(Path(pyspark.__file__).resolve()), pyspark.__version__, class_path])
+
+def archive_for(cache: Path, java: str, options: str, class_path: str) -> ClassArchive:
+    """The archive in a folder of the cache.
+
+    ``java``: what ``java -version`` prints. ``options``: the user's own of the JVM, since they may choose a collector.
+    """
+    spark = str(Path(pyspark.__file__).resolve())
+    key = msgspec.json.encode([java, options, spark, pyspark.__version__, class_path])
     return ClassArchive(cache.absolute() / "classes", hashlib.sha256(key).hexdigest()[:20])
 
 

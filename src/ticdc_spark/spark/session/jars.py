@@ -39,24 +39,36 @@ def resolve_jars(packages: Sequence[str], settings: Mapping[str, str]) -> list[s
 
     Raises: EnvironmentFault naming the coordinates that cannot be fetched.
     """
-    folder = ivy_folder(settings)
-    wanted = sorted(set(packages))
-    rules = {k: v for k, v in settings.items() if k.startswith("spark.jars.") and k != "spark.jars.packages"}
-    request = msgspec.json.encode([wanted, rules, pyspark.__version__], order="sorted")
-    record = folder / "resolved" / f"{hashlib.sha256(request).hexdigest()[:20]}.json"
-    known = _known(record)
+    known = fetched_jars(packages, settings)
     if known is not None:
         return known
+    folder, record = ivy_folder(settings), _record(packages, settings)
     with locked(folder):
         known = _known(record)  # another process may have fetched it meanwhile
         if known is not None:
             return known
-        jars = [jar for jar in _fetch(wanted, folder, rules) if not _is_in_spark(jar)]
+        jars = [jar for jar in _fetch(sorted(set(packages)), folder, _rules(settings)) if not _is_in_spark(jar)]
         record.parent.mkdir(parents=True, exist_ok=True)
         partial = record.with_suffix(f".{os.getpid()}")
         partial.write_bytes(msgspec.json.encode(jars))
         partial.replace(record)
     return jars
+
+
+def fetched_jars(packages: Sequence[str], settings: Mapping[str, str]) -> list[str] | None:
+    """What ``resolve_jars`` returns if nothing has to be fetched; ``None``: something has to be."""
+    return _known(_record(packages, settings))
+
+
+def _record(packages: Sequence[str], settings: Mapping[str, str]) -> Path:
+    """The file that lists the jars of a set of packages."""
+    request = msgspec.json.encode([sorted(set(packages)), _rules(settings), pyspark.__version__], order="sorted")
+    return ivy_folder(settings) / "resolved" / f"{hashlib.sha256(request).hexdigest()[:20]}.json"
+
+
+def _rules(settings: Mapping[str, str]) -> dict[str, str]:
+    """The settings on which the jars of a package depend."""
+    return {k: v for k, v in settings.items() if k.startswith("spark.jars.") and k != "spark.jars.packages"}
 
 
 @contextmanager

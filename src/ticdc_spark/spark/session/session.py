@@ -10,6 +10,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -20,11 +21,12 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from ticdc_spark.background import in_background
 from ticdc_spark.config.secrets import is_secret_key, redact
 from ticdc_spark.errors import EnvironmentFault, UsageError
 from ticdc_spark.spark.session.class_archive import ClassArchive, archive_for, making, using
 from ticdc_spark.spark.session.first_task import try_task
-from ticdc_spark.spark.session.jars import ivy_folder, resolve_jars
+from ticdc_spark.spark.session.jars import fetched_jars, ivy_folder, resolve_jars
 from ticdc_spark.spark.session.shipping import bare_python, is_shipped, shipped
 from ticdc_spark.spark.session.standalone import check_master, is_standalone
 
@@ -139,7 +141,7 @@ def _settings_of_jvm(
         check_master(settings["spark.master"])
     found = _jar_settings(settings, packages, is_local(settings))
     class_path = found.get(_CLASS_PATH, settings.get(_CLASS_PATH, ""))
-    archive = archive_for(ivy_folder(settings), java, class_path)
+    archive = archive_for(ivy_folder(settings), java, settings.get(_JAVA_OPTIONS, ""), class_path)
     return (found | shipped(settings) if ships else found), archive
 
 
@@ -157,34 +159,39 @@ def _launch_jvm(settings: Mapping[str, str]) -> None:
     # Any user of the machine can list the JVM's arguments. Secrets are sent later, through the gateway.
     shown = [one for one in settings.items() if one[0].startswith(_AT_START) or not _is_secret(*one)]
     conf = SparkConf(loadDefaults=False).setAll(shown)
-    gateway = launch_gateway(conf, {"start_new_session": True})  # type: ignore[no-untyped-call]
+    # In a thread, so that Ctrl-C ends the wait, and not the launch: a JVM that is left half-way would never end.
+    launch = in_background(lambda: launch_gateway(conf, {"start_new_session": True}), "launch-jvm")  # type: ignore[no-untyped-call]
+    gateway = launch.result()
     SparkContext._gateway, SparkContext._jvm = gateway, gateway.jvm
     # Spark 4 creates a folder for artifacts in the current directory, and does not remove it after clearing it.
     artifacts = Path("artifacts").absolute()
-    if not artifacts.exists():
-        gateway.jvm.java.io.File(str(artifacts)).deleteOnExit()
+    with suppress(PermissionError):  # the directory may be one that the user may not enter
+        if not artifacts.exists():
+            gateway.jvm.java.io.File(str(artifacts)).deleteOnExit()
 
 
 def _is_secret(name: str, value: str) -> bool:
     return is_secret_key(name) or redact(value) != value
 
 
-def stop_session(spark: SparkSession, patience: float = 60.0) -> None:
+def stop_session(spark: SparkSession, patience: float = 60.0) -> int:
     """Stop Spark and its JVM, so that the next session of this process can use other jars and another heap size.
 
-    ``patience``: the most seconds until the JVM must have ended.
+    ``patience``: the most seconds until the JVM must have ended. Returns: the JVM's exit code; 0: it is not ours
     """
     gateway = SparkContext._gateway
     spark.stop()
     if gateway is None or "PYSPARK_GATEWAY_PORT" in os.environ:
-        return
+        return 0
     gateway.shutdown()
     jvm = getattr(gateway, "proc", None)
+    code = 0
     if jvm is not None:
         jvm.stdin.close()
-        jvm.wait(timeout=patience)
+        code = int(jvm.wait(timeout=patience))
     SparkContext._gateway = None
     SparkContext._jvm = None
+    return code
 
 
 def jvm_is_gone() -> bool:
@@ -198,9 +205,10 @@ def is_local(options: Mapping[str, str]) -> bool:
     return options.get("spark.master", "local").startswith("local")
 
 
-def starts_alone(options: Mapping[str, str]) -> bool:
-    """Whether such a session starts a JVM of its own, and takes no executors of a cluster."""
-    return is_local(options) and not _has_jvm()
+def starts_at_once(options: Mapping[str, str], packages: Sequence[str]) -> bool:
+    """Whether such a session starts a JVM of its own, takes no executors of a cluster, and fetches no jars."""
+    wanted = _wanted(options, packages)
+    return is_local(options) and not _has_jvm() and not (wanted and fetched_jars(wanted, options) is None)
 
 
 def runs_here(spark: SparkSession) -> bool:
@@ -276,13 +284,18 @@ def check_java() -> str:
     return "".join(line for line in output.splitlines() if not line.startswith("Picked up "))  # JAVA_TOOL_OPTIONS
 
 
+def _wanted(settings: Mapping[str, str], packages: Sequence[str]) -> list[str]:
+    """Maven coordinates that a session needs."""
+    return [*packages, *filter(None, settings.get("spark.jars.packages", "").split(","))]
+
+
 def _jar_settings(settings: Mapping[str, str], packages: Sequence[str], local: bool) -> dict[str, str]:
     """The settings for the packages' jars.
 
     A local Spark gets them on its class path, because ``spark.jars`` would copy each of them at every start. (Seconds
     to a session, measured on two cores with Iceberg and Kafka: packages 9.8, jars 6.8, class path 6.0.)
     """
-    wanted = [*packages, *filter(None, settings.get("spark.jars.packages", "").split(","))]
+    wanted = _wanted(settings, packages)
     if not wanted:
         return {}
     found = resolve_jars(wanted, settings)

@@ -9,13 +9,18 @@ from ticdc_spark.spark.session.class_archive import archive_for, making, using
 
 
 def test_each_java_and_class_path_has_an_archive_of_its_own(tmp_path: Path) -> None:
-    every = {archive_for(tmp_path, java, jars) for java in ("17.0.15", "21.0.2") for jars in ("", "a.jar:b.jar")}
-    assert len(every) == 4
-    assert archive_for(tmp_path, "17.0.15", "") in every
+    every = {
+        archive_for(tmp_path, java, options, jars)
+        for java in ("17.0.15", "21.0.2")
+        for options in ("", "-XX:+UseZGC")
+        for jars in ("", "a.jar:b.jar")
+    }
+    assert len(every) == 8
+    assert archive_for(tmp_path, "17.0.15", "", "") in every
 
 
 def test_an_archive_is_used_only_while_it_is_whole(tmp_path: Path) -> None:
-    archive = archive_for(tmp_path / "a folder", "17.0.15", "")
+    archive = archive_for(tmp_path / "a folder", "17.0.15", "", "")
     assert archive.find() is None
     archive.folder.mkdir(parents=True)
     for content in b"first", b"another":
@@ -24,6 +29,9 @@ def test_an_archive_is_used_only_while_it_is_whole(tmp_path: Path) -> None:
         assert archive.find() == kept
         assert list(archive.folder.iterdir()) == [kept]
     kept.write_bytes(b"anoth")
+    assert archive.find() is None
+    (archive.folder / f"{archive.key}-5 (copy).jsa").write_bytes(b"anoth")
+    (archive.folder / f"{archive.key}-8.jsa").symlink_to("gone")
     assert archive.find() is None
 
 
