@@ -62,6 +62,7 @@ NOT_RUN = {
     "systemctl": "of the system; test_systemd reads the unit",
     "journalctl": "of the system",
     "/opt/ticdc-spark/bin/pip": "test_install",
+    "cd": "of the shell",
     "cp": "of the shell",
 }
 """Other commands that the pages show, and which test runs them or why none does."""

@@ -41,17 +41,17 @@ def table_as_of(
     return frame.select(*columns, *metadata)
 
 
-def _column(table: str, before: NestedField | None, now: NestedField, kind: str) -> Column:
+def _column(name: str, before: NestedField | None, now: NestedField, kind: str) -> Column:
     """A column of then as the present one. Raises: SinkFault"""
     if before is None and now.initial_default is not None:
-        raise SinkFault(f"another writer added column {quote(now.name)} of {table} with a default; {_WAYS}")
+        raise SinkFault(f"another writer added column {quote(now.name)} of {name} with a default; {_WAYS}")
     if before is not None and before.type != now.type and not isinstance(now.type, str):
-        raise SinkFault(f"another writer changed the nested column {quote(now.name)} of {table}; {_WAYS}")
+        raise SinkFault(f"another writer changed the nested column {quote(now.name)} of {name}; {_WAYS}")
     column = sf.lit(None) if before is None else sf.col(quote(before.name))
     return column.cast(kind).alias(now.name)
 
 
-def _stop_if_renamed(table: str, before: Mapping[int, NestedField], now: Sequence[NestedField]) -> None:
+def _stop_if_renamed(name: str, before: Mapping[int, NestedField], now: Sequence[NestedField]) -> None:
     """Iceberg resolves a filter on the current snapshot by the present names, also if the snapshot has others.
 
     The job commits a snapshot with each change of columns, so another writer has made this one. Raises: SinkFault
@@ -62,6 +62,6 @@ def _stop_if_renamed(table: str, before: Mapping[int, NestedField], now: Sequenc
             old is None and any(one.name == field.name for one in before.values())
         ):
             raise SinkFault(
-                f"another writer renamed column {quote(field.name)} of {table}, or dropped it and added it again, and "
+                f"another writer renamed column {quote(field.name)} of {name}, or dropped it and added it again, and "
                 f"nothing was committed since; {_WAYS}"
             )
