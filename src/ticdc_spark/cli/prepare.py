@@ -11,7 +11,7 @@ from ticdc_spark.config.load import load_job
 @click.command("prepare")
 @click.argument("job_file", metavar="JOB.toml", type=click.Path(path_type=Path, dir_okay=False))
 def command(job_file: Path) -> None:
-    """Fetch a job's jars and archive the classes of its JVM, so that the job starts in half the time.
+    """Fetch a job's jars and archive the classes of its JVM, so that the job starts quicker.
 
     Takes about a minute, once on each machine. The archive has about 200 MB and lies beside the jars. Jobs with the
     same jars share it. After an upgrade of Java, Spark or a jar, jobs start without it until you run this again.
