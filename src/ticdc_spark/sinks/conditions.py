@@ -1,4 +1,4 @@
-"""Conditions on the rows of a table, for example those of a partition that a DDL drops."""
+"""Conditions on the rows of a table, for example of the partition that a DDL drops."""
 
 import msgspec
 

@@ -53,8 +53,7 @@ def spark_starts(job: Job) -> Iterator[Callable[[Job], Future[SparkSession]]]:
 
 
 def _begin_spark(job: Job) -> Future[SparkSession]:
-    """Waiting for a master that does not answer, or gives no executor, happens in JVM calls that cannot be
-    interrupted."""
+    """Start Spark in a thread of its own. Its calls cannot be interrupted while they wait for a cluster."""
     return in_background(lambda: open_spark(job, source_parts(job.source)), "start-spark")
 
 
@@ -110,7 +109,7 @@ def open_steps(
 
 
 def open_spark(job: Job, more: Sequence[Part] = ()) -> SparkSession:
-    """A session that can write the job's lake. ``more``: packages in addition to those of the sink.
+    """A session that can write the job's lake. ``more``: packages in addition to the sink's.
 
     Raises: EnvironmentFault, SinkFault, UsageError
     """

@@ -1,4 +1,4 @@
-"""The class archive: the JVM's classes as they are in memory. With it, Spark starts in about 60 % of the time.
+"""The class archive: the JVM's classes, loaded and checked. With it, Spark starts in about 60 % of the time.
 
 Java calls this class data sharing, and an archive of an application's classes a dynamic one (JEP 350). An archive fits
 one Java and one class path. Java ignores any other, and then starts as it does without one.

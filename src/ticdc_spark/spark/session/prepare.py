@@ -50,7 +50,7 @@ def archive_classes(app_name: str, options: Mapping[str, str], packages: Sequenc
         if code or not made.is_file():
             raise EnvironmentFault(
                 f"Java ended with code {code} and wrote no whole archive of its classes into {archive.folder}; jobs "
-                "start without one. Java archives no class path with a folder that has files, as of SPARK_CONF_DIR"
+                "start without one. Java archives no class path that has a folder with files, such as SPARK_CONF_DIR"
             )
         with locked(archive.folder.parent):
             return archive.keep(made)
