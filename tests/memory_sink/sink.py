@@ -20,12 +20,7 @@ from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.appends import Appended
-from ticdc_spark.sinks.base import (
-    ColumnChanges,
-    Fill,
-    Stamp,
-    TableFound,
-)
+from ticdc_spark.sinks.base import ColumnChanges, Fill, Stamp, TableFound
 from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.spark_types import LakeNames, SparkTypes

@@ -24,12 +24,7 @@ from ticdc_spark.errors import DecisionNeeded, UsageError
 from ticdc_spark.model import TableName
 from ticdc_spark.names import aside_of, shortened
 from ticdc_spark.sinks.appends import Appended, Events, Marker, RowsOf, history_columns
-from ticdc_spark.sinks.base import (
-    ColumnChanges,
-    Sink,
-    Stamp,
-    TableFound,
-)
+from ticdc_spark.sinks.base import ColumnChanges, Sink, Stamp, TableFound
 from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.types import LakeColumn

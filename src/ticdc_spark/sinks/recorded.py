@@ -12,12 +12,7 @@ from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.model import TableName
-from ticdc_spark.sinks.base import (
-    ColumnChanges,
-    Fill,
-    Sink,
-    Stamp,
-)
+from ticdc_spark.sinks.base import ColumnChanges, Fill, Sink, Stamp
 from ticdc_spark.sinks.change_history import ChangeHistory
 from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.routed import RoutedSink, routed

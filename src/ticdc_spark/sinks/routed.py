@@ -17,13 +17,7 @@ from ticdc_spark.config.routes import compiled, shown
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.appends import Appended
-from ticdc_spark.sinks.base import (
-    ColumnChanges,
-    Fill,
-    Sink,
-    Stamp,
-    TableFound,
-)
+from ticdc_spark.sinks.base import ColumnChanges, Fill, Sink, Stamp, TableFound
 from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.loads_base import LoadNote

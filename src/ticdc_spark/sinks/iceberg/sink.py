@@ -11,12 +11,7 @@ from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.config.values import CommitName, WriterName
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.appends import Appended
-from ticdc_spark.sinks.base import (
-    ColumnChanges,
-    Fill,
-    Stamp,
-    TableFound,
-)
+from ticdc_spark.sinks.base import ColumnChanges, Fill, Stamp, TableFound
 from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.iceberg.catalog import IcebergCatalog

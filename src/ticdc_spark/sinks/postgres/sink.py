@@ -14,12 +14,7 @@ from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.appends import Appended, RowsOf
-from ticdc_spark.sinks.base import (
-    ColumnChanges,
-    Fill,
-    Stamp,
-    TableFound,
-)
+from ticdc_spark.sinks.base import ColumnChanges, Fill, Stamp, TableFound
 from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.loads_base import LoadNote
