@@ -342,6 +342,20 @@ def test_the_status_needs_no_jvm_and_no_spark(job_file: Path) -> None:
     assert done.stdout == "7 False\n"
 
 
+def test_the_status_leaves_no_arrow_thread_that_may_abort_the_exit(job_file: Path) -> None:
+    """A thread that frees a Python buffer while the interpreter ends aborts the process: exit code 134."""
+    put(job_file, PROGRESS, beat("stopped"))
+    code = (
+        "import os, pyarrow, numpy; from ticdc_spark.config.load import load_identity\n"
+        "from ticdc_spark.operate.status import job_status\n"
+        "pyarrow.allocate_buffer(64)  # starts the thread of the allocator\n"
+        "threads = len(os.listdir('/proc/self/task'))\n"
+        f"print(job_status(load_identity({str(job_file)!r})).batch, len(os.listdir('/proc/self/task')) - threads)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "7 0\n"
+
+
 def test_a_table_that_waits_for_a_topic_shows_it_also_behind_a_full_read() -> None:
     """It does not settle as long as the topic is not read."""
     table = TableState(schema="shop", name="t", applied=7, origin="snapshot", condition=Settling(upto=9))

@@ -168,7 +168,8 @@ def read_rows(io: FileIO, location: str) -> tuple[StateRow, ...]:
     """The rows of a part. Raises: OSError"""
     with io.new_input(location).open() as file:
         # Not read_table: its imports take longer than status may take.
-        found = pq.ParquetFile(pa.BufferReader(file.read())).read(columns=["kind", "value"])
+        # No threads: one that still frees the buffer while the interpreter ends aborts the process.
+        found = pq.ParquetFile(pa.BufferReader(file.read())).read(columns=["kind", "value"], use_threads=False)
     kinds, values = found.column("kind").to_pylist(), found.column("value").to_pylist()
     return tuple(StateRow(kind=kind, value=value) for kind, value in zip(kinds, values, strict=True))
 
