@@ -44,7 +44,8 @@ class Keys(msgspec.Struct, frozen=True):
     of: frozenset[Key]
 
 
-Selection: TypeAlias = Ranges | Buckets | Keys
+Parts: TypeAlias = Ranges | Buckets
+Selection: TypeAlias = Parts | Keys
 
 
 def ranges_of(bounds: Sequence[Key]) -> Ranges:
@@ -58,14 +59,14 @@ def size(selection: Selection) -> int:
     return 1 if isinstance(selection, Keys) else len(selection.of)
 
 
-def chosen(selection: Selection, places: Sequence[int]) -> Selection:
-    """Some parts of a selection."""
-    match selection:
+def chosen(parts: Parts, places: Sequence[int]) -> Parts:
+    """Some of the parts."""
+    match parts:
         case Ranges(of=ranges):
             return Ranges(tuple(ranges[at] for at in places))
         case Buckets(count=count, of=numbers):
             return Buckets(count, tuple(numbers[at] for at in places))
-    return selection
+    raise AssertionError(parts)
 
 
 def places(selection: Selection, columns: Sequence[pa.Array], hashes: npt.NDArray[np.uint64] | None) -> Places:

@@ -1,24 +1,20 @@
-"""Finds the rows in which two sides differ: parts with different checksums are cut until they are small, then read."""
+"""Finds the rows in which two sides differ: first by the checksum of each row, then by the values."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import msgspec
+import numpy as np
 import pyarrow as pa
 
-from ticdc_spark.verify.cells import Key, Keys, Range, Ranges, Selection, plain
+from ticdc_spark.verify.cells import Key, Keys, Selection, keys_of, plain
 from ticdc_spark.verify.columns import TablePlan
 from ticdc_spark.verify.digests import Digest
-from ticdc_spark.verify.sides import Side, Source
+from ticdc_spark.verify.sides import Side
 from ticdc_spark.verify.values import Equal, equality
 
-LEAF = 2_000
-"""Parts with at most this many rows are read row by row."""
-CUTS = 16
-"""A larger part is cut into about this many."""
 Kind: TypeAlias = Literal["missing", "extra", "changed", "duplicate", "unreadable"]
 """missing: the target lacks the row. extra: only the target has it. duplicate: the target has its key more than once.
 """
@@ -38,40 +34,28 @@ class Difference(msgspec.Struct, frozen=True):
     """The values of the row; ``None``: it does not exist."""
 
 
-def unequal(selection: Selection, one: Sequence[Digest], other: Sequence[Digest]) -> list[int]:
+def unequal(one: Sequence[Digest], other: Sequence[Digest]) -> list[int]:
     """The positions of the parts that differ."""
     return [at for at, (left, right) in enumerate(zip(one, other, strict=True)) if left != right]
 
 
-def leaves(source: Source, target: Side, selection: Selection, sizes: Sequence[int]) -> Selection:
-    """Cut differing parts until they are small or cannot be cut. ``sizes``: the approximate rows of each part."""
-    if not isinstance(selection, Ranges):
-        return selection
-    found = list[Range]()
-    waiting = [*zip(selection.of, sizes, strict=True)]
-    while waiting:
-        found += [one for one, rows in waiting if rows <= LEAF]
-        cut = [part for one, rows in waiting if rows > LEAF for part in _cut(source, one, rows)]
-        whole = [part for part, is_whole in cut if is_whole]
-        found += whole
-        parts = Ranges(tuple(part for part, is_whole in cut if not is_whole))
-        if not parts.of:
-            break
-        one, other = source.digests(parts), target.digests(parts)
-        waiting = [(parts.of[at], max(one[at].rows, other[at].rows)) for at in unequal(parts, one, other)]
-    return Ranges(tuple(sorted(found, key=_order)))
-
-
-def _cut(source: Source, of: Range, rows: int) -> Iterator[tuple[Range, bool]]:
-    """Cut a range. Each part comes with whether it is the whole range: then only the target has the many rows."""
-    bounds = source.bounds(of, max(LEAF, -(-rows // CUTS)))
-    ends: list[Key | None] = [of.above, *bounds, of.upto]
-    for above, upto in pairwise(ends):
-        yield Range(above, upto), not bounds
-
-
-def _order(of: Range) -> tuple[bool, Key]:
-    return of.above is not None, of.above or ()
+def unequal_keys(plan: TablePlan, source: Iterable[pa.RecordBatch], target: Iterable[pa.RecordBatch]) -> Keys:
+    """The keys of rows whose checksums the sides do not have equally often. The batches are of ``Side.checksums``."""
+    sides = [[*source], [*target]]
+    batches = [batch for side in sides for batch in side if batch.num_rows]
+    if not batches:
+        return Keys(frozenset())
+    sums = np.concatenate([batch.columns[-1].to_numpy() for batch in batches])
+    rows = [sum(batch.num_rows for batch in side) for side in sides]
+    _, place = np.unique(sums, return_inverse=True)
+    surplus = np.bincount(place, np.repeat([1, -1], rows))
+    differs = surplus[place] != 0
+    found, start = set[Key](), 0
+    for batch in batches:
+        end = start + batch.num_rows
+        found.update(keys_of(batch.filter(pa.array(differs[start:end])).columns[: plan.keys]))
+        start = end
+    return Keys(frozenset(found))
 
 
 def differences(plan: TablePlan, source: Side, target: Side, selection: Selection) -> list[Difference]:

@@ -9,15 +9,21 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 import pyarrow as pa
 
-from ticdc_spark.spark.types import LakeColumn
-from ticdc_spark.verify.cells import Buckets, Key, Keys, Range, Ranges, Selection, keys_of, places
+from ticdc_spark.model import Column, ColumnType
+from ticdc_spark.spark.types import LakeColumn, LakeType
+from ticdc_spark.verify.cells import Buckets, Key, Keys, Parts, Range, Ranges, Selection, keys_of, places
 from ticdc_spark.verify.columns import TablePlan
 from ticdc_spark.verify.dialects import Dialect, among, in_range
-from ticdc_spark.verify.digests import Digest, digests, key_hashes
+from ticdc_spark.verify.digests import Digest, checksums, digests, from_hex, key_hashes, with_checksums
 
 _KEYS = 200
-_NUMBERS = 500
-"""Keys and buckets per query."""
+"""Keys per query."""
+_CHECKSUM = LakeColumn(
+    source="checksum",
+    name="checksum",
+    type=LakeType("string", "string"),
+    column=Column(name="checksum", type=ColumnType(name="char", length=16, charset="utf8mb4")),
+)
 _FULL = (1 << 64) - 1
 
 
@@ -66,6 +72,15 @@ class DatabaseTable:
                 return self._of_buckets(selection)
         raise AssertionError("single rows have no digest")
 
+    def checksums(self, selection: Parts) -> Iterator[pa.RecordBatch]:
+        plan = self._plan
+        if plan.has_text_key:
+            for batches in self._map(self._checksums, self._conditions(selection)):
+                yield from batches
+            return
+        for batch in self.rows(selection):
+            yield with_checksums(plan, batch, checksums(plan, batch))
+
     def rows(self, selection: Selection) -> Iterator[pa.RecordBatch]:
         plan = self._plan
         for where in self._conditions(selection):
@@ -96,8 +111,7 @@ class DatabaseTable:
                 yield from (in_range(self._names, one, literal) for one in ranges)
             case Buckets(count=count, of=numbers):
                 bucket = self._dialect.bucket(self._key_text(), count)
-                for some in _some(numbers, _NUMBERS):
-                    yield f"{bucket} IN ({', '.join(map(str, some))})"
+                yield f"{bucket} IN ({', '.join(map(str, numbers))})"
             case Keys(of=keys):
                 for some in _some([*keys], _KEYS):
                     yield among(self._names, some, literal)
@@ -131,6 +145,18 @@ class DatabaseTable:
     def _text(self, of: Iterable[int]) -> str:
         forms = [(self._columns[at], self._plan.pairs[at].form) for at in of]
         return self._dialect.joined([self._dialect.text(column, form) for column, form in forms if form is not None])
+
+    def _checksums(self, where: str) -> list[pa.RecordBatch]:
+        plan, sum_ = self._plan, self._dialect.checksum(self._text(self._plan.pushed))
+        wanted = [*range(plan.keys), *plan.rest]
+        columns = [*(self._columns[at] for at in wanted), _CHECKSUM]
+        chosen = ", ".join([*map(self._dialect.select, columns[:-1]), sum_])
+        found = []
+        for batch in self._sessions.batches(f"SELECT {chosen} FROM {self._place} WHERE {where}", columns):
+            every = _widened(batch, wanted, len(self._columns))
+            sums = checksums(plan, every, pushed=from_hex(batch.column(len(wanted))))
+            found.append(with_checksums(plan, every, sums))
+        return found
 
     def _read(self, where: str, *, rest: bool = False) -> Iterator[pa.RecordBatch]:
         """Rows. ``rest``: only the key and the columns without a server checksum; other columns are NULL."""

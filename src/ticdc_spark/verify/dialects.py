@@ -33,6 +33,9 @@ class Dialect(Protocol):
     def joined(self, texts: Sequence[str]) -> str:
         """The concatenation of texts."""
 
+    def checksum(self, text: str) -> str:
+        """The checksum of a text, as 16 hexadecimal digits."""
+
     def digest(self, text: str) -> str:
         """An expression for the number of rows and their checksum. ``text``: of a row."""
 
@@ -76,10 +79,12 @@ class Mysql:
     def joined(self, texts: Sequence[str]) -> str:
         return f"CONCAT({', '.join(texts)})"
 
+    def checksum(self, text: str) -> str:
+        # A text longer than max_allowed_packet is NULL, and so is its hash: then the row must not look equal.
+        return f"LEFT(COALESCE(MD5({text}), MD5(RAND())), 16)"
+
     def digest(self, text: str) -> str:
-        # A text longer than max_allowed_packet is NULL, and so is its hash: then its range must not look equal.
-        hashed = f"CAST(CONV(LEFT(MD5({text}), 16), 16, 10) AS UNSIGNED)"
-        return f"COUNT(*), BIT_XOR(COALESCE({hashed}, CAST(RAND() * 9e18 AS UNSIGNED)))"
+        return f"COUNT(*), BIT_XOR(CAST(CONV({self.checksum(text)}, 16, 10) AS UNSIGNED))"
 
     def bucket(self, text: str, count: int) -> str:
         return f"CAST(CONV(LEFT(MD5({text}), 8), 16, 10) AS UNSIGNED) % {count}"
@@ -123,8 +128,11 @@ class Postgres:
     def joined(self, texts: Sequence[str]) -> str:
         return " || ".join(texts)
 
+    def checksum(self, text: str) -> str:
+        return f"left(md5({text}), 16)"
+
     def digest(self, text: str) -> str:
-        return f"count(*), bit_xor(('x' || left(md5({text}), 16))::bit(64)::bigint)"
+        return f"count(*), bit_xor(('x' || {self.checksum(text)})::bit(64)::bigint)"
 
     def bucket(self, text: str, count: int) -> str:
         return f"('x' || left(md5({text}), 8))::bit(32)::bigint % {count}"

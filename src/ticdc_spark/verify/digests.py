@@ -23,6 +23,8 @@ NULL = "N,"
 """Means NULL. No value has this text: a value begins with a digit, - or x, and a comma follows it."""
 _MOST_DIGITS = 6
 """Up to this many decimals, Arrow writes a decimal without an exponent."""
+_MIX = np.uint64(0x9E3779B97F4A7C15)
+"""Odd, so that no two checksums of one part of a row become equal."""
 PLAIN = "^[-0-9:.]+$"
 """Matches a number or a time of day that a target stores as text."""
 
@@ -56,6 +58,27 @@ def digests(
         for at, digest in _summed(place, one, other):
             found[at] += digest
     return found
+
+
+def checksums(plan: TablePlan, batch: pa.RecordBatch, pushed: Hashes | None = None) -> Hashes:
+    """The checksum of each row, of all its columns. ``pushed``: that of the columns that a server writes, from it."""
+    one = row_hashes(plan, batch, plan.pushed) if pushed is None else pushed
+    if not plan.rest:
+        return one
+    other = row_hashes(plan, batch, (*range(plan.keys), *plan.rest))
+    mixed: Hashes = one * _MIX + other
+    return mixed
+
+
+def with_checksums(plan: TablePlan, batch: pa.RecordBatch, found: Hashes) -> pa.RecordBatch:
+    """The key of each row, and its checksum as the last column."""
+    columns = [*batch.columns[: plan.keys], pa.array(found, pa.uint64())]
+    return pa.RecordBatch.from_arrays(columns, names=[str(at) for at in range(len(columns))])
+
+
+def from_hex(texts: pa.Array) -> Hashes:
+    """Checksums that a server wrote, each as 16 hexadecimal digits."""
+    return np.frombuffer(bytes.fromhex("".join(texts.to_pylist())), ">u8").astype(np.uint64)
 
 
 def key_hashes(plan: TablePlan, batch: pa.RecordBatch) -> Hashes | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from datetime import UTC
 from functools import reduce
 from operator import or_
@@ -10,15 +10,18 @@ from operator import or_
 import pyarrow as pa
 from pyspark.sql import Column, DataFrame
 from pyspark.sql.functions import col, lit
+from pyspark.sql.types import LongType, StructField, StructType
 
 from ticdc_spark.spark.faults import spark_faults
 from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.tasks import ArrowTask, in_worker
 from ticdc_spark.spark.types import arrow_type
-from ticdc_spark.verify.cells import Keys, Range, Ranges, Selection, places, size
+from ticdc_spark.verify.cells import Keys, Parts, Range, Ranges, Selection, places, size
 from ticdc_spark.verify.columns import TablePlan
-from ticdc_spark.verify.digests import Digest, digests, key_hashes
+from ticdc_spark.verify.digests import Digest, checksums, digests, key_hashes
 
+_CHECKSUM = "_ticdc_spark_checksum"
+"""Name of the column of checksums; no column of a table begins like this."""
 _PRUNED = 200
 """Ranges or keys that are passed to Spark, so that it can skip files."""
 
@@ -38,6 +41,16 @@ class LakeTable:
         for place, counted, pushed, rest in rows:
             found[place] += Digest(counted, int(pushed), int(rest))
         return found
+
+    def checksums(self, selection: Parts) -> Iterator[pa.RecordBatch]:
+        plan = self._plan
+        with spark_faults(f"{self._where} cannot be read"):
+            frame = self._frame(selection)
+            kinds = StructType([*frame.schema.fields[: plan.keys], StructField(_CHECKSUM, LongType())])
+            found = frame.mapInArrow(_summing(plan, selection), kinds).toArrow()
+        for batch in found.to_batches():
+            keys = _typed_columns(plan, batch.columns[: plan.keys])
+            yield pa.RecordBatch.from_arrays([*keys, batch.columns[-1].view(pa.uint64())], names=batch.schema.names)
 
     def rows(self, selection: Selection) -> Iterator[pa.RecordBatch]:
         with spark_faults(f"{self._where} cannot be read"):
@@ -81,6 +94,18 @@ def _digesting(plan: TablePlan, selection: Selection) -> ArrowTask:
     return in_worker(run)
 
 
+def _summing(plan: TablePlan, selection: Selection) -> ArrowTask:
+    def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        for batch in batches:
+            typed = _typed(plan, batch)
+            place = places(selection, typed.columns[: plan.keys], key_hashes(plan, typed))
+            columns = [*batch.columns[: plan.keys], pa.array(checksums(plan, typed)).view(pa.int64())]
+            names = [*batch.schema.names[: plan.keys], _CHECKSUM]
+            yield pa.RecordBatch.from_arrays(columns, names=names).filter(pa.array(place >= 0))
+
+    return in_worker(run)
+
+
 def _picking(plan: TablePlan, selection: Selection) -> ArrowTask:
     def run(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         for batch in batches:
@@ -93,11 +118,13 @@ def _picking(plan: TablePlan, selection: Selection) -> ArrowTask:
 
 def _typed(plan: TablePlan, batch: pa.RecordBatch) -> pa.RecordBatch:
     """Spark's columns in the types of the plan, followed by an empty column of reasons: all values can be read."""
-    arrays = [
-        _cast(column, arrow_type(pair.target.type)) for column, pair in zip(batch.columns, plan.pairs, strict=True)
-    ]
-    arrays.append(pa.nulls(batch.num_rows, pa.string()))
+    arrays = [*_typed_columns(plan, batch.columns), pa.nulls(batch.num_rows, pa.string())]
     return pa.RecordBatch.from_arrays(arrays, names=[str(at) for at in range(len(arrays))])
+
+
+def _typed_columns(plan: TablePlan, columns: Sequence[pa.Array]) -> list[pa.Array]:
+    """The first columns of the plan, in its types."""
+    return [_cast(column, arrow_type(pair.target.type)) for column, pair in zip(columns, plan.pairs, strict=False)]
 
 
 def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:

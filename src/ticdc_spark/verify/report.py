@@ -16,7 +16,7 @@ from ticdc_spark.config.secrets import redact
 from ticdc_spark.durable import replace_file
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import TableName
-from ticdc_spark.verify.cells import Buckets, Key, Ranges, Selection, ranges_of
+from ticdc_spark.verify.cells import Buckets, Key, Parts, Ranges, ranges_of
 from ticdc_spark.verify.columns import TablePlan
 from ticdc_spark.verify.compare import Difference, Kind
 from ticdc_spark.verify.digests import Digest
@@ -97,7 +97,7 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
     """The report of the parts that are done."""
 
     @property
-    def selection(self) -> Selection:
+    def selection(self) -> Parts:
         """All parts."""
         if self.buckets:
             return Buckets(self.buckets, tuple(range(self.buckets)))
@@ -201,7 +201,7 @@ def _cell(value: Any) -> Cell:
     return kind, value.isoformat() if isinstance(value, date) else str(value)
 
 
-def selection_of(selection: Selection) -> tuple[tuple[tuple[Cell, ...], ...], int]:
+def selection_of(selection: Parts) -> tuple[tuple[tuple[Cell, ...], ...], int]:
     """A selection of all parts of a table, for the file: its bounds, or its number of buckets."""
     if isinstance(selection, Buckets):
         return (), selection.count

@@ -5,7 +5,7 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from ticdc_spark.verify.cells import Key, Range, Selection
+from ticdc_spark.verify.cells import Key, Parts, Range, Selection
 from ticdc_spark.verify.digests import Digest
 
 
@@ -14,6 +14,12 @@ class Side(Protocol):
 
     def digests(self, selection: Selection) -> list[Digest]:
         """The digest of each part. Raises: SourceFault, SinkFault"""
+
+    def checksums(self, selection: Parts) -> Iterator[pa.RecordBatch]:
+        """The key and the checksum of each row in some parts: the key's columns, then a column of ``uint64``.
+
+        Raises: SourceFault, SinkFault
+        """
 
     def rows(self, selection: Selection) -> Iterator[pa.RecordBatch]:
         """The rows of some parts: the columns of ``TablePlan.pairs`` in their order, then a column that says why a

@@ -8,9 +8,9 @@ from random import Random
 
 import msgspec
 
-from ticdc_spark.verify.cells import Buckets, Key, Range, Selection, chosen, ranges_of, size
+from ticdc_spark.verify.cells import Buckets, Key, Parts, Range, Ranges, chosen, ranges_of, size
 from ticdc_spark.verify.columns import TablePlan
-from ticdc_spark.verify.compare import LEAF, Difference, differences, leaves, unequal
+from ticdc_spark.verify.compare import Difference, differences, unequal, unequal_keys
 from ticdc_spark.verify.digests import Digest
 from ticdc_spark.verify.options import Options, Watcher
 from ticdc_spark.verify.report import (
@@ -29,6 +29,12 @@ from ticdc_spark.verify.sides import Side, Source
 _WAVE = 64
 """Parts between two saves."""
 _MOST_BUCKETS = 1 << 16
+_BUCKET_ROWS = 2_000
+"""About this many rows are in a bucket."""
+_GROUP_ROWS = 4_000_000
+"""The checksums of about this many rows are in memory at once."""
+_FEW = 20
+"""If at most one of so many rows differs, single rows are read, not their parts."""
 _MOST_SUSPECTS = 100_000
 """Largest number of kept rows to look at again. With more, the search pauses to look at them."""
 
@@ -69,13 +75,13 @@ class Comparison:
         step = size(parts) if isinstance(parts, Buckets) else _WAVE
         while kept.done < size(parts) and not report.at_least:
             wave = range(kept.done, min(kept.done + step, size(parts)))
-            report, new = self._wave(chosen(parts, wave), [kept.digests[at] for at in wave if kept.digests], report)
-            if self._both.settle is None:
-                report = self._noted(report, new)
-            else:
-                suspects |= {one.key for one in new}
-            if len(suspects) > _MOST_SUSPECTS:
-                report, suspects = self._settled(report, suspects, watcher), set()
+            known = [kept.digests[at] for at in wave if kept.digests]
+            report, unlike = self._wave(chosen(parts, wave), known, report)
+            for group, rows in unlike:
+                report, new = self._searched(group, rows, report)
+                suspects |= new
+                if len(suspects) > _MOST_SUSPECTS:
+                    report, suspects = self._settled(report, suspects, watcher), set()
             kept = self._keep(
                 msgspec.structs.replace(kept, done=wave.stop, suspects=write_keys([*suspects]), report=report)
             )
@@ -102,10 +108,10 @@ class Comparison:
         found = self._both.target.digests(chosen(kept.selection, kept.chosen))
         return msgspec.structs.replace(kept, snapshot=snapshot, digests=tuple(found))
 
-    def _parts(self) -> Selection:
+    def _parts(self) -> Parts:
         if self._plan.has_ranges:
             return ranges_of(self._both.source.bounds(Range(None, None), self._options.chunk_rows))
-        count = max(1, min(_MOST_BUCKETS, self._both.rows // LEAF))
+        count = max(1, min(_MOST_BUCKETS, self._both.rows // _BUCKET_ROWS))
         return Buckets(count, tuple(range(count)))
 
     def _keep(self, kept: Kept) -> Kept:
@@ -125,19 +131,16 @@ class Comparison:
         )
 
     def _wave(
-        self, parts: Selection, known: Sequence[Digest], report: TableReport
-    ) -> tuple[TableReport, list[Difference]]:
-        """Compare some parts. ``known``: the target's checksums; empty: they are computed."""
+        self, parts: Parts, known: Sequence[Digest], report: TableReport
+    ) -> tuple[TableReport, list[tuple[Parts, int]]]:
+        """Compare some parts. Returns: those that differ, in groups with their approximate rows. ``known``: the
+        target's checksums; empty: they are computed."""
         source, target = self._both.source, self._both.target
         coming = self._both.beside.submit(source.digests, parts)
         there = known or target.digests(parts)
         here = coming.result()
-        unlike = unequal(parts, here, there)
-        found = list[Difference]()
-        if unlike:
-            sizes = [max(here[at].rows, there[at].rows) for at in unlike]
-            small = leaves(source, target, chosen(parts, unlike), sizes)
-            found = differences(self._plan, source, target, small)
+        unlike = unequal(here, there)
+        sizes = [max(here[at].rows, there[at].rows) for at in unlike]
         report = msgspec.structs.replace(
             report,
             rows_source=report.rows_source + sum(one.rows for one in here),
@@ -145,7 +148,23 @@ class Comparison:
             parts_compared=report.parts_compared + size(parts),
             parts_differing=report.parts_differing + len(unlike),
         )
-        return report, found
+        return report, grouped(chosen(parts, unlike), sizes)
+
+    def _searched(self, parts: Parts, rows: int, report: TableReport) -> tuple[TableReport, set[Key]]:
+        """Find the rows of some parts that differ. They are in the report, or if they may still become equal, in the
+        result."""
+        source, target = self._both.source, self._both.target
+        coming = self._both.beside.submit(lambda: [*source.checksums(parts)])
+        there = [*target.checksums(parts)]
+        found = unequal_keys(self._plan, coming.result(), there)
+        if self._both.settle is not None and len(found.of) * _FEW <= rows:
+            return report, set(found.of)
+        # If many rows differ, it may be by how the sides write values which are equal.
+        few = found if len(found.of) * _FEW <= rows else parts
+        unlike = differences(self._plan, source, target, few)
+        if self._both.settle is None:
+            return self._noted(report, unlike), set()
+        return report, {one.key for one in unlike}
 
     def _settled(self, report: TableReport, suspects: Collection[Key], watcher: Watcher) -> TableReport:
         """The report with the result for rows that may not have been applied yet."""
@@ -168,6 +187,20 @@ class Comparison:
             found=(*report.found, *more),
             at_least=count >= self._options.limit and report.parts_compared < report.parts,
         )
+
+
+def grouped(parts: Parts, sizes: Sequence[int]) -> list[tuple[Parts, int]]:
+    """Parts in groups, each with the number of its rows. ``sizes``: the rows of each part."""
+    if isinstance(parts, Buckets):  # each group would read the whole table
+        return [(parts, sum(sizes))] if sizes else []
+    found, group, rows = list[tuple[Parts, int]](), list[Range](), 0
+    for one, size_ in zip(parts.of, sizes, strict=True):
+        if group and rows + size_ > _GROUP_ROWS:
+            found.append((Ranges(tuple(group)), rows))
+            group, rows = [], 0
+        group.append(one)
+        rows += size_
+    return [*found, (Ranges(tuple(group)), rows)] if group else found
 
 
 def sampled(count: int, percent: float | None) -> tuple[int, ...]:

@@ -11,9 +11,9 @@ import pyarrow as pa
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.spark.types import LakeOptions, arrow_type, lake_columns
-from ticdc_spark.verify.cells import Key, Range, Ranges, Selection, places
+from ticdc_spark.verify.cells import Key, Parts, Range, Ranges, Selection, places
 from ticdc_spark.verify.columns import TablePlan, plan_of
-from ticdc_spark.verify.digests import Digest, digests, key_hashes
+from ticdc_spark.verify.digests import Digest, checksums, digests, key_hashes, with_checksums
 
 LAKE = LakeOptions()
 
@@ -37,6 +37,11 @@ class MemoryTable:
 
     def digests(self, selection: Selection) -> list[Digest]:
         return digests(self.plan, selection, self._batches())
+
+    def checksums(self, selection: Parts) -> Iterator[pa.RecordBatch]:
+        for batch in self._batches():
+            place = places(selection, batch.columns[: self.plan.keys], key_hashes(self.plan, batch))
+            yield with_checksums(self.plan, batch, checksums(self.plan, batch)).filter(pa.array(place >= 0))
 
     def rows(self, selection: Selection) -> Iterator[pa.RecordBatch]:
         for batch in self._batches():

@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.verify.tables import MemoryTable, plan, shuffled
-from ticdc_spark.verify.cells import Buckets, Range, Selection, chosen, ranges_of, size
+from ticdc_spark.verify.cells import Buckets, Parts, Range, chosen, ranges_of
 from ticdc_spark.verify.columns import TablePlan
-from ticdc_spark.verify.compare import LEAF, Difference, differences, leaves, unequal
+from ticdc_spark.verify.compare import Difference, differences, unequal, unequal_keys
 
 TYPES = (
     "i BIGINT, u BIGINT UNSIGNED, b BIT(1), e ENUM('a','b'), d DECIMAL(12,8), w DECIMAL(65,30), t VARCHAR(20), "
@@ -51,7 +51,7 @@ def row(of: TablePlan, at: int, *, null: bool = False) -> tuple[Any, ...]:
     return (*key, *(None if null and pair.name != "k" else VALUES[pair.name](at) for pair in of.pairs[of.keys :]))
 
 
-def whole(of: TablePlan, source: MemoryTable, rows: int) -> Selection:
+def whole(of: TablePlan, source: MemoryTable, rows: int) -> Parts:
     if of.has_ranges:
         return ranges_of(source.bounds(Range(None, None), rows))
     return Buckets(7, tuple(range(7)))
@@ -61,10 +61,9 @@ def found(of: TablePlan, source: MemoryTable, target: MemoryTable, rows: int = 3
     parts = whole(of, source, rows)
     here, there = source.digests(parts), target.digests(parts)
     assert sum(one.rows for one in here) == len(source.rows_), "each row is in one part"
-    unlike = unequal(parts, here, there)
-    small = leaves(source, target, chosen(parts, unlike), [max(here[at].rows, there[at].rows) for at in unlike])
-    assert size(small) <= size(parts) * 20
-    return differences(of, source, target, small)
+    unlike = chosen(parts, unequal(here, there))
+    keys = unequal_keys(of, source.checksums(unlike), target.checksums(unlike))
+    return differences(of, source, target, keys)
 
 
 @pytest.mark.parametrize("of", [EVERY, TEXT], ids=["ranges", "buckets"])
@@ -97,17 +96,17 @@ def test_a_hundred_of_a_hundred_differences_are_found_over_all_types(of: TablePl
     assert {(one.key, one.kind, one.columns) for one in found(of, source, target)} == wanted
 
 
-def test_only_small_parts_around_a_difference_are_read() -> None:
+def test_only_rows_that_differ_are_read() -> None:
     rows = [row(EVERY, at) for at in range(40_000)]
     source, target = MemoryTable(EVERY, rows), MemoryTable(EVERY, shuffled(rows, 2))
     target.rows_ = [one for one in target.rows_ if one[0] != 31_234]
     assert [(one.key, one.kind) for one in found(EVERY, source, target, 40_001)] == [((31_234,), "missing")]
-    assert source.read <= 2 * LEAF
+    assert (source.read, target.read) == (1, 0)
 
 
 def test_rows_that_are_in_the_target_alone_are_found_where_the_source_has_none() -> None:
-    target = MemoryTable(EVERY, [row(EVERY, at) for at in range(LEAF + 500)])
-    assert len(found(EVERY, MemoryTable(EVERY, []), target)) == LEAF + 500
+    target = MemoryTable(EVERY, [row(EVERY, at) for at in range(2500)])
+    assert len(found(EVERY, MemoryTable(EVERY, []), target)) == 2500
 
 
 def test_a_key_that_no_server_writes_as_text_is_compared_by_values() -> None:
