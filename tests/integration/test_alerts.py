@@ -74,6 +74,7 @@ def test_every_alert_fires_by_its_fault_and_ends_as_its_runbook_says(own_broker:
         own_broker.stop()
         wait(scraper, {"TicdcSparkConnection"})
         own_broker.start()
+        send(ENCODER.watermark(ago(0.0)))
         wait(scraper, set())
         first.kill()
         wait(scraper, {"TicdcSparkDown"})

@@ -49,6 +49,9 @@ warehouse = "{warehouse}"
 "spark.executor.memory" = "768m"
 "spark.executor.extraJavaOptions" = "-XX:TieredStopAtLevel=1"
 "spark.sql.shuffle.partitions" = "2"
+"spark.cores.max" = "2"
+"spark.scheduler.minRegisteredResourcesRatio" = "1.0"
+"spark.scheduler.maxRegisteredResourcesWaitingTime" = "120s"
 """
 
 

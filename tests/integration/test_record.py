@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -89,7 +90,7 @@ def test_a_range_by_offset_and_by_time(broker: Broker, topic_name: str, tmp_path
     broker.create_topic(topic_name)
     broker.produce(topic_name, _messages(30))
     time.sleep(0.05)
-    between = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime()) + f".{int(time.time() * 1000) % 1000:03d}"
+    between = datetime.now(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds")
     time.sleep(0.05)
     broker.produce(topic_name, _messages(30))
     done = _record(broker, topic_name, tmp_path / "offsets", "--from", "10", "--to", "20", "--format", "jsonl")

@@ -63,7 +63,7 @@ def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
 def with_authority(file: Path, ca: Path) -> Path:
     """A job file whose registry has a certificate of ``ca``, which lies beside it."""
     (file.parent / "ca.pem").write_bytes(ca.read_bytes())
-    where = '"schema-registry.timeout" = 3\n'
+    where = '"schema-registry.max.retries" = 0\n'
     file.write_text(file.read_text().replace(where, f'{where}"schema-registry.ssl.ca.location" = "ca.pem"\n'))
     return file
 

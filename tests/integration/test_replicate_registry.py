@@ -30,7 +30,7 @@ kind = "kafka"
 bootstrap-servers = "{servers}"
 topics = ["{topic}"]
 schema-registry = "{registry}"
-"schema-registry.timeout" = 3
+"schema-registry.timeout" = {timeout}
 "schema-registry.max.retries" = 0
 [sink]
 kind = "iceberg"
@@ -58,9 +58,9 @@ def insert(row: Row, ts: int) -> RowChange:
     return RowChange(op="insert", table=V2 if "note" in row else V1, commit_ts=ts, after=row)
 
 
-def job(folder: Path, broker: Broker, topic: str, registry: str, more: str = "") -> Path:
+def job(folder: Path, broker: Broker, topic: str, registry: str, more: str = "", timeout: int = 30) -> Path:
     file = folder / "job.toml"
-    text = JOB.format(servers=broker.servers, topic=topic, registry=registry, zone=ZONE)
+    text = JOB.format(servers=broker.servers, topic=topic, registry=registry, zone=ZONE, timeout=timeout)
     file.write_text(text.replace("[source]", f"{more}\n[source]"))
     return file
 
@@ -112,13 +112,14 @@ def test_a_registry_that_does_not_answer_loses_nothing(
     send(broker, registry.url, topic_name, [insert(FIRST, 1 << 20)])
     replicate(file)
     send(broker, registry.url, topic_name, [insert(LAST, 2 << 20)])
+    job(tmp_path, broker, topic_name, registry.url, 'on-reject = "continue"', timeout=3)
     with (
         frozen(registry),
         pytest.raises(RegistryFault, match=r"schema registry http://127\.0\.0\.1.*schema id \d+: .*time"),
     ):
         replicate(file)
     assert len(rows(spark, tmp_path)) == 1
-    replicate(file)
+    replicate(job(tmp_path, broker, topic_name, registry.url, 'on-reject = "continue"'))
     assert len(rows(spark, tmp_path)) == 2, "the message was taken for a bad one"
 
 

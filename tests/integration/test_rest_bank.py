@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -74,6 +76,11 @@ class Reader(threading.Thread):
             self.wrong += filter(None, [judge(*rows)])
 
 
+def _goes_on(reader: Reader, commits: Sequence[object], moves: int, count: int) -> bool:
+    """Whether there were more commits, and the reader has seen one."""
+    return len(reader.moves) > moves and len(commits) > count
+
+
 def test_money_that_moves_between_tables_is_all_there(rest_lake: RestLake, tmp_path: Path) -> None:
     topic(tmp_path, OPENED)
     lake, marks = rest_lake, list[list[str | None]]()
@@ -87,10 +94,13 @@ def test_money_that_moves_between_tables_is_all_there(rest_lake: RestLake, tmp_p
             if step == 12:
                 sent.append(ddl("ALTER", 1150, "ALTER TABLE `a` ADD COLUMN `note` INT", WIDER, A))
             sent += moved(step, wider=step >= 12)
+            seen = len(reader.moves), len(lake.proxy.commits)
             topic(tmp_path, sent)
             if step == 2:
                 running.wait(lambda: running.rows > 6)
                 reader.start()
+            if step in (2, 9, 16):
+                running.wait(partial(_goes_on, reader, lake.proxy.commits, *seen))
             time.sleep(0.1)
         running.wait(lambda: running.rows == 6 + 3 * 24)
     finally:

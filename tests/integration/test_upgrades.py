@@ -1,5 +1,6 @@
 """A job of an older release goes on with this version: its state is understood, and its tables come to be right."""
 
+import fcntl
 import shutil
 import tarfile
 from collections.abc import Iterator, Sequence
@@ -46,9 +47,11 @@ def left(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Left]:
     kind = label.partition("-")[2] or "iceberg"
     place = PLACES / label
     PLACES.mkdir(exist_ok=True)
-    with tarfile.open(request.param) as archive:
-        archive.extractall(PLACES, filter="data")
     with ExitStack() as stack:
+        # Another run of the tests on this machine uses the same places.
+        fcntl.flock(stack.enter_context((PLACES / "lock").open("w")), fcntl.LOCK_EX)
+        with tarfile.open(request.param) as archive:
+            archive.extractall(PLACES, filter="data")
         stack.callback(shutil.rmtree, place)
         target = None
         if (place / DUMP).exists():

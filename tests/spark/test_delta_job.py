@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,7 @@ from tests.spark.simple_topic import ddl, insert, table, topic
 from ticdc_spark import consistent, table_snapshots
 from ticdc_spark.errors import SinkFault, UsageError
 from ticdc_spark.model import Change, Watermark
+from ticdc_spark.replicate.run.watch import Watcher
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "delta.md"
 POINTS = {"append", "merge", "ddl", "intent", "fill", "stamp", "create", "take", "swap", *STEPS, *GATHERED}
@@ -109,7 +111,7 @@ class Sums(threading.Thread):
     def __init__(self, job_file: Path) -> None:
         super().__init__()
         self.file, self.over = job_file, threading.Event()
-        self.found: set[tuple[int, int]] = set()
+        self.found: list[tuple[int, int]] = []
         """(commitTs, sum)"""
 
     def run(self) -> None:
@@ -120,7 +122,14 @@ class Sums(threading.Thread):
                 held = [rows_of(lake / name, known.tables["s", name]) for name in "ab"]
             except (SinkFault, UsageError):
                 continue
-            self.found.add((known.commit_ts, sum(row["v"] for rows in held for row in rows)))
+            self.found.append((known.commit_ts, sum(row["v"] for rows in held for row in rows)))
+
+    def wait_for(self, commit_ts: int) -> None:
+        """Wait until the tables were read at a commitTs."""
+        deadline = time.monotonic() + 60
+        while all(at != commit_ts for at, _ in self.found):
+            assert time.monotonic() < deadline and self.is_alive()
+            time.sleep(0.02)
 
 
 def test_a_job_goes_on_with_ddl_and_others_read_its_tables_at_one_commit(spark: SparkSession, tmp_path: Path) -> None:
@@ -135,7 +144,7 @@ def test_a_job_goes_on_with_ddl_and_others_read_its_tables_at_one_commit(spark: 
     reader = Sums(file)
     reader.start()
     try:
-        replicate(file)
+        replicate(file, watchers=[Watcher(committed=lambda report: reader.wait_for(report.progress.applied))])
     finally:
         reader.over.set()
         reader.join()

@@ -1,5 +1,6 @@
 """A catalog that goes away while the job runs, and comes back."""
 
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -70,16 +71,16 @@ def begun(folder: Path, retry_for: str) -> Running:
         running.end()
         raise
     catalog = folder / "lake" / "catalog.db"
-    catalog.rename(folder / "away")
-    catalog.mkdir()  # else SQLite would make a new one
+    # At once, else SQLite would make a new one: it cannot make one behind this link.
+    (folder / "nowhere").symlink_to(folder / "no" / "folder")
+    os.link(catalog, folder / "away")
+    (folder / "nowhere").replace(catalog)
     topic(folder, [*FIRST, *MORE])
     return running
 
 
 def restore(folder: Path) -> None:
-    catalog = folder / "lake" / "catalog.db"
-    catalog.rmdir()
-    (folder / "away").rename(catalog)
+    (folder / "away").replace(folder / "lake" / "catalog.db")
 
 
 def test_a_catalog_that_comes_back_is_written_on(spark: SparkSession, folder: Path) -> None:

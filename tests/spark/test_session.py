@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 
 from tests.support.spark_session import QUICK
 from ticdc_spark.errors import UsageError
+from ticdc_spark.replicate.state.processes import process
 from ticdc_spark.spark.session import jars, session
 from ticdc_spark.spark.session.session import coordinates, cores, open_session
 from ticdc_spark.spark.tasks import in_worker
@@ -161,7 +162,7 @@ spark.sql("SELECT java_method('java.lang.Thread', 'sleep', 600000L)").collect()
         assert os.getpgid(jvm) != os.getpgid(driver.pid), "GNU timeout sends its signal to the whole process group"
         driver.send_signal(signal.SIGKILL)
     deadline = time.monotonic() + 30
-    while Path(f"/proc/{jvm}").exists() and Path(f"/proc/{jvm}/stat").read_text().split()[2] != "Z":
+    while process(jvm) is not None:
         assert time.monotonic() < deadline, "the JVM lives on"
         time.sleep(0.02)
 

@@ -72,6 +72,7 @@ class LiveTables:
         self.watermark()
 
     def watermark(self) -> None:
+        time.sleep(0.002)  # A change of the same millisecond would lie below it, and not in a read as of it.
         sent = self.encoder.watermark(self.now())
         assert sent is not None
         self.send(sent.value)

@@ -1,11 +1,15 @@
 """What the servers for tests have in common: free ports, and one process that answers by HTTP."""
 
+import os
+import random
 import socket
 import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from itertools import cycle
 from pathlib import Path
 
 
@@ -48,14 +52,29 @@ class LocalServer:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports of the loopback interface that nobody uses now."""
-    sockets = [socket.socket() for _ in range(count)]
-    for each in sockets:
-        each.bind(("127.0.0.1", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
+    """Ports of the loopback interface that nobody uses now.
+
+    They are below the range from which the kernel takes ports for connections, and each process of pytest has its own
+    range. So no one takes a port before its server binds it, or while the server is down.
+    """
+    found: list[int] = []
+    for port in _PORTS:
+        if len(found) == count:
+            break
+        with suppress(OSError), socket.socket() as tried:
+            tried.bind(("127.0.0.1", port))
+            found.append(port)
+    return found
+
+
+def _every_port() -> Iterator[int]:
+    worker = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    ports = range(12_000 + worker % 4 * 5_000, 17_000 + worker % 4 * 5_000)
+    start = random.randrange(len(ports))  # another run of the tests may be under way
+    return cycle([*ports[start:], *ports[:start]])
+
+
+_PORTS = _every_port()
 
 
 def free_port() -> int:

@@ -5,7 +5,7 @@ import subprocess
 import time
 import zipfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +95,11 @@ class Server:
             for statement in statements:
                 cursor.execute(statement)
             return [*cursor.fetchall()]
+
+    def end_connection(self, number: int) -> None:
+        """End a connection of a client, which may just have ended itself."""
+        with suppress(pymysql.err.OperationalError):
+            self.execute(f"KILL {number}")
 
     def log(self) -> str:
         """What it printed last."""

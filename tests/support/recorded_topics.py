@@ -3,7 +3,8 @@
 import base64
 import gzip
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -36,18 +37,27 @@ def as_json(line: Line, without: Iterable[str] = ()) -> str:
 
 
 def write_json(path: Path, written: Iterable[Line], without: Iterable[str] = ()) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(as_json(line, without) + "\n" for line in written).encode()
-    path.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
+    with whole(path) as draft:
+        draft.write_bytes(gzip.compress(text) if path.suffix == ".gz" else text)
     return path
 
 
 def write_parquet(path: Path, written: Iterable[Line], row_group: int = 1000) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
     types = [pa.string(), pa.int32(), pa.int64(), pa.int64(), pa.binary(), pa.binary()]
     columns = [pa.array(list(cells), kind) for cells, kind in zip(zip(*written, strict=True), types, strict=True)]
-    pq.write_table(pa.table(columns, names=list(Line._fields)), path, row_group_size=row_group)
+    with whole(path) as draft:
+        pq.write_table(pa.table(columns, names=list(Line._fields)), draft, row_group_size=row_group)
     return path
+
+
+@contextmanager
+def whole(path: Path) -> Iterator[Path]:
+    """A draft that replaces a file at once: a job that reads the topic meanwhile never sees half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}")
+    yield draft
+    draft.replace(path)
 
 
 def read_back(folder: Path) -> list[Line]:

@@ -14,6 +14,9 @@ from ticdc_spark.topics.kafka_reader import TopicReader
 
 _EACH = 1.0
 """Seconds between two checks, and the timeout of one."""
+_RETURNS = 5.0
+"""How many seconds after its deletion a topic may be created again."""
+_PAUSE = 0.2
 _SHOWN = 5
 """How many partitions an error names."""
 _FILE = ".topics.json"
@@ -45,12 +48,18 @@ class TopicWatch:
     def look(self, held: Offsets, *, at_once: bool = False) -> None:
         """Compare the ids, at most once a second. If the broker does not answer, the reading reports it.
 
+        ``at_once``: compare them now, since the reading has failed. A topic that is gone may come back in a moment.
+
         Raises: SourceChanged
         """
         if not self._ids or not (at_once or time.monotonic() - self._last > _EACH):
             return
         try:
             now = self._kafka.ids(tuple(self._ids), _EACH)
+            deadline = time.monotonic() + _RETURNS
+            while at_once and len(now) < len(self._ids) and time.monotonic() < deadline:
+                time.sleep(_PAUSE)
+                now = self._kafka.ids(tuple(self._ids), _EACH)
         except SourceFault as error:
             _LOG.debug("ids of topics: %s", error)
             return

@@ -161,6 +161,8 @@ def test_the_first_signal_stops_after_the_step(number: signal.Signals) -> None:
 def test_a_later_second_signal_stops_at_once(number: signal.Signals) -> None:
     with started("60") as running:
         running.send_signal(number)
+        assert running.stderr is not None
+        assert "stopping after the current step" in running.stderr.readline()
         time.sleep(SAME_SIGNAL_SECONDS + 0.3)
         running.send_signal(number)
         out, err = running.communicate(timeout=20)

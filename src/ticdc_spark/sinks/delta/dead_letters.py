@@ -5,11 +5,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from ticdc_spark.sinks.dead_letters import DeadLetter
 from ticdc_spark.sinks.delta.names import OURS, folder_of
-from ticdc_spark.sinks.delta.python_tables import make_folder, open_table, plain, python_faults
+from ticdc_spark.sinks.delta.python_tables import make_folder, open_table, plain, python_faults, read_rows
 
 _ROW = ("topic", "partition", "offset", "seq")
 _SCHEMA = pa.schema(
@@ -50,7 +49,7 @@ class DeltaDeadLetters:
         with python_faults(f"the dead letters {self.where} cannot be written"):
             table = open_table(self.where, self._options)
             mine = {tuple(one[name] for name in _ROW) for one in new}
-            held = [] if table is None else self._of(table.to_pyarrow_table(), batch, stage)
+            held = [] if table is None else self._of(read_rows(table), batch, stage)
             new += [one for one in held if tuple(one[name] for name in _ROW) not in mine]
             quoted = stage.replace("'", "''")
             self._fence()
@@ -66,11 +65,9 @@ class DeltaDeadLetters:
         """All letters, ordered by topic, partition and offset. Raises: SinkFault"""
         with python_faults(f"the dead letters {self.where} cannot be read"):
             table = open_table(self.where, self._options)
-            rows: list[dict[str, Any]] = [] if table is None else table.to_pyarrow_table().to_pylist()
+            rows = [] if table is None else read_rows(table)
         return sorted(rows, key=lambda row: (*(row[name] for name in _ROW), row["batch"]))
 
-    def _of(self, rows: pa.Table, batch: int, stage: str) -> list[dict[str, Any]]:
+    def _of(self, rows: Sequence[dict[str, Any]], batch: int, stage: str) -> list[dict[str, Any]]:
         """The letters of one stage of one batch."""
-        mine = pc.and_(pc.equal(rows.column("batch"), batch), pc.equal(rows.column("stage"), stage))
-        found: list[dict[str, Any]] = rows.filter(mine).to_pylist()
-        return found
+        return [row for row in rows if (row["batch"], row["stage"]) == (batch, stage)]

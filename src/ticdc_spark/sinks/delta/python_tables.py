@@ -5,6 +5,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
+
 from ticdc_spark.errors import SinkFault, TicdcSparkError, os_reason
 from ticdc_spark.sinks.state import StateMoved
 from ticdc_spark.spark.storage import local_folder
@@ -58,6 +60,17 @@ def open_table(location: str, options: Mapping[str, str]) -> "DeltaTable | None"
         return DeltaTable(plain(location), storage_options=dict(options))
     except TableNotFoundError:
         return None
+
+
+def read_rows(table: "DeltaTable") -> list[dict[str, Any]]:
+    """All rows of a small table. Raises: deltalake's errors"""
+    from deltalake import QueryBuilder
+
+    # Not to_pyarrow_table: Arrow's threads then hold Python objects, and one that still frees such an object while the
+    # interpreter ends aborts the process.
+    found = QueryBuilder().register("held", table).execute("SELECT * FROM held").read_all()
+    rows: list[dict[str, Any]] = pa.table(found).to_pylist()
+    return rows
 
 
 def make_folder(location: str) -> None:

@@ -15,7 +15,7 @@ import pyarrow.fs
 
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.sinks.delta.names import OURS, folder_of
-from ticdc_spark.sinks.delta.python_tables import make_folder, open_table, plain, python_faults
+from ticdc_spark.sinks.delta.python_tables import make_folder, open_table, plain, python_faults, read_rows
 from ticdc_spark.sinks.state import NOTHING, Parts, StateMoved, StateRow, StoredState, read_parts
 from ticdc_spark.spark.storage import local_folder
 
@@ -142,7 +142,7 @@ class DeltaState:
                 f"the newest version of the table {self.where} is not from a job: another tool has rewritten it. "
                 f"Restore the last version whose history has {NAMES!r}, and exclude the table from that tool"
             )
-        rows = sorted(table.to_pyarrow_table().to_pylist(), key=lambda row: (row["part"], row["seq"]))
+        rows = sorted(read_rows(table), key=lambda row: (row["part"], row["seq"]))
         cells = ((row["part"], *(row[name] for name in _FIELDS)) for row in rows)
         self._read = StoredState(version=version, parts=read_parts(said[NAMES], cells))
         return self._read

@@ -27,6 +27,7 @@ from ticdc_spark.operate.notices import deliver, notifier
 from ticdc_spark.operate.notices.notifier import Recipient, notifying
 from ticdc_spark.operate.page.settings import settings
 from ticdc_spark.operate.status import JobStatus
+from ticdc_spark.replicate.state.processes import process
 from ticdc_spark.replicate.state.progress import Progress
 
 SECRET = "Bearer of-the-test-and-no-other"
@@ -235,11 +236,11 @@ def test_what_a_program_leaves_running_is_not_waited_for() -> None:
 def test_a_program_that_takes_too_long_is_ended_with_what_it_has_started(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(deliver, "SECONDS", 0.5)
+    monkeypatch.setattr(deliver, "SECONDS", 3.0)
     with pytest.raises(deliver.NotDelivered, match="was ended"):
-        send(Notice(command=("sh", "-c", f"sleep 30 & echo $! > {tmp_path}/pid; wait")))
-    child = Path("/proc", (tmp_path / "pid").read_text().strip(), "cmdline")
-    wait_until(lambda: not child.exists() or not child.read_bytes())
+        send(Notice(command=("sh", "-c", f"sleep 300 & echo $! > {tmp_path}/pid; wait")))
+    child = int((tmp_path / "pid").read_text())
+    wait_until(lambda: process(child) is None)
 
 
 def test_recipients_do_not_wait_for_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
