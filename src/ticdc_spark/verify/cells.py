@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Sequence
+from functools import lru_cache
 from itertools import pairwise
 from typing import Any, TypeAlias
 
@@ -78,12 +79,20 @@ def places(selection: Selection, columns: Sequence[pa.Array], hashes: npt.NDArra
             assert hashes is not None, "buckets are of hashes"
             return _bucket_places(hashes, count, numbers)
         case Keys(of=wanted):
+            if len(columns) == 1 and pa.types.is_integer(columns[0].type) and not columns[0].null_count:
+                found = np.isin(columns[0].to_numpy(zero_copy_only=False), _integers(wanted))
+                return np.where(found, 0, -1)
             return np.array([0 if key in wanted else -1 for key in keys_of(columns)], np.int64)
         case Ranges(of=ranges):
             if len(columns) == 1 and pa.types.is_integer(columns[0].type) and not columns[0].null_count:
                 return _integer_places(columns[0], ranges)
             return _range_places(keys_of(columns), ranges)
     raise AssertionError(selection)
+
+
+@lru_cache(4)
+def _integers(keys: frozenset[Key]) -> npt.NDArray[np.int64]:
+    return np.array([key[0] for key in keys if key[0] is not None], np.int64)
 
 
 def keys_of(columns: Sequence[pa.Array]) -> list[Key]:

@@ -18,6 +18,15 @@ from ticdc_spark.verify.values import Equal, equality
 Kind: TypeAlias = Literal["missing", "extra", "changed", "duplicate", "unreadable"]
 """missing: the target lacks the row. extra: only the target has it. duplicate: the target has its key more than once.
 """
+
+
+class Suspects(msgspec.Struct, frozen=True):
+    """Keys of rows that may differ, as each side has them."""
+
+    source: frozenset[Key] = frozenset()
+    target: frozenset[Key] = frozenset()
+
+
 Rows: TypeAlias = dict[Key, list[tuple[Any, ...]]]
 """Rows by their keys. A row's last value says why one of its values cannot be read."""
 
@@ -39,23 +48,45 @@ def unequal(one: Sequence[Digest], other: Sequence[Digest]) -> list[int]:
     return [at for at, (left, right) in enumerate(zip(one, other, strict=True)) if left != right]
 
 
-def unequal_keys(plan: TablePlan, source: Iterable[pa.RecordBatch], target: Iterable[pa.RecordBatch]) -> Keys:
-    """The keys of rows whose checksums the sides do not have equally often. The batches are of ``Side.checksums``."""
-    sides = [[*source], [*target]]
-    batches = [batch for side in sides for batch in side if batch.num_rows]
-    if not batches:
-        return Keys(frozenset())
-    sums = np.concatenate([batch.columns[-1].to_numpy() for batch in batches])
+def suspects(
+    plan: TablePlan, source: Sequence[pa.RecordBatch], target: Sequence[pa.RecordBatch], most: int
+) -> Suspects | None:
+    """The rows whose checksums the sides do not have equally often; ``None``: they are more than ``most``.
+
+    ``source``, ``target``: from ``Side.checksums``.
+    """
+    sides = [[batch for batch in side if batch.num_rows] for side in (source, target)]
+    sums = [batch.columns[-1].to_numpy() for side in sides for batch in side]
+    if not sums:
+        return Suspects()
+    _, place = np.unique(np.concatenate(sums), return_inverse=True)
     rows = [sum(batch.num_rows for batch in side) for side in sides]
-    _, place = np.unique(sums, return_inverse=True)
-    surplus = np.bincount(place, np.repeat([1, -1], rows))
-    differs = surplus[place] != 0
-    found, start = set[Key](), 0
-    for batch in batches:
-        end = start + batch.num_rows
-        found.update(keys_of(batch.filter(pa.array(differs[start:end])).columns[: plan.keys]))
-        start = end
-    return Keys(frozenset(found))
+    differs = np.bincount(place, np.repeat([1, -1], rows))[place] != 0
+    if differs.sum() > most:
+        return None
+    start, keys = 0, list[frozenset[Key]]()
+    for side in sides:
+        found = set[Key]()
+        for batch in side:
+            end = start + batch.num_rows
+            found.update(keys_of(batch.filter(pa.array(differs[start:end])).columns[: plan.keys]))
+            start = end
+        keys.append(frozenset(found))
+    return Suspects(*keys)
+
+
+def single_differences(
+    plan: TablePlan, source: Side, target: Side, rows: Suspects, *, live: bool
+) -> list[Difference] | None:
+    """The differences among some rows, read by their keys. ``live``: they may be gone meanwhile.
+
+    ``None``: a side did not find a row by its key, for example since the key's value cannot be read.
+    """
+    keys = Keys(rows.source | rows.target)
+    here, there = rows_of(plan, source.rows(keys)), rows_of(plan, target.rows(keys))
+    if not live and not (rows.source <= here.keys() and rows.target <= there.keys()):
+        return None
+    return compared(plan, here, there)
 
 
 def differences(plan: TablePlan, source: Side, target: Side, selection: Selection) -> list[Difference]:

@@ -113,7 +113,8 @@ class DatabaseTable:
                 bucket = self._dialect.bucket(self._key_text(), count)
                 yield f"{bucket} IN ({', '.join(map(str, numbers))})"
             case Keys(of=keys):
-                for some in _some([*keys], _KEYS):
+                held = [key for key in keys if all(map(self._dialect.may_hold, self._columns, key))]
+                for some in _some(held, _KEYS):
                     yield among(self._names, some, literal)
 
     def _of_range(self, of: Range) -> Digest:

@@ -14,6 +14,15 @@ from ticdc_spark.verify.cells import Key, Range
 from ticdc_spark.verify.columns import Form
 from ticdc_spark.verify.digests import NULL, PLAIN
 
+_LONG: frozenset[Form] = frozenset({"text", "bytes"})
+"""Forms whose texts may be long."""
+_LATIN1 = frozenset(bytes({*range(256)} - {0x81, 0x8D, 0x8F, 0x90, 0x9D}).decode("cp1252") + "\x81\x8d\x8f\x90\x9d")
+_HOLD: dict[str, Callable[[str], bool]] = {
+    "latin1": _LATIN1.__contains__,
+    **dict.fromkeys(("utf8", "utf8mb3", "ucs2"), lambda char: ord(char) <= 0xFFFF),
+}
+"""Whether a character set has a character, for the most used sets that do not have all."""
+
 
 class Dialect(Protocol):
     """The SQL of a kind of server."""
@@ -23,6 +32,9 @@ class Dialect(Protocol):
 
     def literal(self, value: Any) -> str:
         """A key's value from Arrow, as a literal."""
+
+    def may_hold(self, column: LakeColumn, value: Any) -> bool:
+        """Whether a key's column has characters for a value. Without them, comparing both is an error."""
 
     def select(self, column: LakeColumn) -> str:
         """The exact value of a column, as text or bytes."""
@@ -57,9 +69,10 @@ class Mysql:
         "time": "{0}",
     }
 
-    def __init__(self, tidb: bool = False) -> None:
-        """``tidb``: TiDB stores all text in UTF-8 and sends it unchanged."""
-        self._select = mysql.selected if tidb else selected_raw
+    def __init__(self, tidb: bool = False, *, charsets: bool = False) -> None:
+        """``tidb``: TiDB stores all text in UTF-8 and sends it unchanged. ``charsets``: columns have the character sets
+        of their types."""
+        self._select, self._charsets = mysql.selected if tidb else selected_raw, charsets and not tidb
 
     def quoted(self, name: str) -> str:
         return mysql.quoted(name)
@@ -69,18 +82,26 @@ class Mysql:
             return f"X'{value.hex()}'"
         return _plain(value) or f"_utf8mb4 X'{str(value).encode().hex()}'"
 
+    def may_hold(self, column: LakeColumn, value: Any) -> bool:
+        if not self._charsets or not isinstance(value, str):
+            return True
+        holds = _HOLD.get(column.column.type.charset or "")
+        return holds is None or all(map(holds, value))
+
     def select(self, column: LakeColumn) -> str:
         return self._select(column.name, column.column.type)
 
     def text(self, column: LakeColumn, form: Form) -> str:
-        written = self._TEXTS[form].format(self.quoted(column.name))
-        return f"COALESCE(CONCAT({written}, ','), '{NULL}')"
+        name = self.quoted(column.name)
+        written = f"CONCAT({self._TEXTS[form].format(name)}, ',')"
+        # A text longer than max_allowed_packet is NULL, and must not look like NULL.
+        return f"IF({name} IS NULL, '{NULL}', {written})" if form in _LONG else f"COALESCE({written}, '{NULL}')"
 
     def joined(self, texts: Sequence[str]) -> str:
         return f"CONCAT({', '.join(texts)})"
 
     def checksum(self, text: str) -> str:
-        # A text longer than max_allowed_packet is NULL, and so is its hash: then the row must not look equal.
+        # So is its hash: then the row must not look equal.
         return f"LEFT(COALESCE(MD5({text}), MD5(RAND())), 16)"
 
     def digest(self, text: str) -> str:
@@ -118,6 +139,9 @@ class Postgres:
         if isinstance(value, bytes):
             return f"'\\x{value.hex()}'"
         return _plain(value) or "'{}'".format(str(value).replace("'", "''"))
+
+    def may_hold(self, column: LakeColumn, value: Any) -> bool:
+        return True
 
     def select(self, column: LakeColumn) -> str:
         return self._VALUES.get(column.type.arrow, "{0}::text").format(self.quoted(column.name))
@@ -172,6 +196,14 @@ def _compared(names: Sequence[str], key: Key, literal: Callable[[Any], str], sig
 
 
 def among(names: Sequence[str], keys: Sequence[Key], literal: Callable[[Any], str]) -> str:
-    """The condition of single keys."""
-    each = (" AND ".join(f"{name} = {literal(value)}" for name, value in zip(names, key, strict=True)) for key in keys)
-    return " OR ".join(f"({one})" for one in each)
+    """A condition that single keys meet, and maybe others. NULL is also a date that has no value in Arrow, and a
+    boolean any number."""
+    each = (
+        [f"{name} = {literal(value)}" for name, value in zip(names, key, strict=True) if not _is_vague(value)]
+        for key in keys
+    )
+    return " OR ".join(f"({' AND '.join(one) or 'TRUE'})" for one in each)
+
+
+def _is_vague(value: Any) -> bool:
+    return value is None or isinstance(value, bool)

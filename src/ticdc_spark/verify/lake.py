@@ -65,8 +65,11 @@ class LakeTable:
         if self._plan.pairs[0].target.type.arrow not in ("int32", "int64"):
             return frame
         match selection:
-            case Keys(of=keys) if len(keys) <= _PRUNED:
-                return frame.where(first.isin([key[0] for key in keys]))
+            case Keys(of=keys) if keys and all(key[0] is not None for key in keys):
+                values = [key[0] for key in keys]
+                return frame.where(
+                    first.isin(values) if len(keys) <= _PRUNED else first.between(min(values), max(values))
+                )
             case Ranges(of=ranges) if len(ranges) <= _PRUNED:
                 return frame.where(reduce(or_, (_within(first, one) for one in ranges), lit(False)))
         return frame

@@ -222,7 +222,7 @@ class _Run:
 
     def _source(self, plan: TablePlan, sessions: MysqlSessions) -> DatabaseTable:
         name = self._rows_of(plan)
-        place = Place(sessions, Mysql(tidb=self._ends.reader.exact), name)
+        place = Place(sessions, Mysql(tidb=self._ends.reader.exact, charsets=True), name)
         return DatabaseTable(plan, [pair.source for pair in plan.pairs], place, self._ends.pool)
 
     def _rows_of(self, plan: TablePlan) -> str:

@@ -10,7 +10,7 @@ import msgspec
 
 from ticdc_spark.verify.cells import Buckets, Key, Parts, Range, Ranges, chosen, ranges_of, size
 from ticdc_spark.verify.columns import TablePlan
-from ticdc_spark.verify.compare import Difference, differences, unequal, unequal_keys
+from ticdc_spark.verify.compare import Difference, Suspects, differences, single_differences, suspects, unequal
 from ticdc_spark.verify.digests import Digest
 from ticdc_spark.verify.options import Options, Watcher
 from ticdc_spark.verify.report import (
@@ -70,7 +70,7 @@ class Comparison:
         kept = self._keep(self._begun(kept))
         parts = chosen(kept.selection, kept.chosen)
         report = kept.report or self._blank(kept)
-        suspects = {read_key(one) for one in kept.suspects}
+        waiting = {read_key(one) for one in kept.suspects}
         # Each look at buckets reads the whole table.
         step = size(parts) if isinstance(parts, Buckets) else _WAVE
         while kept.done < size(parts) and not report.at_least:
@@ -79,14 +79,14 @@ class Comparison:
             report, unlike = self._wave(chosen(parts, wave), known, report)
             for group, rows in unlike:
                 report, new = self._searched(group, rows, report)
-                suspects |= new
-                if len(suspects) > _MOST_SUSPECTS:
-                    report, suspects = self._settled(report, suspects, watcher), set()
+                waiting |= new
+                if len(waiting) > _MOST_SUSPECTS:
+                    report, waiting = self._settled(report, waiting, watcher), set()
             kept = self._keep(
-                msgspec.structs.replace(kept, done=wave.stop, suspects=write_keys([*suspects]), report=report)
+                msgspec.structs.replace(kept, done=wave.stop, suspects=write_keys([*waiting]), report=report)
             )
             watcher.parts(self._name, kept.done, size(parts))
-        report = self._settled(report, suspects, watcher)
+        report = self._settled(report, waiting, watcher)
         self._keep(msgspec.structs.replace(kept, done=0, suspects=(), report=None))
         result = "different" if report.differences else "undecided" if report.undecided else "equal"
         return msgspec.structs.replace(report, result=result)
@@ -153,18 +153,17 @@ class Comparison:
     def _searched(self, parts: Parts, rows: int, report: TableReport) -> tuple[TableReport, set[Key]]:
         """Find the rows of some parts that differ. They are in the report, or if they may still become equal, in the
         result."""
-        source, target = self._both.source, self._both.target
-        coming = self._both.beside.submit(lambda: [*source.checksums(parts)])
-        there = [*target.checksums(parts)]
-        found = unequal_keys(self._plan, coming.result(), there)
-        if self._both.settle is not None and len(found.of) * _FEW <= rows:
-            return report, set(found.of)
-        # If many rows differ, it may be by how the sides write values which are equal.
-        few = found if len(found.of) * _FEW <= rows else parts
-        unlike = differences(self._plan, source, target, few)
-        if self._both.settle is None:
-            return self._noted(report, unlike), set()
-        return report, {one.key for one in unlike}
+        source, target, live = self._both.source, self._both.target, self._both.settle is not None
+        few = self._suspects(parts, rows // _FEW)
+        unlike = None if few is None else single_differences(self._plan, source, target, few, live=live)
+        if unlike is None:
+            unlike = differences(self._plan, source, target, parts)
+        return (report, {one.key for one in unlike}) if live else (self._noted(report, unlike), set())
+
+    def _suspects(self, parts: Parts, most: int) -> Suspects | None:
+        coming = self._both.beside.submit(lambda: [*self._both.source.checksums(parts)])
+        there = [*self._both.target.checksums(parts)]
+        return suspects(self._plan, coming.result(), there, most)
 
     def _settled(self, report: TableReport, suspects: Collection[Key], watcher: Watcher) -> TableReport:
         """The report with the result for rows that may not have been applied yet."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from tests.unit.verify.tables import MemoryTable, plan
-from ticdc_spark.verify.cells import Buckets, Key, Range, Ranges
+from ticdc_spark.verify.cells import Buckets, Key, Keys, Range, Ranges, Selection
 from ticdc_spark.verify.options import Options, Watcher
 from ticdc_spark.verify.report import TableReport
 from ticdc_spark.verify.settle import Settled
@@ -61,6 +62,33 @@ def test_a_value_that_both_sides_write_otherwise_is_no_difference_however_many_r
     report = compare(source, target, of, settle=settle if live else None)
     assert (report.result, report.differences) == ("equal", 0)
     assert report.parts_differing > 0
+
+
+def test_a_few_values_that_both_sides_write_otherwise_are_not_looked_at_again() -> None:
+    """Without a running job, they would be undecided."""
+
+    def settle(keys: Collection[Key]) -> Settled:
+        raise AssertionError(f"{len(keys)} rows are looked at again")
+
+    target = [(at, text.replace(" ", "") if at % 300 == 7 else text) for at, text in ROWS]
+    report = compare(ROWS, target, settle=settle)
+    assert (report.result, report.parts_differing) == ("equal", 6)
+
+
+class Forgetful(MemoryTable):
+    """Does not find some rows by their keys."""
+
+    def rows(self, selection: Selection) -> Iterator[pa.RecordBatch]:
+        keys = Keys(frozenset(key for key in selection.of if key[0] % 7)) if isinstance(selection, Keys) else selection
+        yield from super().rows(keys)
+
+
+def test_a_row_that_is_not_found_by_its_key_still_differs() -> None:
+    source, target = Forgetful(PLAN, ROWS), MemoryTable(PLAN, [one for one in ROWS if one[0] not in (700, 701)])
+    with ThreadPoolExecutor(1) as beside:
+        both = Both(source=source, target=target, commit_ts=7, snapshot=None, rows=3000, settle=None, beside=beside)
+        report = Comparison(PLAN, both, Options(chunk_rows=500), lambda kept: None).run(None, Watcher())
+    assert [(one.kind, one.key) for one in report.found] == [("missing", {"id": "700"}), ("missing", {"id": "701"})]
 
 
 @pytest.mark.parametrize("wrong", [3, 1500])
