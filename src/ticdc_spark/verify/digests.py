@@ -61,7 +61,7 @@ def digests(
 
 
 def checksums(plan: TablePlan, batch: pa.RecordBatch, pushed: Hashes | None = None) -> Hashes:
-    """The checksum of each row, of all its columns. ``pushed``: that of the columns that a server writes, from it."""
+    """The checksum of each row, of all its columns. ``pushed``: a server's, of the columns that it writes."""
     one = row_hashes(plan, batch, plan.pushed) if pushed is None else pushed
     if not plan.rest:
         return one

@@ -133,7 +133,7 @@ class Comparison:
     def _wave(
         self, parts: Parts, known: Sequence[Digest], report: TableReport
     ) -> tuple[TableReport, list[tuple[Parts, int]]]:
-        """Compare some parts. Returns: those that differ, in groups with their approximate rows. ``known``: the
+        """Compare some parts. Returns: the parts that differ, in groups, each with its approximate rows. ``known``: the
         target's checksums; empty: they are computed."""
         source, target = self._both.source, self._both.target
         coming = self._both.beside.submit(source.digests, parts)
