@@ -67,7 +67,6 @@ def chosen(parts: Parts, places: Sequence[int]) -> Parts:
             return Ranges(tuple(ranges[at] for at in places))
         case Buckets(count=count, of=numbers):
             return Buckets(count, tuple(numbers[at] for at in places))
-    raise AssertionError(parts)
 
 
 def places(selection: Selection, columns: Sequence[pa.Array], hashes: npt.NDArray[np.uint64] | None) -> Places:

@@ -61,7 +61,7 @@ class DatabaseTable:
         self._sessions, self._dialect, self._place = place
         self._names = [self._dialect.quoted(column.name) for column in columns[: plan.keys]]
 
-    def digests(self, selection: Selection) -> list[Digest]:
+    def digests(self, selection: Parts) -> list[Digest]:
         plan = self._plan
         if not plan.has_text_key:
             return digests(plan, selection, self._read("TRUE"))
@@ -70,7 +70,6 @@ class DatabaseTable:
                 return [*self._map(self._of_range, ranges)]
             case Buckets():
                 return self._of_buckets(selection)
-        raise AssertionError("single rows have no digest")
 
     def checksums(self, selection: Parts) -> Iterator[pa.RecordBatch]:
         plan = self._plan
@@ -89,14 +88,14 @@ class DatabaseTable:
                 # A collation equates different keys, and a table whose key has no SQL text is read completely.
                 yield batch.filter(pa.array(places(selection, key, key_hashes(plan, batch)) >= 0))
 
-    def bounds(self, of: Range, rows: int) -> Sequence[Key]:
-        found, above, key = list[Key](), of.above, self._columns[: self._plan.keys]
+    def bounds(self, rows: int) -> Sequence[Key]:
+        found, above, key = list[Key](), None, self._columns[: self._plan.keys]
         chosen, order = ", ".join(map(self._dialect.select, key)), ", ".join(self._names)
         while True:
-            where = in_range(self._names, Range(above, of.upto), self._dialect.literal)
+            where = in_range(self._names, Range(above, None), self._dialect.literal)
             sql = f"SELECT {chosen} FROM {self._place} WHERE {where} ORDER BY {order} LIMIT 1 OFFSET {rows - 1}"
             next_ = [one for batch in self._sessions.batches(sql, key) for one in keys_of(batch.columns[:-1])]
-            if not next_ or next_[0] == of.upto:
+            if not next_:
                 return found
             above = next_[0]
             found.append(above)

@@ -33,7 +33,7 @@ class LakeTable:
         """``read``: the table as of its snapshot. ``where``: its name, for messages."""
         self._plan, self._read, self._where = plan, read, where
 
-    def digests(self, selection: Selection) -> list[Digest]:
+    def digests(self, selection: Parts) -> list[Digest]:
         with spark_faults(f"{self._where} cannot be read"):
             ddl = "place bigint, counted bigint, pushed string, rest string"
             rows = self._frame(selection).mapInArrow(_digesting(self._plan, selection), ddl).collect()

@@ -5,14 +5,14 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from ticdc_spark.verify.cells import Key, Parts, Range, Selection
+from ticdc_spark.verify.cells import Key, Parts, Selection
 from ticdc_spark.verify.digests import Digest
 
 
 class Side(Protocol):
     """A table of one side, as of one moment or in its current state."""
 
-    def digests(self, selection: Selection) -> list[Digest]:
+    def digests(self, selection: Parts) -> list[Digest]:
         """The digest of each part. Raises: SourceFault, SinkFault"""
 
     def checksums(self, selection: Parts) -> Iterator[pa.RecordBatch]:
@@ -22,12 +22,12 @@ class Side(Protocol):
         """
 
     def rows(self, selection: Selection) -> Iterator[pa.RecordBatch]:
-        """The rows of some parts: the columns of ``TablePlan.pairs`` in their order, then a column that says why a
-        value of the row cannot be read (NULL: all can be read). Raises: SourceFault, SinkFault"""
+        """The rows of a selection, with the columns of ``TablePlan.pairs`` in their order. A last column says why a
+        value of the row cannot be read; NULL: all can be read. Raises: SourceFault, SinkFault"""
 
 
 class Source(Side, Protocol):
     """The side that determines the bounds of ranges."""
 
-    def bounds(self, of: Range, rows: int) -> Sequence[Key]:
-        """Keys that cut a range into parts of about ``rows`` rows each. Raises: SourceFault"""
+    def bounds(self, rows: int) -> Sequence[Key]:
+        """Keys that cut the table into ranges of about ``rows`` rows each. Raises: SourceFault"""

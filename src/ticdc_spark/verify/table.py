@@ -110,7 +110,7 @@ class Comparison:
 
     def _parts(self) -> Parts:
         if self._plan.has_ranges:
-            return ranges_of(self._both.source.bounds(Range(None, None), self._options.chunk_rows))
+            return ranges_of(self._both.source.bounds(self._options.chunk_rows))
         count = max(1, min(_MOST_BUCKETS, self._both.rows // _BUCKET_ROWS))
         return Buckets(count, tuple(range(count)))
 

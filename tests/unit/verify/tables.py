@@ -11,7 +11,7 @@ import pyarrow as pa
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.spark.types import LakeOptions, arrow_type, lake_columns
-from ticdc_spark.verify.cells import Key, Parts, Range, Ranges, Selection, places
+from ticdc_spark.verify.cells import Key, Parts, Selection, places
 from ticdc_spark.verify.columns import TablePlan, plan_of
 from ticdc_spark.verify.digests import Digest, checksums, digests, key_hashes, with_checksums
 
@@ -35,7 +35,7 @@ class MemoryTable:
         self.read = 0
         """Rows that were read one by one."""
 
-    def digests(self, selection: Selection) -> list[Digest]:
+    def digests(self, selection: Parts) -> list[Digest]:
         return digests(self.plan, selection, self._batches())
 
     def checksums(self, selection: Parts) -> Iterator[pa.RecordBatch]:
@@ -50,14 +50,8 @@ class MemoryTable:
             self.read += found.num_rows
             yield found
 
-    def bounds(self, of: Range, rows: int) -> Sequence[Key]:
-        keys = sorted(row[: self.plan.keys] for row in self.rows_)
-        inside = [key for key in keys if places(Ranges((of,)), self._columns([key]), None)[0] >= 0]
-        return [key for key in inside[rows - 1 :: rows] if key != of.upto]
-
-    def _columns(self, keys: Sequence[Key]) -> list[pa.Array]:
-        kinds = [arrow_type(pair.source.type) for pair in self.plan.key]
-        return [pa.array(cells, kind) for cells, kind in zip(zip(*keys, strict=True), kinds, strict=True)]
+    def bounds(self, rows: int) -> Sequence[Key]:
+        return sorted(row[: self.plan.keys] for row in self.rows_)[rows - 1 :: rows]
 
     def _batches(self) -> Iterator[pa.RecordBatch]:
         kinds = [arrow_type(pair.source.type) for pair in self.plan.pairs]

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.verify.tables import MemoryTable, plan, shuffled
-from ticdc_spark.verify.cells import Buckets, Keys, Parts, Range, chosen, ranges_of
+from ticdc_spark.verify.cells import Buckets, Keys, Parts, chosen, ranges_of
 from ticdc_spark.verify.columns import TablePlan
 from ticdc_spark.verify.compare import Difference, differences, single_differences, suspects, unequal
 
@@ -53,7 +53,7 @@ def row(of: TablePlan, at: int, *, null: bool = False) -> tuple[Any, ...]:
 
 def whole(of: TablePlan, source: MemoryTable, rows: int) -> Parts:
     if of.has_ranges:
-        return ranges_of(source.bounds(Range(None, None), rows))
+        return ranges_of(source.bounds(rows))
     return Buckets(7, tuple(range(7)))
 
 
@@ -145,6 +145,6 @@ def test_what_is_found_is_what_differs(one: dict[int, Any], other: dict[int, Any
 @settings(max_examples=100, deadline=None)
 def test_every_key_is_in_exactly_one_range(keys: set[tuple[int, bytes]], rows: int) -> None:
     table = MemoryTable(WIDE, [(MIDNIGHT + timedelta(seconds=at), part, 1) for at, part in keys])
-    parts = ranges_of(table.bounds(Range(None, None), rows))
+    parts = ranges_of(table.bounds(rows))
     assert sum(one.rows for one in table.digests(parts)) == len(keys)
     assert all(one.rows <= rows for one in table.digests(parts))
