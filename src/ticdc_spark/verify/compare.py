@@ -48,7 +48,7 @@ def unequal(one: Sequence[Digest], other: Sequence[Digest]) -> list[int]:
     return [at for at, (left, right) in enumerate(zip(one, other, strict=True)) if left != right]
 
 
-def suspects(
+def find_suspects(
     plan: TablePlan, source: Sequence[pa.RecordBatch], target: Sequence[pa.RecordBatch], most: int
 ) -> Suspects | None:
     """The rows whose checksums the sides do not have equally often; ``None``: they are more than ``most``.

@@ -10,7 +10,7 @@ import msgspec
 
 from ticdc_spark.verify.cells import Buckets, Key, Parts, Range, Ranges, chosen, ranges_of, size
 from ticdc_spark.verify.columns import TablePlan
-from ticdc_spark.verify.compare import Difference, Suspects, differences, single_differences, suspects, unequal
+from ticdc_spark.verify.compare import Difference, Suspects, differences, find_suspects, single_differences, unequal
 from ticdc_spark.verify.digests import Digest
 from ticdc_spark.verify.options import Options, Watcher
 from ticdc_spark.verify.report import (
@@ -163,7 +163,7 @@ class Comparison:
     def _suspects(self, parts: Parts, most: int) -> Suspects | None:
         coming = self._both.beside.submit(lambda: [*self._both.source.checksums(parts)])
         there = [*self._both.target.checksums(parts)]
-        return suspects(self._plan, coming.result(), there, most)
+        return find_suspects(self._plan, coming.result(), there, most)
 
     def _settled(self, report: TableReport, suspects: Collection[Key], watcher: Watcher) -> TableReport:
         """The report with the result for rows that may not have been applied yet."""

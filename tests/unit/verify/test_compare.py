@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from tests.unit.verify.tables import MemoryTable, plan, shuffled
 from ticdc_spark.verify.cells import Buckets, Keys, Parts, chosen, ranges_of
 from ticdc_spark.verify.columns import TablePlan
-from ticdc_spark.verify.compare import Difference, differences, single_differences, suspects, unequal
+from ticdc_spark.verify.compare import Difference, differences, find_suspects, single_differences, unequal
 
 TYPES = (
     "i BIGINT, u BIGINT UNSIGNED, b BIT(1), e ENUM('a','b'), d DECIMAL(12,8), w DECIMAL(65,30), t VARCHAR(20), "
@@ -62,7 +62,7 @@ def found(of: TablePlan, source: MemoryTable, target: MemoryTable, rows: int = 3
     here, there = source.digests(parts), target.digests(parts)
     assert sum(one.rows for one in here) == len(source.rows_), "each row is in one part"
     unlike = chosen(parts, unequal(here, there))
-    few = suspects(of, [*source.checksums(unlike)], [*target.checksums(unlike)], len(source.rows_) + 10_000)
+    few = find_suspects(of, [*source.checksums(unlike)], [*target.checksums(unlike)], len(source.rows_) + 10_000)
     assert few is not None
     by_key = single_differences(of, source, target, few, live=False)
     assert by_key is not None

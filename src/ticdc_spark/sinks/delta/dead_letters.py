@@ -49,8 +49,9 @@ class DeltaDeadLetters:
         with python_faults(f"the dead letters {self.where} cannot be written"):
             table = open_table(self.where, self._options)
             mine = {tuple(one[name] for name in _ROW) for one in new}
-            held = [] if table is None else self._of(read_rows(table), batch, stage)
-            new += [one for one in held if tuple(one[name] for name in _ROW) not in mine]
+            held = [] if table is None else read_rows(table)
+            same_stage = [row for row in held if (row["batch"], row["stage"]) == (batch, stage)]
+            new += [row for row in same_stage if tuple(row[name] for name in _ROW) not in mine]
             quoted = stage.replace("'", "''")
             self._fence()
             make_folder(self.where)
@@ -67,7 +68,3 @@ class DeltaDeadLetters:
             table = open_table(self.where, self._options)
             rows = [] if table is None else read_rows(table)
         return sorted(rows, key=lambda row: (*(row[name] for name in _ROW), row["batch"]))
-
-    def _of(self, rows: Sequence[dict[str, Any]], batch: int, stage: str) -> list[dict[str, Any]]:
-        """The letters of one stage of one batch."""
-        return [row for row in rows if (row["batch"], row["stage"]) == (batch, stage)]
