@@ -337,7 +337,7 @@ def test_what_cannot_be_compared_is_named(
     file = replicated(tmp_path, source, mysql, names=["texts"])
     code, text, report = verify(file, "--no-writes", "--table", "v.*", "--sample", "50")
     by_name = {one.table: one for one in report.tables}
-    assert (code, by_name["v.types"].why) == (0, "the job has no such table: no message of it has come"), text
+    assert (code, by_name["v.types"].why) == (0, "the job has no such table: no message about it has arrived"), text
     assert (by_name["v.texts"].parts_compared, by_name["v.texts"].parts) == (1, 2)
     assert verify(file, "--table", "no.*")[0] == 2
     target.execute(f"RENAME TABLE {SCHEMA}.texts TO {SCHEMA}.away")

@@ -196,8 +196,8 @@ def _compared(names: Sequence[str], key: Key, literal: Callable[[Any], str], sig
 
 
 def among(names: Sequence[str], keys: Sequence[Key], literal: Callable[[Any], str]) -> str:
-    """A condition that single keys meet, and maybe others. NULL is also a date that has no value in Arrow, and a
-    boolean any number."""
+    """A condition that single keys meet, and maybe others. Values that stand for several of the server's are left out:
+    NULL is also a date without a day, and True any number."""
     each = (
         [f"{name} = {literal(value)}" for name, value in zip(names, key, strict=True) if not _is_vague(value)]
         for key in keys

@@ -21,7 +21,7 @@ from ticdc_spark.verify.columns import TablePlan
 from ticdc_spark.verify.digests import Digest, checksums, digests, key_hashes
 
 _CHECKSUM = "_ticdc_spark_checksum"
-"""Name of the column of checksums; no column of a table begins like this."""
+"""Name of the column of checksums. No table has such a column."""
 _PRUNED = 200
 """Ranges or keys that are passed to Spark, so that it can skip files."""
 

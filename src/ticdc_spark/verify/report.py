@@ -22,8 +22,8 @@ from ticdc_spark.verify.compare import Difference, Kind
 from ticdc_spark.verify.digests import Digest
 
 Result: TypeAlias = Literal["equal", "different", "undecided", "not compared"]
-"""undecided: rows differ that may not be applied yet, and the job did not pass them in time; or the table could not be
-read. not compared: by design, or `status` says more."""
+"""undecided: the job did not apply the changes of differing rows in time, or the table could not be read.
+not compared: by design; otherwise `status` says why."""
 _SHOWN = 100
 """Characters of a value that are shown."""
 _MASKED = "(masked)"
@@ -78,7 +78,7 @@ class TableReport(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What a later run continues with, for one table."""
+    """What a later run of a table continues with."""
 
     plan: str
     """Identifies the compared columns, see ``fingerprint``."""

@@ -108,7 +108,7 @@ class _Run:
                         self._add(self._table(name, named.get(name), view))
             for name in absent:
                 if name_text(name) not in done:
-                    self._add(_not(name, name, "", "the job has no such table: no message of it has come"))
+                    self._add(_not(name, name, "", "the job has no such table: no message about it has arrived"))
         finally:
             first.close()
         now = datetime.now(UTC).isoformat(timespec="seconds")

@@ -151,8 +151,8 @@ class Comparison:
         return report, grouped(chosen(parts, unlike), sizes)
 
     def _searched(self, parts: Parts, rows: int, report: TableReport) -> tuple[TableReport, set[Key]]:
-        """Find the rows of some parts that differ. They are in the report, or if they may still become equal, in the
-        result."""
+        """Find the rows of some parts that differ. Returns: the report with them, or the keys of rows that may still
+        become equal."""
         source, target, live = self._both.source, self._both.target, self._both.settle is not None
         few = self._suspects(parts, rows // _FEW)
         unlike = None if few is None else single_differences(self._plan, source, target, few, live=live)
