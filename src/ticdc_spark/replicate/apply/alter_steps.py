@@ -12,7 +12,7 @@ from ticdc_spark.mysql import fsp, time_zone, tso_physical_ms
 from ticdc_spark.names import shortened
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import stop_if_new_column_is_gone, stop_if_old_values_are_gone
-from ticdc_spark.replicate.apply.look import OLD_VALUES
+from ticdc_spark.replicate.apply.look import OLD_VALUES, missing_columns
 from ticdc_spark.replicate.plan.column_diff import ColumnDefaults, ColumnDiff, Fill, Rewrite, column_diff
 from ticdc_spark.replicate.plan.column_diff import set_aside as set_column_aside
 from ticdc_spark.replicate.plan.ddl_actions import Alter
@@ -79,8 +79,7 @@ def commits_of(
     changes, kept = _make_room(work, changes, kept, state)
     if changes:
         if state.origin == "adopted" and work.mark(name) < mark:
-            have = {column.casefold() for column in sink.columns(name)}
-            add = tuple(column for column in changes.add if column.name.casefold() not in have)
+            add = tuple(missing_columns(changes.add, sink.columns(name)))
             changes = msgspec.structs.replace(changes, add=add)
         if work.mark(name) < mark:
             _refuse_taken(name, changes, sink.columns(name), at)

@@ -76,22 +76,24 @@ def _key_types(table: Table) -> dict[str, ColumnType]:
     return {name.casefold(): kinds[name.casefold()] for name in handle_key(table)}
 
 
-def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> None:
+def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> Collection[str]:
     """Stop at a table that lost columns because another writer dropped or renamed them. The table is marked first.
 
-    Raises: DecisionNeeded
+    Returns: the names of the columns that the target's table has; none if its schema is not known.
+    Raises: DecisionNeeded, SinkFault
     """
     if state.table is None:
-        return
+        return ()
     name = state.full_name
-    if OLD_VALUES in work.batch.sink.columns(name):
+    there = work.batch.sink.columns(name)
+    if OLD_VALUES in there:
         raise DecisionNeeded(
             f"`{name[0]}`.`{name[1]}` has a column `{OLD_VALUES}`, with the old values of a type change, but its "
             "metadata has no type change: the table was rolled back. Roll it forward again, or restore it from a backup"
         )
-    gone = missing_columns(work.batch.sink, state, work.batch.columns(state.table))
+    gone = missing_columns(work.batch.columns(state.table), there)
     if not gone:
-        return
+        return there
     why = why_gone(gone)
     work.put(diverge(state, state.applied, why, columns=True))
     work.settle()
@@ -126,8 +128,7 @@ def _add_hidden_columns(
     name, table = state.full_name, with_hidden_columns(state.table, hidden)
     assert table != state.table, "the columns are new"
     state = lose_hidden_values(msgspec.structs.replace(state, table=table), state.table)
-    there = {column.casefold() for column in work.batch.sink.columns(name)}
-    missing = [one for one in work.batch.columns(table) if one.name.casefold() not in there]
+    missing = missing_columns(work.batch.columns(table), work.batch.sink.columns(name))
     log.warning("`%s`.`%s`: adding columns that no DDL named: %s", *name, ", ".join(sorted(hidden)))
     changes, sink = ColumnChanges(add=tuple(missing)), work.batch.sink
     write = partial(sink.change_columns, name, changes) if missing else partial(sink.stamp, name)
@@ -159,8 +160,7 @@ def stop_if_old_values_are_gone(work: TimelineWork, name: TableName, column: str
 
 def stop_if_new_column_is_gone(work: TimelineWork, name: TableName, column: LakeColumn) -> None:
     """Stop if another writer dropped a DDL's new column before it had its values. Raises: DecisionNeeded"""
-    have = {there.casefold() for there in work.batch.sink.columns(name)}
-    if column.name.casefold() not in have:
+    if missing_columns([column], work.batch.sink.columns(name)):
         raise DecisionNeeded(
             f"`{name[0]}`.`{name[1]}` is in a DDL that gives values to column `{column.name}`, but another writer "
             f"dropped or renamed it. Rename it back, or add it again ({_adding(work, name, [column])}): the job "

@@ -6,7 +6,7 @@ the state, and the job stops.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import closing
 
 import msgspec
@@ -92,13 +92,14 @@ def columns_gone(sink: Sink, state: TableState) -> str:
     """One sentence about columns that another writer dropped or renamed; ``""``: none. Raises: SinkFault"""
     if state.table is None:
         return ""
-    gone = missing_columns(sink, state, sink.types.columns(state.table, (), LakeOptions()))
-    return why_gone(gone) if gone and OLD_VALUES not in sink.columns(state.full_name) else ""
+    there = sink.columns(state.full_name)
+    gone = missing_columns(sink.types.columns(state.table, (), LakeOptions()), there)
+    return why_gone(gone) if gone and OLD_VALUES not in there else ""
 
 
-def missing_columns(sink: Sink, state: TableState, columns: Sequence[LakeColumn]) -> list[LakeColumn]:
-    """The columns among ``columns`` that the lake's table lacks. Raises: SinkFault"""
-    have = {column.casefold() for column in sink.columns(state.full_name)}
+def missing_columns(columns: Iterable[LakeColumn], there: Iterable[str]) -> list[LakeColumn]:
+    """The columns among ``columns`` that a table lacks. ``there``: the names of the table's columns."""
+    have = {column.casefold() for column in there}
     return [column for column in columns if column.name.casefold() not in have]
 
 

@@ -13,7 +13,7 @@ from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.columns import stop_if_columns_are_gone
-from ticdc_spark.replicate.apply.look import vanished
+from ticdc_spark.replicate.apply.look import missing_columns, vanished
 from ticdc_spark.replicate.apply.partitions import conditions
 from ticdc_spark.replicate.plan.ddl_actions import Alter
 from ticdc_spark.replicate.plan.merging import Misfit, by_key, merged_of, other_defaults, stop_if_alike, with_shard
@@ -205,8 +205,7 @@ def _with_strange(work: TimelineWork, state: TableState, strange: Sequence[Table
         why = "one of its columns is wider, and no DDL says since when"
         raise DecisionNeeded(_does_not_fit(strange[-1], name, why))
     state = lose_first_rows(msgspec.structs.replace(state, table=table))
-    there = {column.casefold() for column in sink.columns(name)}
-    missing = tuple(column for column in work.batch.columns(table) if column.name.casefold() not in there)
+    missing = tuple(missing_columns(work.batch.columns(table), sink.columns(name)))
     if not missing:
         return state
     log.warning("%s: columns without a DDL: %s", shown(name), ", ".join(column.source for column in missing))

@@ -33,7 +33,7 @@ from ticdc_spark.replicate.apply.keyless import (
     leave_out_rows,
     tries_of,
 )
-from ticdc_spark.replicate.apply.look import rebuild_line, vanished
+from ticdc_spark.replicate.apply.look import missing_columns, rebuild_line, vanished
 from ticdc_spark.replicate.apply.merged import prepare_merged, versions_of_shards
 from ticdc_spark.replicate.apply.partitions import partitions_to_check
 from ticdc_spark.replicate.apply.rejects import Quarantined, apply_readable, lacks
@@ -357,10 +357,8 @@ def _prepare_table(
         why = "rows came for a table that was dropped and kept: those of the dropped one are still there"
         state = diverge(come_back(state), above, why)
     table = state.table or newest
-    stop_if_columns_are_gone(work, state)
-    # Look at the lake's columns: after a crash, columns may have been added already.
-    have = {key.casefold() for key in batch.sink.columns(name)}
-    missing = [column for column in batch.columns(newest) if column.name.casefold() not in have]
+    # The target's columns count, not those of the state: after a crash, columns may have been added already.
+    missing = missing_columns(batch.columns(newest), stop_if_columns_are_gone(work, state))
     extra = _new_columns(table, newest)
     if extra:
         merged = msgspec.structs.replace(table, columns=(*table.columns, *extra))

@@ -19,7 +19,7 @@ from ticdc_spark.errors import DecisionNeeded, MessageError
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import HIDDEN_NAMES, handle_key, keep_hidden_columns, no_key, tso_physical_ms
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
-from ticdc_spark.replicate.apply.look import vanished
+from ticdc_spark.replicate.apply.look import missing_columns, vanished
 from ticdc_spark.replicate.modes.next_progress import DROPPED_KEPT_MS
 from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.plan.routes import stop_at_rules
@@ -435,8 +435,7 @@ class Loader:
         return note
 
     def _stop_if_columns_are_gone(self, work: TimelineWork, state: TableState) -> None:
-        have = {column.casefold() for column in self.sink.columns(state.full_name)}
-        if any(column.name.casefold() not in have for column in self._columns(work, state)):
+        if missing_columns(self._columns(work, state), self.sink.columns(state.full_name)):
             raise SourceMoved("another writer dropped or renamed columns of it in the target")
 
     def _columns(self, work: TimelineWork, state: TableState) -> tuple[LakeColumn, ...]:

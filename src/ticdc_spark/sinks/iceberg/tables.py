@@ -52,6 +52,8 @@ class NewRows(NamedTuple):
 
     table: TableName
     stamp: Stamp
+    loaded: Any = None
+    """The table in Iceberg's Java API, if it was loaded for the change; ``None``: it is loaded now."""
     files: tuple[str, ...] = ()
     """Locations of the files that were written for the change."""
     beside: TableName | None = None
@@ -251,9 +253,13 @@ class IcebergTables:
         again if another writer committed first. ``replaces_all``: no row that another writer changed remains.
         Raises: Py4JJavaError; CommitFailedException if other writers committed first each time
         """
-        self.together.make_way(table)
+        self._change(NewRows(table, stamp), put, replaces_all=replaces_all)
+
+    def _change(self, change: NewRows, put: Callable[[Any, Any], None], *, replaces_all: bool = False) -> None:
+        self.together.make_way(change.table)
         for left in reversed(range(_TRIES)):
-            transaction = self._begun(table, stamp, put, replaces_all=replaces_all)
+            transaction = self._begun(change, put, replaces_all=replaces_all)
+            change = change._replace(loaded=None)  # another attempt needs the table as it is then
             self.catalog.fence()
             try:
                 transaction.commitTransaction()
@@ -267,23 +273,22 @@ class IcebergTables:
     def bring_in(self, change: NewRows, put: Callable[[Any, Any], None]) -> None:
         """Change the rows of a table as ``change`` does, or keep them for a commit with other tables."""
         if not self.together.gathers:
-            self.change(change.table, change.stamp, put)
+            self._change(change, put)
             return
         self.together.end(change.table)
-        transaction = self._begun(change.table, change.stamp, put)
+        transaction = self._begun(change, put)
         self.together.add(Open(table=change.table, transaction=transaction, files=change.files, beside=change.beside))
 
-    def _begun(
-        self, table: TableName, stamp: Stamp, put: Callable[[Any, Any], None], *, replaces_all: bool = False
-    ) -> Any:
+    def _begun(self, change: NewRows, put: Callable[[Any, Any], None], *, replaces_all: bool = False) -> Any:
         """An uncommitted transaction with a change and its stamp. See ``change``."""
-        loaded = self.catalog.load_table(table)
+        loaded = self.catalog.load_table(change.table) if change.loaded is None else change.loaded
         transaction = loaded.newTransaction()
         # Iceberg rebases a commit onto another writer's, and then the properties would name a wrong place. With a
         # change of the schema it does not rebase, even if that changes nothing.
         transaction.updateSchema().commit()
         put(loaded, transaction)
-        self._put_properties(transaction, stamp, read_note(self.catalog.iceberg, loaded), replaces_all=replaces_all)
+        note = read_note(self.catalog.iceberg, loaded)
+        self._put_properties(transaction, change.stamp, note, replaces_all=replaces_all)
         return transaction
 
     def _put_properties(self, transaction: Any, stamp: Stamp, note: Note | None, *, replaces_all: bool = False) -> None:

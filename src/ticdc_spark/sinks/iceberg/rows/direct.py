@@ -67,7 +67,7 @@ def _tidy(tables: IcebergTables, to: Target) -> None:
         left = written_by(to.files)
         if left:
             with faults(f"files of {shown(to.table)} that belong to no commit cannot be removed"):
-                remove(tables.catalog.load_table(to.table).io(), left)
+                remove(to.loaded.io(), left)
     except (OSError, SinkFault) as error:
         log.warning("files of %s.%s that belong to no commit were not removed: %s", *to.table, error)
 

@@ -58,8 +58,8 @@ def positions_by_spark(
     with faults(f"the rows to replace in {shown(to.table)} cannot be found"):
         named = session.createDataFrame(wanted, schema)
         assert to.snapshot_id is not None, "it has rows"
-        name, loaded = tables.catalog.sql_name(to.table), tables.catalog.load_table(to.table)
-        table = table_as_of(session, name, loaded, to.snapshot_id, ["_file", "_pos"])
+        name = tables.catalog.sql_name(to.table)
+        table = table_as_of(session, name, to.loaded, to.snapshot_id, ["_file", "_pos"])
         for condition in _bounds(wanted.column(keys[0].name), keys[0]):
             table = table.where(condition)
         found = (
@@ -104,8 +104,7 @@ def commit(tables: IcebergTables, to: Target, written: Written, old: Places, sta
     Returns: ``False`` if another writer changed the table meanwhile; then nothing was done.
     """
     with faults(f"rows cannot be committed to {shown(to.table)}"):
-        catalog = tables.catalog
-        loaded = catalog.load_table(to.table)
+        catalog, loaded = tables.catalog, to.loaded
         data = [data_file(catalog, loaded, to.files, file) for file in written.files]
         deletes = write_deletes(catalog, loaded, to, old) if old else Deletes()
         files = (*(f"{to.files.location}/{file.name}" for file in written.files), *deletes.locations)
@@ -132,7 +131,7 @@ def commit(tables: IcebergTables, to: Target, written: Written, old: Places, sta
             is_sent = True
 
         try:
-            tables.bring_in(NewRows(to.table, stamp, files), put)
+            tables.bring_in(NewRows(to.table, stamp, loaded, files), put)
         except Py4JJavaError as error:
             if str(error.java_exception.getClass().getSimpleName()) != "ValidationException":
                 raise

@@ -28,6 +28,8 @@ class Target:
     """The current state of a table that row deltas can be committed to."""
 
     table: TableName
+    loaded: Any
+    """The table in Iceberg's Java API, in that state."""
     files: DataFiles
     snapshot_id: int | None
     manifest_list: str
@@ -71,6 +73,7 @@ def target(
         data = 0 if snapshot is None else int(snapshot.summary.get("total-data-files", "1"))
     return Target(
         table=table,
+        loaded=loaded,
         files=files,
         snapshot_id=None if snapshot is None else snapshot.snapshot_id,
         manifest_list=manifest_list,
@@ -125,4 +128,7 @@ def _specs(catalog: IcebergCatalog, loaded: Any, fields: Sequence[NestedField]) 
     one of its columns is gone."""
     columns = {field.id: (field.name, field.type) for field in fields}
     to_json = catalog.iceberg.PartitionSpecParser.toJson
-    return {int(spec.specId()): to_spec(str(to_json(spec)), columns) for spec in loaded.specs().values()}
+    specs = loaded.operations().current().specs()
+    # By number: a Java iterator ends with an exception, which py4j takes long to convert.
+    listed = [specs[at] for at in range(len(specs))]
+    return {int(spec.specId()): to_spec(str(to_json(spec)), columns) for spec in listed}
