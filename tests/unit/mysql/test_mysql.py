@@ -202,6 +202,14 @@ def test_canonical_float_32_reads_back_and_is_stable(number: float) -> None:
     assert mysql.canonical_float(f"{number:.60f}", 32) == text or abs(number) < 1e-30
 
 
+@given(
+    st.from_regex(r"-?(0|[0-9]{1,9}|0\.0{0,6}[0-9]{1,9}|[0-9]{1,9}\.[0-9]{1,9})", fullmatch=True),
+    st.sampled_from((32, 64)),
+)
+def test_a_number_as_ticdc_writes_it_is_canonical_by_its_text_as_by_its_value(text: str, bits: int) -> None:
+    assert mysql.canonical_float(text, bits) == mysql.float_text(float(text), bits)
+
+
 @given(st.floats(allow_nan=False, allow_infinity=False))
 def test_canonical_float_64_reads_back_and_is_stable(number: float) -> None:
     text = mysql.canonical_float(repr(number), 64)
