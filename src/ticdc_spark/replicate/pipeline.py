@@ -29,6 +29,7 @@ from ticdc_spark.replicate.modes.base import ScannedBatch
 from ticdc_spark.replicate.modes.choose import MODES, of_job
 from ticdc_spark.replicate.modes.next_progress import DROPPED_KEPT_MS, counted_off
 from ticdc_spark.replicate.modes.traits import is_resolving
+from ticdc_spark.replicate.parallel import for_each
 from ticdc_spark.replicate.plan.catch_up import bounds_behind, with_dropped
 from ticdc_spark.replicate.plan.gone_topics import without_topics
 from ticdc_spark.replicate.plan.holds import bounds_of
@@ -292,10 +293,10 @@ def next_progress(job: OpenJob, planned: Planned, result: TimelineResult) -> Pro
     """The progress after a batch. Raises: SinkFault"""
     decided, before = planned.decided, planned.decided.advanced.progress
     states = dict(result.states)
-    for name in result.touched:
-        state = states.get(name)
-        if state is not None and not state.is_gone:
-            states[name] = msgspec.structs.replace(state, snapshot_id=job.resources.sink.snapshot_id(name))
+    there = [states[name] for name in sorted(result.touched & states.keys()) if not states[name].is_gone]
+    snapshots = for_each(job.job, job.resources.sink.snapshot_id, [state.full_name for state in there])
+    for state, snapshot in zip(there, snapshots, strict=True):
+        states[state.full_name] = msgspec.structs.replace(state, snapshot_id=snapshot)
     ddls = _without(decided.ddls, result.left)
     states, missed = mark_noted(states, before, decided.resolved, ddls, from_dump=job.reads_dump)
     oldest = tso_physical_ms(decided.resolved) - DROPPED_KEPT_MS

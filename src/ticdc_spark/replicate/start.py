@@ -5,8 +5,6 @@ The state and the tables must be of the same time, except for an interrupted bat
 
 import logging
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
-from typing import TypeVar
 
 import msgspec
 
@@ -18,6 +16,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.look import Looked, columns_gone, look_at, stop_if_ahead, vanished, way_back
 from ticdc_spark.replicate.apply.park import forget
 from ticdc_spark.replicate.modes.traits import is_resolving
+from ticdc_spark.replicate.parallel import for_each
 from ticdc_spark.replicate.plan.offsets import known_offsets
 from ticdc_spark.replicate.plan.parked import is_parked
 from ticdc_spark.replicate.plan.reach import partitions_at
@@ -34,7 +33,6 @@ from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.spark.sources.base import Source
 
 log = logging.getLogger(__name__)
-T = TypeVar("T")
 _NAMED = 5
 """Most tables that one error names."""
 
@@ -179,7 +177,7 @@ def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], 
         return looked, columns_gone(sink, table) if as_left and not table.has_diverged else ""
 
     worse: dict[TableName, TableState] = {}
-    for table, (looked, gone) in zip(tables, _each(job, look, tables), strict=True):
+    for table, (looked, gone) in zip(tables, for_each(job, look, tables), strict=True):
         name = table.full_name
         stop_if_ahead(job, name, looked.stamp, table, upto)
         renamed = name in asked and looked.stamp is None and plan is not None and _was_renamed(job, sink, table)
@@ -229,7 +227,7 @@ def _keep_restored(job: Job, sink: Sink, progress: Progress) -> dict[TableName, 
     were dropped and kept."""
     gone = [table for table in progress.tables if table.is_dropped]
     found = {}
-    for table, there in zip(gone, _each(job, lambda table: sink.find(table.full_name), gone), strict=True):
+    for table, there in zip(gone, for_each(job, lambda table: sink.find(table.full_name), gone), strict=True):
         name = table.full_name
         stamp = None if there is None else there.stamp
         if stamp is None or stamp.job != job.name or stamp.mark[0] >= table.ddl_ts:
@@ -268,10 +266,3 @@ def _marked_as(table: TableState, held: TableState) -> TableState:
     """A table marked as diverged, as its stamp says."""
     assert held.diverged_since is not None, "the stamp has a mark"
     return diverge(table, held.diverged_since, held.diverged_why, columns=held.has_unsure_columns)
-
-
-def _each(job: Job, look: Callable[[TableState], T], tables: list[TableState]) -> Iterable[T]:
-    if len(tables) <= 1 or job.parallel_tables == 1:
-        return [look(table) for table in tables]
-    with ThreadPoolExecutor(job.parallel_tables, "look") as pool:
-        return list(pool.map(look, tables))
