@@ -39,6 +39,12 @@ def test_settings(spark: SparkSession) -> None:
     assert open_session("again", QUICK, coordinates("kafka")) is spark
 
 
+def test_files_on_a_disk_have_no_hidden_checksum_files(spark: SparkSession, tmp_path: Path) -> None:
+    spark.range(3).write.json(str(tmp_path / "rows"))
+    assert not [path.name for path in tmp_path.rglob("*.crc")]
+    assert spark.read.json(str(tmp_path / "rows")).count() == 3
+
+
 def test_coordinates_follow_the_running_spark(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(session.pyspark, "__version__", "4.1.1")
     assert coordinates("iceberg", "delta", "kafka") == (

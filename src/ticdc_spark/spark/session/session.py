@@ -124,9 +124,20 @@ def open_session(
             raise EnvironmentFault(
                 f"Spark did not start with [spark] spark.master {settings['spark.master']!r}: {why}"
             ) from error
-    if not joins and not runs_here(spark):
-        try_task(spark)
+    if not joins:
+        _prepare(spark)
     return spark
+
+
+def _prepare(spark: SparkSession) -> None:
+    """Prepare a new application. Raises: EnvironmentFault if its executors cannot run a task"""
+    # Files on a disk get no hidden .crc file beside them: for each file that Hadoop creates on a disk, it starts a
+    # process, which takes longer than to write a small one.
+    file_systems = spark._jvm.org.apache.hadoop.fs.FileSystem  # type: ignore[union-attr]
+    disk = spark._jvm.java.net.URI("file:///")  # type: ignore[union-attr]
+    file_systems.get(disk, spark.sparkContext._jsc.hadoopConfiguration()).setWriteChecksum(False)
+    if not runs_here(spark):
+        try_task(spark)
 
 
 def _settings_of_jvm(
