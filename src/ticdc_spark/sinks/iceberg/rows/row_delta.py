@@ -58,8 +58,9 @@ def positions_by_spark(
     with faults(f"the rows to replace in {shown(to.table)} cannot be found"):
         named = session.createDataFrame(wanted, schema)
         assert to.snapshot_id is not None, "it has rows"
-        name = tables.catalog.sql_name(to.table)
-        table = table_as_of(session, name, to.loaded, to.snapshot_id, ["_file", "_pos"])
+        # Another writer may have renamed columns since the tasks began: Spark reads by the names of now.
+        name, loaded = tables.catalog.sql_name(to.table), tables.catalog.load_table(to.table)
+        table = table_as_of(session, name, loaded, to.snapshot_id, ["_file", "_pos"])
         for condition in _bounds(wanted.column(keys[0].name), keys[0]):
             table = table.where(condition)
         found = (
