@@ -57,7 +57,26 @@ def begin(job: Job, source: Source, sink: Sink, store: ProgressStore, protocol: 
     found = take(store, found, source.beginning_offsets, reads=job.snapshot is not None, replays=whole) or found
     progress = msgspec.structs.replace(with_schema_files(found, job.schema.file), protocol=protocol)
     plan = _under_way(progress, store)
-    return _look(job, sink, progress, progress.tables, plan)
+    looked = _look(job, sink, progress, progress.tables, plan)
+    marks = {table.full_name: table for table in looked.tables if table.has_diverged}
+    new = [table for table in found.tables if table.full_name in marks and not table.has_diverged]
+    if new:
+        # What was seen may be gone at the next start: a column may be back, with NULL in all rows.
+        marked = {table.full_name: _marked_as(table, marks[table.full_name]) for table in new}
+        tables = tuple(marked.get(table.full_name, table) for table in found.tables)
+        store.save(msgspec.structs.replace(found, tables=tables))
+    return looked
+
+
+def with_mark(progress: Progress, marked: TableState) -> Progress:
+    """The progress, with a table marked as diverged. ``marked``: as a batch has it, which may have renamed it."""
+    names = (*marked.was, marked.full_name)
+    of_names = {(*table.was, table.full_name): table for table in progress.tables}
+    meant = next((of_names[names[:end]] for end in range(len(names), 0, -1) if names[:end] in of_names), None)
+    if meant is None or meant.has_diverged:
+        return progress
+    tables = tuple(_marked_as(table, marked) if table is meant else table for table in progress.tables)
+    return msgspec.structs.replace(progress, tables=tables)
 
 
 def _source_memory(progress: Progress | None, store: ProgressStore) -> str:

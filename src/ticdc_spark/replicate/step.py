@@ -9,6 +9,7 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Offsets
+from ticdc_spark.replicate.apply.columns import ColumnsGone
 from ticdc_spark.replicate.pipeline import (
     OpenJob,
     apply_batch,
@@ -26,7 +27,7 @@ from ticdc_spark.replicate.scanning import learn_waiting
 from ticdc_spark.replicate.skips import warn_of_old
 from ticdc_spark.replicate.snapshot.from_topic import TopicReads
 from ticdc_spark.replicate.snapshot.loader import Loader, Outcome
-from ticdc_spark.replicate.start import begin, is_interrupted, look_at_wanted
+from ticdc_spark.replicate.start import begin, is_interrupted, look_at_wanted, with_mark
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.requests import take
 from ticdc_spark.replicate.stops import stop_if_needed
@@ -83,7 +84,12 @@ class Steps:
         failpoints.point("advance")
         beat("apply", number)
         with Timer(phases, "apply"):
-            result = apply_batch(job, before, planned, all_tables=self._is_due)
+            try:
+                result = apply_batch(job, before, planned, all_tables=self._is_due)
+            except ColumnsGone as gone:
+                # The columns may be back at the next start. A target with one commit for a batch forgets its stamps.
+                self.store.save(with_mark(before, gone.marked))
+                raise
         failpoints.point("apply")
         with Timer(phases, "commit"):
             self._commit(next_progress(job, planned, result))

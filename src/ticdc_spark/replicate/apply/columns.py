@@ -76,11 +76,20 @@ def _key_types(table: Table) -> dict[str, ColumnType]:
     return {name.casefold(): kinds[name.casefold()] for name in handle_key(table)}
 
 
+class ColumnsGone(DecisionNeeded):
+    """Another writer dropped or renamed columns of a table."""
+
+    def __init__(self, message: str, marked: TableState) -> None:
+        """``marked``: the table, marked as diverged. Rows have NULL there once somebody has added the columns again."""
+        super().__init__(message)
+        self.marked = marked
+
+
 def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> Collection[str]:
     """Stop at a table that lost columns because another writer dropped or renamed them. The table is marked first.
 
     Returns: the names of the columns that the target's table has; none if its schema is not known.
-    Raises: DecisionNeeded, SinkFault
+    Raises: ColumnsGone, DecisionNeeded, SinkFault
     """
     if state.table is None:
         return ()
@@ -95,13 +104,15 @@ def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> Collectio
     if not gone:
         return there
     why = why_gone(gone)
-    work.put(diverge(state, state.applied, why, columns=True))
+    marked = diverge(state, state.applied, why, columns=True)
+    work.put(marked)
     work.settle()
     again = f". Then {rebuild_line(work.batch.job, name)} clears the mark" if work.batch.resolves else ""
-    raise DecisionNeeded(
+    raise ColumnsGone(
         f"`{name[0]}`.`{name[1]}`: {why}. Rename them back, or add them again ({_adding(work, name, gone)}): the job "
         f"resumes, with the table marked as diverged, since older rows have NULL in them{again}. Or restore the table "
-        "from a backup"
+        "from a backup",
+        marked,
     )
 
 
