@@ -88,7 +88,8 @@ class Steps:
                 result = apply_batch(job, before, planned, all_tables=self._is_due)
             except ColumnsGone as gone:
                 # The columns may be back at the next start. A target with one commit for a batch forgets its stamps.
-                self.store.save(with_mark(before, gone.marked))
+                if gone.marked is not None:
+                    self.store.save(with_mark(before, gone.marked))
                 raise
         failpoints.point("apply")
         with Timer(phases, "commit"):

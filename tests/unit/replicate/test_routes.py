@@ -223,7 +223,7 @@ def test_a_table_that_is_there_already_is_adopted_under_its_name_in_the_target()
     shop.lab.lake.create(there, [{"id": "1", "v": "10"}])
     shop.insert("t", id="2", v="20")
     shop.watermark()
-    with pytest.raises(DecisionNeeded, match=r"a table `shop`.`t` already, written by no job"):
+    with pytest.raises(DecisionNeeded, match=r"a table `lake_shop`.`t_v1` already, written by no job"):
         shop.run()
     shop.configure(adopt=True)
     shop.run()

@@ -79,8 +79,8 @@ def _key_types(table: Table) -> dict[str, ColumnType]:
 class ColumnsGone(DecisionNeeded):
     """Another writer dropped or renamed columns of a table."""
 
-    def __init__(self, message: str, marked: TableState) -> None:
-        """``marked``: the table, marked as diverged. Rows have NULL there once somebody has added the columns again."""
+    def __init__(self, message: str, marked: TableState | None = None) -> None:
+        """``marked``: the table, marked as diverged: once the columns are there again, older rows have NULL in them."""
         super().__init__(message)
         self.marked = marked
 

@@ -233,8 +233,8 @@ def _not_ours(sink: Sink, job: Job, name: TableName, promise: TableState | None,
         adopted = msgspec.structs.replace(adopt(adopted, "adopted"), mark=(0, 0))
         return Looked(state=adopted, stamp=Stamp(job.name, (0, 0), 0), snapshot=found.snapshot)
     message = (
-        f"the target has a table `{name[0]}`.`{name[1]}` already, written by {owner}; rename or drop it, "
-        f"or set `adopt = true` under [job] to take it over"
+        f"the target has a table {sink.sql_name(name)} already, written by {owner}; rename or drop it, "
+        "or set `adopt = true` under [job] to take it over"
     )
     raise DecisionNeeded(message)
 

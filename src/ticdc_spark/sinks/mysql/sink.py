@@ -221,7 +221,8 @@ class MysqlSink:
         database = self._prefix + table[0]
         if database.casefold() in _TAKEN:
             raise DecisionNeeded(
-                f"table {shown(table)} would be copied into `{database}`, which is reserved: exclude it with "
-                "`tables` under [job], or set `database-prefix` under [sink]"
+                f"database `{table[0]}` would be copied into `{database}`, which is reserved. Set `database-prefix` "
+                f"under [sink] so that it has another name (now: {self._prefix!r}), or exclude its tables with "
+                "`tables` under [job]"
             )
         return database, table[1]

@@ -229,8 +229,9 @@ class PostgresSink:
         schema = self._prefix + table[0]
         if schema in (OURS, "information_schema") or schema.startswith("pg_"):
             raise DecisionNeeded(
-                f"table {shown(table)} would be copied into the schema `{schema}`, which is reserved: exclude it "
-                "with `tables` under [job], or set `schema-prefix` under [sink]"
+                f"database `{table[0]}` would be copied into the schema `{schema}`, which is reserved. Set "
+                f"`schema-prefix` under [sink] so that the schema has another name (now: {self._prefix!r}), or exclude "
+                "its tables with `tables` under [job]"
             )
         for name, what in ((schema, "schema"), (table[1], "table")):
             if why := why_no_name(name):
