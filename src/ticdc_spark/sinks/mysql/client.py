@@ -15,6 +15,8 @@ OURS = "_ticdc_spark"
 """The database for what the jobs remember."""
 NOT_THERE = (1049, 1146)
 """Error codes for a missing database or table."""
+_CONNECTING = (1045, 1049, 2003)
+"""A wrong user or password, an unknown database, and no server."""
 _SESSION = (
     "SET SESSION time_zone = '+00:00', SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO', "
     # A DDL waits for transactions that read its table, but not for a day, the default of servers.
@@ -139,7 +141,10 @@ def faults(what: str) -> Iterator[None]:
     except mysql.Error as error:
         if error.args and error.args[0] in DENIED:
             raise UsageError(f"{what}: {_text(error)}. Cure: {cure_of(_text(error))}") from error
-        raise SinkFault(f"{what}: {_text(error)}") from error
+        is_connection = bool(error.args) and error.args[0] in _CONNECTING
+        raise SinkFault(
+            f"{what}: {_text(error)}{'. The job connects by `uri` under [sink]' * is_connection}"
+        ) from error
 
 
 @contextmanager

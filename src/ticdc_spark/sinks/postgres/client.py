@@ -156,7 +156,8 @@ def faults(what: str) -> Iterator[None]:
         if error.sqlstate == _DENIED:
             cure = "The user must own the tables of the job, and needs USAGE and CREATE on its schemas"
             raise UsageError(f"{what}: {_text(error)}. {cure}") from error
-        raise kind(f"{what}: {_text(error)}") from error
+        is_connection = isinstance(error, postgres.OperationalError) and error.sqlstate is None
+        raise kind(f"{what}: {_text(error)}{'. The job connects by `uri` under [sink]' * is_connection}") from error
 
 
 def code_of(error: BaseException) -> str:
@@ -167,6 +168,6 @@ def code_of(error: BaseException) -> str:
 def _text(error: Any) -> str:
     said = error.diag
     if not said.message_primary:
-        return " ".join(str(error).split())
+        return "; ".join(line.strip() for line in str(error).splitlines())
     context = [] if not said.context else said.context.splitlines()[:1]
     return "; ".join(part for part in (said.message_primary, said.message_detail, *context) if part)
