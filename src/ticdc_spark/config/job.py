@@ -295,7 +295,7 @@ class MetricsKeys(Section, frozen=True, kw_only=True):
     listen: Listen | None = None
     """Where metrics, health and the status page are served. ``None``: nowhere."""
     token: Token | None = None
-    """What a request must send, as a bearer token or as the password of a login. ``None``: anyone may look.
+    """What a request must send, as a bearer token or as the password of a login. ``None``: only this machine may look.
 
     Health needs none.
     """

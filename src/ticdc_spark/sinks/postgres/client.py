@@ -160,6 +160,27 @@ def faults(what: str) -> Iterator[None]:
         raise kind(f"{what}: {_text(error)}{'. The job connects by `uri` under [sink]' * is_connection}") from error
 
 
+@contextmanager
+def refused_rows(table: str) -> Iterator[None]:
+    """Name the table whose rows the server refuses: a value does not fit, a unique key has its values already, or the
+    user does not own it. ``table``: its name in SQL.
+
+    Raises: DecisionNeeded, UsageError; any other error of psycopg passes
+    """
+    postgres = driver()
+    try:
+        yield
+    except (postgres.DataError, postgres.IntegrityError) as error:
+        raise DecisionNeeded(
+            f"{table}: {_text(error)}. Drop a unique key or a constraint that only the target has, and widen a column "
+            "whose type is not the job's. If another writer changed the table, `ticdc-spark rebuild` reads it again"
+        ) from error
+    except postgres.errors.InsufficientPrivilege as error:
+        raise UsageError(
+            f"{table}: {_text(error)}. The user of the job must own it: ALTER TABLE {table} OWNER TO that user"
+        ) from error
+
+
 def code_of(error: BaseException) -> str:
     """The server's code of an error that ``faults`` raised; ``""``: it has none."""
     return str(getattr(error.__cause__, "sqlstate", None) or "")

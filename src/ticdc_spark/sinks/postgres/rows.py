@@ -16,7 +16,7 @@ from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import TableName, Value
 from ticdc_spark.sinks.base import Fill, Stamp
 from ticdc_spark.sinks.conditions import Condition
-from ticdc_spark.sinks.postgres.client import OURS
+from ticdc_spark.sinks.postgres.client import OURS, refused_rows
 from ticdc_spark.sinks.postgres.staging import EXTRA, stage, texts
 from ticdc_spark.sinks.postgres.tables import PostgresTables, put_stamp, sql_name
 from ticdc_spark.sinks.postgres.types import definition, type_name
@@ -70,7 +70,8 @@ class PostgresRows:
             failpoints.point("write")
             with self.tables.step() as cursor:
                 if staged.rows:
-                    self._merge(cursor, table, staged, changes)
+                    with refused_rows(sql_name(table)):
+                        self._merge(cursor, table, staged, changes)
                 put_stamp(cursor, table, stamp)
                 cursor.execute(f"DROP TABLE {place}")
         except BaseException:
@@ -115,7 +116,8 @@ class PostgresRows:
             failpoints.point("write")
             with self.tables.step() as cursor:
                 if staged.rows:
-                    self._take_counts(cursor, table, staged, columns)
+                    with refused_rows(sql_name(table)):
+                        self._take_counts(cursor, table, staged, columns)
                 put_stamp(cursor, table, stamp)
                 cursor.execute(f"DROP TABLE {place}")
         except BaseException:
