@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.integration import mysql_jobs, postgres_jobs
 from tests.spark.simple_topic import INT, ddl, insert, table, topic
@@ -17,6 +18,7 @@ from ticdc_spark.config.load import load_job
 from ticdc_spark.errors import DecisionNeeded, SourceFault
 from ticdc_spark.model import Change, Column, Watermark
 from ticdc_spark.replicate import loop, step
+from ticdc_spark.replicate.run.target_tables import look_at_target
 from ticdc_spark.replicate.state.table import TableState
 
 T = table(10, Column(name="v", type=INT))
@@ -72,6 +74,15 @@ def _check(
         True,
         "somebody else dropped or renamed columns in the target: `v`",
     )
+
+
+def test_a_check_finds_a_column_that_was_dropped(postgres: PostgresServer, spark: SparkSession, tmp_path: Path) -> None:
+    job = load_job(postgres_jobs.job_of(tmp_path, postgres, FIRST))
+    loop.run(job, once=True)
+    assert look_at_target(job, spark, {("s", "t")}) == "1 of 1 known tables are there"
+    postgres.execute("ALTER TABLE s.t DROP COLUMN v")
+    with pytest.raises(DecisionNeeded, match=r'"s"\."t": somebody else dropped or renamed columns in the target: `v`'):
+        look_at_target(job, spark, {("s", "t")})
 
 
 WHEN = ("before a start with changes", "before a start that fails", "while it runs")
