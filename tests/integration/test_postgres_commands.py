@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import psycopg
@@ -82,23 +83,30 @@ def test_the_target_has_masks_in_place_of_values(spark: SparkSession, tmp_path: 
     assert sorted(postgres.execute("SELECT id, email, n, c, b FROM s.t")) == sorted(MASKED)
 
 
-def test_the_page_reads_the_commit_ts_together_with_the_tables(
-    spark: SparkSession, tmp_path: Path, postgres: PostgresServer
-) -> None:
-    """As it is written, with another name of the job and of a table."""
-    text = PAGE.read_text(encoding="utf-8")
-    ((section,), (sql,)) = (re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL) for kind in ("toml", "sql"))
+def test_the_page_is_followed_as_it_is_written(spark: SparkSession, tmp_path: Path, postgres: PostgresServer) -> None:
+    """With another source, and other names of the job, the database and the table."""
+    text = PAGE.read_text(encoding="utf-8").replace("copies", "followed").replace("copier", "follower")
+    ((section,), (setup, reading)) = (re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL) for kind in ("toml", "sql"))
     (tmp_path / "password").write_text("unused\n")
     file = job_of(tmp_path, postgres, EVENTS, 'on-reject = "continue"')
-    own = section.replace("user:", "postgres:").replace("@db:5432/", f"@127.0.0.1:{postgres.port}/")
-    before, _, _ = file.read_text().partition("[sink]")
-    file.write_text(before + own)
-    replicate(file)
-    renamed = sql.replace("'shop'", f"'{tmp_path.name}'").replace("shop.orders", "s.t")
-    statements = [one.strip() for one in renamed.split(";")]
-    with psycopg.connect(postgres.uri, autocommit=True) as connection:
-        cursors = [connection.execute(one) for one in statements if one]  # type: ignore[arg-type]
-    assert [cursor.fetchone() for cursor in cursors[1:3]] == [(29,), (1,)]
+    at = f"@127.0.0.1:{postgres.port}/"
+    file.write_text(
+        file.read_text().partition("[sink]")[0] + "[sink]" + section.partition("[sink]")[2].replace("@db:5432/", at)
+    )
+    reading = reading.replace("'shop'", f"'{tmp_path.name}'").replace("shop.orders", "s.t")
+    with psycopg.connect(postgres.uri, autocommit=True) as server:
+        try:
+            _run_sql(server, setup)
+            replicate(file)
+            with psycopg.connect(f"postgresql://follower:unused{at}followed", autocommit=True) as connection:
+                cursors = _run_sql(connection, reading)
+                assert [cursor.fetchone() for cursor in cursors[1:3]] == [(29,), (1,)]
+        finally:
+            _run_sql(server, "DROP DATABASE IF EXISTS followed WITH (FORCE); DROP USER IF EXISTS follower")
+
+
+def _run_sql(connection: psycopg.Connection[Any], sql: str) -> list[psycopg.Cursor[Any]]:
+    return [connection.execute(one) for one in map(str.strip, sql.split(";")) if one]  # type: ignore[arg-type]
 
 
 def test_in_arrival_mode_older_changes_do_not_win(

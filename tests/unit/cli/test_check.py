@@ -154,7 +154,7 @@ def test_a_recorded_topic_and_a_warehouse_that_is_none(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     source = 'kind = "files"\npath = "topic"\n'
     code, text = check(job_file(tmp_path, source, warehouse="file/lake"))
-    assert (code, text["warehouse"]) == (1, f"FAILED {tmp_path}/file/lake: {tmp_path}/file is no folder")
+    assert (code, text["sink"]) == (1, f"FAILED {tmp_path}/file/lake: {tmp_path}/file is no folder")
     assert text["protocol"] == "ok simple, by the first messages"
     assert check(job_file(tmp_path, source))[0] == 0
     (tmp_path / "job.toml").write_text("[job]\n")
@@ -175,7 +175,7 @@ def test_a_registry_is_read(tmp_path: Path, broker: str, there: bool) -> None:
 def test_a_folder_that_cannot_be_written_to_is_named(tmp_path: Path) -> None:
     (tmp_path / "topic").mkdir()
     code, text = check(job_file(tmp_path, 'kind = "files"\npath = "topic"\n', warehouse="/proc/lake"))
-    assert (code, text["warehouse"].startswith("FAILED /proc/lake: /proc cannot be written to: ")) == (1, True), text
+    assert (code, text["sink"].startswith("FAILED /proc/lake: /proc cannot be written to: ")) == (1, True), text
 
 
 @pytest.mark.parametrize("protocol", ["simple", "open"])
@@ -274,7 +274,7 @@ def test_a_lake_on_s3_needs_the_client_that_iceberg_does_not_bring(tmp_path: Pat
     if named:
         spark = '[spark]\n"spark.jars.packages" = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"\n'
         file.write_text(file.read_text() + spark)
-    assert ("which [spark] does not name" in check(file)[1]["warehouse"]) is not named
+    assert ("which [spark] does not name" in check(file)[1]["sink"]) is not named
 
 
 def test_a_deep_check_reads_what_the_job_has_not_read(tmp_path: Path, broker: str) -> None:

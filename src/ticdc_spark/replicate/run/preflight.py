@@ -57,8 +57,8 @@ def checks(job: Job, *, starting: bool = False, spark: bool = False) -> Iterator
     ``starting``: the process owns the job and starts it, so it checks neither the owner nor the tables, which it reads
     next. ``spark``: start Spark, too, and open the catalog.
     """
-    warehouse = _checked("warehouse", lambda: sink_kind(job).place(job))
-    yield warehouse
+    sink = _checked("sink", lambda: sink_kind(job).place(job))
+    yield sink
     state = _checked("state", lambda: _state(job))
     yield state
     if state.error is None and not starting:
@@ -79,11 +79,11 @@ def checks(job: Job, *, starting: bool = False, spark: bool = False) -> Iterator
         yield _checked("snapshot", lambda: tables_to_read(job, keys, known))
     if starting:
         return
-    if warehouse.error is None and (rights := _checked("rights", lambda: _rights(job, known))).found:
+    if sink.error is None and (rights := _checked("rights", lambda: _rights(job, known))).found:
         yield rights
     packages = _checked("packages", lambda: _packages(job))
     yield packages
-    if spark and state.error is None and warehouse.error is None and packages.error is None:
+    if spark and state.error is None and sink.error is None and packages.error is None:
         opened: list[SparkSession] = []
         started = _checked("spark", lambda: _spark(job, opened))
         yield started
@@ -99,7 +99,7 @@ def stop_at_fault(job: Job, report: Callable[[str], None]) -> None:
     for checked in checks(job, starting=True):
         if checked.error is not None:
             raise checked.error
-        if checked.what not in ("state", "warehouse"):
+        if checked.what not in ("state", "sink"):
             report(f"{checked.what}: {checked.found}")
 
 
