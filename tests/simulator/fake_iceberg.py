@@ -175,7 +175,7 @@ class _Table:
         return self.sink.properties | to_properties(self.held.note)
 
     def operations(self) -> Any:
-        current = SimpleNamespace(formatVersion=lambda: 2, previousFiles=list)
+        current = SimpleNamespace(formatVersion=lambda: 2, previousFiles=list, specs=lambda: [_SPEC])
         return SimpleNamespace(current=lambda: current)
 
     def location(self) -> str:
@@ -194,6 +194,7 @@ class _Table:
         return SimpleNamespace(deleteFile=self.sink.files.remove)
 
     def newTransaction(self) -> _Transaction:  # noqa: N802
+        self.base = self.held.current  # Iceberg refreshes the table here
         return _Transaction(self)
 
     def updateSchema(self) -> _SchemaUpdate:  # noqa: N802

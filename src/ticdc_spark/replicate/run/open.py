@@ -7,6 +7,7 @@ from concurrent.futures import Future, wait
 from contextlib import contextmanager
 from pathlib import Path
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from ticdc_spark.background import in_background
@@ -114,7 +115,7 @@ def open_spark(job: Job, more: Sequence[Part] = ()) -> SparkSession:
     Raises: EnvironmentFault, SinkFault, UsageError
     """
     options, parts = _session(job, more)
-    if SparkSession.getActiveSession() is None:
+    if SparkContext._active_spark_context is None:  # a session is active in its own thread only
         packages = "1 package" if len(parts) == 1 else f"{len(parts)} packages"
         log.info("Spark: starting; the first time it fetches %s", packages)
     # A new session, so that the settings of an application that is already open do not change.
