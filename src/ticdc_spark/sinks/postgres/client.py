@@ -161,9 +161,9 @@ def faults(what: str) -> Iterator[None]:
 
 
 @contextmanager
-def refused_rows(table: str) -> Iterator[None]:
+def refused_rows(name: str) -> Iterator[None]:
     """Name the table whose rows the server refuses: a value does not fit, a unique key has its values already, or the
-    user does not own it. ``table``: its name in SQL.
+    user does not own it. ``name``: of the table in SQL.
 
     Raises: DecisionNeeded, UsageError; any other error of psycopg passes
     """
@@ -172,12 +172,12 @@ def refused_rows(table: str) -> Iterator[None]:
         yield
     except (postgres.DataError, postgres.IntegrityError) as error:
         raise DecisionNeeded(
-            f"{table}: {_text(error)}. Drop a unique key or a constraint that only the target has, and widen a column "
+            f"{name}: {_text(error)}. Drop a unique key or a constraint that only the target has, and widen a column "
             "whose type is not the job's. If another writer changed the table, `ticdc-spark rebuild` reads it again"
         ) from error
     except postgres.errors.InsufficientPrivilege as error:
         raise UsageError(
-            f"{table}: {_text(error)}. The user of the job must own it: ALTER TABLE {table} OWNER TO that user"
+            f"{name}: {_text(error)}. The user of the job must own it: ALTER TABLE {name} OWNER TO that user"
         ) from error
 
 
