@@ -59,12 +59,13 @@ def begin(job: Job, source: Source, sink: Sink, store: ProgressStore, protocol: 
     plan = _under_way(progress, store)
     looked = _look(job, sink, progress, progress.tables, plan)
     marks = {table.full_name: table for table in looked.tables if table.has_diverged}
-    new = [table for table in found.tables if table.full_name in marks and not table.has_diverged]
-    if new:
-        # What was seen may be gone at the next start: a column may be back, with NULL in all rows.
-        marked = {table.full_name: _marked_as(table, marks[table.full_name]) for table in new}
-        tables = tuple(marked.get(table.full_name, table) for table in found.tables)
-        store.save(msgspec.structs.replace(found, tables=tables))
+    marked = tuple(
+        table if table.has_diverged or table.full_name not in marks else _marked_as(table, marks[table.full_name])
+        for table in found.tables
+    )
+    if marked != found.tables:
+        # The next start may not see the cause: a dropped column may be back, with NULL in all rows.
+        store.save(msgspec.structs.replace(found, tables=marked))
     return looked
 
 
@@ -282,6 +283,6 @@ def _as_found(table: TableState, looked: Looked) -> TableState:
 
 
 def _marked_as(table: TableState, held: TableState) -> TableState:
-    """A table marked as diverged, as its stamp says."""
-    assert held.diverged_since is not None, "the stamp has a mark"
+    """A table with the mark of ``held``, which is another state of it."""
+    assert held.diverged_since is not None, "it has a mark"
     return diverge(table, held.diverged_since, held.diverged_why, columns=held.has_unsure_columns)

@@ -87,7 +87,7 @@ class Steps:
             try:
                 result = apply_batch(job, before, planned, all_tables=self._is_due)
             except ColumnsGone as gone:
-                # The columns may be back at the next start. A target with one commit for a batch forgets its stamps.
+                # The next start may find the columns again, and a stamp of this batch may be rolled back with it.
                 if gone.marked is not None:
                     self.store.save(with_mark(before, gone.marked))
                 raise
