@@ -141,10 +141,8 @@ def faults(what: str) -> Iterator[None]:
     except mysql.Error as error:
         if error.args and error.args[0] in DENIED:
             raise UsageError(f"{what}: {_text(error)}. Cure: {cure_of(_text(error))}") from error
-        is_connection = bool(error.args) and error.args[0] in _CONNECTING
-        raise SinkFault(
-            f"{what}: {_text(error)}{'. The job connects by `uri` under [sink]' * is_connection}"
-        ) from error
+        way = ". The job connects by `uri` under [sink]" if error.args and error.args[0] in _CONNECTING else ""
+        raise SinkFault(f"{what}: {_text(error)}{way}") from error
 
 
 @contextmanager

@@ -157,7 +157,8 @@ def faults(what: str) -> Iterator[None]:
             cure = "The user must own the tables of the job, and needs USAGE and CREATE on its schemas"
             raise UsageError(f"{what}: {_text(error)}. {cure}") from error
         is_connection = isinstance(error, postgres.OperationalError) and error.sqlstate is None
-        raise kind(f"{what}: {_text(error)}{'. The job connects by `uri` under [sink]' * is_connection}") from error
+        way = ". The job connects by `uri` under [sink]" if is_connection else ""
+        raise kind(f"{what}: {_text(error)}{way}") from error
 
 
 @contextmanager
