@@ -1,6 +1,6 @@
 """Columns that another writer drops in a target, and adds again before the job's next start: the table stays marked.
 
-Rows of before have NULL in such a column. A batch that stops at it is rolled back in a target with one commit a batch.
+Older rows have NULL in such a column. A batch that stops at it is rolled back in a target with one commit a batch.
 """
 
 from collections.abc import Callable
@@ -72,7 +72,7 @@ def _check(
     state = _state(job_file)
     assert (state.has_diverged, state.diverged_why) == (
         True,
-        "somebody else dropped or renamed columns in the target: `v`",
+        "another writer dropped or renamed columns in the target: `v`",
     )
 
 
@@ -81,7 +81,7 @@ def test_a_check_finds_a_column_that_was_dropped(postgres: PostgresServer, spark
     loop.run(job, once=True)
     assert look_at_target(job, spark, {("s", "t")}) == "1 of 1 known tables are there"
     postgres.execute("ALTER TABLE s.t DROP COLUMN v")
-    with pytest.raises(DecisionNeeded, match=r'"s"\."t": somebody else dropped or renamed columns in the target: `v`'):
+    with pytest.raises(DecisionNeeded, match=r'"s"\."t": another writer dropped or renamed columns in the target: `v`'):
         look_at_target(job, spark, {("s", "t")})
 
 

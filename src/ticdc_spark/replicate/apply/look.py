@@ -106,7 +106,7 @@ def missing_columns(columns: Iterable[LakeColumn], there: Iterable[str]) -> list
 def why_gone(gone: Sequence[LakeColumn]) -> str:
     """One sentence about columns that are gone."""
     columns = ", ".join(f"`{column.name}`" for column in gone)
-    return f"somebody else dropped or renamed columns in the target: {columns}"
+    return f"another writer dropped or renamed columns in the target: {columns}"
 
 
 def rebuild_line(job: Job, name: TableName) -> str:
