@@ -357,7 +357,7 @@ def _prepare_table(
         why = "rows came for a table that was dropped and kept: those of the dropped one are still there"
         state = diverge(come_back(state), above, why)
     table = state.table or newest
-    # The target's columns count, not those of the state: after a crash, columns may have been added already.
+    # Compare with the target and not with the state: after a crash, columns may have been added already.
     missing = missing_columns(batch.columns(newest), stop_if_columns_are_gone(work, state))
     extra = _new_columns(table, newest)
     if extra:

@@ -37,7 +37,7 @@ def look_at_target(job: Job, spark: SparkSession, names: Collection[TableName]) 
 
 
 def _is_there(sink: Sink, job: Job, name: TableName, promise: TableState | None) -> bool:
-    """Raises: as ``look_at_target``"""
+    """Whether the target has a table of the job. Raises: as ``look_at_target``"""
     stamp = look_at(sink, job, name, promise).stamp
     if (
         stamp is not None
