@@ -3,6 +3,7 @@
 A worker has a folder of its own, and a Python that has none of the packages of the tests.
 """
 
+import http.client
 import json
 import os
 import shutil
@@ -10,7 +11,6 @@ import signal
 import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 import venv
 from collections.abc import Callable
@@ -93,7 +93,8 @@ class Cluster:
         try:
             with urllib.request.urlopen(f"http://127.0.0.1:{self._page}/json/", timeout=5) as answer:
                 found = json.load(answer)
-        except (urllib.error.URLError, OSError):
+        except (OSError, http.client.HTTPException, json.JSONDecodeError):
+            # Spark opens the port, then adds its pages one by one: until `/json` is there, `/` answers with HTML
             return -1
         return sum(worker["state"] == "ALIVE" for worker in found["workers"])
 
