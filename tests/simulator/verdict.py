@@ -211,8 +211,8 @@ def _judge_mark(world: World, live: Live, seen: TableView | None, *, final: bool
     if world.excuses.refused_ddl or seen is None or seen.condition not in MARKS:
         return None
     now = world.database.now.get(name)
-    if "and was given up" in seen.detail and (now is None or now.uid != uid):
-        return None  # It is gone at the source, so that its full read cannot end. The DDL is to come.
+    if "and was given up" in seen.detail and (not final or now is None or now.uid != uid):
+        return None  # It is read again once the DDL that took its name is applied. At the end it was.
     return Finding(kind="marked without cause", where=seen.condition, detail=f"{name}: {seen.detail}")
 
 

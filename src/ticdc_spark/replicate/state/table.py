@@ -374,10 +374,11 @@ def gather(state: TableState, rows: int, expected: int | None = None) -> TableSt
 
 
 def give_up_load(state: TableState) -> TableState:
-    """Its full read ends without a result: it has its former condition again."""
+    """Its full read ends without a result: it has its former condition again. If it lacks rows by then, it is read
+    again, whatever its name is at that time: a RENAME may be what ended the read."""
     assert state.load is not None, "its read is under way"
     before, after = state.load.before, _with_lifted(state, state.known)
-    return after if before is None else diverge(after, before.since, before.why)
+    return after if before is None else diverge(want_load(after), before.since, before.why)
 
 
 def finish_load(state: TableState, rows: int, settles: int, *, in_shape: bool) -> TableState:

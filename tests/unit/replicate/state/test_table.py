@@ -79,9 +79,11 @@ def test_a_quarantine_keeps_its_first_reason_and_what_the_table_is() -> None:
     ],
 )
 def test_a_read_that_is_given_up_leaves_what_the_table_was(before: Condition, loses: str, after: Condition) -> None:
-    begun = states.begin_load(state(before), KEYED, LOAD, loses)
+    begun = states.begin_load(msgspec.structs.replace(state(before), origin="create"), KEYED, LOAD, loses)
     assert (condition_of(begun), begun.applied) == ("snapshot", 40)
-    assert states.give_up_load(begun).condition == after
+    given_up = states.give_up_load(begun)
+    assert given_up.condition == after
+    assert given_up.origin == ("bootstrap" if isinstance(after, Diverged) else "create")
 
 
 def test_a_mark_of_a_read_under_way_outlives_the_read() -> None:
