@@ -73,6 +73,12 @@ def test_check_names_the_rights_that_the_user_of_the_target_lacks(tmp_path: Path
     postgres.execute("GRANT USAGE, CREATE ON SCHEMA s TO writer")
     code, text = command("check", "--quick", str(file))
     assert code == 0 and "ok      rights     the user may write _ticdc_spark, s" in text, text
+    postgres.execute("CREATE TABLE s.t (id int PRIMARY KEY)")
+    code, text = command("check", "--quick", str(file))
+    assert code == 2 and "Cure: ALTER TABLE s.t OWNER TO writer" in text, text
+    file.write_text(file.read_text().replace("[sink]", '[sink]\nschema-prefix = "pg_"'))
+    code, text = command("check", "--quick", str(file))
+    assert code == 4 and "the schema `pg_s`, which is reserved" in text, text
     clear(postgres)
 
 

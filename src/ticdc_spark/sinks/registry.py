@@ -47,7 +47,8 @@ class SinkKind(Protocol):
     def stop_without_rights(self, config: Any, tables: Collection[TableName]) -> str:
         """A text on whether the user may write tables, named as in the target; ``""``: the target does not say.
 
-        Raises: UsageError with the GRANT statement for missing rights; SinkFault
+        Raises: DecisionNeeded for a name that the target cannot have; UsageError with the statements that give missing
+        rights; SinkFault
         """
 
     def look(self, spark: SparkSession, config: Any) -> str:

@@ -172,7 +172,10 @@ def _tables(job: Job, messages: list[Message], known: set[TableName]) -> str:
 
 
 def _rights(job: Job, known: set[TableName]) -> str:
-    """Check that the target's user may write the known tables. Raises: UsageError, SinkFault"""
+    """Check that the target can have the known tables, and that its user may write them.
+
+    Raises: DecisionNeeded, UsageError, SinkFault
+    """
     return sink_kind(job).stop_without_rights(job.sink, [*map(compiled(job.routes).target, known)])
 
 

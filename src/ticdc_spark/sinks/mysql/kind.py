@@ -12,7 +12,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.sinks.capabilities import NotSupported
 from ticdc_spark.sinks.dead_letters import DeadLetter
 from ticdc_spark.sinks.mysql.client import OURS, Client
-from ticdc_spark.sinks.mysql.sink import MysqlSink
+from ticdc_spark.sinks.mysql.sink import MysqlSink, target_name
 from ticdc_spark.sinks.mysql.types import MysqlTypes
 from ticdc_spark.sinks.type_map import TypeMap
 from ticdc_spark.spark.session.session import Part
@@ -84,7 +84,8 @@ class MysqlKind:
         return f"{client.where}, {version}"
 
     def stop_without_rights(self, config: MysqlConfig, tables: Collection[TableName]) -> str:
-        databases = dict.fromkeys([OURS, *(config.database_prefix + schema for schema, _ in sorted(tables))])
+        names = [target_name(config.database_prefix, table) for table in sorted(tables)]
+        databases = dict.fromkeys([OURS, *(database for database, _ in names)])
         client = client_of(config)
         client.stop_without_rights(databases)
         client.close()

@@ -217,12 +217,17 @@ class MysqlSink:
         return len(self.file_places())
 
     def _here(self, table: TableName) -> TableName:
-        """The name of a table in the target. Raises: DecisionNeeded if that database is reserved"""
-        database = self._prefix + table[0]
-        if database.casefold() in _TAKEN:
-            raise DecisionNeeded(
-                f"database `{table[0]}` would be copied into `{database}`, which is reserved. Set `database-prefix` "
-                f"under [sink] so that it has another name (now: {self._prefix!r}), or exclude its tables with "
-                "`tables` under [job]"
-            )
-        return database, table[1]
+        return target_name(self._prefix, table)
+
+
+def target_name(prefix: str, table: TableName) -> TableName:
+    """The name of a table in the target. ``prefix``: of databases. Raises: DecisionNeeded if that database is
+    reserved"""
+    database = prefix + table[0]
+    if database.casefold() in _TAKEN:
+        raise DecisionNeeded(
+            f"database `{table[0]}` would be copied into `{database}`, which is reserved. Set `database-prefix` "
+            f"under [sink] so that it has another name (now: {prefix!r}), or exclude its tables with "
+            "`tables` under [job]"
+        )
+    return database, table[1]

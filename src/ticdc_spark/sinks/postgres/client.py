@@ -6,6 +6,7 @@ from typing import Any
 
 from ticdc_spark.clients.postgres import connect, driver
 from ticdc_spark.errors import DecisionNeeded, SinkFault, TicdcSparkError, UsageError
+from ticdc_spark.model import TableName
 from ticdc_spark.sinks.connections import Connections
 
 OURS = "_ticdc_spark"
@@ -25,6 +26,11 @@ _CURE = """SELECT CASE
   WHEN has_schema_privilege($1::text, 'CREATE') AND has_schema_privilege($1::text, 'USAGE') THEN NULL
   ELSE format('GRANT USAGE, CREATE ON SCHEMA %I TO %I', $1::text, current_user) END"""
 """The GRANT for missing rights on a schema; NULL: none is missing."""
+_OWNER_CURES = """SELECT format('ALTER TABLE %I.%I OWNER TO %I', n.nspname, c.relname, current_user)
+  FROM unnest($1::text[], $2::text[]) AS t (db, name)
+  JOIN pg_namespace n ON n.nspname = t.db JOIN pg_class c ON c.relnamespace = n.oid AND c.relname = t.name
+  WHERE c.relkind IN ('r', 'p') AND NOT pg_has_role(c.relowner, 'USAGE') ORDER BY 1"""
+"""The statements for tables whose owner the user is not, nor a member of that role."""
 _TABLES = (
     f"CREATE SCHEMA IF NOT EXISTS {OURS}",
     f"""CREATE TABLE IF NOT EXISTS {OURS}.marks (
@@ -119,11 +125,13 @@ class Client:
                 f"GRANT CREATE ON DATABASE {database} TO {user}"
             )
 
-    def stop_without_rights(self, schemas: Collection[str]) -> None:
-        """Check whether the user may create tables in schemas, and create schemas that do not exist. Raises:
-        UsageError"""
+    def stop_without_rights(self, schemas: Collection[str], tables: Collection[TableName]) -> None:
+        """Check whether the user may create tables in schemas, create schemas that do not exist, and alter tables that
+        exist. Raises: UsageError"""
         rows = [self.run(_CURE, schema) for schema in schemas]
         cures = dict.fromkeys(str(cure) for ((cure,),) in rows if cure is not None)
+        owned = self.run(_OWNER_CURES, [schema for schema, _ in tables], [name for _, name in tables])
+        cures |= dict.fromkeys(str(cure) for (cure,) in owned)
         if cures:
             raise UsageError(f"{self.where}: the user lacks rights. Cure: {'; '.join(cures)}")
 

@@ -12,7 +12,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.sinks.capabilities import NotSupported
 from ticdc_spark.sinks.dead_letters import DeadLetter
 from ticdc_spark.sinks.postgres.client import OURS, Client
-from ticdc_spark.sinks.postgres.sink import PostgresSink
+from ticdc_spark.sinks.postgres.sink import PostgresSink, target_name
 from ticdc_spark.sinks.postgres.types import PostgresTypes
 from ticdc_spark.sinks.type_map import TypeMap
 from ticdc_spark.spark.session.session import Part
@@ -95,9 +95,10 @@ class PostgresKind:
         return f"{client.where}, PostgreSQL {version}"
 
     def stop_without_rights(self, config: PostgresConfig, tables: Collection[TableName]) -> str:
-        schemas = dict.fromkeys([OURS, *(config.schema_prefix + schema for schema, _ in sorted(tables))])
+        names = [target_name(config.schema_prefix, table) for table in sorted(tables)]
+        schemas = dict.fromkeys([OURS, *(schema for schema, _ in names)])
         client = client_of(config)
-        client.stop_without_rights(schemas)
+        client.stop_without_rights(schemas, names)
         client.close()
         return f"the user may write {', '.join(schemas)}"
 

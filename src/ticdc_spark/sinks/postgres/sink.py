@@ -225,18 +225,22 @@ class PostgresSink:
         return len(self.file_places())
 
     def _here(self, table: TableName) -> TableName:
-        """The name of a table in the target. Raises: DecisionNeeded if that schema is reserved"""
-        schema = self._prefix + table[0]
-        if schema in (OURS, "information_schema") or schema.startswith("pg_"):
+        return target_name(self._prefix, table)
+
+
+def target_name(prefix: str, table: TableName) -> TableName:
+    """The name of a table in the target. ``prefix``: of schemas. Raises: DecisionNeeded if it cannot have that name"""
+    schema = prefix + table[0]
+    if schema in (OURS, "information_schema") or schema.startswith("pg_"):
+        raise DecisionNeeded(
+            f"database `{table[0]}` would be copied into the schema `{schema}`, which is reserved. Set "
+            f"`schema-prefix` under [sink] so that the schema has another name (now: {prefix!r}), or exclude "
+            "its tables with `tables` under [job]"
+        )
+    for name, what in ((schema, "schema"), (table[1], "table")):
+        if why := why_no_name(name):
             raise DecisionNeeded(
-                f"database `{table[0]}` would be copied into the schema `{schema}`, which is reserved. Set "
-                f"`schema-prefix` under [sink] so that the schema has another name (now: {self._prefix!r}), or exclude "
-                "its tables with `tables` under [job]"
+                f"table {shown((schema, table[1]))}: the name of its {what} {why}. Give it another one with "
+                f"`target-{what}` under [[route]], or exclude it with `tables` under [job]"
             )
-        for name, what in ((schema, "schema"), (table[1], "table")):
-            if why := why_no_name(name):
-                raise DecisionNeeded(
-                    f"table {shown((schema, table[1]))}: the name of its {what} {why}. Give it another one with "
-                    f"`target-{what}` under [[route]], or exclude it with `tables` under [job]"
-                )
-        return schema, table[1]
+    return schema, table[1]
