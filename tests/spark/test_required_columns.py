@@ -57,6 +57,13 @@ def test_a_null_of_the_source_is_null_in_a_column_that_was_not_null(
     assert nullable(session) == {"id": False, "v": True}
 
 
+def test_an_adopted_table_that_lacks_a_column_is_named_with_it(spark: SparkSession, folder: Path) -> None:
+    adopt(spark, folder, "id INT NOT NULL")
+    job = write_job(folder, topic(folder, [CREATE, insert(T, 20, id="2", v="2"), Watermark(30)]), "adopt = true")
+    with pytest.raises(DecisionNeeded, match=r"lacks columns of the source: `v`\. Add them \(ALTER"):
+        replicate(job)
+
+
 @pytest.mark.parametrize("writer", ["python", pytest.param("spark", marks=pytest.mark.slow)])
 def test_a_column_that_the_source_lets_be_null_later_is_null_then(
     spark: SparkSession, folder: Path, writer: str

@@ -103,15 +103,17 @@ def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> Collectio
     gone = missing_columns(work.batch.columns(state.table), there)
     if not gone:
         return there
-    why = why_gone(gone)
+    why = why_gone(state, gone)
     marked = diverge(state, state.applied, why, columns=True)
     work.put(marked)
     work.settle()
     again = f". Then {rebuild_line(work.batch.job, name)} clears the mark" if work.batch.resolves else ""
+    is_adopted = state.origin == "adopted"
+    ways = "Add them" if is_adopted else "Rename them back, or add them again"
+    restore = "" if is_adopted else ". Or restore the table from a backup"
     raise ColumnsGone(
-        f"`{name[0]}`.`{name[1]}`: {why}. Rename them back, or add them again ({_adding(work, name, gone)}): the job "
-        f"resumes, with the table marked as diverged, since older rows have NULL in them{again}. Or restore the table "
-        "from a backup",
+        f"`{name[0]}`.`{name[1]}`: {why}. {ways} ({_adding(work, name, gone)}): the job resumes, with the table marked "
+        f"as diverged, since older rows have NULL in them{again}{restore}",
         marked,
     )
 

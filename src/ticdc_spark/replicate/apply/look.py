@@ -94,7 +94,7 @@ def columns_gone(sink: Sink, state: TableState) -> str:
         return ""
     there = sink.columns(state.full_name)
     gone = missing_columns(sink.types.columns(state.table, (), LakeOptions()), there)
-    return why_gone(gone) if gone and OLD_VALUES not in there else ""
+    return why_gone(state, gone) if gone and OLD_VALUES not in there else ""
 
 
 def missing_columns(columns: Iterable[LakeColumn], there: Iterable[str]) -> list[LakeColumn]:
@@ -103,9 +103,11 @@ def missing_columns(columns: Iterable[LakeColumn], there: Iterable[str]) -> list
     return [column for column in columns if column.name.casefold() not in have]
 
 
-def why_gone(gone: Sequence[LakeColumn]) -> str:
-    """One sentence about columns that are gone."""
+def why_gone(state: TableState, gone: Sequence[LakeColumn]) -> str:
+    """One sentence about columns that a table lacks."""
     columns = ", ".join(f"`{column.name}`" for column in gone)
+    if state.origin == "adopted":
+        return f"the table that the job took over (`adopt`) lacks columns of the source: {columns}"
     return f"another writer dropped or renamed columns in the target: {columns}"
 
 
