@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import pymysql
 import pytest
 from click.testing import CliRunner
 from pyspark.sql import SparkSession
@@ -25,6 +28,7 @@ from ticdc_spark.model import Change, Column, RowChange, SchemaChange, Watermark
 from ticdc_spark.protocols.canal_json.encode import CanalJsonConfig, encoder
 from ticdc_spark.spark import tasks
 
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "how-to" / "mysql-target.md"
 V = Column(name="v", type=INT)
 T = table(10, V)
 EVENTS: list[Change] = [
@@ -114,6 +118,35 @@ def test_check_names_the_rights_that_the_user_of_the_target_lacks(tmp_path: Path
     target.execute(f"GRANT ALL ON s.* TO {user}")
     code, text = command("check", "--quick", str(file))
     assert code == 0 and "ok      rights     the user may write _ticdc_spark, s" in text, text
+
+
+def test_the_page_is_followed_as_it_is_written(spark: SparkSession, tmp_path: Path, target: Server) -> None:
+    """With another source, another name of the job, and other tables."""
+    text = PAGE.read_text(encoding="utf-8").replace("copier", "follower").replace("`shop`", "`s`")
+    ((section,), (setup, reading)) = (re.findall(rf"```{kind}\n(.*?)```", text, re.DOTALL) for kind in ("toml", "sql"))
+    (tmp_path / "password").write_text("…\n")
+    file = job_of(tmp_path, target, EVENTS, 'on-reject = "continue"')
+    sink = section.partition("[sink]")[2].replace("@db:3306", f"@127.0.0.1:{target.port}")
+    file.write_text(file.read_text().partition("[sink]")[0] + "[sink]" + sink)
+    reading = reading.replace("'shop'", f"'{tmp_path.name}'").replace("shop.orders", "s.t")
+    try:
+        target.execute(*statements(setup))
+        replicate(file)
+        with pymysql.connect(host="127.0.0.1", port=target.port, user="follower", password="…".encode()) as connection:
+            found = [_asked(connection, sql) for sql in statements(reading)]
+        assert found[1:3] == [((29,),), ((1,),)]
+    finally:
+        target.execute("DROP USER IF EXISTS follower")
+
+
+def statements(sql: str) -> list[str]:
+    return [one for one in map(str.strip, sql.split(";")) if one]
+
+
+def _asked(connection: pymysql.Connection[Any], sql: str) -> tuple[tuple[Any, ...], ...]:
+    with connection.cursor() as cursor:
+        cursor.execute(sql)
+        return tuple(cursor.fetchall())
 
 
 def test_status_imports_no_spark(tmp_path: Path, target: Server) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from functools import cache
 from typing import Any
-from urllib.parse import parse_qsl, unquote, urlsplit
+from urllib.parse import parse_qsl, unquote, unquote_to_bytes, urlsplit
 
 from ticdc_spark.clients.mysql_tls import KEYS, read_tls
 from ticdc_spark.errors import UsageError
@@ -41,7 +41,8 @@ def connection_options(uri: str) -> dict[str, Any]:
         "host": parts.hostname,
         "port": port or 3306,
         "user": unquote(parts.username or "root"),
-        "password": unquote(parts.password or ""),
+        # As bytes: PyMySQL would send a text as latin1, and servers keep passwords in UTF-8.
+        "password": unquote_to_bytes(parts.password or ""),
         **read_tls(given, f"mysql://{parts.hostname}").options(),
     }
 
