@@ -21,10 +21,10 @@ pytestmark = needs_vectors
 WHOLE = ("smoke", "shop", "keys", "types_all", "types_vector", "odd")
 LONG = ("keys_raw", "types_shanghai", "types_checksum")
 STOPS: Mapping[str, tuple[type[DecisionNeeded], str]] = {
-    "ddl_all": (UnsupportedDdl, "RECOVER TABLE"),  # the table comes back with its rows, which no message carries
-    "keys_force": (DecisionNeeded, "k_none|k_unique_null"),  # tables without a key: rows cannot be distinguished
+    "ddl_all": (UnsupportedDdl, "RECOVER TABLE"),  # until `keep-dropped` keeps dropped tables
+    "keys_force": (DecisionNeeded, "k_none|k_unique_null"),  # until `no-key` says what becomes of them
 }
-"""Cases that this version carries up to a point: where they stop."""
+"""Cases that stop until the job file decides. ``golden/test_jobs.py`` runs them to their end."""
 
 
 def expected_rows(table: Table, rows: list[Row]) -> tuple[dict[str, str], list[dict[str, Any]]]:
@@ -79,7 +79,7 @@ def test_a_case_ends_in_the_same_state_when_spark_writes(spark: SparkSession, fo
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", STOPS)
-def test_a_case_stops_where_this_version_ends_and_has_a_reason(folder: Path, name: str) -> None:
+def test_a_case_stops_until_the_job_file_decides_and_says_why(folder: Path, name: str) -> None:
     error, word = STOPS[name]
     with pytest.raises(error, match=word):
         replicate(write_job(folder, config_of(name).path))
