@@ -78,7 +78,13 @@ def told() -> Told:
         ddls=(AppliedDdl(NOW - 20, ddl),),
         letters=(
             KeptLetter(
-                stage="shop.b", topic="shop", partition=1, offset=2093, reason="column id: no BIGINT", at=NOW - 300
+                stage="shop.b",
+                topic="shop",
+                partition=1,
+                offset=2093,
+                reason="column id: no BIGINT",
+                message='{"id":"x"}',
+                at=NOW - 300,
             ),
         ),
         maintained=(

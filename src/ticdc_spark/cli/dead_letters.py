@@ -19,6 +19,7 @@ from ticdc_spark.operate.dead_letters import at_place, export, opened
 from ticdc_spark.operate.replay import replay
 from ticdc_spark.operate.requests import taken_when
 from ticdc_spark.replicate.state.store import read_state
+from ticdc_spark.sinks.dead_letters import readable
 from ticdc_spark.sinks.states import open_state
 
 _SHOWN = 120
@@ -94,15 +95,9 @@ def _protocol(job: Job) -> str:
 def _lines(letter: Mapping[str, Any], *, whole: bool) -> str:
     place = f"{letter['topic']}/{letter['partition']}/{letter['offset']}"
     head = f"{place}  batch {letter['batch']}, {letter['at']:%Y-%m-%d %H:%M:%S}, {letter['stage']}: {letter['reason']}"
-    return "\n".join([head, *(f"    {name} {_bytes(letter[name], whole=whole)}" for name in ("key", "value"))])
-
-
-def _bytes(value: bytes | None, *, whole: bool) -> str:
-    if value is None:
-        return "none"
-    text = value[: None if whole else _SHOWN].decode("utf-8", errors="backslashreplace")
-    shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
-    return shown + (f" … ({len(value):,} bytes)" if len(value) > _SHOWN and not whole else "")
+    return "\n".join(
+        [head, *(f"    {name} {readable(letter[name], None if whole else _SHOWN)}" for name in ("key", "value"))]
+    )
 
 
 def _json(letter: Mapping[str, Any]) -> str:

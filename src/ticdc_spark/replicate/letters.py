@@ -7,12 +7,14 @@ from typing import TypeAlias
 
 from ticdc_spark.changes.topic import TopicRows
 from ticdc_spark.replicate.report import KeptLetter
-from ticdc_spark.sinks.dead_letters import DeadLetter, DeadLetters
+from ticdc_spark.sinks.dead_letters import DeadLetter, DeadLetters, readable
 from ticdc_spark.spark.decode.control import Reject
 
 Keys: TypeAlias = Mapping[tuple[str, int, int], bytes | None]
 """Keys of messages, by topic, partition and offset."""
 _NEWEST = 50
+_SHOWN = 400
+"""How many bytes of a message watchers get."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,13 @@ class Letters:
         self.kept_in.keep(batch, stage, letters, now)
         self.newest.extend(
             KeptLetter(
-                stage=stage, topic=one.topic, partition=one.partition, offset=one.offset, reason=one.reason, at=now
+                stage=stage,
+                topic=one.topic,
+                partition=one.partition,
+                offset=one.offset,
+                reason=one.reason,
+                message=readable(one.value, _SHOWN),
+                at=now,
             )
             for one in letters
         )

@@ -11,7 +11,7 @@ NOT_ALL_APPLIED = 3
 
 
 class KeptLetter(msgspec.Struct, frozen=True, kw_only=True):
-    """A dead letter, without its message."""
+    """A dead letter, with the beginning of its message."""
 
     stage: str
     """See ``DeadLetters.keep``."""
@@ -19,6 +19,8 @@ class KeptLetter(msgspec.Struct, frozen=True, kw_only=True):
     partition: int
     offset: int
     reason: str
+    message: str
+    """The beginning of the message's value, as text."""
     at: float
     """Seconds since the epoch."""
 

@@ -20,6 +20,16 @@ class DeadLetter(msgspec.Struct, frozen=True, kw_only=True):
     """The message as it was sent."""
 
 
+def readable(value: bytes | None, most: int | None = None) -> str:
+    """The key or the value of a message for people: its text, with escapes for what is no text. ``most``: how many
+    bytes to show; ``None``: all."""
+    if value is None:
+        return "none"
+    text = value[:most].decode("utf-8", errors="backslashreplace")
+    shown = "".join(each if each.isprintable() else repr(each)[1:-1] for each in text)
+    return shown if most is None or len(value) <= most else f"{shown} … ({len(value):,} bytes)"
+
+
 class DeadLetters(Protocol):
     """The dead letters of one job."""
 

@@ -223,12 +223,12 @@ def _letters(seen: Seen, file: str) -> tuple[Part, ...]:
         (
             Cell(f"{one.topic}/{one.partition}/{one.offset}", more=f"at {moment(one.at)}"),
             one.stage,
-            redact(one.reason),
+            Cell(redact(one.reason), more=redact(one.message)),
         )
         for one in seen.told.letters
     )
     grid = Grid(
-        heads=(Head("Topic/partition/offset"), Head("Stage or table"), Head("Why")),
+        heads=(Head("Topic/partition/offset"), Head("Stage or table"), Head("Why, and the message")),
         rows=rows,
         empty="This process has kept none; the command below lists all.",
     )

@@ -50,7 +50,7 @@ def test_a_batch_tells_what_it_applied_and_what_it_could_not_read() -> None:
     second = shop.steps.batch(None, lambda *_: None)
     (letter,) = second.letters
     assert (letter.stage, letter.partition, second.ddls) == ("decode", 0, ())
-    assert letter.reason
+    assert letter.reason and letter.message
     assert shop.steps.batch(None, lambda *_: None).letters == (letter,), "it is still the newest"
 
 
@@ -77,7 +77,8 @@ def test_the_page_knows_what_was_done_newest_first_and_when_a_table_changed() ->
 def test_a_dead_letter_is_listed_once_and_stays_after_an_outage() -> None:
     history = JobHistory(clock=lambda: NOW)
     letters = tuple(
-        KeptLetter(stage="decode", topic="shop", partition=0, offset=at, reason="no JSON", at=NOW) for at in range(3)
+        KeptLetter(stage="decode", topic="shop", partition=0, offset=at, reason="no JSON", message="{", at=NOW)
+        for at in range(3)
     )
     for reported in (letters[:1], letters[:2], letters[:2], (), letters[2:]):
         history.watcher.committed(msgspec.structs.replace(after(1), letters=reported))
