@@ -6,8 +6,10 @@ import json
 from pathlib import Path
 
 import pyarrow as pa
+import pyspark
 import pytest
 from msgspec.structs import replace
+from pyspark.errors import PySparkException
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
 
@@ -16,7 +18,7 @@ from tests.support.apicurio_registry import Registry
 from tests.support.datasource import read, rows_of, stream
 from tests.support.kafka_broker import Broker
 from tests.support.python_examples import marked, run_examples
-from tests.support.recorded_topics import write_json
+from tests.support.recorded_topics import Line, write_json
 from tests.unit.cli.test_inspect import CHANGES, CREATE, SIMPLE, TABLE, lines, topic
 from ticdc_spark import TicdcDataSource
 from ticdc_spark.errors import RejectedMessage, SinkFault, SourceChanged, SourceFault
@@ -96,6 +98,25 @@ def test_rows_become_messages_of_a_topic(broker: Broker, topic_name: str, tmp_pa
     wrong = TicdcDataSource({**options, "topic": "no.such", "kafka.message.timeout.ms": "2000"})
     with pytest.raises(SinkFault, match=r"topic 'no\.such'|has not acknowledged"):
         wrong.writer(schema, overwrite=False).write(iter(rows.to_batches()))
+
+
+@pytest.mark.skipif(pyspark.__version__ < "4.1", reason="Spark 4.0 has no filters for Python sources")
+def test_spark_hands_its_filters_to_the_source(spark: SparkSession, tmp_path: Path) -> None:
+    write_json(tmp_path / "topic/0.jsonl", lines(topic(SIMPLE)))
+    write_json(tmp_path / "topic/1.jsonl", [Line("shop", 1, 0, None, None, b"{")])
+    session = spark.newSession()
+    session.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    session.dataSource.register(TicdcDataSource)
+
+    def found(where: str, pushdown: str) -> list[str]:
+        reader = session.read.format("ticdc").option("filter-pushdown", pushdown)
+        rows = reader.option("on-reject", "stop").load(str(tmp_path / "topic")).where(where).collect()
+        return [row["_change_type"] for row in rows]
+
+    assert found("partition = 0", "true") == ["insert", "update_postimage", "delete"]
+    assert found("partition = 0 AND _change_type = 'delete'", "true") == ["delete"]
+    with pytest.raises(PySparkException, match="partition 1"):
+        found("partition = 0", "false")  # partition 1 was read, too
 
 
 def test_the_page_runs_as_it_is_written_and_its_stream_goes_on(

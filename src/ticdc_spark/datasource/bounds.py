@@ -5,12 +5,12 @@ Spark also applies its filters to the rows, so a filter that is not understood h
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
 
-from ticdc_spark.model import Envelope
+from ticdc_spark.model import Envelope, Op
 
 _HIGHEST = 2**63 - 1
 
@@ -34,7 +34,7 @@ class Bounds(msgspec.Struct, frozen=True):
     """The part of a topic to read. A set that is ``None`` contains everything."""
 
     sets: dict[str, frozenset[Any]] = {}
-    """Allowed values of ``topic``, ``partition``, ``schema`` and ``table``."""
+    """Allowed values of ``topic``, ``partition``, ``schema``, ``table`` and ``_change_type``."""
     offsets: Span = Span()
     commits: Span = Span()
 
@@ -44,13 +44,21 @@ class Bounds(msgspec.Struct, frozen=True):
 
     def wants_row(self, row: Envelope) -> bool:
         """Whether a row may have to be read."""
-        return self._in("schema", row.schema) and self._in("table", row.table) and self.commits.has(row.commit_ts)
+        is_named = self._in("schema", row.schema) and self._in("table", row.table)
+        return is_named and self.commits.has(row.commit_ts) and self._wants_op(row.op)
+
+    def _wants_op(self, op: Op) -> bool:
+        wanted = self.sets.get("_change_type")
+        # A row that cannot be read is `unreadable`, whatever its op is.
+        return wanted is None or "unreadable" in wanted or not wanted.isdisjoint(_CHANGE_TYPES.get(op, (op,)))
 
     def _in(self, name: str, value: object) -> bool:
         return name not in self.sets or value in self.sets[name]
 
 
-_SETS = ("topic", "partition", "schema", "table")
+_SETS = ("topic", "partition", "schema", "table", "_change_type")
+_CHANGE_TYPES: Mapping[Op, tuple[str, ...]] = {"update": ("update_preimage", "update_postimage")}
+"""The types of the rows that a change becomes, if they are not called as its op."""
 _SPANS = {
     "EqualTo": lambda value: Span(value, value),
     "GreaterThan": lambda value: Span(value + 1),

@@ -11,6 +11,7 @@ from tests.unit.datasource.test_read import record
 from ticdc_spark.datasource.bounds import Bounds, Span, bounds_of
 from ticdc_spark.datasource.options import read_options
 from ticdc_spark.datasource.source import BatchReader, FilteringReader, TicdcDataSource, query_columns
+from ticdc_spark.model import Envelope, Op
 from ticdc_spark.mysql import tso
 
 
@@ -66,6 +67,18 @@ def test_filters_that_are_not_understood_exclude_nothing() -> None:
     # a column of the table may be called as one of the generic form
     assert bounds_of([EqualTo(("offset",), 1), EqualTo(("table",), "x")], typed=True) == Bounds()
     assert bounds_of([EqualTo(("_offset",), 1)], typed=True).offsets == Span(1, 1)
+
+
+def test_a_change_type_excludes_other_changes_but_no_unreadable_ones() -> None:
+    def wants(*types: str) -> set[str]:
+        bounds = bounds_of([In(("_change_type",), types)], typed=True)
+        ops: tuple[Op, ...] = ("insert", "update", "delete", "upsert")
+        return {op for op in ops if bounds.wants_row(Envelope(op=op, schema="s", table="t", commit_ts=1))}
+
+    assert wants("delete") == {"delete"}
+    assert wants("update_preimage") == wants("update_postimage") == {"update"}
+    assert wants("insert", "upsert") == {"insert", "upsert"}
+    assert wants("delete", "unreadable") == {"insert", "update", "delete", "upsert"}
 
 
 def test_what_filters_exclude_is_not_read(tmp_path: Path) -> None:
