@@ -36,12 +36,17 @@ def replicate(job_file: Path, kill_at: str = "", kill_after: float | None = None
     return process.returncode
 
 
-def test_killed_inside_its_steps_it_goes_on_where_it_was(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "points", [("merge:3", "progress"), pytest.param(("scan", "merge:3", "ddl:4", "progress"), marks=pytest.mark.slow)]
+)
+def test_killed_inside_its_steps_it_goes_on_where_it_was(
+    spark: SparkSession, tmp_path: Path, points: tuple[str, ...]
+) -> None:
     truth = make_topic(tmp_path, wild(11))
     job_file = write_job(tmp_path, tmp_path / "topic", "batch-rows = 250")
     # A restart comes at once, while the killed one's JVM may still live.
-    codes = [replicate(job_file, kill_at) for kill_at in ("scan", "merge:3", "ddl:4", "progress")]
-    assert codes == [-signal.SIGKILL] * 4
+    codes = [replicate(job_file, kill_at) for kill_at in points]
+    assert codes == [-signal.SIGKILL] * len(points)
     assert replicate(job_file) == 0
     assert not {name: reported for name, reported in compare(job_file, truth).items() if reported}
 
