@@ -3,84 +3,42 @@ the same topic. docs/how-to/moving-changefeed.md is the guide."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from tests.simulator.wire import WIRES, encoder
+from tests.simulator.wire import WIRES
 from tests.support.changefeed import SCHEMA
+from tests.support.moving_feed import MovingFeed
 from tests.support.shop import Shop
 from ticdc_spark.errors import LateRow, SourceChanged
-from ticdc_spark.model import RowChange, SchemaChange
+from ticdc_spark.model import RowChange
 from ticdc_spark.protocols.base import Encoded
 
 PROTOCOLS = pytest.mark.parametrize("protocol", sorted(WIRES))
 
 
-class Moving(Shop):
-    """Tables ``t`` and ``quiet`` in one topic, whose rows go to partitions by their id."""
+class Moving(MovingFeed, Shop):
+    """Its job, and a broker in memory."""
 
-    to, partitions = "old", 2
-
-    def __init__(self, protocol: str = "simple", **job: object) -> None:
+    def __init__(self, protocol: str = "simple", **job: Any) -> None:
         super().__init__(protocol, topics=("old",), **job)
-        self.broker.create("old", self.partitions)
-        self.sql("CREATE TABLE t (id INT PRIMARY KEY, v VARCHAR(9))")
-        self.sql("CREATE TABLE quiet (id INT PRIMARY KEY, v VARCHAR(9))")
-        for table in ("t", "quiet"):
-            for number in ("1", "2", "3"):
-                self.insert(table, id=number, v="a")
+        self.broker.create("old", 2)
+        self.make_tables()
         self.pass_on()
-
-    def topic(self, name: tuple[str, str] | None) -> str:
-        return self.to
-
-    def send_row(self, change: RowChange, topic: str | None = None) -> None:
-        (encoded,) = self.encoder.rows([change])
-        number = (change.after or change.before or {})["id"]
-        assert isinstance(number, str)
-        self.send(encoded, topic or self.to, int(number) % self.partitions)
-
-    def send_ddl(self, change: SchemaChange, topic: str | None = None) -> None:
-        for partition in range(self.partitions if self.wire.ddl_everywhere else 1):
-            self.send(self.encoder.ddl(change), topic or self.to, partition)
 
     def pass_on(self) -> None:
         """The watermark of the changefeed that sends now, and a job that reads it after a while."""
-        self.watermark(self.to, partitions=self.partitions)
+        self.send_watermark()
         self.run()
         self.clock.advance(3600.0)
         self.run()
 
     def create_changefeed(self, topic: str = "new", partitions: int = 3, protocol: str = "") -> None:
-        """From now on another changefeed sends. Simple sends schemas before rows."""
         if topic not in self.broker.topics:
             self.broker.create(topic, partitions)
-        self.to, self.partitions = topic, partitions
-        if protocol:
-            self.wire, self.encoder = WIRES[protocol], encoder(protocol, "UTC")
-            self.configure(protocol=protocol)
-        if self.wire.name == "simple":
-            for schema, table in self.tables:
-                for partition in range(partitions):
-                    self.send(self.encoder.bootstrap(self.tables[schema, table]), topic, partition)
-
-    def changes(self, first: int = 10) -> list[RowChange]:
-        """Changes of table ``t`` that a test sends: once, or by two changefeeds."""
-        new = str(first)
-        return [
-            self.row("update", (SCHEMA, "t"), {"id": "1", "v": f"b{new}"}),
-            self.row("insert", (SCHEMA, "t"), {"id": new, "v": "c"}),
-            self.row("delete", (SCHEMA, "t"), {"id": new}),
-            self.row("insert", (SCHEMA, "t"), {"id": str(first + 1), "v": "d"}),
-        ]
-
-    def send_all(self, changes: list[RowChange]) -> None:
-        for change in changes:
-            self.send_row(change)
-
-    def source(self, table: str) -> list[tuple[object, ...]]:
-        """The rows of the source."""
-        found = [row for (name, _), row in self.held.items() if name == (SCHEMA, table)]
-        return sorted(((int(str(row["id"])), row["v"]) for row in found), key=repr)
+        self.replace(topic, partitions, protocol)
+        self.configure(protocol=self.wire.name)
 
     def judge(self, *tables: str) -> None:
         for table in tables:
@@ -217,7 +175,7 @@ def test_a_table_never_goes_on_without_the_rows_that_waited_in_a_topic_that_is_l
         assert "topic old, which it came from, is not read" in shop.status("t").detail
     shop.judge("quiet")
     shop.rebuild("t")
-    for number in ("12", "13", "14"):
+    for number in ("12", "13", "14", "15"):
         shop.insert("t", id=number, v="e")
         shop.pass_on()
     shop.judge("t", "quiet")
