@@ -8,6 +8,9 @@ tries: in part, as a whole, or again in part at the end of a batch.
 A producer that repeats a request sends the last messages again. If they are of several transactions, that is a new try
 as well. If only rows of one transaction are sent again, directly after themselves, its commit_ts does not fall. But a
 transaction may also have such equal rows itself, so its commit_ts is **doubted**.
+
+Equal rows of a transaction go to one partition. If they are in several, another changefeed has sent them again to
+another topic, or to another number of partitions. Their commit_ts is doubted, too.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -155,7 +158,16 @@ def _tries_of(rows: pa.Table) -> Tries:
         for first, end in zip(edges[long].tolist(), edges[long + 1].tolist(), strict=True):
             if _may_be_twice(contents[first:end], offsets[first:end]):
                 doubted.add(int(stamps[first]))
+    doubted |= _in_several_partitions(rows)
     return Tries(tuple(begins), tuple(sorted(doubted)))
+
+
+def _in_several_partitions(rows: pa.Table) -> set[int]:
+    """The commit_ts of transactions that have equal rows in several partitions."""
+    rows, what = rows.filter(pc.not_equal(rows.column("op"), WATERMARK)), ["commit_ts", "content"]
+    places = rows.group_by([*what, "topic", "partition"]).aggregate([])
+    several = places.group_by(what).aggregate([([], "count_all")])
+    return set(several.filter(pc.greater(several.column("count_all"), 1)).column("commit_ts").to_pylist())
 
 
 def _watermarks_between(rows: pa.Table) -> npt.NDArray[np.int64]:

@@ -228,7 +228,12 @@ def decide_batch(job: OpenJob, progress: Progress, reached: Reached, found: Scan
     begun = without_topics(with_new_partitions(spelled.progress, reached.starts, end_offsets), reached.left_out)
     begun = without_removed(begun, source.beginning_offsets())
     for topic in sorted(reached.left_out):
-        log.warning("topic %s is no longer read: `topics` excludes it, or its tables are dropped", topic)
+        log.warning(
+            "topic %s is no longer read: `topics` excludes it, or its tables are dropped. If another changefeed sends "
+            "its tables to another topic now, it must begin at %d or before",
+            topic,
+            progress.applied,
+        )
     decided = job.decider.decide(begun, reached.mode, scanned, interrupted, job.clock())
     stop_if_left_out_before(decided, interrupted)
     plan = Plan(

@@ -91,8 +91,8 @@ def doubt(state: TableState, tries: Tries, above: int, upto: int) -> TableState:
     if not doubted:
         return state
     why = (
-        f"{len(doubted)} transactions, the first at {doubted[0]}, have equal rows behind each other, and the table has "
-        "no key: it cannot be known whether they were sent again. Each row counts once"
+        f"{len(doubted)} transactions, the first at {doubted[0]}, have equal rows behind each other or in several "
+        "partitions, and the table has no key: it cannot be known whether they were sent again. Each row counts once"
     )
     if not state.has_diverged:
         log.warning("`%s`.`%s`: %s", state.schema, state.name, why)

@@ -37,20 +37,22 @@ def catching_up(
     """
     passed, events = _passed(progress, controls)
     places = [(state.topic, state.partition) for state in partitions]
-    known = {table.full_name for table in progress.tables}
+    applied = {table.full_name: table.applied for table in progress.tables}
     behind: dict[TableName, dict[Place, int]] = {
         one.full_name: {(topic, at): need for topic, at, need in one.needs} for one in progress.catching_up
     }
     for name, ts, here, need in events:
         need = max(need, passed.get(here, 0))
-        if name not in behind and (name in known or not (ts <= progress.applied or ts < need)):
+        if name not in behind and (name in applied or not (ts <= progress.applied or ts < need)):
             continue
         needs = behind.setdefault(name, {})
         needs |= {place: needs.get(place, 0) for place in places if place[0] == here[0]}
         if ts < need:
             needs[here] = max(needs.get(here, 0), need)
     topics = {topic for topic, _ in places}
-    went_on = _gone_on(progress, controls)
+    lacking = {one.full_name: one.lacks for one in progress.catching_up if one.lacks > applied.get(one.full_name, 0)}
+    went_on = {name for name, ts in _gone_on(progress, applied, controls).items() if ts <= lacking.get(name, ts)}
+    lacking = {name: ts for name, ts in lacking.items() if name not in went_on}
     for name, needs in behind.items():
         own = {topic for topic, _ in needs}
         needs |= {place: needs.get(place, 0) for place in places if place[0] in own}
@@ -67,6 +69,7 @@ def catching_up(
             name=name[1],
             needs=tuple(sorted((*place, need) for place, need in needs.items())),
             until=until.get(name),
+            lacks=lacking.get(name, 0),
         )
         for name, needs in behind.items()
     )
@@ -81,15 +84,22 @@ def _is_left_out(one: CatchUp, reached: Mapping[Place, PartitionState]) -> bool:
     return any((topic, partition) not in reached for topic, partition, _ in one.needs)
 
 
-def _gone_on(progress: Progress, controls: Sequence[ControlEvent]) -> set[TableName]:
-    """The tables that got rows newer than what they have applied."""
-    applied = {table.full_name: table.applied for table in progress.tables}
-    return {
-        (event.schema, event.table)
-        for event in controls
-        if isinstance(event, RowsRead) and event.summary.rows
-        if event.summary.max_ts > applied.get((event.schema, event.table), 0)
-    }
+def _gone_on(
+    progress: Progress, applied: Mapping[TableName, int], controls: Sequence[ControlEvent]
+) -> dict[TableName, int]:
+    """The tables that have rows, or a DDL of their own, newer than what they have applied, and the commit_ts of the
+    first of them."""
+    found = [((rows.schema, rows.name), rows.min_ts) for rows in progress.pending]
+    for event in controls:
+        if isinstance(event, RowsRead) and event.summary.rows:
+            found.append(((event.schema, event.table), event.summary.min_ts))
+        elif isinstance(event, DdlRead):
+            found.append(((event.change.schema, event.change.name), event.change.commit_ts))
+    first: dict[TableName, int] = {}
+    for name, ts in found:
+        if ts > applied.get(name, 0):
+            first[name] = min(ts, first.get(name, ts))
+    return first
 
 
 def _passed(

@@ -46,9 +46,12 @@ def without_topics(progress: Progress, topics: Collection[str]) -> Progress:
             parts = (one for one in progress.partitions if one.topic == rows.topic)
             needs = tuple((one.topic, one.partition, one.watermark) for one in parts)
             stay.setdefault(rows.full_name, needs)
+    lacking = _lacking(progress, left)
     for name, needs in stay.items():
         if is_resolving(progress.mode):
-            catching_up.setdefault(name, CatchUp(schema=name[0], name=name[1], needs=needs))
+            one = catching_up.setdefault(name, CatchUp(schema=name[0], name=name[1], needs=needs))
+            lacks = min(filter(None, (one.lacks, lacking.get(name))), default=0)
+            catching_up[name] = msgspec.structs.replace(one, lacks=lacks)
     return msgspec.structs.replace(
         progress,
         partitions=tuple(state for state in progress.partitions if state.topic not in left),
@@ -58,6 +61,19 @@ def without_topics(progress: Progress, topics: Collection[str]) -> Progress:
             one for name, one in catching_up.items() if name in stay or not {need[0] for need in one.needs} & left
         ),
     )
+
+
+def _lacking(progress: Progress, left: Collection[str]) -> dict[TableName, int]:
+    """The tables that lack rows of these topics, each with the commit_ts of the first one. A table that catches up may
+    lack any row, as not all of its messages were read."""
+    applied, found = {table.full_name: table.applied for table in progress.tables}, dict[TableName, int]()
+    for one in progress.catching_up:
+        if any(topic in left for topic, _, _ in one.needs):
+            found[one.full_name] = applied.get(one.full_name, 0) + 1
+    for rows in progress.pending:
+        if rows.topic in left:
+            found[rows.full_name] = min(rows.min_ts, found.get(rows.full_name, rows.min_ts))
+    return found
 
 
 def _topics_of_live(progress: Progress) -> dict[TableName, set[str]]:

@@ -39,6 +39,9 @@ class CatchUp(msgspec.Struct, frozen=True, kw_only=True):
     above this one. The partition had already passed it when older messages of the table came; 0: it had passed none."""
     until: int | None = None
     """commit_ts just before its first rows of unknown schema; ``None``: it has no such rows."""
+    lacks: int = 0
+    """commit_ts of the first row that it lacks, from a topic that is not read any more. Messages in other topics only
+    show that they bring it, too, if they begin at or before it. 0: it lacks none."""
 
     @property
     def full_name(self) -> TableName:
