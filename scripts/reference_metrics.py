@@ -7,7 +7,9 @@ import msgspec
 from prometheus_client.core import Metric
 from tests.support.status_examples import NOW, TSO, WELL
 
+from ticdc_spark.capture.binlog.kept import Kept
 from ticdc_spark.changefeed.report import Report
+from ticdc_spark.changefeed.sent import TableRows
 from ticdc_spark.config.job import IcebergConfig, Job, KafkaSource
 from ticdc_spark.operate.metrics import changefeed, replicate
 from ticdc_spark.replicate.report import BatchReport, TableRead
@@ -44,7 +46,9 @@ def replicate_metrics() -> list[str]:
 def changefeed_metrics() -> list[str]:
     """One row for each metric."""
     of = changefeed.ChangefeedMetrics("shop", lambda: NOW)
-    of(Report(rows=7, messages=5, waiting=2, rows_per_second=1.0, saved=TSO))
+    counted = (TableRows("shop", "orders", "insert", 7),)
+    of(Report(rows=7, messages=5, waiting=2, rows_per_second=1.0, saved=TSO, counted=counted))
+    of.note_kept(Kept(older=1, newer=1, seconds=604_800.0))
     return _rows(of.collect(), changefeed.PREFIX)
 
 
