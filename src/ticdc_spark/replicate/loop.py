@@ -167,7 +167,7 @@ class _RunState:
     until_ts: int | None
     stop: threading.Event
     epoch: int | None = None
-    """How often the job has been taken over."""
+    """The owner's epoch."""
     finished: bool = False
     targets: Offsets | None = None
     """With ``once``: how far it reads."""

@@ -79,7 +79,7 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
     letters: tuple[KeptLetter, ...] = ()
     """The newest dead letters of this process, the oldest first."""
     epoch: int | None = None
-    """How often the job has been taken over; ``None``: not known."""
+    """The owner's epoch; ``None``: not known."""
     read: dict[TableName, TableRead] = {}
     """What the messages had of each table."""
     commits: dict[TableName, int] = {}

@@ -153,9 +153,7 @@ class ReplicateMetrics:
             yield _gauges("lag_seconds", "How far the tables and the messages are behind now.", "of", behind)
         yield _gauge("last_commit_timestamp_seconds", "When the progress was saved last.", progress.committed_at)
         if report.epoch is not None:
-            yield _gauge(
-                "owner_epoch", "How often the job has been taken over; each owner has a higher one.", report.epoch
-            )
+            yield _gauge("owner_epoch", "The owner's epoch: each start of the job has a higher one.", report.epoch)
         if report.left is not None:
             yield _gauge("unread_messages", "Messages that are there and not read yet.", report.left)
         if (headroom := headroom_of(progress, report.retention, self._clock())) is not None:
