@@ -7,14 +7,17 @@ import msgspec
 from prometheus_client.core import Metric
 from tests.support.status_examples import NOW, TSO, WELL
 
+from ticdc_spark.capture.binlog.kept import Kept
 from ticdc_spark.changefeed.report import Report
+from ticdc_spark.changefeed.sent import TableRows
 from ticdc_spark.config.job import IcebergConfig, Job, KafkaSource
 from ticdc_spark.operate.metrics import changefeed, replicate
-from ticdc_spark.replicate.report import BatchReport
+from ticdc_spark.replicate.report import BatchReport, TableRead
 from ticdc_spark.replicate.run.watch import Maintained
 from ticdc_spark.replicate.state.progress import PartitionState
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.upkeep import TableFiles, UpkeepResult
+from ticdc_spark.spark.decode.control import OPS
 
 
 def replicate_metrics() -> list[str]:
@@ -27,14 +30,25 @@ def replicate_metrics() -> list[str]:
     progress = msgspec.structs.replace(WELL, partitions=(partition,), tables=tables)
     looked = UpkeepResult(after=TableFiles(files=1))
     of.watcher.maintained(Maintained(table=("shop", "orders"), seconds=1.0, result=looked))
-    of.watcher.committed(BatchReport(progress=progress, left=0, retention={"shop": 604_800.0}))
+    name = ("shop", "orders")
+    report = BatchReport(
+        progress=progress,
+        left=0,
+        retention={"shop": 604_800.0},
+        epoch=1,
+        read={name: TableRead(messages=1, bytes=100, rows=(1,) + (0,) * (len(OPS) - 1))},
+        commits={name: 1},
+    )
+    of.watcher.committed(report)
     return _rows(of.collect(), replicate.PREFIX)
 
 
 def changefeed_metrics() -> list[str]:
     """One row for each metric."""
     of = changefeed.ChangefeedMetrics("shop", lambda: NOW)
-    of(Report(rows=7, messages=5, waiting=2, rows_per_second=1.0, saved=TSO))
+    counted = (TableRows("shop", "orders", "insert", 7),)
+    of(Report(rows=7, messages=5, waiting=2, rows_per_second=1.0, saved=TSO, counted=counted))
+    of.note_kept(Kept(older=1, newer=1, seconds=604_800.0))
     return _rows(of.collect(), changefeed.PREFIX)
 
 

@@ -18,6 +18,7 @@ from ticdc_spark.changefeed.dispatch.router import Router
 from ticdc_spark.changefeed.encoders import encoders
 from ticdc_spark.changefeed.outbox import Outbox
 from ticdc_spark.changefeed.route import Placer
+from ticdc_spark.changefeed.sent import SentCounts
 from ticdc_spark.changefeed.topics import TopicFacts
 from ticdc_spark.model import Envelope, SchemaChange
 from ticdc_spark.protocols import decoder
@@ -70,6 +71,7 @@ class Transcoder:
         self.rules = Router(feed)
         self.sent: Sent = []
         self.ddls: list[CapturedDdl] = []
+        self.counts = SentCounts()
         self.batches = 0
         """How often tasks have sent."""
 
@@ -81,7 +83,7 @@ class Transcoder:
         """Send at most so many elements after a state; gives the state after them."""
         placer = Placer(self.feed, self.topics, self.rules)
         with encoders(self.feed, self.rules.topic) as encoder_for:
-            outbox = Outbox(self.feed.protocol, encoder_for, self.topics.limit, _Listed(self.sent))
+            outbox = Outbox(self.feed.protocol, encoder_for, self.topics.limit, _Listed(self.sent), counts=self.counts)
             for element in source.read(state):
                 end = element.end if isinstance(element, Prepared) else element
                 assert end.commit_ts >= state.commit_ts
@@ -100,6 +102,8 @@ class Transcoder:
 
     def _batch(self, element: Prepared) -> None:
         self.batches += 1
+        self.counts.bytes += element.batch.bytes
+        self.counts.add_rows(element.batch.counted)
         places: list[Place] = []
         for part in element.batch.parts:
             for block in part:

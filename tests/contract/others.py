@@ -94,6 +94,17 @@ def upkeep(member: Member) -> None:
     member.others.expire(member.name)
 
 
+def check_a_conflict_is_counted(member: Member) -> None:
+    """Somebody's row lands between a sink's look at its table and its commit, which is done again."""
+    began(member)
+    stamp = member.stamp(40, 5)
+    assert member.sink.conflicts.take() == {}
+    member.guard.happens = lambda: member.others.insert(member.name, row(5))
+    member.sink.stamp(member.name, stamp)
+    assert mark(member) == (40, 5)
+    assert (member.sink.conflicts.take(), member.sink.conflicts.take()) == ({member.name: 1}, {})
+
+
 class StampsContract:
     """Whatever the sink sees of other writers."""
 

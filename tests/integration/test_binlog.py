@@ -363,6 +363,7 @@ def test_a_lost_connection_is_made_again(server: Server, caplog: pytest.LogCaptu
         with caplog.at_level(logging.WARNING):
             assert ops([next(one for one in reading if isinstance(one, Transaction))]) == [[f"insert {at}"]]
     assert "retrying in" in caplog.text
+    assert source.retries > 0
     source.close()
 
 

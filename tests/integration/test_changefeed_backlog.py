@@ -5,6 +5,7 @@ import signal
 import subprocess
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -213,3 +214,9 @@ def test_protocols_with_a_registry(
         events = [event for message in messages(broker, topic_name) for event in opener.open_message(*message[2:])]
     rows = [event for event in events if isinstance(event, Envelope)]
     assert len(rows) == len(events) == report.rows == count(config)
+    by_table: Counter[str] = Counter()
+    for one in report.counted:
+        by_table[one.table] += one.rows
+    assert by_table == Counter(row.table for row in rows)
+    sent = sum(len(key or b"") + len(value or b"") for *_, key, value in messages(broker, topic_name))
+    assert report.bytes == sent

@@ -27,6 +27,7 @@ from ticdc_spark.changefeed.filter.tables import named_tables
 from ticdc_spark.changefeed.loop import Upstream, run
 from ticdc_spark.changefeed.progress import read_stored
 from ticdc_spark.changefeed.report import Report
+from ticdc_spark.changefeed.sent import TableRows
 from ticdc_spark.changefeed.snapshot.plan import PartSent
 from ticdc_spark.changefeed.snapshot.reads import TableReads
 from ticdc_spark.changefeed.snapshot.rounds import Sender
@@ -56,7 +57,7 @@ class Here:
         return
 
 
-def read_all(made: Changefeed, server: Server, state: Path, sender: Sender | None = None) -> None:
+def read_all(made: Changefeed, server: Server, state: Path, sender: Sender | None = None) -> Report:
     """Run the changefeed here until its tables are read and it has caught up."""
     stop = Event()
 
@@ -66,7 +67,7 @@ def read_all(made: Changefeed, server: Server, state: Path, sender: Sender | Non
             stop.set()
 
     capture = open_capture(server.uri, named_tables(made))
-    run(
+    report = run(
         made,
         Upstream(capture, "binlog", reads=TableReads(made, server.uri, sender or Here())),
         state,
@@ -74,6 +75,7 @@ def read_all(made: Changefeed, server: Server, state: Path, sender: Sender | Non
         show=show,
     )
     capture.close()
+    return report
 
 
 @pytest.mark.parametrize("protocol", ["avro", "debezium-avro"])
@@ -119,7 +121,9 @@ column-selectors = [{matcher = ["d.t0"], columns = ["id", "w"]}]
     shown = "\n".join(lines(made, open_capture(server.uri, named_tables(made)), ServerTables(server.uri)))
     assert "read first, d.t0: about 30 rows in 5 ranges" in shown and "read first, d.k: no: it has no key" in shown
     assert "read first, tables: 1, about 30 rows in 5 ranges, 3 in parallel" in shown
-    read_all(made, server, tmp_path / "state")
+    report = read_all(made, server, tmp_path / "state")
+    assert report.counted == (TableRows("d", "t0", "insert", 20),)
+    assert report.bytes >= sum(len(key or b"") + len(value or b"") for *_, key, value in messages(broker, topic_name))
     opener = decoder("canal-json")
     events = [event for one in messages(broker, topic_name) for event in opener.open_message(*one[2:])]
     rows = [event for event in events if isinstance(event, Envelope)]

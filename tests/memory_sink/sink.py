@@ -25,6 +25,7 @@ from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.spark_types import LakeNames, SparkTypes
 from ticdc_spark.sinks.state import StateStore
+from ticdc_spark.sinks.tally import Tally
 from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.sinks.upkeep import FilePlace, UpkeepPolicy, UpkeepResult
 from ticdc_spark.spark.sql import quote
@@ -46,6 +47,7 @@ class MemorySink(MemoryLoads):
         super().__init__(lake, self._durable, capabilities)
         self.lake = lake
         self.fence = fence
+        self.conflicts = Tally()
 
     def state(self, job: str) -> MemoryState:
         return self.lake.states.setdefault(job, MemoryState(job))

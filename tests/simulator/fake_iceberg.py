@@ -25,6 +25,7 @@ from ticdc_spark.sinks.history import UPKEEP, Commit, Note
 from ticdc_spark.sinks.iceberg import stamps, tables
 from ticdc_spark.sinks.iceberg.catalog import PROPERTIES, IcebergCatalog
 from ticdc_spark.sinks.iceberg.types import iceberg_type
+from ticdc_spark.sinks.tally import Tally
 from ticdc_spark.spark.storage import LOCAL
 
 _SPEC = SimpleNamespace(specId=lambda: 0)
@@ -104,6 +105,7 @@ class FakeCatalog(IcebergCatalog):
         self.name, self.warehouse, self.properties = "lake", "/lake", dict(PROPERTIES)
         self.iceberg, self.java = _Iceberg(), _Any()
         self.lookup: Any = _Any()
+        self.conflicts = Tally()
         self.storages: Any = SimpleNamespace(of=lambda _loaded: LOCAL)
         self.action: tuple[str, Callable[[], None]] | None = None
         """What the next snapshot is: in words, and what makes it current."""

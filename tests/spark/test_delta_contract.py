@@ -15,7 +15,7 @@ from tests.contract.columns import ColumnsContract
 from tests.contract.counts import CountsContract
 from tests.contract.loads import LoadsContract
 from tests.contract.member import Member
-from tests.contract.others import OthersContract
+from tests.contract.others import OthersContract, check_a_conflict_is_counted
 from tests.contract.tables import TablesContract
 from tests.contract.typed import OrderedContract
 from tests.spark.delta import delta_member
@@ -44,6 +44,9 @@ class TestDeltaSinkInShort(OnDelta):
     test_counts = CountsContract.test_equal_rows_come_and_go_one_by_one
     test_load = LoadsContract.test_what_is_gathered_replaces_the_table_at_the_end
     test_rollback = OthersContract.test_a_rollback_behind_an_edit_is_both
+
+    def test_a_commit_that_is_done_again_is_counted(self, member: Member) -> None:
+        check_a_conflict_is_counted(member)
 
     def test_a_folder_with_other_files_stays_as_it_is(self, member: Member, warehouse: Path) -> None:
         folder = warehouse / member.schema / "t"

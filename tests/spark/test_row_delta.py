@@ -19,6 +19,8 @@ from tests.workload.compare import differences
 from ticdc_spark.errors import DecisionNeeded, RejectedMessage, SinkFault
 from ticdc_spark.model import Change, Column, Row, RowChange, Table, Watermark
 from ticdc_spark.mysql import parse_type
+from ticdc_spark.replicate.report import BatchReport
+from ticdc_spark.replicate.run.watch import Watcher
 from ticdc_spark.sinks.iceberg.lake import read_table as read_arrow
 from ticdc_spark.sinks.iceberg.rows import direct, row_delta
 from ticdc_spark.sinks.iceberg.rows.spark_writer import SparkWriter
@@ -140,8 +142,11 @@ def test_what_others_commit_meanwhile_is_kept(
     job = run_first(folder)
     ways.direct.clear()
     commits_meanwhile(monkeypatch, spark, folder, OTHERS[other])
-    replicate(job)
+    reports: list[BatchReport] = []
+    replicate(job, watchers=[Watcher(committed=reports.append)])
     assert (ways.direct, ways.merges) == ([False], 1)
+    assert (sum(one.conflicts for one in reports), reports[-1].epoch) == (1, 2)
+    assert sum(one.commits.get(("s", "t"), 0) for one in reports) == 1
     wanted = [row for row in END if other != "delete" or row["id"] != 4]
     assert rows(spark, folder) == wanted + [{"id": 99, "v": 99}] * (other == "append")
     assert not orphans(spark, folder)

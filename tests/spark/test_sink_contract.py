@@ -21,7 +21,7 @@ from tests.contract.loads import LoadsContract
 from tests.contract.member import OPENING, Guard, Member, Rows
 from tests.contract.moves import MovesContract
 from tests.contract.newest import NewestContract
-from tests.contract.others import OthersContract
+from tests.contract.others import OthersContract, check_a_conflict_is_counted
 from tests.contract.plain_topic import PlainTopic
 from tests.contract.tables import TablesContract
 from tests.contract.topics import TopicContract
@@ -192,6 +192,9 @@ class TestIcebergSink(
     DeletesContract,
 ):
     """What a job does to tables."""
+
+    def test_a_commit_that_is_done_again_is_counted(self, member: Member) -> None:
+        check_a_conflict_is_counted(member)
 
     def test_a_table_whose_files_are_gone_can_be_dropped(self, member: Member) -> None:
         member.create()

@@ -69,6 +69,10 @@ class CaptureState(msgspec.Struct, frozen=True, kw_only=True):
 class Capture(Protocol):
     """A source of changes."""
 
+    @property
+    def retries(self) -> int:
+        """How often it has connected again after a fault. Kafka's client does not tell."""
+
     def begin(self) -> CaptureState:
         """The state in which a new changefeed begins: the source's present end, with the schemas there.
 

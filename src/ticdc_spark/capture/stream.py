@@ -83,6 +83,10 @@ class StreamCapture:
         return self._stream
 
     @property
+    def retries(self) -> int:
+        return 0
+
+    @property
     def is_bounded(self) -> bool:
         """Whether reading ends by itself, as for a recorded topic."""
         return self._stream.path is not None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections import Counter
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,6 +28,7 @@ from ticdc_spark.changefeed.producer import KafkaProducer, ProducerLost
 from ticdc_spark.changefeed.progress import StateFolder
 from ticdc_spark.changefeed.report import Report, Show
 from ticdc_spark.changefeed.route import Placer
+from ticdc_spark.changefeed.sent import SentCounts
 from ticdc_spark.changefeed.sequence import Sequencer
 from ticdc_spark.changefeed.snapshot.note import ReadNote
 from ticdc_spark.changefeed.snapshot.reads import TableReads
@@ -70,7 +72,7 @@ def run(
 
     Raises: any TicdcSparkError. The next start resumes from the stored state.
     """
-    totals, reads, backlog = _Totals(), upstream.reads, upstream.backlog
+    totals, reads, backlog = _Totals(upstream.capture), upstream.reads, upstream.backlog
     target = changefeed.kafka.topic
     with StateFolder(
         state, changefeed=changefeed.id, target=target, protocol=changefeed.protocol, source=upstream.name
@@ -92,7 +94,9 @@ def run(
                     for notice in notices(changefeed, begun.tables, all_known=reads is not None):
                         _LOG.warning("%s", notice)
                 if reads is not None:
-                    totals.add(*reads.finish_round(folder, topics, stop, lambda one: show(totals.added_to(one))))
+                    totals.add(
+                        *reads.finish_round(folder, topics, stop, lambda one: show(totals.added_to(one)), totals.counts)
+                    )
                 if folder.reading.base:  # an earlier run was stopped within a round: go on with it
                     return totals.report(begun.commit_ts)
                 with _Run(changefeed, upstream, folder, topics, totals) as once:
@@ -102,6 +106,7 @@ def run(
                 reads.begin_round(folder, topics)
             except ProducerLost as error:
                 failures = 0 if totals.acknowledged_since_start else failures + 1
+                totals.counts.retries["SinkFault"] += 1
                 pause = _BACK_OFF[min(failures, len(_BACK_OFF) - 1)]
                 _LOG.warning("%s; resuming from the stored state in %.0f s", error, pause)
                 if stop.wait(pause):
@@ -135,9 +140,11 @@ def begin(
 class _Totals:
     """Counts that remain when a producer is replaced."""
 
-    def __init__(self) -> None:
+    def __init__(self, capture: Capture) -> None:
+        self._capture = capture
         self.rows = 0
         self.messages = 0
+        self.counts = SentCounts()
         self.acknowledged_since_start = False
 
     def add(self, rows: int, messages: int) -> None:
@@ -145,10 +152,17 @@ class _Totals:
         self.messages += messages
 
     def added_to(self, report: Report) -> Report:
-        return replace(report, rows=self.rows + report.rows, messages=self.messages + report.messages)
+        return self.counted(replace(report, rows=self.rows + report.rows, messages=self.messages + report.messages))
+
+    def counted(self, report: Report) -> Report:
+        """A report with the counts of bytes, DDL, retries, and rows by table."""
+        counts, retries = self.counts, Counter({"SourceFault": self._capture.retries})
+        return replace(
+            report, bytes=counts.bytes, ddls=counts.ddls, retries=retries + counts.retries, counted=counts.rows
+        )
 
     def report(self, saved: int) -> Report:
-        return Report(rows=self.rows, messages=self.messages, waiting=0, rows_per_second=0.0, saved=saved)
+        return self.counted(Report(rows=self.rows, messages=self.messages, waiting=0, rows_per_second=0.0, saved=saved))
 
 
 class _Run:
@@ -185,6 +199,7 @@ class _Run:
                 encoder_for,
                 lambda topic: self._topics.facts(topic).max_message_bytes,
                 self._producer,
+                counts=totals.counts,
             )
             self._sequencer = Sequencer(
                 state, self._router, cadence(changefeed), time.monotonic(), consistent_from=reading.settles
@@ -195,6 +210,7 @@ class _Run:
                 source, self._batches = self._upstream.backlog.source(
                     self._router.rules, self._topics, self._folder.path
                 )
+                self._batches.counts = totals.counts
                 stack.callback(self._batches.close)
             self._feed = stack.enter_context(Feed(source, state))
             if isinstance(source, BacklogCapture):
@@ -334,12 +350,14 @@ class _Run:
 
     def _report(self, rate: float, *, finished: bool = False) -> Report:
         quiet = time.monotonic() - self._last_ack > 5.0
-        return Report(
-            rows=self._totals.rows,
-            messages=self._totals.messages,
-            waiting=self._sequencer.waiting,
-            rows_per_second=rate,
-            saved=self._sequencer.saved_state.commit_ts,
-            outage=self._producer.heard if quiet and self._sequencer.waiting else "",
-            finished=finished,
+        return self._totals.counted(
+            Report(
+                rows=self._totals.rows,
+                messages=self._totals.messages,
+                waiting=self._sequencer.waiting,
+                rows_per_second=rate,
+                saved=self._sequencer.saved_state.commit_ts,
+                outage=self._producer.heard if quiet and self._sequencer.waiting else "",
+                finished=finished,
+            )
         )

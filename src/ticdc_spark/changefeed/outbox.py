@@ -7,6 +7,7 @@ from typing import Any, Protocol
 
 from ticdc_spark.changefeed.actions import Place, SendBootstrap, SendDdl, SendRows, SendWatermark
 from ticdc_spark.changefeed.encoders import EncoderFor
+from ticdc_spark.changefeed.sent import SentCounts
 from ticdc_spark.errors import UnsendableChange
 from ticdc_spark.model import RowChange, SchemaChange
 from ticdc_spark.mysql import handle_key
@@ -43,8 +44,11 @@ class Outbox:
         limit: Callable[[str], int],
         producer: Sends,
         tables: TargetTables | None = None,
+        counts: SentCounts | None = None,
     ) -> None:
-        """``name``: the protocol. ``limit``: a topic's message size in bytes. ``tables``: already completed."""
+        """``name``: the protocol. ``limit``: a topic's message size in bytes. ``tables``: already completed.
+        ``counts``: to which it adds."""
+        self.counts = counts or SentCounts()
         self._tables = tables or TargetTables(protocol(name).traits)
         self._encoder_for = encoder_for
         self._encoders: dict[int, Encoder] = {}
@@ -63,7 +67,9 @@ class Outbox:
             case SendRows():
                 self._rows(action)
             case SendDdl():
-                self._everywhere(action.ticket, action.places, self._ddl(action), _named(action.change))
+                ddl = self._ddl(action)
+                self._everywhere(action.ticket, action.places, ddl, _named(action.change))
+                self.counts.ddls += ddl is not None
             case SendBootstrap():
                 table = self._tables.table(action.table, action.commit_ts)
                 encoded = self._encoder(action.places[0][0]).bootstrap(table)
@@ -89,7 +95,7 @@ class Outbox:
         except UNWRITABLE as error:
             _, bad = write_changes(encoder, changes)
             raise _unwritable(changes, bad, topic) from error
-        limit, at = self._limit(topic), 0
+        limit, at, size_of_all = self._limit(topic), 0, 0
         for one in encoded:
             size = len(one.key or b"") + len(one.value or b"") + _OVERHEAD
             if size > limit:
@@ -98,8 +104,11 @@ class Outbox:
                     + _WAYS_OUT
                 )
             at += one.rows
+            size_of_all += size - _OVERHEAD
         self._send(action.ticket, [(action.place, one) for one in encoded])
         self.rows += len(changes)
+        self.counts.bytes += size_of_all
+        self.counts.add_changes(action.changes)
 
     def _ddl(self, action: SendDdl) -> Encoded | None:
         try:
@@ -121,6 +130,7 @@ class Outbox:
                     "max.message.bytes and max-message-bytes"
                 )
         self._send(ticket, [(place, encoded) for place in places])
+        self.counts.bytes += (size - _OVERHEAD) * len(places)
 
     def _send(self, ticket: int, messages: Sequence[tuple[Place, Encoded]]) -> None:
         if not messages:

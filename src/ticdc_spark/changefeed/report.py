@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeAlias
 
 import msgspec
+
+from ticdc_spark.changefeed.sent import TableRows
 
 
 class Report(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +25,14 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     """The last error of a broker connection, while nothing is acknowledged."""
     reading: str = ""
     """While tables are read: the table and its progress."""
+    bytes: int = 0
+    """Of the messages that this process has sent: keys and values."""
+    ddls: int = 0
+    """DDL sent by this process."""
+    retries: Mapping[str, int] = {}
+    """How often this process tried again, by the fault."""
+    counted: tuple[TableRows, ...] = ()
+    """``rows`` by table and operation."""
     finished: bool = False
     """The source has ended, or ``target-ts`` is reached."""
 

@@ -4,11 +4,11 @@ Rows stay in the topic. For each range of about ``CHUNK`` messages of a partitio
 rows there, how many, and their commit timestamps. It reads the rows when they are applied.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from operator import add
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 
 from ticdc_spark.changes.opening import Group, Messages, Opened, Opener, Opening, group_rows, of_batch
@@ -18,6 +18,7 @@ from ticdc_spark.model import Bootstrap, Envelope, Event, Rejected, SchemaChange
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.protocols.rows import Numbers
 from ticdc_spark.spark.decode.control import (
+    OPS,
     BootstrapRead,
     ControlEvent,
     DdlRead,
@@ -39,6 +40,7 @@ EVENTS = pa.schema([("events", pa.binary())])
 """The result of a task: lists of control events in MessagePack."""
 EVENTS_DDL = "events binary"
 _HIGHEST = 2**63 - 1
+_INSERT = OPS.index("insert")
 _SAMPLED = 16
 """How many messages of a group are sampled for their size."""
 
@@ -159,19 +161,27 @@ class Scanner:
         origin, values, rows = opened.origin, messages.values, opened.rows
         offsets = np.asarray(messages.offsets, np.int64)
         places = offsets if isinstance(origin, range) else offsets[np.asarray(origin, np.int64)]
-        inserts = np.array([kind.op == "insert" for kind in rows.kinds], bool)
+        ops = np.array([OPS.index(kind.op) for kind in rows.kinds], np.int64)
         for key, numbers in group_rows(messages, opened).items():
             counts = self._groups.get(key)
             if counts is None:
                 counts = self._groups[key] = RowCounts()
-            sample = numbers[:: max(1, len(numbers) // _SAMPLED)].tolist()
-            size = sum(len(values[origin[number]] or b"") for number in sample)
-            counts.bytes += size * len(numbers) // len(sample)
-            self._count(key, (rows.commit_ts[numbers], places[numbers]), inserts[rows.kind_of[numbers]], counts)
+            offsets_of_group = places[numbers]
+            sample = [origin[number] for number in _sample(numbers)]
+            size = _about_bytes(values, sample, len(numbers))
+            counts.bytes += size
+            count = len(numbers)
+            if not isinstance(origin, range):  # some messages have several rows
+                firsts = numbers[np.append(0, np.flatnonzero(np.diff(offsets_of_group)) + 1)]
+                count, sample = len(firsts), [origin[number] for number in _sample(firsts)]
+                size = _about_bytes(values, sample, count)
+            counts.messages += count
+            counts.message_bytes += size + _about_bytes(messages.keys, sample, count)
+            found = np.bincount(ops[rows.kind_of[numbers]], minlength=len(OPS)).tolist()
+            counts.ops = tuple(map(add, counts.ops, found))
+            self._count(key, (rows.commit_ts[numbers], offsets_of_group), found[_INSERT], counts)
 
-    def _count(
-        self, key: Group, at: tuple[Numbers, Numbers], inserts: npt.NDArray[np.bool_], counts: RowCounts
-    ) -> None:
+    def _count(self, key: Group, at: tuple[Numbers, Numbers], inserts: int, counts: RowCounts) -> None:
         """``at``: commit timestamps and offsets."""
         stamps, places = at
         schema, table = self._name((key[2], key[3]))
@@ -179,7 +189,7 @@ class Scanner:
         counts.hidden |= not lowest
         if lowest > replay_below:
             counts.take(len(stamps), lowest, int(stamps.max()), int(places.min()), int(places.max()))
-            counts.inserts += int(np.count_nonzero(inserts))
+            counts.inserts += inserts
             return
         passed = passed_of(self._plan, key[0], key[1], schema, table)
         for ts, offset in zip(stamps.tolist(), places.tolist(), strict=True):
@@ -218,6 +228,15 @@ class Scanner:
             case Envelope():
                 message = "a row change is no control event"
                 raise AssertionError(message)
+
+
+def _sample(numbers: Numbers) -> list[int]:
+    return numbers[:: max(1, len(numbers) // _SAMPLED)].tolist()  # type: ignore[no-any-return]
+
+
+def _about_bytes(cells: Sequence[bytes | None], sample: Sequence[int], count: int) -> int:
+    """About the bytes of ``count`` cells, by some of them."""
+    return sum(len(cells[at] or b"") for at in sample) * count // len(sample)
 
 
 def replay_below_of(plan: ScanPlan, schema: str, table: str) -> int:

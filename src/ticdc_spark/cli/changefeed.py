@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager, nullcontext
 from pathlib import Path
 from threading import Event
 from typing import TYPE_CHECKING
@@ -24,6 +24,7 @@ from ticdc_spark.mysql import tso_time
 
 if TYPE_CHECKING:
     from ticdc_spark.capture.base import Capture
+    from ticdc_spark.capture.binlog.kept import Kept
     from ticdc_spark.capture.snapshot.present import PresentTables
     from ticdc_spark.changefeed.backlog.backlog import Backlog
     from ticdc_spark.changefeed.config.load import Identity
@@ -196,7 +197,8 @@ def watched(changefeed: Changefeed, folder: Path) -> Iterator[Show]:
         if changefeed.metrics is None:
             yield show
             return
-        metrics, changes = ChangefeedMetrics(changefeed.id), Changes()
+        metrics = ChangefeedMetrics(changefeed.id, table_series=changefeed.metrics_table_series)
+        changes = Changes()
         history = FeedHistory(changefeed.id, folder, changes.tell)
         file = None if changefeed.file is None else Path(changefeed.file)
         key, token = f"{changefeed.file}: [ticdc-spark] metrics", changefeed.metrics_token
@@ -211,9 +213,23 @@ def watched(changefeed: Changefeed, folder: Path) -> Iterator[Show]:
                     one(report)
 
             try:
-                yield every
+                with _binlog_watched(changefeed, folder, metrics.note_kept):
+                    yield every
             finally:
                 changes.close()
+
+
+def _binlog_watched(
+    changefeed: Changefeed, folder: Path, tell: Callable[[Kept | None], None]
+) -> AbstractContextManager[None]:
+    """Watch how much binlog the server keeps, if the source is one."""
+    from ticdc_spark.capture.open import has_tables
+
+    if changefeed.source is None or not has_tables(changefeed.source):
+        return nullcontext()
+    from ticdc_spark.operate.metrics.binlog import watching_binlog
+
+    return watching_binlog(changefeed.source, folder, tell)
 
 
 @contextmanager

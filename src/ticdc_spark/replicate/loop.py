@@ -72,6 +72,7 @@ def run(
                     once=once,
                     until_ts=until_ts,
                     stop=stop,
+                    epoch=store.held.epoch,
                 )
                 summary = _run(run_state, opened)
             heartbeat.end(
@@ -165,6 +166,8 @@ class _RunState:
     once: bool
     until_ts: int | None
     stop: threading.Event
+    epoch: int | None = None
+    """The owner's epoch."""
     finished: bool = False
     targets: Offsets | None = None
     """With ``once``: how far it reads."""
@@ -190,7 +193,9 @@ class _RunState:
         loads = steps.load(self.watcher.phase)
         report = steps.batch(self.targets, self.watcher.phase)
         self.pace.add(report.messages, report.seconds)
-        report = msgspec.structs.replace(report, rate=self.pace.rate, retention=self.retention.of(steps.source))
+        report = msgspec.structs.replace(
+            report, rate=self.pace.rate, retention=self.retention.of(steps.source), epoch=self.epoch
+        )
         self.watcher.committed(report)
         if steps.sink.capabilities.upkeep:
             self.upkeep.turn(steps.sink, report.progress, self.watcher)

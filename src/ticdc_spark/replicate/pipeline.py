@@ -64,6 +64,7 @@ from ticdc_spark.replicate.state.notes import SourceNote
 from ticdc_spark.replicate.state.progress import Counters, Plan, Progress, QueuedDdl
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.replicate.stops import stop_if_left_out_before
+from ticdc_spark.sinks.tally import Tally
 
 log = logging.getLogger(__name__)
 
@@ -83,6 +84,11 @@ class OpenJob:
     def letters(self) -> Letters:
         """Where messages and rows that cannot be read are kept."""
         return Letters(self.resources.rows, self.resources.letters)
+
+    @cached_property
+    def commits(self) -> Tally:
+        """Counts the commits to tables since the last report."""
+        return Tally()
 
     @cached_property
     def decider(self) -> Decider:
@@ -111,6 +117,7 @@ class OpenJob:
             schemas={},
             now=self.clock(),
             job_applied=progress.applied,
+            commits=self.commits,
         )
 
     @property

@@ -1,10 +1,14 @@
 """What the loop reports to its caller, and sentences about the state of a job."""
 
+from collections.abc import Iterable
+
 import msgspec
 
+from ticdc_spark.model import TableName
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.state.progress import Progress, QueuedDdl
 from ticdc_spark.replicate.state.table import is_without_rows
+from ticdc_spark.spark.decode.control import ControlEvent, RowsRead
 
 NOT_ALL_APPLIED = 3
 """Exit code of a run that finished while tables are held back or rows wait: not everything is applied."""
@@ -23,6 +27,31 @@ class KeptLetter(msgspec.Struct, frozen=True, kw_only=True):
     """The beginning of the message's value, as text."""
     at: float
     """Seconds since the epoch."""
+
+
+class TableRead(msgspec.Struct, frozen=True, kw_only=True):
+    """What the messages of a batch had of one table, including changes that came again."""
+
+    messages: int
+    bytes: int
+    """About the size of the messages, with their keys."""
+    rows: tuple[int, ...]
+    """The numbers of rows by ``spark.decode.control.OPS``."""
+
+
+def tables_read(controls: Iterable[ControlEvent]) -> dict[TableName, TableRead]:
+    """What the messages of a batch had of each table. ``controls``: of its scan."""
+    found: dict[TableName, TableRead] = {}
+    for event in controls:
+        if isinstance(event, RowsRead):
+            name, one = (event.schema, event.table), event.summary
+            before = found.get(name) or TableRead(messages=0, bytes=0, rows=(0,) * len(one.ops))
+            found[name] = TableRead(
+                messages=before.messages + one.messages,
+                bytes=before.bytes + one.message_bytes,
+                rows=tuple(map(sum, zip(before.rows, one.ops, strict=True))),
+            )
+    return found
 
 
 class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,6 +80,14 @@ class BatchReport(msgspec.Struct, frozen=True, kw_only=True):
     """DDLs that the batch took from the queue: it applied them, or skipped them as the job file says."""
     letters: tuple[KeptLetter, ...] = ()
     """The newest dead letters of this process, the oldest first."""
+    epoch: int | None = None
+    """The owner's epoch; ``None``: not known."""
+    read: dict[TableName, TableRead] = {}
+    """What the messages had of each table."""
+    commits: dict[TableName, int] = {}
+    """How often tables were committed to since the last report."""
+    conflicts: int = 0
+    """How often another writer committed to a table first since the last report."""
 
 
 class Summary(msgspec.Struct, frozen=True, kw_only=True):

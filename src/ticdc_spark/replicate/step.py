@@ -22,7 +22,7 @@ from ticdc_spark.replicate.pipeline import (
 from ticdc_spark.replicate.plan.offsets import known_offsets, lagging, may_advance
 from ticdc_spark.replicate.plan.parked import expired, is_parked
 from ticdc_spark.replicate.plan.pending import range_of
-from ticdc_spark.replicate.report import BatchReport
+from ticdc_spark.replicate.report import BatchReport, tables_read
 from ticdc_spark.replicate.scanning import learn_waiting
 from ticdc_spark.replicate.skips import warn_of_old
 from ticdc_spark.replicate.snapshot.from_topic import TopicReads
@@ -71,7 +71,14 @@ class Steps:
         reached = reach(job, before, targets)
         if reached.interrupted is None and not reached.messages and not self._may_advance():
             self._is_due = False
-            return BatchReport(progress=before, left=0, looked_at=looked_at, letters=tuple(job.letters.newest))
+            return BatchReport(
+                progress=before,
+                left=0,
+                looked_at=looked_at,
+                letters=tuple(job.letters.newest),
+                commits=job.commits.take(),
+                conflicts=self._conflicts(),
+            )
         beat("scan", number)
         with Timer(phases, "scan"):
             scanned = scan_batch(job, before, reached)
@@ -109,6 +116,9 @@ class Steps:
             phases=phases,
             ddls=tuple(taken_ddls(planned, result)),
             letters=tuple(job.letters.newest),
+            read=tables_read(scanned.spelled.controls),
+            commits=job.commits.take(),
+            conflicts=self._conflicts(),
         )
 
     def take_requests(self) -> None:
@@ -140,6 +150,10 @@ class Steps:
     def lagging(self, targets: Offsets) -> Offsets | None:
         """In a run to an end: where to read to next; ``None``: the run is over."""
         return lagging(self.source, self.progress, targets)
+
+    def _conflicts(self) -> int:
+        """How often another writer committed to a table first since the last report."""
+        return sum(self.sink.conflicts.take().values())
 
     def _may_advance(self) -> bool:
         """Whether the resolved ts may rise without messages: by a changed job file, or by time."""

@@ -22,6 +22,7 @@ from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import Mark
 from ticdc_spark.sinks.state import StateStore
+from ticdc_spark.sinks.tally import Tally
 from ticdc_spark.sinks.type_map import ColumnConversion, NameRule, TypeMap
 from ticdc_spark.sinks.upkeep import Upkeep
 from ticdc_spark.spark.tasks import ReadParts
@@ -275,6 +276,11 @@ class Sink(Tables, Columns, Changes, Reads, Loads, Upkeep, Protocol):
     @property
     def names(self) -> NameRule:
         """How the sink stores the source's names."""
+
+    @property
+    def conflicts(self) -> Tally:
+        """Commits that were refused since another writer committed first, by the target's tables. Each was tried again,
+        or its rows were written in another way. Not those that end with a SinkConflict."""
 
     def state(self, job: str) -> StateStore:
         """The state of a job; not necessarily the job that writes here."""

@@ -23,6 +23,7 @@ from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.shaped_types import ShapedTypes
 from ticdc_spark.sinks.state import StateStore
+from ticdc_spark.sinks.tally import Tally
 from ticdc_spark.sinks.type_map import ColumnConversion, NameRule, TypeMap
 from ticdc_spark.sinks.upkeep import FilePlace, UpkeepPolicy, UpkeepResult
 from ticdc_spark.spark.tasks import ReadParts
@@ -52,6 +53,10 @@ class RoutedSink:
     @property
     def names(self) -> NameRule:
         return self._sink.names
+
+    @property
+    def conflicts(self) -> Tally:
+        return self._sink.conflicts
 
     def state(self, job: str) -> StateStore:
         return self._sink.state(job)

@@ -27,7 +27,8 @@ from ticdc_spark.protocols.open.encode import OpenConfig
 from ticdc_spark.protocols.open.encode import encoder as open_encoder
 from ticdc_spark.protocols.simple.encode import SimpleConfig
 from ticdc_spark.protocols.simple.encode import encoder as simple_encoder
-from ticdc_spark.spark.decode.control import ControlEvent, RowsRead, SchemaBlockRead, WatermarkRead
+from ticdc_spark.replicate.report import tables_read
+from ticdc_spark.spark.decode.control import OPS, ControlEvent, RowsRead, SchemaBlockRead, WatermarkRead
 from ticdc_spark.topics.json_lines import to_table
 
 ENCODERS: dict[str, Encoder] = {"simple": simple_encoder(SimpleConfig()), "open": open_encoder(OpenConfig())}
@@ -95,6 +96,34 @@ def test_every_event_is_reported_and_every_row_is_counted_where_it_is(
     assert counted == Counter(
         (message.partition, event.table) for message, _, event in opened if isinstance(event, Envelope)
     )
+
+
+@pytest.mark.parametrize("protocol", ENCODERS)
+@pytest.mark.parametrize("size", [7, 1000])
+def test_messages_and_operations_are_counted_whether_rows_are_new_or_come_again(protocol: str, size: int) -> None:
+    messages = list(dispatch(generate(CONFIG), CONFIG, ENCODERS[protocol]))
+    of, sizes, ops = Counter[tuple[str, str]](), Counter[tuple[str, str]](), Counter[tuple[str, str, str]]()
+    for message in messages:
+        events = decoder(protocol).open_message(message.key, message.value)
+        rows = [(event.schema, event.table, event.op) for event in events if isinstance(event, Envelope)]
+        ops.update(rows)
+        for table in {row[:2] for row in rows}:
+            of[table] += 1
+            sizes[table] += len(message.key or b"") + len(message.value or b"")
+    replays = {table_id_key(*table): max(ts_of(messages, protocol)) for table in list(of)[:1]}
+    read = tables_read(scanned(plan_of(protocol, table_replay_below=replays), cut(messages, size)))
+    assert {table: one.messages for table, one in read.items()} == of
+    found = {(*table, op): rows for table, one in read.items() for op, rows in zip(OPS, one.rows, strict=True) if rows}
+    assert found == ops and len({op for *_, op in ops}) == 3
+    assert sum(of.values()) < sum(ops.values()) or protocol == "simple", "messages of Open have several rows"
+    for table, one in read.items():
+        assert one.bytes == pytest.approx(sizes[table], rel=0.1)
+
+
+def ts_of(messages: list[Message], protocol: str) -> list[int]:
+    """The commit_ts of all rows."""
+    opened = (event for one in messages for event in decoder(protocol).open_message(one.key, one.value))
+    return [event.commit_ts for event in opened if isinstance(event, Envelope)]
 
 
 @pytest.mark.parametrize("protocol", ENCODERS)

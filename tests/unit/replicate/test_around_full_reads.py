@@ -53,6 +53,15 @@ def shop_that_settles(protocol: str, columns: str) -> Shop:
     raise AssertionError("the table is not read in several moments")
 
 
+def test_the_commits_of_a_full_read_are_counted_with_those_of_the_next_batch() -> None:
+    shop = shop_that_settles("open", "v INT, w INT")
+    assert shop.steps is not None
+    counted = dict(shop.steps.open.commits._counts)
+    assert counted[SCHEMA, "t"] >= 1, "no batch came after the read"
+    report = shop.steps.batch(None, lambda _phase, _batch: None)
+    assert report.commits[SCHEMA, "t"] >= counted[SCHEMA, "t"]
+
+
 def test_a_column_that_rows_lack_while_a_full_read_settles_marks_the_table() -> None:
     shop = shop_that_settles("open", "v INT, w INT")
     send_without(shop, "w", id="2", v="2", w="2")

@@ -20,7 +20,7 @@ from ticdc_spark.replicate.run import retry
 from ticdc_spark.replicate.run.heartbeat import Heartbeat
 from ticdc_spark.replicate.run.job_file import RunningJob
 from ticdc_spark.replicate.run.upkeep import UpkeepScheduler
-from ticdc_spark.replicate.run.watch import UNWATCHED
+from ticdc_spark.replicate.run.watch import UNWATCHED, Watcher
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.step import Steps
 
@@ -90,6 +90,13 @@ class Run:
             lagging=lambda _targets: None,
         )
         return cast(Steps, steps)
+
+
+def test_each_report_names_the_epoch_of_its_owner(tmp_path: Path) -> None:
+    run, reports = Run(tmp_path, once=True), list[BatchReport]()
+    run.state.epoch, run.state.watcher = 5, Watcher(committed=reports.append)
+    assert loop._run(run.state, run.opened).finished
+    assert [report.epoch for report in reports] == [5] * len(run.targets)
 
 
 def test_a_run_to_an_end_goes_by_the_topics_of_a_changed_file(tmp_path: Path) -> None:

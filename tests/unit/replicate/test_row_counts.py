@@ -79,6 +79,21 @@ def test_rows_of_one_group_are_counted_as_the_watermark_passes_them(tmp_path: Pa
     assert [table.rows for table in job.progress.tables] == [6]
 
 
+def test_a_report_has_what_was_read_and_committed_since_the_last_one(tmp_path: Path) -> None:
+    name, job = USER.full_name, steps(tmp_path, ListSource(SENT), Lake(), Kept())
+    report = job.batch(None, lambda *_: None)
+    read = report.read[name]
+    assert (read.messages, read.rows) == (6, (6, 0, 0, 0)) and report.read.keys() == {name}
+    assert read.bytes == sum(
+        len(one.key or b"") + len(one.value or b"") for one in SENT if one.offset in (1, 2, 3, 5, 6, 8)
+    )
+    assert report.commits[name] >= 1, "the table was made, and got its rows"
+    job.sink.conflicts.add(name)
+    quiet = job.batch(None, lambda *_: None)
+    assert (quiet.messages, quiet.read, quiet.commits, quiet.conflicts) == (0, {}, {}, 1)
+    assert job.batch(None, lambda *_: None).conflicts == 0
+
+
 @pytest.mark.parametrize("point", ["merge", "apply"])
 def test_a_batch_that_was_interrupted_counts_at_most(
     tmp_path: Path, point: str, monkeypatch: pytest.MonkeyPatch

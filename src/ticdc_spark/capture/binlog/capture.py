@@ -56,6 +56,7 @@ class BinlogCapture:
         self._dump: Dump | None = None
         self._closed = False
         self._clock = (0.0, 0.0)
+        self.retries = 0
 
     def begin(self) -> CaptureState:
         with Connection(self._server) as connection:
@@ -100,6 +101,7 @@ class BinlogCapture:
                 failing_since = failing_since or time.monotonic()
                 if time.monotonic() - failing_since > _RETRY_SECONDS:
                     raise
+                self.retries += 1
                 state = state if assembler is None else assembler.state()
                 for _ in backoff.waits(error):
                     if self._closed:

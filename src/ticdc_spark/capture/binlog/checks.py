@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator
 
 from ticdc_spark.capture.binlog.connection import Connection
-from ticdc_spark.capture.binlog.position import MariadbGtids, Position
+from ticdc_spark.capture.binlog.position import MariadbGtids, Position, file_number
 from ticdc_spark.capture.binlog.server import Facts
 from ticdc_spark.capture.binlog.uri import ServerUri
 from ticdc_spark.errors import SourceChanged, SourceFault, UsageError
@@ -159,7 +159,7 @@ def check_same_server(connection: Connection, server: ServerUri, facts: Facts, p
         if position.server != facts.identity:
             return  # file and offset differ there
         files = {str(row[0]): int(row[1]) for row in connection.rows("SHOW BINARY LOGS")}
-        if place.file not in files and files and _number(place.file) < min(map(_number, files)):
+        if place.file not in files and files and file_number(place.file) < min(map(file_number, files)):
             return  # purged: by the GTIDs, the server knows whether it still has what is needed
         found = connection.rows("SELECT BINLOG_GTID_POS(%s, %s)", (place.file, place.offset))[0][0]
         if place.offset > files.get(place.file, 0) or not MariadbGtids(str(found or "")).equals(
@@ -181,8 +181,3 @@ def check_same_server(connection: Connection, server: ServerUri, facts: Facts, p
         )
     if not int(kept):
         raise SourceChanged(f"{server.where} has purged binlogs that were not read yet. {anew}")
-
-
-def _number(file: str) -> int:
-    number = file.rpartition(".")[2]
-    return int(number) if number.isdigit() else 0

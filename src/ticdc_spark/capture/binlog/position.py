@@ -52,6 +52,12 @@ def read_position(text: str) -> Position:
         raise UsageError(f"position {text[:80]!r} is none of a binlog: {error}") from error
 
 
+def file_number(file: str) -> int:
+    """The number of a file, by its name."""
+    number = file.rpartition(".")[2]
+    return int(number) if number.isdigit() else 0
+
+
 class MariadbGtids:
     """MariaDB's position: the last transaction of each domain."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from ticdc_spark.capture.binlog.connection import Connection
@@ -33,13 +34,17 @@ def read_facts(connection: Connection, server: ServerUri) -> Facts:
     version = str(connection.rows("SELECT VERSION()")[0][0])
     mariadb = "mariadb" in version.lower()
     found = connection.variables(["server_id", "server_uid", "server_uuid", "gtid_mode", "lower_case_table_names"])
-    if mariadb:
-        identity = f"{found['server_id']} {found.get('server_uid', '')}".strip()
-    else:
-        identity = found.get("server_uuid", found["server_id"])
+    identity = identity_of({**found, "version": version})
     gtids = mariadb or found.get("gtid_mode", "OFF").upper() == "ON"
     names = _CASES.get(found.get("lower_case_table_names", ""), "folded")
     return Facts(mariadb, version, identity, gtids, _charsets(connection, server, mariadb), names)
+
+
+def identity_of(variables: Mapping[str, str]) -> str:
+    """The server's identity, by ``version``, ``server_id``, and ``server_uid`` or ``server_uuid`` if it has them."""
+    if "mariadb" in variables["version"].lower():
+        return f"{variables['server_id']} {variables.get('server_uid', '')}".strip()
+    return variables.get("server_uuid", variables["server_id"])
 
 
 def place_now(connection: Connection, facts: Facts) -> Place:

@@ -11,6 +11,7 @@ import msgspec
 from ticdc_spark.capture.base import Resolved
 from ticdc_spark.changefeed.actions import Announce
 from ticdc_spark.changefeed.backlog.files import Messages
+from ticdc_spark.changefeed.sent import TableRows
 
 J = TypeVar("J")
 R = TypeVar("R", bound=msgspec.Struct)
@@ -35,6 +36,8 @@ class FileBatch(msgspec.Struct, frozen=True, kw_only=True):
 
     rows: int
     messages: int
+    bytes: int = 0
+    counted: tuple[TableRows, ...] = ()
     announces: tuple[Announce, ...]
     parts: tuple[tuple[Messages, ...], ...]
     """Each part is for one task."""

@@ -34,6 +34,7 @@ from ticdc_spark.changefeed.dispatch.router import Router
 from ticdc_spark.changefeed.encoders import encoder
 from ticdc_spark.changefeed.outbox import Outbox
 from ticdc_spark.changefeed.route import Placer
+from ticdc_spark.changefeed.sent import TableRows
 from ticdc_spark.changefeed.topics import TopicFacts
 from ticdc_spark.errors import SinkFault, TicdcSparkError
 from ticdc_spark.model import Envelope, Message, RowChange, Table, TopicPartition
@@ -105,6 +106,10 @@ class Encoded(msgspec.Struct, frozen=True, kw_only=True):
 
     rows: int = 0
     messages: int = 0
+    bytes: int = 0
+    """Of the messages: keys and values."""
+    counted: tuple[TableRows, ...] = ()
+    """The rows by table and operation."""
     blocks: tuple[Messages, ...] = ()
     """Messages of one place are in their order."""
     met: tuple[Met, ...] = ()
@@ -157,6 +162,8 @@ def _encoded(job: EncodeJob, number: int, reader: EventReader) -> Encoded:
         return Encoded(
             rows=outbox.rows,
             messages=outbox.messages,
+            bytes=outbox.counts.bytes,
+            counted=outbox.counts.rows,
             blocks=tuple(kept.blocks),
             met=tuple(found),
             read=tuple(read.values()),

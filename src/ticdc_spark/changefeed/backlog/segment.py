@@ -154,6 +154,8 @@ class Segments:
         return FileBatch(
             rows=sum(one.rows for one in found),
             messages=sum(one.messages for one in found),
+            bytes=sum(one.bytes for one in found),
+            counted=tuple(rows for one in found for rows in one.counted),
             announces=self._announces(found, above + 1),
             parts=parts_of(blocks, self._tasks.parallelism),
             folder=folder,

@@ -12,6 +12,7 @@ from ticdc_spark import failpoints
 from ticdc_spark.changefeed.backlog.batch import FileBatch, Tasks
 from ticdc_spark.changefeed.backlog.sending import SendJob, Sent, send_part
 from ticdc_spark.changefeed.config.settings import KafkaTarget
+from ticdc_spark.changefeed.sent import SentCounts
 from ticdc_spark.changefeed.snapshot.faults import raise_fault
 
 
@@ -25,6 +26,8 @@ class BatchSender:
         self._thread: threading.Thread | None = None
         self.rows = 0
         self.messages = 0
+        self.counts = SentCounts()
+        """To which it adds."""
 
     @property
     def is_busy(self) -> bool:
@@ -49,6 +52,8 @@ class BatchSender:
                 raise error
             self.rows += batch.rows
             self.messages += batch.messages
+            self.counts.bytes += batch.bytes
+            self.counts.add_rows(batch.counted)
             tickets.append(ticket)
             self._on_sent()
         return tickets

@@ -78,6 +78,10 @@ class BacklogCapture:
         self._used = False
         """Whether tasks have run since they were closed."""
 
+    @property
+    def retries(self) -> int:
+        return self._inner.retries
+
     def begin(self) -> CaptureState:
         return self._inner.begin()
 

@@ -100,6 +100,13 @@ OUR_KEYS = (
         meaning="What a request must send, as a bearer token or as the password of a login. Health needs none.",
         secret=True,
     ),
+    _key(
+        "metrics-table-series",
+        OURS,
+        integer(0, 10**6),
+        200,
+        "How many tables have their own series in the [metrics](../reference/metrics.md); all other tables share one.",
+    ),
     _key("snapshot-parallelism", OURS, integer(1, 1024), 4, "How many ranges of keys are read in parallel."),
     _key("snapshot-chunk-rows", OURS, integer(1, 10**9), 50_000, "About how many rows a range has."),
     _key(

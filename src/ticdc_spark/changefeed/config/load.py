@@ -136,6 +136,7 @@ def _changefeed(given: Given, path: Path | None, uri: SinkUri) -> Changefeed | N
         snapshot=snapshot,
         metrics=given.get(f"{OURS}.metrics"),
         metrics_token=given.get(f"{OURS}.metrics-token"),
+        metrics_table_series=given.get(f"{OURS}.metrics-table-series"),
         backlog=given.get(f"{OURS}.spark-backlog") or None,
         warnings=tuple(map(redact, given.all_warnings())),
         **parts,

@@ -170,6 +170,8 @@ class Changefeed(msgspec.Struct, frozen=True, kw_only=True):
     """Where metrics, health and the status page are served; ``None``: nowhere."""
     metrics_token: str | None = None
     """The token that a request must send; ``None``: none."""
+    metrics_table_series: int = 200
+    """How many tables have their own series; all other tables share one."""
     warnings: tuple[str, ...] = ()
     """Sentences about the configuration, such as keys that have no effect here."""
 

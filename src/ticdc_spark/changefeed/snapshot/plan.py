@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from ticdc_spark.capture.base import CaptureState
 from ticdc_spark.capture.snapshot.keys import Range
 from ticdc_spark.capture.snapshot.present import Present, PresentTables, end_text, same_rows
+from ticdc_spark.changefeed.sent import TableRows
 from ticdc_spark.changefeed.snapshot.note import ReadNote
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Table, TableName
@@ -34,6 +35,10 @@ class PartSent(msgspec.Struct, frozen=True, kw_only=True):
     rows: int = 0
     """How many rows were sent and acknowledged."""
     messages: int = 0
+    bytes: int = 0
+    """Of the messages: keys and values."""
+    counted: tuple[TableRows, ...] = ()
+    """The rows by table and operation."""
     moved: str = ""
     """Why nothing was read: the table has changed; ``""``: it was read."""
     fault: str = ""

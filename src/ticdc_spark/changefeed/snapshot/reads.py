@@ -22,6 +22,7 @@ from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.dispatch.router import Router
 from ticdc_spark.changefeed.progress import StateFolder
 from ticdc_spark.changefeed.report import Show
+from ticdc_spark.changefeed.sent import SentCounts
 from ticdc_spark.changefeed.snapshot.announce import Announcer
 from ticdc_spark.changefeed.snapshot.fence import take_over
 from ticdc_spark.changefeed.snapshot.note import ReadNote
@@ -110,14 +111,16 @@ class TableReads:
         folder.save(state, topics.used(), 0, replace(folder.reading, base=state.commit_ts, tables=None, first=False))
         taken(requests)
 
-    def finish_round(self, folder: StateFolder, topics: Topics, stop: Event, show: Show) -> tuple[int, int]:
-        """Finish an open round, also of an earlier process. Does nothing if none is open.
+    def finish_round(
+        self, folder: StateFolder, topics: Topics, stop: Event, show: Show, counts: SentCounts | None = None
+    ) -> tuple[int, int]:
+        """Finish an open round, also of an earlier process. Does nothing if none is open. ``counts``: to which it adds.
 
         A server that does not answer is retried. Returns: how many rows and messages were sent.
 
         Raises: EnvironmentFault, UsageError, DecisionNeeded
         """
-        backoff, failing_since = Backoff(), 0.0
+        backoff, failing_since, counts = Backoff(), 0.0, counts or SentCounts()
         rows = messages = 0
         while (state := _open_round(folder)) is not None:
             before = folder.reading
@@ -138,7 +141,7 @@ class TableReads:
                         sender=self._sender(),
                         token=token,
                     )
-                    round_ = Round(outlet, state, tables, show)
+                    round_ = Round(outlet, state, tables, show, counts)
                     try:
                         round_.work(stop.is_set)
                     finally:
@@ -153,6 +156,7 @@ class TableReads:
                     backoff.reset()
                 if time.monotonic() - failing_since > _RETRY:
                     raise
+                counts.retries["SourceFault"] += 1
                 for _ in backoff.waits(fault):
                     if stop.is_set():
                         raise

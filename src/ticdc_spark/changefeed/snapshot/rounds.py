@@ -27,6 +27,7 @@ from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.changefeed.dispatch.router import Router
 from ticdc_spark.changefeed.progress import StateFolder
 from ticdc_spark.changefeed.report import Report, Show
+from ticdc_spark.changefeed.sent import SentCounts
 from ticdc_spark.changefeed.snapshot.announce import Announcer
 from ticdc_spark.changefeed.snapshot.faults import raise_fault
 from ticdc_spark.changefeed.snapshot.note import ReadNote
@@ -91,7 +92,11 @@ class Outlet:
 class Round:
     """A round at the commit_ts of a stored state. Until it ends, nothing else is sent."""
 
-    def __init__(self, outlet: Outlet, state: CaptureState, tables: PresentTables, show: Show) -> None:
+    def __init__(
+        self, outlet: Outlet, state: CaptureState, tables: PresentTables, show: Show, counts: SentCounts
+    ) -> None:
+        """``counts``: to which it adds."""
+        self._counts = counts
         self._outlet, self._state, self._note = outlet, state, outlet.folder.reading
         self._tables, self._show = tables, show
         self._later: dict[TableName, str] = {}
@@ -147,6 +152,9 @@ class Round:
         rows = sum(one.rows for one in sent)
         self.rows += rows
         self.messages += sum(one.messages for one in sent)
+        for one in sent:
+            self._counts.bytes += one.bytes
+            self._counts.add_rows(one.counted)
         self._rate = rows / max(time.monotonic() - began, 1e-3)
         state, note, moved = fold_wave(self._state, self._note, wave, sent, self._tables.now())
         self._wait(moved)

@@ -89,7 +89,8 @@ def _sent(job: SendJob, part: Part) -> PartSent:
                 flow.send(place, changes)
             flow.settle(_IN_FLIGHT)
         flow.settle(0)
-        return PartSent(rows=outbox.rows, messages=outbox.messages)
+        counts = outbox.counts
+        return PartSent(rows=outbox.rows, messages=outbox.messages, bytes=counts.bytes, counted=counts.rows)
     finally:
         producer.close(drop=True)
 

@@ -26,7 +26,9 @@ from ticdc_spark.replicate.run.retry import CONNECTIONS
 from ticdc_spark.replicate.run.watch import Maintained, Watcher
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.table import ConditionName
+from ticdc_spark.sinks.capabilities import SinkConflict
 from ticdc_spark.sinks.upkeep import TableFiles
+from ticdc_spark.spark.decode.control import OPS
 
 PREFIX = "ticdc_spark_replicate_"
 CONDITIONS: tuple[ConditionName, ...] = get_args(ConditionName)
@@ -57,6 +59,9 @@ class ReplicateMetrics:
         self._seconds: defaultdict[str, float] = defaultdict(float)
         self._retries: Counter[str] = Counter()
         self._maintained: Counter[str] = Counter()
+        self._rows: Counter[str] = Counter()
+        self._messages_of: Counter[TableName] = Counter()
+        self._commits_of: Counter[TableName] = Counter()
         self._files: dict[TableName, TableFiles] = {}
 
     @property
@@ -82,13 +87,20 @@ class ReplicateMetrics:
                 self._files = live_files(self._files, report.progress)
             self._counts["messages"] += report.messages
             self._counts["batches"] += report.messages > 0
+            self._counts["conflicts"] += report.conflicts
+            self._commits_of.update(report.commits)
+            for table, read in report.read.items():
+                self._messages_of[table] += read.messages
+                self._counts["bytes"] += read.bytes
+                self._rows.update(dict(zip(OPS, read.rows, strict=True)))
             for phase, seconds in report.phases.items():
                 self._seconds[phase] += seconds
 
     def _trouble(self, fault: EnvironmentFault) -> None:
         with self._lock:
             self._fault = str(fault)
-            self._retries[type(fault).__name__] += 1
+            self._retries.update(kind.__name__ for kind in CONNECTIONS if isinstance(fault, kind))
+            self._counts["conflicts"] += isinstance(fault, SinkConflict)
 
     def _maintain(self, upkeep: Maintained) -> None:
         with self._lock:
@@ -101,10 +113,11 @@ class ReplicateMetrics:
         """The current metrics, for a registry of ``prometheus_client``."""
         with self._lock:
             report, of_run, files = self._report, [*self._of_run()], dict(self._files)
+            messages, commits = dict(self._messages_of), dict(self._commits_of)
         yield from of_run
         if report is not None:
             yield from self._of_job(report)
-            yield from self._of_tables(report.progress, files)
+            yield from self._of_tables(report.progress, files, messages, commits)
 
     def _of_run(self) -> Iterator[Metric]:
         mode = "" if self._report is None else self._report.progress.mode
@@ -112,7 +125,14 @@ class ReplicateMetrics:
         yield InfoMetricFamily(f"{PREFIX}job", "The job.", value=about)
         yield _gauge("up", "1 while the job can do its work, 0 while a connection fails.", not self._fault)
         yield _counter("messages", "Messages that this process has read.", self._counts["messages"])
+        about_bytes = "About the bytes of the messages with rows that this process has read, from samples."
+        yield _counter("message_bytes", about_bytes, self._counts["bytes"])
+        rows: dict[str, float] = {op: self._rows[op] for op in OPS}
+        yield _counters("rows_read", "Rows that this process has read, by operation in the message.", "operation", rows)
         yield _counter("batches", "Batches with messages that this process has committed.", self._counts["batches"])
+        yield _counter("commits", "Commits of this process to tables.", self._commits_of.total())
+        conflicts = "Commits of this process that were done again, since another writer committed first."
+        yield _counter("commit_conflicts", conflicts, self._counts["conflicts"])
         spent = {phase: self._seconds[phase] for phase in (*PHASES, "maintenance")}
         yield _counters("phase_seconds", "Seconds that this process spent, by phase.", "phase", spent)
         retries = {fault.__name__: self._retries[fault.__name__] for fault in CONNECTIONS}
@@ -132,6 +152,8 @@ class ReplicateMetrics:
         if behind:
             yield _gauges("lag_seconds", "How far the tables and the messages are behind now.", "of", behind)
         yield _gauge("last_commit_timestamp_seconds", "When the progress was saved last.", progress.committed_at)
+        if report.epoch is not None:
+            yield _gauge("owner_epoch", "The owner's epoch: each start of the job has a higher one.", report.epoch)
         if report.left is not None:
             yield _gauge("unread_messages", "Messages that are there and not read yet.", report.left)
         if (headroom := headroom_of(progress, report.retention, self._clock())) is not None:
@@ -150,13 +172,22 @@ class ReplicateMetrics:
         held = {kind: float(progress.hold.kind == kind) for kind in HOLDS}
         yield _gauges("held", "1 for what keeps the resolved ts from rising.", "by", held)
 
-    def _of_tables(self, progress: Progress, files: Mapping[TableName, TableFiles]) -> Iterator[Metric]:
+    def _of_tables(
+        self,
+        progress: Progress,
+        files: Mapping[TableName, TableFiles],
+        messages: Mapping[TableName, int],
+        commits: Mapping[TableName, int],
+    ) -> Iterator[Metric]:
         counts = Counter(table.condition for table in tables_status(progress))
         states: dict[str, float | None] = {condition: counts[condition] for condition in CONDITIONS}
         yield _gauges("tables", "Tables by state.", "state", states)
         rows = {table.full_name: table.rows for table in progress.tables if not table.is_gone}
         named = frozenset(sorted(rows)[: self._most])
         yield _by_table(CounterMetricFamily, "table_changes", "Row changes applied.", named, rows)
+        what = "Messages with rows of the table that this process has read."
+        yield _by_table(CounterMetricFamily, "table_messages", what, named, messages)
+        yield _by_table(CounterMetricFamily, "table_commits", "Commits of this process to the table.", named, commits)
         there = live_files(files, progress)
         for name, what, of in _FILES:
             found = {table: of(made) for table, made in there.items()}

@@ -28,6 +28,7 @@ from ticdc_spark.replicate.state.progress import PendingRows, Shard
 from ticdc_spark.replicate.state.table import TableState, for_stamp, from_stamp
 from ticdc_spark.sinks.base import Sink, Stamp
 from ticdc_spark.sinks.mark import NO_MARK, Mark
+from ticdc_spark.sinks.tally import Tally
 from ticdc_spark.spark.decode.versions import ReadPlan
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, LakeType, without_values
 
@@ -74,6 +75,8 @@ class Batch:
     """The offsets up to which partitions were read."""
     names: Names = NO_NAMES
     """The names that the rows of the batch were scanned with."""
+    commits: Tally = field(default_factory=Tally)
+    """Counts the commits to tables."""
     topics: Mapping[TableName, Collection[str]] = field(default_factory=dict)
     """The topics of waiting rows and DDLs, by table. A new table has not recorded its topics yet."""
 
@@ -250,6 +253,7 @@ class TimelineWork:
             state = msgspec.structs.replace(state, ddl_step=mark[1])
         stamp = msgspec.structs.replace(self.batch.stamp(state, mark, applied_before), seen=self.seen.get(name))
         result = write(stamp)
+        self.batch.commits.add(name)
         self.stamps[name] = stamp
         self.known[name] = msgspec.structs.replace(state, mark=mark)
         return result

@@ -18,6 +18,7 @@ from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.names import unescape
 from ticdc_spark.sinks.delta.names import OURS, folder_of
+from ticdc_spark.sinks.tally import Tally
 from ticdc_spark.spark.sql import quote
 
 GONE = "_ticdc_gone"
@@ -79,6 +80,8 @@ class DeltaLake:
         self._empty_map = self._module("scala.collection.immutable.Map").empty()
         self._conf = spark._jsparkSession.sessionState().newHadoopConf()
         self._sessions: SimpleQueue[SparkSession] = SimpleQueue()
+        self.conflicts = Tally()
+        """See ``sinks.base.Sink.conflicts``."""
 
     def _module(self, name: str) -> Any:
         """A Scala object."""

@@ -117,6 +117,7 @@ class DeltaRows:
             except Py4JJavaError as error:
                 if not is_conflict(error):
                     raise
+                self._lake.conflicts.add(table)
                 return False
         failpoints.point("append")
         return done

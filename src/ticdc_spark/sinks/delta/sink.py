@@ -24,6 +24,7 @@ from ticdc_spark.sinks.delta.types import DeltaTypes
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.spark_types import LakeNames
 from ticdc_spark.sinks.state import StateStore
+from ticdc_spark.sinks.tally import Tally
 from ticdc_spark.sinks.type_map import ColumnConversion, TypeMap
 from ticdc_spark.sinks.upkeep import FilePlace, UpkeepPolicy, UpkeepResult
 from ticdc_spark.spark.tasks import ReadParts
@@ -43,6 +44,10 @@ class DeltaSink:
         self.tables = DeltaTables(self.lake)
         self.rows = DeltaRows(self.tables)
         self.loads = DeltaLoads(self.tables)
+
+    @property
+    def conflicts(self) -> Tally:
+        return self.lake.conflicts
 
     def state(self, job: str) -> StateStore:
         spark = dict(self.lake.spark.sparkContext.getConf().getAll())

@@ -232,6 +232,7 @@ class DeltaTables:
             except Py4JJavaError as error:
                 if not left or not is_conflict(error):
                     raise
+                self.lake.conflicts.add(table)
                 time.sleep(_PAUSE_S * (_TRIES - left))
             else:
                 return

@@ -19,6 +19,7 @@ from ticdc_spark.sinks.iceberg.files.lookup import Lookup
 from ticdc_spark.sinks.iceberg.files.storage import Storages
 from ticdc_spark.sinks.iceberg.java import JavaNames, spark_columns
 from ticdc_spark.sinks.iceberg.types import iceberg_type
+from ticdc_spark.sinks.tally import Tally
 from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeColumn
 
@@ -97,6 +98,8 @@ class IcebergCatalog:
         self.lookup = Lookup()
         self.storages = Storages(spark)
         self._noted: set[tuple[TableName, str]] = set()
+        self.conflicts = Tally()
+        """See ``sinks.base.Sink.conflicts``."""
         with faults(f"catalog {catalog!r} cannot be opened"):
             # Catalogs are looked up in the thread's active session, which may differ from ours in another thread.
             SparkSession._get_j_spark_session_class(spark._jvm).setActiveSession(spark._jsparkSession)

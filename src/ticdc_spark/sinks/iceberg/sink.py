@@ -25,6 +25,7 @@ from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.spark_types import LakeNames, SparkTypes
 from ticdc_spark.sinks.state import StateStore
 from ticdc_spark.sinks.states import open_state
+from ticdc_spark.sinks.tally import Tally
 from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.sinks.upkeep import FilePlace, UpkeepPolicy, UpkeepResult
 from ticdc_spark.spark.tasks import ReadParts
@@ -52,6 +53,10 @@ class IcebergSink:
         self.appends = IcebergAppends(self.tables, self.spark_writer, writer)
         self.loads = IcebergLoads(self.tables, writer)
         self.maintenance = IcebergUpkeep(self.catalog)
+
+    @property
+    def conflicts(self) -> Tally:
+        return self.catalog.conflicts
 
     def state(self, job: str) -> StateStore:
         lake = self.catalog

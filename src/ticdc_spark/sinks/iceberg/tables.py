@@ -266,6 +266,7 @@ class IcebergTables:
             except Py4JJavaError as error:
                 if not left or str(error.java_exception.getClass().getSimpleName()) != "CommitFailedException":
                     raise
+                self.catalog.conflicts.add(change.table)
                 time.sleep(_PAUSE_S * (_TRIES - left))
             else:
                 return

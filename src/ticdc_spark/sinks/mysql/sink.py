@@ -1,6 +1,7 @@
 """The sink ``kind = "mysql"``: tables of MySQL, MariaDB or TiDB, equal to the source's, all at the same commit."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -25,6 +26,7 @@ from ticdc_spark.sinks.mysql.state import MysqlState
 from ticdc_spark.sinks.mysql.tables import MysqlTables, sql_name
 from ticdc_spark.sinks.mysql.types import MysqlNames, MysqlTypes
 from ticdc_spark.sinks.state import StateStore
+from ticdc_spark.sinks.tally import Tally
 from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.sinks.upkeep import FilePlace, UpkeepPolicy, UpkeepResult
 from ticdc_spark.spark.tasks import ReadParts
@@ -66,6 +68,11 @@ class MysqlSink:
     @property
     def types(self) -> MysqlTypes:
         return self.tables.types
+
+    @cached_property
+    def conflicts(self) -> Tally:
+        """See ``sinks.base.Sink.conflicts``: locks keep other writers out, so there are none."""
+        return Tally()
 
     def state(self, job: str) -> MysqlState:
         return MysqlState(Client(self.client.options), job)

@@ -1,6 +1,7 @@
 """The sink ``kind = "postgres"``: tables of a PostgreSQL database, all at the same commit, including DDL."""
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import cached_property
 
 import pyarrow as pa
 from msgspec.structs import replace
@@ -27,6 +28,7 @@ from ticdc_spark.sinks.postgres.state import PostgresState
 from ticdc_spark.sinks.postgres.tables import PostgresTables, put_stamp, sql_name
 from ticdc_spark.sinks.postgres.types import PostgresNames, PostgresTypes, why_no_name
 from ticdc_spark.sinks.state import StateStore
+from ticdc_spark.sinks.tally import Tally
 from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.sinks.upkeep import FilePlace, UpkeepPolicy, UpkeepResult
 from ticdc_spark.spark.tasks import ReadParts
@@ -70,6 +72,11 @@ class PostgresSink:
         self.tables.fence()
         self.tables.work.end_others()
         self.rows.remove_stages()
+
+    @cached_property
+    def conflicts(self) -> Tally:
+        """See ``sinks.base.Sink.conflicts``: locks keep other writers out, so there are none."""
+        return Tally()
 
     def state(self, job: str) -> PostgresState:
         return PostgresState(Client(self.client.options), job)

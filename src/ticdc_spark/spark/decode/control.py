@@ -1,13 +1,16 @@
 """Control events: what the driver reads of a batch. Row changes stay in the topic; the driver only gets summaries."""
 
 from collections.abc import Sequence
-from typing import TypeAlias, assert_never
+from typing import TypeAlias, assert_never, get_args
 
 import msgspec
 
 from ticdc_spark.ddl import change_tables
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import Bootstrap, Envelope, Event, Rejected, SchemaChange, Table, TableName
+from ticdc_spark.model import Bootstrap, Envelope, Event, Op, Rejected, SchemaChange, Table, TableName
+
+OPS: tuple[Op, ...] = get_args(Op)
+"""The operations of row changes, in the order of ``RowCounts.ops``."""
 
 
 class RowCounts(msgspec.Struct):
@@ -37,6 +40,12 @@ class RowCounts(msgspec.Struct):
     """The lowest and highest commit_ts of ``late``."""
     hidden: bool = False
     """Whether some rows do not carry their commit_ts."""
+    messages: int = 0
+    """The number of messages with rows of the group. This and what follows include replays and late rows."""
+    message_bytes: int = 0
+    """About their size in bytes, with their keys."""
+    ops: tuple[int, ...] = (0,) * 4
+    """The numbers of rows by ``OPS``."""
 
     def take(self, rows: int, lowest: int, highest: int, first: int, last: int) -> None:
         """Count rows of these commit timestamps and offsets."""

@@ -6,7 +6,7 @@ from random import Random
 import pytest
 from msgspec.structs import replace
 
-from tests.changefeed.transcoding import Transcoder, stories
+from tests.changefeed.transcoding import Transcoder, events, stories
 from tests.support.changefeed_files import load_text
 from tests.unit.capture.test_reorder import FAULTY, PROTOCOLS, record, simple, watermark, write
 from ticdc_spark.capture.base import CaptureState
@@ -16,6 +16,7 @@ from ticdc_spark.changefeed.backlog import source as backlog_source
 from ticdc_spark.changefeed.backlog.batch import Prepared
 from ticdc_spark.changefeed.config.settings import Changefeed
 from ticdc_spark.errors import LateRow, RejectedMessage, SchemaMissing, UnsendableChange
+from ticdc_spark.model import Envelope
 
 STORY = replace(FAULTY, changes=500, restart_every=120, ddl_every=30)
 LONG = replace(STORY, changes=1500, ddl_every=250)
@@ -88,6 +89,14 @@ def test_rules_columns_and_several_topics(tmp_path: Path, protocol: str) -> None
     assert {topic for topic, _ in found} >= {"shop", "orders_orders"}
     assert tasks.topics.asked == one.topics.asked, "no topic is made that has no rows"
     assert tasks.batches > 1
+    assert counted(tasks) == counted(one)
+    rows = [event for _, event in events("canal-json", one.sent) if isinstance(event, Envelope)]
+    assert counted(one) and sum(counted(one).values()) == len(rows)
+
+
+def counted(of: Transcoder) -> dict[tuple[str, str, str], int]:
+    assert of.counts.bytes == sum(len(key or b"") + len(value or b"") for _, key, value in of.sent)
+    return {(one.schema, one.table, one.op): one.rows for one in of.counts.rows}
 
 
 @pytest.mark.timeout(120)

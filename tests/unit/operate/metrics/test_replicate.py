@@ -15,13 +15,15 @@ from prometheus_client.parser import text_string_to_metric_families
 from tests.support.status_examples import NOW, TSO, WELL
 from ticdc_spark.config.job import MetricsKeys
 from ticdc_spark.config.load import load_job
-from ticdc_spark.errors import SourceFault
+from ticdc_spark.errors import SinkFault, SourceFault
 from ticdc_spark.operate.metrics.replicate import PREFIX, ReplicateMetrics
-from ticdc_spark.replicate.report import BatchReport
+from ticdc_spark.replicate.report import BatchReport, TableRead
 from ticdc_spark.replicate.run.watch import Maintained
 from ticdc_spark.replicate.state.progress import Counters, Hold, PartitionState, Progress
 from ticdc_spark.replicate.state.table import TableState, diverge, quarantine
+from ticdc_spark.sinks.capabilities import SinkConflict
 from ticdc_spark.sinks.upkeep import TableFiles, UpkeepResult
+from ticdc_spark.spark.decode.control import OPS
 
 PAGE = Path(__file__).parents[4] / "docs" / "reference" / "metrics.md"
 RULES = Path(__file__).parents[4] / "monitoring" / "alerts.yaml"
@@ -83,6 +85,29 @@ def test_counts_of_a_run_are_added_up_and_those_of_the_job_are_the_progress(tmp_
     assert found["unread_messages"] == 9
 
 
+def test_what_this_process_read_and_committed_is_added_up(tmp_path: Path) -> None:
+    of, orders = metrics(tmp_path), ("shop", "orders")
+    read = {orders: TableRead(messages=5, bytes=700, rows=(3, 2, 1, 0))}
+    tables = (TableState(schema="shop", name="orders", rows=6),)
+    for _ in range(2):
+        progress = msgspec.structs.replace(WELL, tables=tables)
+        of.watcher.committed(report(progress, messages=9, read=read, commits={orders: 3}, conflicts=1, epoch=4))
+    found = samples(of)
+    assert [found[f"rows_read_total{{operation={op}}}"] for op in OPS] == [6, 4, 2, 0]
+    assert (found["message_bytes_total"], found["commits_total"], found["commit_conflicts_total"]) == (1400, 6, 2)
+    assert found["table_messages_total{schema=shop,table=orders}"] == 10
+    assert found["table_commits_total{schema=shop,table=orders}"] == 6
+    assert found["owner_epoch"] == 4
+
+
+def test_a_conflict_that_ends_a_batch_is_a_fault_of_the_sink_and_counts(tmp_path: Path) -> None:
+    of = metrics(tmp_path)
+    of.watcher.trouble(SinkConflict("another writer changed s.a"))
+    of.watcher.trouble(SinkFault("the catalog does not answer"))
+    found = samples(of)
+    assert (found["retries_total{fault=SinkFault}"], found["commit_conflicts_total"]) == (2, 1)
+
+
 def test_tables_are_counted_by_state_and_what_holds_back_is_named(tmp_path: Path) -> None:
     plain = TableState(schema="s", name="a", rows=3)
     tables = (
@@ -102,13 +127,26 @@ def test_tables_are_counted_by_state_and_what_holds_back_is_named(tmp_path: Path
     assert (found["held{by=ddl}"], found["held{by=partition}"]) == (1, 0)
 
 
+@pytest.mark.parametrize("name", ["table_changes_total", "table_messages_total", "table_commits_total"])
 @pytest.mark.parametrize(("most", "series"), [(2, 3), (10_000, 5_000), (0, 1)])
-def test_so_many_tables_have_series_of_their_own_and_no_change_is_lost(tmp_path: Path, most: int, series: int) -> None:
+def test_so_many_tables_have_series_of_their_own_and_no_change_is_lost(
+    tmp_path: Path, most: int, series: int, name: str
+) -> None:
     tables = tuple(TableState(schema="s", name=f"t{at:05}", rows=2) for at in range(5_000))
+    read = {one.full_name: TableRead(messages=2, bytes=1, rows=(0, 0, 0, 0)) for one in tables}
     of = metrics(tmp_path, table_series=most)
-    of.watcher.committed(report(msgspec.structs.replace(WELL, tables=tables)))
-    found = {name: value for name, value in samples(of).items() if name.startswith("table_changes_total")}
+    progress = msgspec.structs.replace(WELL, tables=tables)
+    of.watcher.committed(report(progress, read=read, commits={one.full_name: 2 for one in tables}))
+    found = {one: value for one, value in samples(of).items() if one.startswith(name)}
     assert (len(found), sum(found.values())) == (series, 10_000)
+
+
+def test_tables_that_are_gone_or_excluded_share_a_series(tmp_path: Path) -> None:
+    of, live = metrics(tmp_path), TableState(schema="s", name="a")
+    read = {("s", name): TableRead(messages=2, bytes=1, rows=(2, 0, 0, 0)) for name in ("a", "dropped", "excluded")}
+    of.watcher.committed(report(msgspec.structs.replace(WELL, tables=(live,)), read=read))
+    found = {one: value for one, value in samples(of).items() if one.startswith("table_messages")}
+    assert found == {"table_messages_total{schema=s,table=a}": 2, "table_messages_total{schema=,table=}": 4}
 
 
 def test_the_files_of_a_table_are_as_maintenance_left_them(tmp_path: Path) -> None:
@@ -153,7 +191,9 @@ def full(tmp_path: Path) -> ReplicateMetrics:
     of = metrics(tmp_path)
     partition = PartitionState(topic="shop", partition=0, offset=10, end=11, watermark=TSO)
     progress = msgspec.structs.replace(WELL, partitions=(partition,), tables=(TableState(schema="s", name="a"),))
-    of.watcher.committed(report(progress, left=0, retention={"shop": 86_400.0}))
+    read = {("s", "a"): TableRead(messages=1, bytes=1, rows=(1, 0, 0, 0))}
+    commits = {("s", "a"): 1}
+    of.watcher.committed(report(progress, left=0, retention={"shop": 86_400.0}, epoch=1, read=read, commits=commits))
     of.watcher.maintained(Maintained(table=("s", "a"), seconds=1.0, result=UpkeepResult(after=TableFiles())))
     return of
 

@@ -138,6 +138,7 @@ def commit(tables: IcebergTables, to: Target, written: Written, old: Places, sta
                 raise
             if not is_sent:  # else the catalog may have them, whatever it responded
                 remove(loaded.io(), files)
+            catalog.conflicts.add(to.table)
             log.warning("%s.%s was changed by another writer meanwhile: %s", *to.table, error.java_exception)
             return False
     return True

@@ -106,6 +106,7 @@ class SparkWriter:
             except Py4JJavaError as error:
                 if not is_conflict(error):
                     raise
+                self._catalog.conflicts.add(table)
                 log.warning("%s.%s was changed by another writer meanwhile: %s", *table, error.java_exception)
                 return False
             self._settle(table, stamp)
