@@ -58,7 +58,7 @@ class DecisionNeeded(TicdcSparkError):
 
 
 class LeaseHeld(DecisionNeeded):
-    """Another live job writes to this target; the message names its owner."""
+    """Another process runs this job; the message names its host and process."""
 
 
 class SchemaMissing(DecisionNeeded):
