@@ -43,6 +43,8 @@ _CATALOG_TABLES = ("iceberg_tables", "iceberg_namespace_properties")
 _JAVA_ONLY = ("type", "catalog-impl", "io-impl", "cache-enabled", "uri", "warehouse")
 _AUTHORITY = "ssl.cabundle"
 """Names the certificates of the authorities that a REST catalog may have, for Python."""
+_STRONGER = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+"""Environment variables that win over it: the library that PyIceberg uses for HTTP has it so."""
 STORE_AUTHORITY = "AWS_CA_BUNDLE"
 """The environment variable that does the same for an S3 store."""
 _CURL = ("curlCode: 60", "curlCode: 77")
@@ -87,6 +89,8 @@ def open_catalog(
         found |= {"uri": uri, "init_catalog_tables": "true" if create else "false"}
     elif "uri" in options:
         found["uri"] = options["uri"]
+    if os.environ.get(STORE_AUTHORITY):
+        found.setdefault("py-io-impl", _WITH_AUTHORITY)
     more: dict[str, Any] = {"ssl": {"cabundle": options[_AUTHORITY]}} if _AUTHORITY in options else {}
     tries = _TRIES if kind == "jdbc" and create else 1
     for left in reversed(range(tries)):
@@ -129,8 +133,6 @@ def properties(warehouse: str, options: Mapping[str, str], spark: Mapping[str, s
         found["s3.force-virtual-addressing"] = "true"
     if "client.region" in found:
         found.setdefault("s3.region", found["client.region"])
-    if os.environ.get(STORE_AUTHORITY):
-        found.setdefault("py-io-impl", _WITH_AUTHORITY)
     return {"warehouse": warehouse, **found}
 
 
@@ -166,7 +168,10 @@ def _advice(kind: str, text: str) -> str:
     if kind == "OAuthError":
         return "; does [sink] catalog.credential have the id and the secret, and catalog.scope what the server allows?"
     if "CERTIFICATE_VERIFY_FAILED" in text:
-        return f"; does [sink] catalog.{_AUTHORITY} name the authority of the catalog's certificate?"
+        variable = next(filter(os.environ.get, _STRONGER), None)
+        named = f"[sink] catalog.{_AUTHORITY}" if variable is None else f"{variable} in the environment"
+        wins = "" if variable is None else f" It wins over [sink] catalog.{_AUTHORITY}"
+        return f"; does {named} name the authority of the catalog's certificate?{wins}"
     return ""
 
 
