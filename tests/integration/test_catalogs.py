@@ -26,7 +26,7 @@ from ticdc_spark.sinks.iceberg.catalog import catalog_options
 __all__ = ["authority"]  # a fixture
 
 PASSWORD, WRONG = "p:w/ö+ %23", "wrong-27182818"
-LIFE = 2
+LIFE = 3.0
 """Of a token, in seconds."""
 
 
@@ -104,14 +104,14 @@ def oauth(lake: RestLake, secret: str = SECRET) -> dict[str, str]:
 def test_a_job_outlives_the_tokens_of_its_catalog(
     rest_lake: RestLake, tmp_path: Path, caplog: pytest.LogCaptureFixture, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    issuer = rest_lake.proxy.issuer = TokenIssuer(LIFE)
+    issuer = rest_lake.proxy.issuer = TokenIssuer(1, LIFE)
     topic(tmp_path, FIRST)
     quick = 'commit-interval = "100ms"\npoll-interval = "100ms"'
     file = rest_lake.job(tmp_path, quick, oauth(rest_lake))
     running = Running(file)
     try:
         running.wait(lambda: running.rows == 4)
-        time.sleep(LIFE + 0.5)
+        time.sleep(LIFE)
         before = issuer.given
         topic(tmp_path, [*FIRST, *MORE])
         running.wait(lambda: running.rows >= 8)
@@ -131,7 +131,7 @@ def test_a_job_outlives_the_tokens_of_its_catalog(
 def test_a_wrong_secret_is_an_error_that_names_its_key_and_not_the_secret(
     rest_lake: RestLake, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    rest_lake.proxy.issuer = TokenIssuer(LIFE)
+    rest_lake.proxy.issuer = TokenIssuer(1, LIFE)
     topic(tmp_path, FIRST)
     file = rest_lake.job(tmp_path, "", oauth(rest_lake, WRONG))
     named = r"the catalog 'lake' cannot be opened.*invalid_client.*does \[sink\] catalog\.credential have"
