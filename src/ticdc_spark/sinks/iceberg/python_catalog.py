@@ -38,6 +38,8 @@ _DRIVERS = {
     "mariadb": ("mysql+pymysql", "pymysql"),
 }
 """Databases of a JDBC catalog: SQLAlchemy's name, and what must be installed."""
+_OF_BOTH = ("sslmode", "sslrootcert")
+"""Parameters that mean the same to PostgreSQL's drivers for Java and for Python."""
 _CATALOG_TABLES = ("iceberg_tables", "iceberg_namespace_properties")
 """Tables of the JDBC catalog itself."""
 _JAVA_ONLY = ("type", "catalog-impl", "io-impl", "cache-enabled", "uri", "warehouse")
@@ -211,5 +213,5 @@ def _sql_uri(warehouse: str, options: Mapping[str, str]) -> tuple[str, str]:
     user = options.get("jdbc.user") or given.get("user", "")
     password = options.get("jdbc.password") or given.get("password", "")
     login = f"{quote(user, safe='')}:{quote(password, safe='')}@" if user else ""
-    kept = {key: text for key, text in given.items() if key in ("sslmode", "sslrootcert")}
+    kept = {key: text for key, text in given.items() if database == "postgresql" and key in _OF_BOTH}
     return f"{driver}://{login}{place}{'?' + urlencode(kept) if kept else ''}", package
