@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 
 from pyiceberg.catalog.rest import RestCatalog
 from pyspark.sql import SparkSession
@@ -73,13 +75,17 @@ class RestLake:
             for _ in range(number)
         ]
 
-    def job(self, folder: Path, more: str = "") -> Path:
-        """A job file for the recorded topic beside it. ``more``: lines of its ``[job]``, or sections behind it."""
+    def job(self, folder: Path, more: str = "", catalog: Mapping[str, str] = MappingProxyType({})) -> Path:
+        """A job file for the recorded topic beside it. ``more``: lines of its ``[job]``, or sections behind it.
+
+        ``catalog``: more options of the catalog.
+        """
+        options = {"type": "rest", "uri": self.proxy.url, **catalog}
         file = folder / "job.toml"
         file.write_text(
             f'[job]\nname = "{folder.name}"\n{more}\n[source]\nkind = "files"\npath = "topic"\nprotocol = "simple"\n'
             f'[sink]\nkind = "iceberg"\nwarehouse = "{self.warehouse}"\ncommit = "batch"\n'
-            f'"catalog.type" = "rest"\n"catalog.uri" = "{self.proxy.url}"\n'
+            + "".join(f'"catalog.{key}" = "{value}"\n' for key, value in options.items())
         )
         return file
 

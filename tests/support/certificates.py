@@ -3,6 +3,9 @@
 import subprocess
 from pathlib import Path
 
+STORE_PASSWORD = "changeit"
+"""The password of Java's stores, which hold nothing secret here."""
+
 
 class Authority:
     """Makes files in a folder."""
@@ -54,7 +57,25 @@ class Authority:
         return key, certificate
 
 
+def key_store(file: Path, key: Path, certificate: Path) -> Path:
+    """A server's key and certificate in one file, as Java reads them."""
+    given = ("-in", certificate, "-inkey", key, "-passout", f"pass:{STORE_PASSWORD}")
+    _openssl("pkcs12", "-export", *given, "-out", file)
+    return file
+
+
+def trust_store(file: Path, certificate: Path) -> Path:
+    """The certificate of an authority, as Java reads it."""
+    store = ["-keystore", file, "-storetype", "PKCS12", "-storepass", STORE_PASSWORD]
+    _run("keytool", "-importcert", "-noprompt", "-alias", "lake", "-file", certificate, *store)
+    return file
+
+
 def _openssl(*arguments: str | Path) -> None:
-    done = subprocess.run(["openssl", *map(str, arguments)], capture_output=True, text=True, check=False)
+    _run("openssl", *arguments)
+
+
+def _run(*command: str | Path) -> None:
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True, check=False)
     if done.returncode:
-        raise RuntimeError(done.stderr)
+        raise RuntimeError(done.stdout + done.stderr)

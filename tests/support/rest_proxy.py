@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+import ssl
 import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, Literal
 
+from tests.support.token_issuer import TokenIssuer
+
 TRANSACTION = "/transactions/commit"
+TOKENS = "/tokens"
 Loses = Literal["", "answer", "request", "half"]
 
 
@@ -31,6 +36,8 @@ class RestProxy:
         """What of the next such commit is lost, with the status 500; ``half``: all but its first table, with 409."""
         self.offers = True
         """Whether it says that the catalog takes such commits."""
+        self.issuer: TokenIssuer | None = None
+        """Who gives tokens, at ``/tokens``; without one, a request needs none."""
         self.lock = threading.Lock()
 
     def marks(self, schema: str, *tables: str) -> list[str | None]:
@@ -42,7 +49,14 @@ class RestProxy:
             found: dict[str, str] = json.load(answer)["metadata"]["properties"]
             return found
 
-    def answer(self, method: str, path: str, sent: bytes, headers: dict[str, str]) -> tuple[int, bytes]:
+    def answer(
+        self, method: str, path: str, sent: bytes, headers: dict[str, str], authorization: str
+    ) -> tuple[int, bytes]:
+        if self.issuer is not None and path == TOKENS:
+            return self.issuer.issue(sent, authorization)
+        if self.issuer is not None and not self.issuer.accepts(authorization):
+            refusal = {"message": "the token is missing or old", "type": "NotAuthorizedException", "code": 401}
+            return 401, json.dumps({"error": refusal}).encode()
         if not path.endswith(TRANSACTION):
             with self.lock:
                 status, body = self._forward(method, path, sent, headers)
@@ -74,8 +88,8 @@ class RestProxy:
 
 
 @contextmanager
-def proxied(real: str) -> Iterator[RestProxy]:
-    """A catalog behind a proxy of its own."""
+def proxied(real: str, certificate: tuple[Path, Path] | None = None) -> Iterator[RestProxy]:
+    """A catalog behind a proxy of its own. ``certificate``: key and certificate, for TLS."""
     found = RestProxy(real)
 
     class Handler(BaseHTTPRequestHandler):
@@ -84,7 +98,7 @@ def proxied(real: str) -> Iterator[RestProxy]:
         def do_GET(self) -> None:
             sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             kept = {"Content-Type": self.headers.get("Content-Type") or "application/json"}
-            status, body = found.answer(self.command, self.path, sent, kept)
+            status, body = found.answer(self.command, self.path, sent, kept, self.headers.get("Authorization") or "")
             self.send_response(status)
             self.send_header("Content-Type", "application/json")
             self.send_header("Content-Length", str(len(body)))
@@ -99,7 +113,12 @@ def proxied(real: str) -> Iterator[RestProxy]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         server.daemon_threads = True
-        found.url = f"http://127.0.0.1:{server.server_port}"
+        found.url = f"http{'s' if certificate else ''}://127.0.0.1:{server.server_port}"
+        if certificate is not None:
+            key, chain = certificate
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(chain, key)
+            server.socket = context.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever)
         thread.start()
         try:

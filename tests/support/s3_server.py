@@ -4,8 +4,9 @@ from pathlib import Path
 
 import pyarrow.fs
 
+from tests.support.certificates import STORE_PASSWORD, Authority, key_store
 from tests.support.fetched import fetched, java, retrieve
-from tests.support.local_server import LocalServer, free_port
+from tests.support.local_server import LocalServer, free_ports
 
 VERSION = "4.1.0"
 BUCKET = "lake"
@@ -20,15 +21,22 @@ class S3Server(LocalServer):
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, "S3 server")
-        self.port = free_port()
+        self.port, secure_port = free_ports(2)
         self.url = f"http://127.0.0.1:{self.port}"
+        self.secure_url = f"https://127.0.0.1:{secure_port}"
         (folder / "data" / BUCKET).mkdir(parents=True)
+        self.authority = Authority(folder / "pki", "store")
+        """The one that has signed the certificate of the port with TLS."""
+        self._key_store = key_store(folder / "s3proxy.p12", *self.authority.sign("server"))
 
     def start(self) -> None:
         """Start, and wait until a client is answered."""
         settings = self.folder / "s3proxy.conf"
         settings.write_text(
             f"s3proxy.endpoint={self.url}\n"
+            f"s3proxy.secure-endpoint={self.secure_url}\n"
+            f"s3proxy.keystore-path={self._key_store}\n"
+            f"s3proxy.keystore-password={STORE_PASSWORD}\n"
             "s3proxy.authorization=aws-v2-or-v4\n"
             f"s3proxy.identity={ACCESS_KEY}\n"
             f"s3proxy.credential={SECRET_KEY}\n"
@@ -51,12 +59,12 @@ class S3Server(LocalServer):
         ]
         self.launch(command, self.url, 60, refusals=True)  # it asks for a signature
 
-    def catalog_options(self, secret: str = SECRET_KEY) -> dict[str, str]:
+    def catalog_options(self, secret: str = SECRET_KEY, *, secure: bool = False) -> dict[str, str]:
         """What a job file gives to the catalog to reach the server, after ``catalog.``."""
         return {
             "io-impl": "org.apache.iceberg.aws.s3.S3FileIO",
             "client.region": "us-east-1",
-            "s3.endpoint": self.url,
+            "s3.endpoint": self.secure_url if secure else self.url,
             "s3.path-style-access": "true",
             "s3.access-key-id": ACCESS_KEY,
             "s3.secret-access-key": secret,

@@ -22,6 +22,9 @@ QUICK = {
 S3_BUNDLE = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
 """Iceberg's client of S3, of the same version as its runtime for Spark."""
 
+POSTGRES_DRIVER = "org.postgresql:postgresql:42.7.14"
+"""For a JDBC catalog on PostgreSQL."""
+
 _users = 0
 
 
@@ -34,7 +37,9 @@ def allow_open_sockets(config: pytest.Config) -> None:
 def shared_session() -> Iterator[SparkSession]:
     """The session, with every jar that a test may need; the last of its users stops it."""
     global _users
-    session = open_session("tests", QUICK, [*coordinates("iceberg", "sqlite", "kafka", "delta"), S3_BUNDLE])
+    session = open_session(
+        "tests", QUICK, [*coordinates("iceberg", "sqlite", "kafka", "delta"), S3_BUNDLE, POSTGRES_DRIVER]
+    )
     _users += 1
     try:
         yield session

@@ -6,6 +6,7 @@ from pathlib import Path
 import pyspark
 import pytest
 
+from tests.support.spark_session import POSTGRES_DRIVER
 from tests.unit.config.test_job_file import JOB, KAFKA, SINK, load
 from ticdc_spark.config.job import StorageSource
 from ticdc_spark.spark.session.session import coordinates
@@ -78,8 +79,12 @@ def test_the_jobs_of_the_cluster_page_are_jobs(tmp_path: Path, monkeypatch: pyte
     monkeypatch.setenv("LAKE_ACCESS_KEY", "shop-access")
     monkeypatch.setenv("LAKE_SECRET_KEY", "shop-secret-31415926")
     examples = re.findall(r"```toml\n(.*?)```", (DOCS / "how-to" / "deploy.md").read_text(encoding="utf-8"), re.DOTALL)
+    monkeypatch.setenv("CATALOG_CREDENTIAL", "shop:shop-secret-31415926")
+    monkeypatch.setenv("CATALOG_PASSWORD", "shop-secret-27182818")
+    (tmp_path / "lake-ca.pem").touch()
+    before_sink = examples[0].partition("[sink]")[0]
     for example in examples:
-        (tmp_path / "shop.toml").write_text(example)
+        (tmp_path / "shop.toml").write_text(example if "[job]" in example else before_sink + example)
         assert load_job(tmp_path / "shop.toml").sink.warehouse == "s3://lake/house"
     assert "spark.master" not in examples[0] and "spark.master" in examples[-1]
 
@@ -149,4 +154,5 @@ def test_the_maven_coordinates_in_the_pages_are_those_of_the_spark_that_is_insta
             assert (group_and_name, version) in {
                 ("org.apache.iceberg:iceberg-aws-bundle", iceberg),
                 ("org.apache.hadoop:hadoop-aws", hadoop),
+                tuple(POSTGRES_DRIVER.rsplit(":", 1)),
             }, each

@@ -285,6 +285,9 @@ def _sink(raw: Mapping[str, Any], mistakes: Mistakes) -> SinkConfig | None:
         key.removeprefix("catalog."): location(mistakes.path, value) if key == "catalog.uri" else value
         for key, value in options.items()
     }
+    if (authority := options.get("catalog.ssl.cabundle")) is not None:
+        found = existing(mistakes.path, authority, "[sink] catalog.ssl.cabundle", mistakes)
+        keys["catalog_options"]["ssl.cabundle"] = str(found)
     if keys["catalog_options"].get("type", "").lower() == "hadoop":
         mistakes.add(
             "[sink] catalog.type", 'found "hadoop", which cannot rename tables; allowed: jdbc, rest, hive, glue, nessie'

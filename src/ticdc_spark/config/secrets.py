@@ -21,7 +21,9 @@ _SECRET_KEY = re.compile(
     r"(?i)passw|passphrase|secret|token|credential|jaas|(?:private|access|api|account|shared|encryption)[-._]?key"
     r"|oauthbearer\.config|keystore\.key|ssl\.key\.pem|connection[-._]?string|azure\.sas\."
 )
-_NO_SECRET_KEY = re.compile(r"(?i)(?:path|location|file|url|uri|endpoint|provider|class|type|enabled|alias|name|id)$")
+_NO_SECRET_KEY = re.compile(
+    r"(?i)(?:path|location|file|url|uri|endpoint|provider|class|type|enabled|alias|name|id|[-._]ms)$"
+)
 # Patterns that are always secret: user:password@host, and password=… in a URL or a JAAS line.
 _SHAPES = (
     (re.compile(r"(?<=://)([^/@\s:\"']*):([^/@\s\"']+)(?=@)"), rf"\1:{SECRET}"),

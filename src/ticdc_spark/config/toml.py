@@ -207,6 +207,8 @@ def read_options(raw: Raw, title: str, mistakes: Mistakes) -> dict[str, str]:
             continue
         if is_secret_key(key) and len(text) > 1 and text not in ("true", "false"):
             remember(text)
+            if key.rpartition(".")[2] == "credential":  # of a REST catalog: id:secret
+                remember(text.partition(":")[2])
         options[key] = text
     return options
 

@@ -166,6 +166,8 @@ def test_no_secret_survives(secret: str, before: str, after: str) -> None:
         ("spark.hadoop.fs.s3a.access.key", True),
         ("catalog.s3.secret-access-key", True),
         ("catalog.token", True),
+        ("catalog.credential", True),
+        ("catalog.token-expires-in-ms", False),
         ("kafka.ssl.key.pem", True),
         ("kafka.ssl.keystore.key", True),
         ("catalog.adls.connection-string", True),
@@ -206,6 +208,11 @@ def test_a_job_shows_no_secret(folder: Path, monkeypatch: pytest.MonkeyPatch) ->
         assert "hunter2" not in shown
         assert "(secret)" in shown
     assert "broker.example:9092" in repr(job)
+
+
+def test_the_secret_of_a_rest_catalog_is_hidden_without_its_client(folder: Path) -> None:
+    load(folder, sink=SINK | {'"catalog.credential"': '"shop:hunter2-plain"'})
+    assert redact("shop, client_secret=hunter2-plain") == "shop, client_secret=(secret)"
 
 
 def test_a_mistake_shows_no_secret(folder: Path) -> None:

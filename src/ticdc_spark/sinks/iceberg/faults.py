@@ -16,6 +16,9 @@ _NO_CLIENT = re.compile(r"NoClassDefFoundError: (software/amazon/awssdk|com/goog
 """An error for a missing client of an object store, which Iceberg's FileIO needs and its runtime does not include."""
 _BUNDLES = {"software": "iceberg-aws-bundle", "com/google": "iceberg-gcp-bundle", "com/azure": "iceberg-azure-bundle"}
 
+_UNTRUSTED = ("unable to find valid certification path", "trustAnchors parameter must be non-empty")
+"""Java's errors for a certificate of an authority that is not in its trust store, and for a store without any."""
+
 
 @contextmanager
 def faults(what: str) -> Iterator[None]:
@@ -30,6 +33,12 @@ def faults(what: str) -> Iterator[None]:
 def _advise(reason: str) -> str:
     if gone := _GONE.search(reason):
         raise FilesGone(moved_away(gone[1]))
+    if any(text in reason for text in _UNTRUSTED):
+        whose = "object store" if "awssdk" in reason else "catalog"
+        return (
+            f"; does Java's trust store hold the authority of the {whose}'s certificate? Name a trust store by "
+            '-Djavax.net.ssl.trustStore in "spark.driver.extraJavaOptions" under [spark]'
+        )
     return _missing_bundle(reason)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-from urllib.parse import quote, quote_plus, urlencode
+from urllib.parse import quote, urlencode
 
 from ticdc_spark.errors import SinkFault, UsageError, os_reason
 
@@ -32,14 +33,25 @@ _PYTHON = {
 }
 """Types of catalogs: PyIceberg's module and class, and what must be installed in addition to PyIceberg."""
 _DRIVERS = {
-    "postgresql": ("postgresql+psycopg2", "pyiceberg[sql-postgres]"),
+    "postgresql": ("postgresql+psycopg", "psycopg[binary]"),
     "mysql": ("mysql+pymysql", "pymysql"),
     "mariadb": ("mysql+pymysql", "pymysql"),
 }
 """Databases of a JDBC catalog: SQLAlchemy's name, and what must be installed."""
+_OF_BOTH = ("sslmode", "sslrootcert")
+"""Parameters that mean the same to PostgreSQL's drivers for Java and for Python."""
 _CATALOG_TABLES = ("iceberg_tables", "iceberg_namespace_properties")
 """Tables of the JDBC catalog itself."""
 _JAVA_ONLY = ("type", "catalog-impl", "io-impl", "cache-enabled", "uri", "warehouse")
+_AUTHORITY = "ssl.cabundle"
+"""Names the certificates of the authorities that a REST catalog may have, for Python."""
+_STRONGER = ("REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE")
+"""Environment variables that win over it: the library that PyIceberg uses for HTTP has it so."""
+STORE_AUTHORITY = "AWS_CA_BUNDLE"
+"""The environment variable that does the same for an S3 store."""
+_CURL = ("curlCode: 60", "curlCode: 77")
+"""A certificate of another authority, and a file of authorities that cannot be read."""
+_WITH_AUTHORITY = "ticdc_spark.sinks.iceberg.python_store.AuthorityFileIO"
 _HADOOP_S3 = {
     "access.key": "s3.access-key-id",
     "secret.key": "s3.secret-access-key",
@@ -79,11 +91,17 @@ def open_catalog(
         found |= {"uri": uri, "init_catalog_tables": "true" if create else "false"}
     elif "uri" in options:
         found["uri"] = options["uri"]
+    if os.environ.get(STORE_AUTHORITY):
+        found.setdefault("py-io-impl", _WITH_AUTHORITY)
+    more: dict[str, Any] = {"ssl": {"cabundle": options[_AUTHORITY]}} if _AUTHORITY in options else {}
     tries = _TRIES if kind == "jdbc" and create else 1
     for left in reversed(range(tries)):
         try:
-            catalog: Catalog = getattr(import_module(module), class_name)(name, **found)
-            return catalog if kind != "jdbc" or create or _has_tables(catalog) else None
+            catalog: Catalog = getattr(import_module(module), class_name)(name, **found, **more)
+            if kind != "jdbc" or create or _has_tables(catalog):
+                return catalog
+            catalog.close()
+            return None
         except ImportError as error:
             install = f"pip install '{package or 'pyiceberg'}'"
             message = f"the catalog {name!r} of type {kind} needs a package that is missing: {install}"
@@ -123,8 +141,10 @@ def properties(warehouse: str, options: Mapping[str, str], spark: Mapping[str, s
 def sqlite_file(warehouse: str, options: Mapping[str, str]) -> Path | None:
     """The file of a catalog on SQLite; ``None``: another kind of catalog."""
     uri = _jdbc_uri(warehouse, options)
+    if not uri.startswith("jdbc:sqlite:"):
+        return None
     path = uri.removeprefix("jdbc:sqlite:").partition("?")[0]
-    return None if path == uri or path == ":memory:" else Path(path.removeprefix("file:"))
+    return None if path == ":memory:" else Path(path.removeprefix("file:"))
 
 
 def moved_away(file: str) -> str:
@@ -139,8 +159,22 @@ def reason(error: Exception) -> str:
     """The message of an error from PyIceberg or a library below it, on one line."""
     if isinstance(error, OSError) and error.strerror:
         return os_reason(error)
+    if isinstance(error, OSError) and any(code in str(error) for code in _CURL):
+        return f"{error}; does {STORE_AUTHORITY} in the environment name the authority of the store's certificate?"
     text = str(error).strip().partition("\n")[0]
-    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+    return (f"{type(error).__name__}: {text}" if text else type(error).__name__) + _advice(type(error).__name__, text)
+
+
+def _advice(kind: str, text: str) -> str:
+    """What to set after an error of PyIceberg; ``""``: the error says it."""
+    if kind == "OAuthError":
+        return "; does [sink] catalog.credential have the id and the secret, and catalog.scope what the server allows?"
+    if "CERTIFICATE_VERIFY_FAILED" in text:
+        variable = next(filter(os.environ.get, _STRONGER), None)
+        named = f"[sink] catalog.{_AUTHORITY}" if variable is None else f"{variable} in the environment"
+        wins = "" if variable is None else f" It wins over [sink] catalog.{_AUTHORITY}"
+        return f"; does {named} name the authority of the catalog's certificate?{wins}"
+    return ""
 
 
 def _kind(options: Mapping[str, str]) -> str:
@@ -178,6 +212,6 @@ def _sql_uri(warehouse: str, options: Mapping[str, str]) -> tuple[str, str]:
     given = dict(pair.partition("=")[::2] for pair in query.split("&") if pair)
     user = options.get("jdbc.user") or given.get("user", "")
     password = options.get("jdbc.password") or given.get("password", "")
-    login = f"{quote_plus(user)}:{quote_plus(password)}@" if user else ""
-    kept = {key: text for key, text in given.items() if key == "sslmode"}
+    login = f"{quote(user, safe='')}:{quote(password, safe='')}@" if user else ""
+    kept = {key: text for key, text in given.items() if database == "postgresql" and key in _OF_BOTH}
     return f"{driver}://{login}{place}{'?' + urlencode(kept) if kept else ''}", package

@@ -54,6 +54,18 @@ def test_a_client_of_a_store_that_is_missing_is_named(missing: str, bundle: str)
 
 
 @pytest.mark.parametrize(
+    ("reason", "whose"),
+    [
+        ("RESTException: unable to find valid certification path to requested target", "the catalog's"),
+        ("software.amazon.awssdk.x: the trustAnchors parameter must be non-empty", "the object store's"),
+    ],
+)
+def test_a_certificate_that_java_does_not_trust_is_an_error_that_says_whose(reason: str, whose: str) -> None:
+    with pytest.raises(SinkFault, match=f"authority of {whose} certificate.*javax.net.ssl.trustStore"), faults("x"):
+        raise PySparkException(reason)
+
+
+@pytest.mark.parametrize(
     ("what", "file"),
     [
         ("Failed to open input stream for file", "/srv/lake/shop/t/metadata/00001-a.metadata.json"),

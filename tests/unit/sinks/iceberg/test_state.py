@@ -289,6 +289,7 @@ def test_ten_thousand_tables_are_one_file_and_a_plan_does_not_write_it_again(
         ({"type": "jdbc", "uri": "jdbc:sqlite:file:/c/x.db"}, "/c/x.db"),
         ({"type": "rest", "uri": "http://c"}, None),
         ({"type": "jdbc", "uri": "jdbc:postgresql://h/d"}, None),
+        ({"type": "jdbc", "uri": "jdbc:postgresql://h/d?sslmode=require"}, None),
     ],
 )
 def test_a_catalog_on_sqlite_is_one_file(options: dict[str, str], found: str | None) -> None:
