@@ -30,6 +30,8 @@ FIXED = (1, 2, 3)
 """The accounts that pay and stay."""
 OPEN = 4
 """So many steps, and an account that was opened is closed."""
+OPENED = 20
+"""The commitTs of the first money."""
 V, NOTE = Column(name="v", type=INT), Column(name="note", type=INT, default="7")
 LABELS = ("a", "b", "moves")
 
@@ -84,8 +86,8 @@ class Bank:
         self._note(10)
         for label in ("a", "b"):
             for key in FIXED:
-                self._insert(label, 20, id=key, v=MONEY)
-        self._end(20)
+                self._insert(label, OPENED, id=key, v=MONEY)
+        self._end(OPENED)
 
     @property
     def _all(self) -> list[Table]:
@@ -144,7 +146,8 @@ class Bank:
 
     def wrong(self, seen: Seen) -> str:
         """What is wrong with the tables that a reader saw at once; ``""``: nothing."""
-        if found := judge(*(seen.tables[label].rows for label in LABELS)):
+        found = judge(*(seen.tables[label].rows for label in LABELS))
+        if found and seen.commit_ts >= OPENED:
             return f"at {seen.commit_ts}: {found}"
         wanted = self.at(seen.commit_ts)
         other = [label for label in LABELS if seen.tables[label] != wanted[label]]
