@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.load import load_job
 from ticdc_spark.model import TableName
-from ticdc_spark.operate.snapshots import table_snapshots
+from ticdc_spark.operate.snapshots import stop_if_made_again, table_snapshots
 from ticdc_spark.sinks.registry import sink_kind
 
 
@@ -63,6 +63,7 @@ def consistent(
     tables = Tables(found.left_out)
     for name, snapshot in found.tables.items():
         tables[name] = kind.read_as_of(job, session, found.targets[name], snapshot)
+    stop_if_made_again(job, found)
     return ConsistentTables(
         commit_ts=found.commit_ts, tables=tables, unverified=found.unverified, left_out=found.left_out
     )

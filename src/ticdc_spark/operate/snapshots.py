@@ -15,7 +15,7 @@ from ticdc_spark.operate.table_status import TableStatus, table_status
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.rows import job_state
 from ticdc_spark.sinks.mark import NO_MARK
-from ticdc_spark.sinks.states import open_state, open_tables
+from ticdc_spark.sinks.states import made_again, open_state, open_tables
 
 if TYPE_CHECKING:
     from pyiceberg.table import DataScan
@@ -69,7 +69,23 @@ def table_snapshots(job: Job | Identity | Path | str, commit_ts: int | None = No
         found.targets[name] = routes.target(name)
         if status.condition == "unverified":
             found.unverified[name] = status.detail
+    for name in _made_again(identity, found):
+        found.left_out[name] = "made again, or renamed to this name, by a batch that is not committed yet"
+        for known in (found.tables, found.targets, found.unverified):
+            known.pop(name, None)
     return found
+
+
+def stop_if_made_again(job: Job, found: TableSnapshots) -> None:
+    """Check tables that were opened. Raises: SinkFault if one of them is not the table of the commit any more"""
+    for name in _made_again(_identity(job), found):
+        raise SinkFault(f"`{name[0]}`.`{name[1]}` was made again meanwhile: try again")
+
+
+def _made_again(identity: Identity, found: TableSnapshots) -> list[TableName]:
+    snapshots = {target: found.tables[name] for name, target in found.targets.items()}
+    others = made_again(identity.sink, identity.spark, snapshots, found.commit_ts)
+    return [name for name, target in found.targets.items() if target in others]
 
 
 def consistent_scans(

@@ -82,6 +82,27 @@ def newest(sink: SinkConfig, spark: Mapping[str, str], table: TableName) -> Newe
     return Newest(None if found is None else found.snapshot_id, [field.name for field in opened.schema().fields])
 
 
+def made_again(
+    sink: SinkConfig, spark: Mapping[str, str], snapshots: Mapping[TableName, int | None], commit_ts: int
+) -> frozenset[TableName]:
+    """Those of some tables, by the target's names, whose snapshot is of another table that has their name by now.
+
+    Only in a Delta lake: a table that is made anew has the versions 0, 1, … as the former one had. Raises: SinkFault
+    """
+    if not isinstance(sink, DeltaConfig):
+        return frozenset()
+    from ticdc_spark.sinks.delta.names import folder_of
+    from ticdc_spark.sinks.delta.python_tables import is_made_after, python_faults, storage_options
+
+    options, found = storage_options(sink.warehouse, spark), set[TableName]()
+    for table, version in snapshots.items():
+        where = f"{sink.warehouse.rstrip('/')}/{folder_of(table[0])}/{folder_of(table[1])}"
+        with python_faults(f"{where} cannot be opened"):
+            if version is not None and is_made_after(where, version, commit_ts, options):
+                found.add(table)
+    return frozenset(found)
+
+
 def open_tables(
     sink: SinkConfig, spark: Mapping[str, str], names: Mapping[TableName, TableName]
 ) -> "dict[TableName, Table]":

@@ -24,7 +24,7 @@ from ticdc_spark.sinks.registry import sink_kind
 from ticdc_spark.sinks.shaped_types import ShapedTypes
 from ticdc_spark.sinks.spark_types import LakeNames
 from ticdc_spark.sinks.state import StoredState
-from ticdc_spark.sinks.states import newest, open_state
+from ticdc_spark.sinks.states import made_again, newest, open_state
 from ticdc_spark.sinks.type_map import NameRule, TypeMap
 from ticdc_spark.spark.types import LakeOptions
 from ticdc_spark.verify.columns import TablePlan
@@ -132,7 +132,9 @@ class Target:
             return self._kind.read_as_of(self._job, self._session, plan.target, snapshot)
 
         side = LakeTable(plan, read, shown(plan.target))
-        is_commit = snapshot == state.snapshot_id
+        is_commit = snapshot == state.snapshot_id and not made_again(
+            self._job.sink, self._job.spark, {plan.target: snapshot}, state.mark[0]
+        )
         return Opened(side=side, snapshot=snapshot, columns=tuple(columns), is_commit=is_commit)
 
     @cached_property

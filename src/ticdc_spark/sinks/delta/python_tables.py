@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import pyarrow as pa
 
 from ticdc_spark.errors import SinkFault, TicdcSparkError, os_reason
@@ -60,6 +61,33 @@ def open_table(location: str, options: Mapping[str, str]) -> "DeltaTable | None"
         return DeltaTable(plain(location), storage_options=dict(options))
     except TableNotFoundError:
         return None
+
+
+class _Made(msgspec.Struct, frozen=True):
+    mark: tuple[int, int] = (0, 0)
+
+
+class _Property(msgspec.Struct, frozen=True):
+    ticdc: _Made
+
+
+def is_made_after(location: str, version: int, commit_ts: int, options: Mapping[str, str]) -> bool:
+    """Whether a version is of a table that a job made after a commitTs, under the name of a former one.
+
+    False if there is no such version: who opens it is told. Raises: deltalake's errors
+    """
+    from deltalake import DeltaTable
+    from deltalake.exceptions import DeltaError
+
+    try:
+        table = DeltaTable(plain(location), version=version, storage_options=dict(options))
+    except DeltaError:
+        return False
+    held = table.metadata().configuration.get("ticdc.stamp", "")
+    try:
+        return msgspec.json.decode(held.encode(), type=_Property).ticdc.mark[0] > commit_ts
+    except msgspec.MsgspecError:
+        return False  # a job has not made it
 
 
 def read_rows(table: "DeltaTable") -> list[dict[str, Any]]:
