@@ -53,7 +53,7 @@ def reader_of(url: str, bank: Bank) -> Reader:
         times = {int(one.properties["ticdc.applied"].partition(":")[0]) for one in tables}
         if len(times) > 1:
             return None
-        return Seen(*times, dict(zip(LABELS, map(Held, found, rows), strict=True)))
+        return Seen(times.pop(), dict(zip(LABELS, map(Held, found, rows), strict=True)))
 
     return Reader(read, bank.wrong, pause=0.02)
 
