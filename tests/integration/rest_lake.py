@@ -36,10 +36,10 @@ class RestLake:
         catalog = IcebergCatalog(self.spark.newSession(), "lake", str(self.warehouse), {}, options, guard or Guard())
         return made(catalog, commit="batch")
 
-    def empty(self) -> None:
-        """Remove the tables of the database ``s``."""
+    def empty(self, schema: str = "s") -> None:
+        """Remove the tables of a database."""
         client = RestCatalog("lake", uri=self.proxy.real)
-        for name in client.list_tables("s") if client.namespace_exists("s") else ():
+        for name in client.list_tables(schema) if client.namespace_exists(schema) else ():
             client.purge_table(name)
 
     def options(self, url: str) -> dict[str, str]:

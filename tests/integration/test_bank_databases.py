@@ -38,7 +38,7 @@ class PostgresReads:
         self.job, self.names, self.deadlocks = job, [*LABELS], 0
 
     def run(self, sql: str, *values: Any) -> list[dict[str, Any]]:
-        cursor = self.connection.execute(sql, values or None)  # type: ignore[arg-type]
+        cursor = self.connection.execute(sql, values or None)
         return [] if cursor.description is None else list(cursor.fetchall())
 
     def __call__(self) -> Seen | None:

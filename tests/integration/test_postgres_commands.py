@@ -106,7 +106,7 @@ def test_the_page_is_followed_as_it_is_written(spark: SparkSession, tmp_path: Pa
             replicate(file)
             with psycopg.connect(f"postgresql://follower:unused{at}followed", autocommit=True) as connection:
                 cursors = _run_sql(connection, reading)
-                assert [cursor.fetchone() for cursor in cursors[1:3]] == [(29,), (1,)]
+                assert [cursor.fetchone() for cursor in cursors[2:4]] == [(29,), (1,)]
         finally:
             _run_sql(server, "DROP DATABASE IF EXISTS followed WITH (FORCE); DROP USER IF EXISTS follower")
 

@@ -9,16 +9,19 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 from pyiceberg.catalog.rest import RestCatalog
 from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 
 from tests.integration.rest_lake import RestLake
 from tests.spark.deaths import END, FIRST, SECOND, TOGETHER, WRITERS, once_at, run_with_deaths
-from tests.spark.lake import replicate
+from tests.spark.histories import SECTION, check
+from tests.spark.lake import read_table, replicate
 from tests.spark.simple_topic import topic
 from tests.spark.test_retry import Running
 from tests.support.bank import LABELS, Bank, Held, Reader, Seen, by_id, run_while_read, short_story, story
 from ticdc_spark import consistent_scans
+from ticdc_spark.cli import main
 from ticdc_spark.model import RowChange
 
 NAMES = ("a", "b", "moves")
@@ -50,7 +53,7 @@ def reader_of(url: str, bank: Bank) -> Reader:
         times = {int(one.properties["ticdc.applied"].partition(":")[0]) for one in tables}
         if len(times) > 1:
             return None
-        return Seen(*times, dict(zip(LABELS, map(Held, found, rows), strict=True)))
+        return Seen(times.pop(), dict(zip(LABELS, map(Held, found, rows), strict=True)))
 
     return Reader(read, bank.wrong, pause=0.02)
 
@@ -124,20 +127,44 @@ def test_every_read_is_of_one_commit_wherever_the_job_dies(
     assert wrong(bank, rest_lake, "a", "b2", "moves") == ""
 
 
+def test_every_read_is_of_one_commit_also_while_a_table_is_read_in_full_and_the_job_dies(
+    rest_lake: RestLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bank = Bank()
+    bank.step(3)
+    topic(tmp_path, bank.sent)
+    job_file = rest_lake.job(tmp_path)
+    replicate(job_file)
+    done = CliRunner().invoke(main, ["rebuild", str(job_file), "s.a", "--from", "topic"])
+    assert done.exit_code == 0, done.output
+    bank.step(2)
+    bank.widen("moves")
+    bank.step()
+    topic(tmp_path, bank.sent)
+    reader, points = reader_of(rest_lake.proxy.url, bank), TOGETHER | {"base", "gather", "swap"}
+    assert {*run_while_read(job_file, reader, once_at(points), monkeypatch)} == points
+    assert not reader.found
+    assert (reader.times[0], reader.times[-1]) == (300, 600)
+    assert wrong(bank, rest_lake) == ""
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("more", ["", '[[history]]\ntables = ["s.*"]'], ids=["plain", "history"])
+@pytest.mark.parametrize("more", ["", SECTION], ids=["plain", "history"])
 def test_a_job_that_dies_around_a_commit_ends_in_the_same_tables(
     rest_lake: RestLake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, more: str
 ) -> None:
     """At every point, those of DDL and of rows that are read in full among them."""
+    rest_lake.empty("old")
     topic(tmp_path, FIRST)
     job_file = rest_lake.job(tmp_path, more)
     replicate(job_file)
     topic(tmp_path, (*FIRST, *SECOND))
     points = TOGETHER | WRITERS["python"] | ({"history"} if more else set())
     assert {*run_with_deaths(job_file, once_at(points, 2), monkeypatch)} == points
-    found = {name: rest_lake.rows(name) for name in END}
-    assert found == END
+    assert {name: rest_lake.rows(name) for name in END} == END
+    if more:
+        session = rest_lake.session()
+        check(lambda name: read_table(session, "old", name))
 
 
 def test_a_conflict_in_one_table_leaves_all_as_they_are_and_the_job_repeats_the_batch(

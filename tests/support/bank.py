@@ -127,7 +127,7 @@ class Bank:
     def refill(self, label: str, how: str = "truncate") -> None:
         """Empty a table, and put its rows back before the next watermark. ``drop``: by DROP and CREATE."""
         ts, before, rows = self._now, self.of[label], [*self.held[label].values()]
-        after = self.of[label] = msgspec.structs.replace(before, version=ts + 2, table_id=before.table_id + 8)
+        after = self.of[label] = msgspec.structs.replace(before, version=ts + 2, table_id=ts)
         if how == "drop":
             self.sent.append(ddl("ERASE", ts, f"DROP TABLE `s`.`{before.name}`", before, before))
             self.sent.append(ddl("CREATE", ts + 2, f"CREATE TABLE `{after.name}` (`id` INT PRIMARY KEY)", after))
@@ -158,9 +158,9 @@ class Bank:
         """A commitTs for DDL after the last step, later than that of other DDL."""
         return max(100 * self.steps, self.truth[-1][0]) + 10
 
-    def _insert(self, label: str, ts: int, **row: int | None) -> None:
+    def _insert(self, label: str, ts: int, **row: int) -> None:
         row = {"note": 7} | row if len(self.of[label].columns) > 2 else row
-        self.held[label][int(row["id"] or 0)] = row
+        self.held[label][row["id"]] = row
         self.sent.append(insert(self.of[label], ts, **_text(row)))
 
     def _update(self, label: str, ts: int, key: int, more: int) -> None:
