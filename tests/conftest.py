@@ -1,4 +1,4 @@
-"""What every test shares: a small Hypothesis profile with the same examples each time, and quick starts of Java."""
+"""What every test shares: a small Hypothesis profile that tries the same examples each time."""
 
 import os
 
@@ -9,6 +9,3 @@ settings.register_profile(
     "deep", max_examples=2000, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "quick"))
-
-# Tests start many Java processes that live for seconds. In these, the optimizing compiler takes twice what it gives.
-os.environ.setdefault("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1")

@@ -98,7 +98,7 @@ def check_a_conflict_is_counted(member: Member) -> None:
     """Somebody's row lands between a sink's look at its table and its commit, which is done again."""
     began(member)
     stamp = member.stamp(40, 5)
-    assert member.sink.conflicts.take() == {}
+    member.sink.conflicts.take()  # of earlier tests with this catalog
     member.guard.happens = lambda: member.others.insert(member.name, row(5))
     member.sink.stamp(member.name, stamp)
     assert mark(member) == (40, 5)

@@ -29,6 +29,7 @@ _DRIVER_ONLY = (
     "ticdc_spark.replicate",
     "ticdc_spark.changefeed",
     "ticdc_spark.sinks.iceberg.state",  # imports PyIceberg, which tasks do not have
+    "ticdc_spark.sinks.iceberg.python_store",  # so does this one
 )
 _LAZY = (
     "confluent_kafka",
