@@ -71,7 +71,7 @@ class ChangefeedMetrics:
                 yield _gauge("retention_headroom_seconds", what, kept.seconds - lag)
         if kept.older is not None and kept.newer is not None:
             yield _gauge("binlog_older_bytes", "Binlog that the server keeps before the checkpoint.", kept.older)
-            yield _gauge("binlog_unread_bytes", "Binlog that the server has behind the checkpoint.", kept.newer)
+            yield _gauge("binlog_unread_bytes", "Binlog that the server has after the checkpoint.", kept.newer)
 
     def _retries(self, report: Report) -> Metric:
         what = "How often this process tried again after a fault."
