@@ -74,7 +74,9 @@ def test_files_and_history_shrink_and_the_job_goes_on(spark: SparkSession, folde
     assert after["data_files"] < 5 and after["delete_files"] < 5 and after["snapshots"] < 6, (before, after)
     assert rows(spark, folder) == [{"id": key, "v": held[key]} for key in sorted(held)]
     keys = load_job(job)
-    looked = open_sink(spark, keys, lambda: None).look_after(("s", "t"), policy_of(keys.upkeep), time.time())
+    # A session of its own: the shared one holds what the jobs of other tests gave to a catalog of this name.
+    sink = open_sink(spark.newSession(), keys, lambda: None)
+    looked = sink.look_after(("s", "t"), policy_of(keys.upkeep), time.time())
     made = looked.after
     assert made is not None and looked.before == made, "nothing was left to do"
     assert (made.files, made.delete_files, made.snapshots) == tuple(after.values())
