@@ -34,11 +34,14 @@ demo-circle: setup ## MariaDB, changefeed, Kafka, replicate and Iceberg on this 
 # Two at a time: much of a test with servers is waiting. A file's tests stay together, and with them their servers.
 TESTS := $(BIN)/python -m pytest -n $(or $(JOBS),2) --dist loadfile --durations 25
 
+# On a fresh machine the servers are fetched while the first tests run, which need none. If that fails, a test says why.
+FETCH := $(BIN)/python -m tests.support.fetch_all >/dev/null 2>&1 &
+
 test: setup ## every test but the slow ones
-	@$(TESTS)
+	@$(FETCH) $(TESTS)
 
 test-all: setup ## every test
-	@$(TESTS) -m 'slow or not slow'
+	@$(FETCH) $(TESTS) -m 'slow or not slow'
 
 CAPTURED := $(patsubst %,tests/integration/test_%.py,mysql binlog* upstream snapshot changefeed_binlog \
 	changefeed_expressions changefeed_reads changefeed_snapshot present_* row_stream replicate_upstream circle)

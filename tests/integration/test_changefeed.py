@@ -177,6 +177,7 @@ def check_order(sent: list[tuple[int, int, bytes | None, bytes | None]]) -> None
     assert len({max(found) for found in rounds.values()}) == 1, "the last one is in every partition"
 
 
+@pytest.mark.slow
 def test_a_broker_that_goes_away_and_comes_back(tmp_path: Path, topic_name: str) -> None:
     config = WorkloadConfig(seed=8, changes=6000, ddl_every=300, partitions=2, raw_key_changes=0.0)
     source = recorded(tmp_path / "recorded", config)

@@ -61,6 +61,7 @@ def command(broker: Broker, folder: Path, topic: str, source: str) -> list[str]:
     return [*COMMAND, str(file), "--sink-uri", uri, "--source", source, "--state", str(folder / "state")]
 
 
+@pytest.mark.slow
 def test_killed_within_stretches_nothing_is_lost(broker: Broker, topic_name: str, tmp_path: Path) -> None:
     """Spark's tasks, and a process that dies before and after it has stored what they sent, and while they send."""
     source = recorded(tmp_path / "recorded", SHOP)

@@ -94,6 +94,7 @@ def test_a_wheel_alone_runs_every_command_and_a_job_on_files(
     try_all(environment, tmp_path, 'kind = "files"\npath = "topic"', spark="4.1.1")
 
 
+@pytest.mark.slow
 def test_an_sdist_with_the_oldest_spark_runs_every_command_and_a_job_on_kafka(
     built: Path, environment: Environment, tmp_path: Path, broker: Broker, topic_name: str
 ) -> None:

@@ -237,6 +237,7 @@ def test_kafka_options_reach_listing_and_reading(spark: SparkSession, broker: Br
     assert values_here(committed) == [b"a"]
 
 
+@pytest.mark.slow
 def test_a_broker_that_was_away_is_found_again(spark: SparkSession, broker: Broker, topic_name: str) -> None:
     broker.create_topic(topic_name)
     broker.produce(topic_name, _messages(10))

@@ -25,6 +25,7 @@ stop_session(spark)
 """
 
 
+@pytest.mark.slow
 def test_the_driver_starts_executors_that_run_its_tasks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     settings = dict(job_of("executors.yaml", tmp_path, monkeypatch).spark)
     template = tmp_path / "executor.yaml"

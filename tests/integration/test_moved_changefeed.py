@@ -122,6 +122,7 @@ def test_tables_go_on_in_a_new_topic_then_in_another_protocol_and_then_with_more
     assert (status.replays, status.late) == (2 * len(again), 0)
 
 
+@pytest.mark.slow
 def test_a_new_topic_alone_that_begins_too_early_stops_the_job_until_the_old_one_is_named_too(
     broker: Broker, mirror: Mirror
 ) -> None:

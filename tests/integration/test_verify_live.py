@@ -100,7 +100,8 @@ def verify(file: Path, *more: str) -> tuple[int, str, Report]:
     return done.exit_code, done.output, report
 
 
-@pytest.mark.parametrize("kind", ["mysql", pytest.param("iceberg", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["mysql", "iceberg"])
 def test_only_what_another_writer_changed_differs_while_the_source_changes_and_a_repair_ends_it(
     spark: SparkSession,
     tmp_path: Path,

@@ -65,6 +65,7 @@ def test_cores_of_a_local_master(master: str, count: int) -> None:
     assert cores("local[*]") == len(os.sched_getaffinity(0))
 
 
+@pytest.mark.slow
 def test_a_python_of_the_workers_without_this_package_is_an_error_at_the_start(tmp_path: Path) -> None:
     venv.create(tmp_path, symlinks=True)
     python = str(tmp_path / "bin" / "python")

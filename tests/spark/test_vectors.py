@@ -18,8 +18,8 @@ from ticdc_spark.spark.types import LakeOptions, lake_columns, to_arrow
 
 pytestmark = needs_vectors
 
-WHOLE = ("smoke", "shop", "keys", "types_all", "types_vector", "odd")
-LONG = ("keys_raw", "types_shanghai", "types_checksum")
+WHOLE = ("smoke", "keys", "types_all", "odd")
+LONG = ("shop", "types_vector", "keys_raw", "types_shanghai", "types_checksum")
 STOPS: Mapping[str, tuple[type[DecisionNeeded], str]] = {
     "ddl_all": (UnsupportedDdl, "RECOVER TABLE"),  # until `keep-dropped` keeps dropped tables
     "keys_force": (DecisionNeeded, "k_none|k_unique_null"),  # until `no-key` says what becomes of them

@@ -48,13 +48,14 @@ class RestCatalog(LocalServer):
         environment = [f"{name}={value}" for name, value in named.items()]
         options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
         spark_jars = Path(pyspark.__file__).parent / "jars" / "*"  # Hadoop's client, and a logger
-        class_path = f"{_jars()}/*{os.pathsep}{spark_jars}"
+        class_path = f"{catalog_jars()}/*{os.pathsep}{spark_jars}"
         main = "org.apache.iceberg.rest.RESTCatalogServer"
         command = ["env", *environment, java(), *options, "-cp", class_path, main]
         self.launch(command, f"{self.url}/v1/config", 60)
 
 
-def _jars() -> Path:
+def catalog_jars() -> Path:
+    """The folder with the server's jars."""
     return fetched(f"rest-catalog-{ICEBERG}", _fill)
 
 

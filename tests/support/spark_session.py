@@ -25,6 +25,9 @@ S3_BUNDLE = "org.apache.iceberg:iceberg-aws-bundle:1.12.0"
 POSTGRES_DRIVER = "org.postgresql:postgresql:42.7.14"
 """For a JDBC catalog on PostgreSQL."""
 
+PACKAGES = [*coordinates("iceberg", "sqlite", "kafka", "delta"), S3_BUNDLE, POSTGRES_DRIVER]
+"""Every jar that a test may need."""
+
 _users = 0
 
 
@@ -35,11 +38,9 @@ def allow_open_sockets(config: pytest.Config) -> None:
 
 @contextmanager
 def shared_session() -> Iterator[SparkSession]:
-    """The session, with every jar that a test may need; the last of its users stops it."""
+    """The session; the last of its users stops it."""
     global _users
-    session = open_session(
-        "tests", QUICK, [*coordinates("iceberg", "sqlite", "kafka", "delta"), S3_BUNDLE, POSTGRES_DRIVER]
-    )
+    session = open_session("tests", QUICK, PACKAGES)
     _users += 1
     try:
         yield session

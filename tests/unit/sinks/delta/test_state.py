@@ -55,6 +55,7 @@ def test_a_reader_leaves_no_arrow_thread_that_may_abort_the_exit(opened: Callabl
     assert printed_with_threads_left(code) == "0\n0\n"
 
 
+@pytest.mark.slow
 def test_a_state_does_not_grow_with_its_versions_and_the_last_ones_can_be_read(
     opened: Callable[[], DeltaState],
 ) -> None:
