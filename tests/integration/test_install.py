@@ -17,6 +17,8 @@ from ticdc_spark.cli import main
 ROOT = Path(__file__).parents[2]
 MESSAGES = messages_of(FAULTS)
 COMMANDS = sorted(main.commands)
+OURS = ("PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_HOME", "VIRTUAL_ENV")
+"""Variables that a user does not have: one of them may cause a warning, or name a path with other modules."""
 HELP = """
 from ticdc_spark.cli import main
 for command in main.commands:
@@ -45,9 +47,7 @@ class Environment:
     def __init__(self, folder: Path, package: Path) -> None:
         venv.create(folder, with_pip=True, symlinks=True)
         self._bin = folder / "bin"
-        # A warning of one of these variables, or a module on a path of theirs, is not what a user has.
-        ours = ("PYTHONPATH", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_HOME", "VIRTUAL_ENV")
-        self._environment = {name: value for name, value in os.environ.items() if name not in ours}
+        self._environment = {name: value for name, value in os.environ.items() if name not in OURS}
         self.pip("install", "--no-compile", str(package))
 
     def install(self, package: Path) -> None:
@@ -105,6 +105,17 @@ def test_an_sdist_with_the_oldest_spark_runs_every_command_and_a_job_on_kafka(
     broker.produce(topic_name, [(message.key, message.value) for message in MESSAGES])
     source = f'kind = "kafka"\nbootstrap-servers = "{broker.servers}"\ntopics = ["{topic_name}"]'
     try_all(environment, tmp_path, source, spark="4.0.0")
+
+
+@pytest.mark.slow
+def test_uvx_runs_the_demo_without_an_installation(built: Path, tmp_path: Path) -> None:
+    (package,) = built.glob("*.whl")
+    uv = Path(sys.executable).with_name("uv")
+    environment = {name: value for name, value in os.environ.items() if name not in OURS}
+    command = [uv, "tool", "run", "--from", package, "ticdc-spark", "demo"]  # uvx is short for `uv tool run`
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "all 5 tables equal the shop's" in done.stdout
 
 
 def try_all(installed: Environment, folder: Path, source: str, *, spark: str) -> None:
