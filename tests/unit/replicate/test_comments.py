@@ -55,6 +55,16 @@ def test_a_comment_is_one_commit_and_only_the_source_replaces_one_of_the_target(
     assert len(shop.lab.tables.tables[SCHEMA, "t"].snapshots) == before + 1
 
 
+def test_comments_come_in_arrival_mode_too() -> None:
+    shop = Shop("debezium", mode="arrival")
+    shop.sql(CREATE)
+    shop.insert("t", id="1", a="1", b="1")
+    shop.sql("ALTER TABLE t ADD c INT COMMENT 'new'")
+    shop.watermark()
+    shop.run()
+    assert comments(shop) == {"id": "the 'number'", "b": "old", "c": "new"}
+
+
 def test_comments_go_by_the_names_in_the_target() -> None:
     rule = Route(tables=("shop.*",), drop_columns=("b",), rename_columns=(("a", "amount"),))
     shop = Shop("open", routes=(rule,))
