@@ -24,6 +24,10 @@ def column(name: str, sql: str) -> LakeColumn:
     return made
 
 
+def commented(one: LakeColumn, comment: str) -> LakeColumn:
+    return msgspec.structs.replace(one, comment=comment)
+
+
 INTEGER, LONG, WORDS = column("x", "int"), column("v", "bigint"), column("y", "varchar(20)")
 
 
@@ -61,6 +65,21 @@ class ColumnsContract:
         member.sink.change_columns(member.name, changes, member.stamp(30))
         added = {one.name: None for one in changes.add}
         assert member.rows() == [row(1) | added if expected is None else expected]
+
+    def test_comments_come_with_columns_and_stay_until_they_are_changed(self, member: Member) -> None:
+        if not member.sink.capabilities.comments:
+            return
+        odd = 'it\'s \\ 50% "of" {all} `ü` $1 \n --'
+        key, value, text = member.columns
+        made = [commented(key, "number"), commented(value, odd), text]
+        member.sink.create(member.name, made, member.stamp(10, 0))
+        assert member.others.comments(member.name) == {"id": "number", "v": odd}
+        changes = ColumnChanges(rename=(("v", "x"),), add=(commented(WORDS, "new"),), comments=(("w", odd), ("x", "")))
+        member.sink.change_columns(member.name, changes, member.stamp(30))
+        assert member.others.comments(member.name) == {"id": "number", "w": odd, "y": "new"}
+        assert member.found().stamp.mark == (30, 2)  # type: ignore[union-attr]
+        member.sink.change_columns(member.name, ColumnChanges(rename=(("w", "v"),)), member.stamp(40))
+        assert member.others.comments(member.name) == {"id": "number", "v": odd, "y": "new"}
 
     def test_a_column_that_is_there_is_not_added(self, member: Member) -> None:
         member.fill(1)

@@ -56,6 +56,9 @@ class MysqlOthers:
 
     set_current = roll_back
 
+    def comments(self, table: TableName) -> dict[str, str]:
+        raise AssertionError
+
     def create(self, table: TableName, columns: Sequence[LakeColumn], rows: Rows) -> None:
         made = ", ".join(definition(column, self.sink.types) for column in columns)
         self.server.execute(f"CREATE DATABASE IF NOT EXISTS {quoted(table[0])}")

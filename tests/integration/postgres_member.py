@@ -53,6 +53,13 @@ class PostgresOthers:
 
     set_current = roll_back
 
+    def comments(self, table: TableName) -> dict[str, str]:
+        found = self.server.execute(
+            "SELECT attname, col_description(attrelid, attnum) FROM pg_attribute "
+            f"WHERE attrelid = '{sql_name(table)}'::regclass AND attnum > 0 AND NOT attisdropped"
+        )
+        return {name: comment for name, comment in found if comment is not None}
+
     def create(self, table: TableName, columns: Sequence[LakeColumn], rows: Rows) -> None:
         made = ", ".join(definition(column) for column in columns)
         self.server.execute(

@@ -19,6 +19,7 @@ from tests.support.datasource import read, rows_of, stream
 from tests.support.kafka_broker import Broker
 from tests.support.python_examples import marked, run_examples
 from tests.support.recorded_topics import Line, write_json
+from tests.support.storage_shop import StorageShop
 from tests.unit.cli.test_inspect import CHANGES, CREATE, SIMPLE, TABLE, lines, topic
 from ticdc_spark import TicdcDataSource
 from ticdc_spark.errors import RejectedMessage, SinkFault, SourceChanged, SourceFault
@@ -100,6 +101,32 @@ def test_rows_become_messages_of_a_topic(broker: Broker, topic_name: str, tmp_pa
         wrong.writer(schema, overwrite=False).write(iter(rows.to_batches()))
 
 
+def test_a_stream_of_a_storage_sink_has_each_row_once_over_a_restart(spark: SparkSession, tmp_path: Path) -> None:
+    shop = StorageShop(tmp_path / "feed")
+    shop.sql("CREATE TABLE orders (id INT PRIMARY KEY)")
+    session = spark.newSession()
+    session.dataSource.register(TicdcDataSource)
+
+    def read_on() -> list[int]:
+        source = session.readStream.format("ticdc").option("table", "shop.orders").option("startingOffsets", "earliest")
+        written = source.load(str(shop.sink.folder)).writeStream.format("parquet").option("path", str(tmp_path / "out"))
+        query = written.option("checkpointLocation", str(tmp_path / "at")).trigger(availableNow=True).start()
+        query.awaitTermination()
+        return sorted(row["id"] for row in session.read.parquet(str(tmp_path / "out")).collect())
+
+    expected = []
+    for at in range(3):
+        shop.insert("orders", id=str(at))
+        shop.watermark()
+        expected.append(at)
+        assert read_on() == expected
+    shop.sink.written[0].unlink()  # it was read
+    shop.insert("orders", id="3")
+    shop.watermark()
+    assert read_on() == [*expected, 3]
+    assert read_on() == [*expected, 3]
+
+
 @pytest.mark.skipif(pyspark.__version__ < "4.1", reason="Spark 4.0 has no filters for Python sources")
 def test_spark_hands_its_filters_to_the_source(spark: SparkSession, tmp_path: Path) -> None:
     write_json(tmp_path / "topic/0.jsonl", lines(topic(SIMPLE)))
@@ -134,8 +161,12 @@ def test_the_page_runs_as_it_is_written_and_its_stream_goes_on(
     sent = [one for one in encoded if one is not None]
     write_json(tmp_path / "recorded/0.jsonl", lines(sent[:2]))
     broker.produce("shop", [(one.key, one.value) for one in sent], 0)
+    shop = StorageShop(tmp_path / "feed")
+    shop.sql("CREATE TABLE orders (id INT PRIMARY KEY)")
+    shop.insert("orders", id="1")
+    shop.watermark()
     codes = [code.replace("broker:9092", broker.servers) for _, code in marked("how-to/spark-source.md")]
-    for name in ("recorded", "orders", "checkpoint", "converted", "copied"):
+    for name in ("recorded", "feed", "orders", "checkpoint", "converted", "copied"):
         # Spark's own folder is that of the process that started it
         codes = [code.replace(f'"{name}"', f'"{tmp_path / name}"') for code in codes]
     # Spark looks a writer's format up in the active session, which another test of this process may have changed

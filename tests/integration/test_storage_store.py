@@ -1,9 +1,11 @@
 """The files of a storage sink in an object store."""
 
+import json
 from pathlib import Path
 
 import pytest
 
+from tests.support.datasource import read, rows_of, stream
 from tests.support.s3_server import ACCESS_KEY, BUCKET, SECRET_KEY, S3Server
 from tests.support.storage_shop import PlainStorage, StorageShop
 from ticdc_spark.config.load import load_job
@@ -49,6 +51,36 @@ def test_a_job_reads_a_storage_sink_in_an_object_store(store: S3Server, tmp_path
     shop.watermark()
     with pytest.raises(SourceChanged, match=r"s3a://lake/.*CDC000004\.json no longer exists"):
         shop.run(again=True)
+
+
+def test_the_source_of_spark_reads_a_storage_sink_in_an_object_store(store: S3Server, tmp_path: Path) -> None:
+    shop = StoredShop(store, tmp_path)
+    shop.sql("CREATE TABLE orders (id INT PRIMARY KEY, amount INT)")
+    shop.insert("orders", id="1", amount="1")
+    shop.watermark()
+    options = {
+        "path": f"s3a://{BUCKET}/{tmp_path.name}",
+        "list-interval": "0s",
+        "fs.s3a.endpoint": store.url,
+        "fs.s3a.endpoint.region": "us-east-1",
+        "fs.s3a.access.key": ACCESS_KEY,
+        "fs.s3a.secret.key": SECRET_KEY,
+        "fs.s3a.path.style.access": "true",
+    }
+    assert [json.loads(row["after"]) for row in read(options).to_pylist()] == [{"id": "1", "amount": "1"}]
+    reader = stream({**options, "table": "shop.orders"})
+    start, end = reader.initialOffset(), reader.latestOffset()
+    assert rows_of(reader.partitions(start, end), reader._columns).column("id").to_pylist() == [1]
+    shop.insert("orders", id="2", amount="1")
+    shop.watermark()
+    later = reader.latestOffset()
+    parts = reader.partitions(end, later)
+    assert rows_of(parts, reader._columns).column("id").to_pylist() == [2]
+    shop.sink.written[-1].unlink()
+    with pytest.raises(SourceChanged, match=r"s3a://lake/.*CDC000002\.json no longer exists"):
+        rows_of(parts, reader._columns)
+    with pytest.raises(SourceFault, match=r"s3a://lake/.*/metadata cannot be read"):
+        read({**options, "protocol": "canal-json", "fs.s3a.secret.key": "another-secret"})
 
 
 def test_a_store_that_refuses_the_login_is_a_fault_that_names_it(store: S3Server, tmp_path: Path) -> None:

@@ -32,6 +32,7 @@ class Field:
     id: FieldId
     name: str
     type: LakeType
+    comment: str = ""
 
 
 @dataclass(frozen=True, slots=True)

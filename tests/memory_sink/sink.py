@@ -1,6 +1,7 @@
 """The sink in memory: the contract of ``sinks.base`` in plain Python, for simulation and for tests of a job."""
 
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -83,7 +84,7 @@ class MemorySink(MemoryLoads):
         """See ``Tables``: there are no files to lay out."""
         if table in self.lake.tables:
             raise SinkFault(f"table {table} exists already")
-        new = MemoryTable(fields=tuple(Field(self.lake.next_id(), c.name, c.type) for c in columns))
+        new = MemoryTable(fields=tuple(Field(self.lake.next_id(), c.name, c.type, c.comment) for c in columns))
 
         def commit() -> None:
             self.lake.namespaces.add(table[0])
@@ -140,12 +141,14 @@ class MemorySink(MemoryLoads):
         held = self.lake.table(table)
         renames, promoted = dict(changes.rename), {column.name: column.type for column in changes.promote}
         fields = [
-            Field(column.id, renames.get(column.name, column.name), column.type)
+            replace(column, name=renames.get(column.name, column.name))
             for column in held.fields
             if column.name not in changes.drop
         ]
-        fields = [Field(column.id, column.name, promoted.get(column.name, column.type)) for column in fields]
-        fields += [Field(self.lake.next_id(), column.name, column.type) for column in changes.add]
+        fields = [replace(column, type=promoted.get(column.name, column.type)) for column in fields]
+        fields += [Field(self.lake.next_id(), column.name, column.type, column.comment) for column in changes.add]
+        comments = dict(changes.comments)
+        fields = [replace(column, comment=comments.get(column.name, column.comment)) for column in fields]
         if changes.order:
             places = {name: at for at, name in enumerate(changes.order)}
             fields.sort(key=lambda column: places.get(column.name, len(places)))

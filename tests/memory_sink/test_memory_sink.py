@@ -59,6 +59,9 @@ class MemoryOthers:
 
     set_current = roll_back
 
+    def comments(self, table: TableName) -> dict[str, str]:
+        return {column.name: column.comment for column in self.lake.table(table).fields if column.comment}
+
     def create(self, table: TableName, columns: Sequence[LakeColumn], rows: Rows) -> None:
         made = MemoryTable(fields=tuple(Field(self.lake.next_id(), one.name, one.type) for one in columns))
         self.lake.tables[table] = made

@@ -82,6 +82,10 @@ class DeltaOthers:
 
     set_current = roll_back
 
+    def comments(self, table: TableName) -> dict[str, str]:
+        fields = self.session.table(self.name(table)).schema.fields
+        return {one.name: one.metadata["comment"] for one in fields if one.metadata.get("comment")}
+
     def create(self, table: TableName, columns: Sequence[LakeColumn], rows: Rows) -> None:
         named = ", ".join(f"{quote(one.name)} {one.type.spark}" for one in columns)
         self.session.sql(f"CREATE TABLE {self.name(table)} ({named}) USING delta")

@@ -40,6 +40,7 @@ class TestDeltaSinkInShort(OnDelta):
     """One test of each kind: Delta's commits take seconds."""
 
     test_columns = ColumnsContract.test_every_change_in_one_commit
+    test_comments = ColumnsContract.test_comments_come_with_columns_and_stay_until_they_are_changed
     test_rename = TablesContract.test_a_renamed_table_is_the_same_table
     test_counts = CountsContract.test_equal_rows_come_and_go_one_by_one
     test_load = LoadsContract.test_what_is_gathered_replaces_the_table_at_the_end

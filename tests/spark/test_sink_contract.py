@@ -86,6 +86,10 @@ class SparkOthers:
     def set_current(self, table: TableName, snapshot: int) -> None:
         self._call("set_current_snapshot", table, f", snapshot_id => {snapshot}")
 
+    def comments(self, table: TableName) -> dict[str, str]:
+        fields = self.session.table(self._name(table)).schema.fields
+        return {one.name: one.metadata["comment"] for one in fields if one.metadata.get("comment")}
+
     def create(self, table: TableName, columns: Sequence[LakeColumn], rows: Rows) -> None:
         self.session.sql(f"CREATE NAMESPACE IF NOT EXISTS lake.{quote(escape(table[0]))}")
         named = ", ".join(f"{quote(one.name)} {one.type.spark}" for one in columns)

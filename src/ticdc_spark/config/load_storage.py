@@ -12,7 +12,7 @@ from ticdc_spark.protocols import PROTOCOLS, canonical
 
 STORED = tuple(name for name, found in PROTOCOLS.items() if found.traits.in_storage)
 """Protocols of the storage sink."""
-_CSV = "csv"
+CSV = "csv"
 _OTHERS = (
     "schema-registry",
     "claim-check-storage",
@@ -32,14 +32,14 @@ def read_storage(raw: Mapping[str, Any], spark: Mapping[str, Any], mistakes: Mis
         if plain.pop(key, None) is not None:
             mistakes.add(f"[source] {key}", 'has no use with kind = "storage"')
     protocol, csv = raw.get("protocol"), raw.get("csv")
-    allowed = ", ".join(f'"{name}"' for name in (*STORED, _CSV))
+    allowed = ", ".join(f'"{name}"' for name in (*STORED, CSV))
     if protocol is None:
         mistakes.add("[source] protocol", f"missing; allowed: {allowed}, as in the sink-uri of the changefeed")
-    elif protocol != _CSV and canonical(str(protocol)) not in STORED:
+    elif protocol != CSV and canonical(str(protocol)) not in STORED:
         mistakes.add("[source] protocol", f"found {protocol!r}; allowed: {allowed}")
     keys = job_file.read_section(plain, StorageSource, "source", mistakes, hint, more_known=("kind", "csv", "protocol"))
     keys.pop("csv", None)
-    if protocol == _CSV:
+    if protocol == CSV:
         found = {} if csv is None else csv
         if not isinstance(found, Mapping):
             mistakes.add("[source] csv", f"found {csv!r}; allowed: a section [source.csv]")

@@ -21,6 +21,7 @@ from ticdc_spark.protocols import protocol
 from ticdc_spark.protocols.base import Decoder
 from ticdc_spark.streams.event_lines import Cell, EventLine, event_line
 from ticdc_spark.streams.reader import EventReader, Found
+from ticdc_spark.topics.storage.layout import place_of
 
 CHANGE_TYPES: Mapping[str, str] = {
     "insert": "insert",
@@ -74,6 +75,8 @@ def generic_rows(reading: Reading, batches: Iterator[pa.RecordBatch]) -> Iterato
             for message in (Message(**row) for row in batch.to_pylist()):
                 for found in _events(reader, of, message, is_read):
                     line = event_line(found)
+                    if line.reason is not None:
+                        line = msgspec.structs.replace(line, reason=with_file(line.reason, message.key))
                     if wanted(line):
                         stop_if_rejected(reading, line)
                         rows.append(_row(found, numbers.of(found, line), described))
@@ -93,6 +96,12 @@ def _read_rows(reading: Reading) -> Callable[[Envelope], bool]:
     """Which rows are read: values of other rows need not be decoded."""
     named, bounds = table_filter(reading.options.tables), reading.bounds
     return lambda row: bounds.wants_row(row) and named(row.schema, row.table)
+
+
+def with_file(reason: str, key: bytes | None) -> str:
+    """A reason with the file of a storage sink, and its line, that a message's key names."""
+    file = place_of(key)
+    return reason if not file or file in reason else f"{reason} ({file})"
 
 
 def stop_if_rejected(reading: Reading, line: EventLine) -> None:

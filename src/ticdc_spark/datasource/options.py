@@ -9,14 +9,14 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
-from ticdc_spark.config.job import NATIVE, BinaryMode, DecimalMode, TimeMode, UnsignedMode
+from ticdc_spark.config.job import NATIVE, BinaryMode, CsvKeys, DecimalMode, StorageSource, TimeMode, UnsignedMode
+from ticdc_spark.config.load_storage import CSV, STORED
 from ticdc_spark.config.secrets import ReferenceFault, is_secret_key, remember, resolve
-from ticdc_spark.config.toml import NotAllowed, Reads, Section, nearest, read_value
+from ticdc_spark.config.toml import Duration, NotAllowed, Reads, Section, nearest, read_value
 from ticdc_spark.config.values import (
-    Folder,
+    Characters,
     Patterns,
     Positive,
-    ProtocolName,
     RegistryUrl,
     Servers,
     Text,
@@ -27,9 +27,11 @@ from ticdc_spark.config.values import (
 )
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Offsets, TableName
-from ticdc_spark.protocols import PROTOCOLS
+from ticdc_spark.protocols import PROTOCOLS, canonical
 from ticdc_spark.protocols.base import ReadOptions
+from ticdc_spark.spark.storage import SCHEMES
 from ticdc_spark.spark.types import LakeOptions
+from ticdc_spark.topics.storage.layout import METADATA
 
 Included: TypeAlias = Literal["ddl", "watermark", "bootstrap"]
 _INCLUDED = frozenset(typing.get_args(Included))
@@ -95,12 +97,32 @@ def _included(value: object) -> frozenset[str]:
     return found
 
 
+def _location(value: object) -> str:
+    text = str(value).strip()
+    if not text:
+        raise ValueError
+    return text if "://" in text else str(Path(text).absolute())
+
+
+def _protocol(value: object) -> str:
+    if value == CSV:
+        return CSV
+    allowed = ", ".join(f'"{name}"' for name in sorted((*PROTOCOLS, CSV)))
+    if isinstance(value, str) and canonical(value) in PROTOCOLS:
+        return canonical(value)
+    raise NotAllowed(allowed + (nearest(str(value), (*PROTOCOLS, CSV)) or ""))
+
+
 _PLACES = '"earliest", "latest" or offsets as JSON such as {"shop": {"0": 120, "1": -2}}'
 _Start: TypeAlias = Annotated[Place, Reads(_place, _PLACES)]
 _End: TypeAlias = Annotated[Place, Reads(_end_place, _PLACES)]
 _Table: TypeAlias = Annotated[
     tuple[str, str], Reads(_table, "one table as schema.table, such as shop.orders or `a.b`.`orders`")
 ]
+_Location: TypeAlias = Annotated[
+    str, Reads(_location, "a path, or the URI of a storage sink such as s3a://bucket/feed")
+]
+_Protocol: TypeAlias = Annotated[str, Reads(_protocol, "the name of a protocol")]
 _Included: TypeAlias = Annotated[
     frozenset[str], Reads(_included, f"words of {', '.join(sorted(_INCLUDED))}, with commas between them")
 ]
@@ -109,12 +131,9 @@ _Included: TypeAlias = Annotated[
 class Topic(Section, frozen=True, kw_only=True):
     """What reading and writing have in common: the topics and their clients."""
 
-    path: Folder | None = None
-    """A recorded topic, as an absolute path."""
     bootstrap_servers: Servers | None = None
     kafka: dict[str, str] = msgspec.field(default_factory=dict)
     """All ``kafka.…`` options, with the prefix."""
-    protocol: ProtocolName | None = None
     schema_registry: RegistryUrl | None = None
     schema_registry_options: dict[str, str] = msgspec.field(default_factory=dict)
     """All ``schema-registry.…`` options, without the prefix."""
@@ -123,6 +142,15 @@ class Topic(Section, frozen=True, kw_only=True):
 class ReadOptionsOfSource(Topic, frozen=True, kw_only=True):
     """The options of reading."""
 
+    path: _Location | None = None
+    """A recorded topic or the folder of a storage sink, as an absolute path; or the URI of a storage sink."""
+    protocol: _Protocol | None = None
+    csv: dict[str, str] = msgspec.field(default_factory=dict)
+    """All ``csv.…`` options, without the prefix: ``[sink.csv]`` of a storage sink's changefeed."""
+    terminator: Characters = "\r\n"
+    list_interval: Duration = 5.0
+    store: dict[str, str] = msgspec.field(default_factory=dict)
+    """All ``fs.…`` options, with the prefix: the connection to the store of a storage sink."""
     topics: Topics | None = None
     topic_pattern: TopicPattern | None = None
     table: _Table | None = None
@@ -155,6 +183,25 @@ class ReadOptionsOfSource(Topic, frozen=True, kw_only=True):
     time_precision_mode: TimeMode | None = None
 
     @property
+    def is_stored(self) -> bool:
+        """Whether the path is a storage sink, and not a recorded topic."""
+        path = self.path or ""
+        return "://" in path or self.protocol == CSV or (bool(path) and (Path(path) / METADATA).is_file())
+
+    @property
+    def storage(self) -> StorageSource:
+        """The storage sink. Raises: UsageError for its options"""
+        assert self.path is not None
+        return StorageSource(
+            path=self.path,
+            protocol=STORED[0],
+            list_interval=self.list_interval,
+            terminator=self.terminator,
+            csv=CsvKeys(**_fields(self.csv, CsvKeys, "csv.")) if self.protocol == CSV else None,
+            options={f"spark.hadoop.{key}": value for key, value in self.store.items()},
+        )
+
+    @property
     def reading(self) -> ReadOptions:
         """How values are read."""
         return ReadOptions(
@@ -175,6 +222,9 @@ class ReadOptionsOfSource(Topic, frozen=True, kw_only=True):
 
 
 _LISTS = ("topics", "tables")
+_FREE = {"kafka": "kafka.", "schema_registry_options": "schema-registry.", "csv": "csv.", "store": "fs."}
+"""Fields with options of any name, and the beginning of these names."""
+_WITH_PREFIX = ("kafka", "store")
 _T = typing.TypeVar("_T", bound=Topic)
 
 
@@ -188,6 +238,8 @@ def read_options(options: Mapping[str, str]) -> ReadOptionsOfSource:
                     f"option {name.replace('_', '-')} is for Kafka: a recorded topic (path) is read whole; filter its "
                     "column `topic`"
                 )
+        if found.is_stored:
+            _check_stored(found)
     elif (found.topics is None) == (found.topic_pattern is None):
         raise UsageError("option topics: with bootstrap-servers set exactly one of `topics` and `topic-pattern`")
     if found.table is not None:
@@ -196,11 +248,35 @@ def read_options(options: Mapping[str, str]) -> ReadOptionsOfSource:
                 raise UsageError(
                     f"option {name.replace('_', '-')} is for the generic form, which the source returns without `table`"
                 )
-    if found.protocol is not None and PROTOCOLS[found.protocol].traits.registry and found.schema_registry is None:
+    if found.protocol == CSV and found.path is None:
+        raise UsageError("option protocol: csv is for the files of a storage sink (path)")
+    if found.protocol in PROTOCOLS and PROTOCOLS[found.protocol].traits.registry and found.schema_registry is None:
         raise UsageError(
             f"option schema-registry: missing; the messages of {found.protocol} refer to schemas of a registry"
         )
     return found
+
+
+def _check_stored(found: ReadOptionsOfSource) -> None:
+    """Raises: UsageError for an option that a storage sink does not have, or a wrong one of it"""
+    scheme, is_uri, _ = (found.path or "").partition("://")
+    if is_uri and scheme not in (*SCHEMES, "file"):
+        raise UsageError(f"option path: found {found.path!r}; allowed: a folder, or a URI of {', '.join(SCHEMES)}")
+    if found.protocol not in (None, CSV, *STORED):
+        allowed = ", ".join((*STORED, CSV))
+        raise UsageError(f"option protocol: found {found.protocol!r}; {found.path} is a storage sink: {allowed}")
+    for name in ("schema_registry", "claim_check_storage", *NATIVE):
+        if getattr(found, name) is not None:
+            raise UsageError(f"option {name.replace('_', '-')}: has no use with a storage sink ({found.path})")
+    for name in ("starting_offsets", "ending_offsets"):
+        if (place := getattr(found, name)) is not None and place.named:
+            raise UsageError(
+                f"option {name.replace('_', '-')}: found offsets; allowed: earliest, latest. Each query numbers the "
+                "files of a storage sink anew; filter `_commit_version`"
+            )
+    if found.csv and found.protocol != CSV:
+        raise UsageError("option csv.…: is for protocol = csv")
+    _ = found.storage
 
 
 def read_topic(options: Mapping[str, str], kind: type[_T]) -> _T:
@@ -209,39 +285,54 @@ def read_topic(options: Mapping[str, str], kind: type[_T]) -> _T:
 
 
 def _read(options: Mapping[str, str], kind: type[_T]) -> _T:
-    free: dict[str, dict[str, str]] = {"kafka": {}, "schema_registry_options": {}}
+    mine = {field.name for field in msgspec.structs.fields(kind)}
+    free: dict[str, dict[str, str]] = {name: {} for name in _FREE if name in mine}
     plain: dict[str, str] = {}
     for key, value in options.items():
         text = _resolved(key, str(value))
-        if key.startswith("kafka."):
-            free["kafka"][key] = text
-        elif key.startswith("schema-registry."):
-            free["schema_registry_options"][key.removeprefix("schema-registry.")] = text
-        else:
+        name = next((one for one in free if key.startswith(_FREE[one])), None)
+        if name is None:
             plain[key] = text
-    fields = {_folded(field.encode_name): field for field in msgspec.structs.fields(kind) if field.name not in free}
-    hints = typing.get_type_hints(kind, include_extras=True)
-    read: dict[str, Any] = {}
-    for key, text in plain.items():
-        found = fields.get(_folded(key))
-        if found is None:
-            names = sorted(field.encode_name for field in fields.values())
-            near = nearest(key, names) or f"; allowed: {', '.join(names)}, kafka.…, schema-registry.…"
-            raise UsageError(f"option {key}: unknown{near}")
-        try:
-            read[found.name] = read_value(_typed(text, found.name, hints[found.name]), hints[found.name])
-        except NotAllowed as error:
-            raise UsageError(f"option {found.encode_name}: {error}") from None
+        else:
+            free[name][key if name in _WITH_PREFIX else key.removeprefix(_FREE[name])] = text
+    read = _fields(plain, kind)
     if "bootstrap.servers" in {key.removeprefix("kafka.") for key in free["kafka"]}:
         read.setdefault("bootstrap_servers", free["kafka"].pop("kafka.bootstrap.servers"))
     if (read.get("path") is None) == (read.get("bootstrap_servers") is None):
         raise UsageError(
-            "option path: set either `path` (a recorded topic: a folder or a file) or `bootstrap-servers` (Kafka)"
+            "option path: set either `path` (a recorded topic: a folder or a file; a storage sink: a folder or a URI) "
+            "or `bootstrap-servers` (Kafka)"
         )
-    if read.get("path") is not None:
-        read["path"] = Path(read["path"]).absolute()
+    if isinstance(read.get("path"), Path):
+        read["path"] = read["path"].absolute()
     read |= free
     return kind(**read)
+
+
+def _fields(options: Mapping[str, str], kind: type[msgspec.Struct], prefix: str = "") -> dict[str, Any]:
+    """The values of options by the fields of ``kind``. ``prefix``: what their names begin with, for errors.
+
+    Raises: UsageError
+    """
+    hints = typing.get_type_hints(kind, include_extras=True)
+    fields = {
+        _folded(field.encode_name): field
+        for field in msgspec.structs.fields(kind)
+        if typing.get_origin(hints[field.name]) is not dict
+    }
+    free = [f"{start}…" for name, start in _FREE.items() if name in hints]
+    read: dict[str, Any] = {}
+    for key, text in options.items():
+        found = fields.get(_folded(key))
+        if found is None:
+            names = sorted(field.encode_name for field in fields.values())
+            near = nearest(key, names) or f"; allowed: {', '.join([*names, *free])}"
+            raise UsageError(f"option {prefix}{key}: unknown{near}")
+        try:
+            read[found.name] = read_value(_typed(text, found.name, hints[found.name]), hints[found.name])
+        except NotAllowed as error:
+            raise UsageError(f"option {prefix}{found.encode_name}: {error}") from None
+    return read
 
 
 def _typed(text: str, name: str, hint: Any) -> object:

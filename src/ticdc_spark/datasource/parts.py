@@ -32,7 +32,7 @@ class Part(InputPartition):
         one = self.range
         reading: Reading = pickle.loads(zlib.decompress(self.packed))
         place = (one.topic, one.partition)
-        with closing(access(reading.options)) as topics:
+        with closing(access(reading.options, one.memory)) as topics:
             batches = topics.batches({place: one.first}, {place: one.end})
             if reading.options.table is None:
                 rows = generic_rows(reading, batches)

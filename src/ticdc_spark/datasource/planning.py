@@ -10,7 +10,8 @@ import msgspec
 
 from ticdc_spark.changes.opening import Messages, Opened, Opener, Opening, of_batch
 from ticdc_spark.clients.registry_file import open_registry
-from ticdc_spark.datasource.access import Access, access, check_range
+from ticdc_spark.config.load_storage import STORED
+from ticdc_spark.datasource.access import Access, access, check_range, settled
 from ticdc_spark.datasource.bounds import Bounds
 from ticdc_spark.datasource.options import Place, ReadOptionsOfSource
 from ticdc_spark.datasource.schemas import Known, Learning, from_ddl
@@ -32,6 +33,8 @@ class Range(msgspec.Struct, frozen=True):
     partition: int
     first: int
     end: int
+    memory: str = ""
+    """What a task needs to find the messages; see ``access``."""
 
 
 class Reading(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,7 +108,7 @@ def limits_of(options: ReadOptionsOfSource, topics: Access) -> tuple[Offsets, Of
 def _name_of(options: ReadOptionsOfSource, topics: Access, limits: tuple[Offsets, Offsets]) -> str:
     """The protocol, as given or as detected from the first messages. Raises: UsageError"""
     if options.protocol is not None:
-        return options.protocol
+        return STORED[0] if options.is_stored else options.protocol
     beginning, ends = limits
     first = {place: min(ends[place], at + _LOOKED_AT) for place, at in beginning.items()}
     found = (
@@ -153,17 +156,30 @@ def look_ahead(reading: Reading, topics: Access, end: Offsets) -> tuple[Reading,
     return msgspec.structs.replace(found, texts=texts, shown=found.shown or reading.shown), upto
 
 
-def plan_batch(options: ReadOptionsOfSource, *, ahead: bool = True) -> tuple[Reading, list[Range]]:
-    """What a batch reads. ``ahead``: also learn from messages behind it. Raises: UsageError, SourceFault,
-    RegistryFault"""
+def plan_batch(options: ReadOptionsOfSource) -> tuple[Reading, list[Range]]:
+    """What a batch reads. Raises: UsageError, SourceFault, RegistryFault"""
+    options = settled(options)
     with closing(access(options)) as topics:
-        start, end, limits = limits_of(options, topics)
-        check_range(start, end, limits)
-        reading = unread(options, topics, limits)
-        reading = scan(reading, topics, first_of(options, start, limits), end)
-        if ahead and len(end) > 1:
+        topics.take_all()
+        reading, start, end = _between(options, topics)
+        if len(end) > 1:
             reading, _ = look_ahead(reading, topics, end)
-        return reading, cut(start, end, options.max_records_per_partition)
+        return reading, cut(topics, start, end, options.max_records_per_partition)
+
+
+def plan_columns(options: ReadOptionsOfSource) -> Reading:
+    """What is known of the tables of a batch or stream that begins now. Raises: as ``plan_batch``"""
+    options = settled(options)
+    with closing(access(options)) as topics:
+        topics.take_schemas()
+        return _between(options, topics)[0]
+
+
+def _between(options: ReadOptionsOfSource, topics: Access) -> tuple[Reading, Offsets, Offsets]:
+    start, end, limits = limits_of(options, topics)
+    check_range(start, end, limits)
+    reading = unread(options, topics, limits)
+    return scan(reading, topics, first_of(options, start, limits), end), start, end
 
 
 def unread(options: ReadOptionsOfSource, topics: Access, limits: tuple[Offsets, Offsets]) -> Reading:
@@ -177,7 +193,7 @@ def first_of(options: ReadOptionsOfSource, start: Offsets, limits: tuple[Offsets
     return limits[0] if options.schemas_from == "beginning" else start
 
 
-def cut(start: Offsets, end: Offsets, size: int) -> list[Range]:
+def cut(topics: Access, start: Offsets, end: Offsets, size: int) -> list[Range]:
     """Divide offsets [start, end) into ranges of about equal size, none larger than ``size``."""
     found = []
     for place, last in sorted(end.items()):
@@ -185,7 +201,7 @@ def cut(start: Offsets, end: Offsets, size: int) -> list[Range]:
         count = -(-(last - first) // size)
         for number in range(count):
             low, high = (first + (last - first) * at // count for at in (number, number + 1))
-            found.append(Range(*place, low, high))
+            found.append(Range(*place, low, high, topics.excerpt(low, high)))
     return found
 
 

@@ -20,7 +20,7 @@ from ticdc_spark.datasource.bounds import Bounds, bounds_of
 from ticdc_spark.datasource.generic import fields_of
 from ticdc_spark.datasource.options import ReadOptionsOfSource, read_options
 from ticdc_spark.datasource.parts import Part, parts
-from ticdc_spark.datasource.planning import Range, plan_batch
+from ticdc_spark.datasource.planning import Range, plan_batch, plan_columns
 from ticdc_spark.datasource.stream import StreamReader
 from ticdc_spark.datasource.typed import FIELDS, columns_of
 from ticdc_spark.datasource.writer import BatchWriter, StreamWriter
@@ -71,8 +71,8 @@ def query_columns(options: ReadOptionsOfSource) -> dict[str, str]:
     """The columns for the options, with their types. Raises: UsageError, SourceFault, RegistryFault"""
     if options.table is None:
         return {name: kind for name, kind, _ in fields_of(options)}
-    reading, _ = plan_batch(options, ahead=False)
-    return {column.name: column.type.spark for column in columns_of(reading)} | {name: kind for name, kind, _ in FIELDS}
+    columns = columns_of(plan_columns(options))
+    return {column.name: column.type.spark for column in columns} | {name: kind for name, kind, _ in FIELDS}
 
 
 def planned(schema: StructType) -> dict[str, str]:
@@ -123,5 +123,5 @@ def bounded(ranges: Iterable[Range], bounds: Bounds) -> list[Range]:
     for one in ranges:
         first, end = max(one.first, bounds.offsets.first), min(one.end, bounds.offsets.last + 1)
         if first < end and bounds.wants_place(one.topic, one.partition):
-            found.append(Range(one.topic, one.partition, first, end))
+            found.append(msgspec.structs.replace(one, first=first, end=end))
     return found

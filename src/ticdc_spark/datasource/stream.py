@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from pyspark.sql.datasource import DataSourceStreamReader
 
-from ticdc_spark.datasource.access import access, check_range
+from ticdc_spark.datasource.access import access, check_range, settled
 from ticdc_spark.datasource.options import Place, ReadOptionsOfSource, by_topic, from_topics
 from ticdc_spark.datasource.parts import Part, parts
 from ticdc_spark.datasource.planning import Reading, cut, first_of, look_ahead, scan, unread
@@ -25,9 +25,13 @@ class StreamReader(DataSourceStreamReader):
     """Reads new messages in batches that Spark requests. One object lives as long as its query."""
 
     def __init__(self, options: ReadOptionsOfSource, columns: dict[str, str]) -> None:
-        self._options = options
+        self._options = settled(options)
         self._columns = columns
-        self._topics = access(options)
+        self._topics = access(self._options)
+        self._begin: dict[str, Any] | None = None
+        """Where the query begins, if it is new."""
+        self._done: Offsets = {}
+        """Batches up to here are done: Spark asks for the next one only then."""
         self._at: dict[str, Any] | None = None
         """The last offset that Spark passed or received."""
         self._scanned: tuple[dict[str, Any], dict[str, Any], Reading] | None = None
@@ -37,16 +41,26 @@ class StreamReader(DataSourceStreamReader):
 
     def initialOffset(self) -> dict[str, Any]:  # noqa: N802  Spark's names, as below
         """Where a new query begins. Raises: UsageError, SourceFault"""
+        if self._begin is not None:
+            return self._begin
+        if self._options.starting_offsets == Place("latest"):
+            self._topics.take_all()
+        else:
+            self._topics.look({}, {})
         limits = self._topics.limits()
         start = (self._options.starting_offsets or Place("earliest")).of(*limits, "startingOffsets")
         reading = unread(self._options, self._topics, limits)
         reading = scan(reading, self._topics, first_of(self._options, start, limits), start)
-        return _offset(start, reading, self._topics.ids({topic for topic, _ in start}))
+        ids = self._topics.ids({topic for topic, _ in start})
+        self._begin = {**_offset(start, reading, ids, self._topics.memory()), "initial": True}
+        self._done = start
+        return self._begin
 
     def latestOffset(self) -> dict[str, Any]:  # noqa: N802
         """Where the next batch ends. Raises: SourceFault"""
         start = self._at if self._at is not None else self.initialOffset()
         read = _offsets(start)
+        self._topics.look(self._done, read)
         limits = self._topics.limits()
         check_range(read, {place: max(at, read.get(place, 0)) for place, at in limits[1].items()}, limits)
         end = self._capped(read, read | limits[1])
@@ -60,15 +74,21 @@ class StreamReader(DataSourceStreamReader):
 
         Raises: SourceFault
         """
-        self._at = end
+        if start.get("initial") and "began" in end:
+            # "latest" is further now than when this batch was planned
+            start = {**start, "offsets": end["began"]}
         first, last = _offsets(start), _offsets(end)
+        self._at, self._done = end, last
+        self._topics.recall(end.get("memory", ""))
         if first == last:
             return []
         check_range(first, last, self._topics.limits())
         if self._scanned is None or self._scanned[:2] != (start, end):
             self._scan(start, last)
         assert self._scanned is not None
-        return parts(self._scanned[2], cut(first, last, self._options.max_records_per_partition), self._columns)
+        return parts(
+            self._scanned[2], cut(self._topics, first, last, self._options.max_records_per_partition), self._columns
+        )
 
     def read(self, partition: Part) -> Any:  # type: ignore[override]
         """The rows of a part. Raises: RejectedMessage, SourceFault"""
@@ -81,7 +101,9 @@ class StreamReader(DataSourceStreamReader):
     def _scan(self, start: dict[str, Any], end: Offsets) -> dict[str, Any]:
         before = Reading(options=self._options, protocol=start["protocol"], known=unpack(start["schemas"]))
         reading = scan(before, self._topics, _offsets(start), end)
-        found = _offset(end, reading, self._ids(start, end))
+        found = _offset(end, reading, self._ids(start, end), self._topics.memory())
+        if start.get("initial"):
+            found["began"] = start["offsets"]
         self._scanned, self._at = (start, found, self._with_ahead(reading, end)), found
         return found
 
@@ -109,9 +131,10 @@ class StreamReader(DataSourceStreamReader):
         return {place: read.get(place, 0) + math.ceil(count * share) for place, count in behind.items()}
 
 
-def _offset(at: Offsets, reading: Reading, ids: dict[str, str]) -> dict[str, Any]:
+def _offset(at: Offsets, reading: Reading, ids: dict[str, str], memory: str) -> dict[str, Any]:
     offsets = by_topic(at)
-    return {"protocol": reading.protocol, "offsets": offsets, "schemas": reading.known.pack(), "ids": ids}
+    found = {"protocol": reading.protocol, "offsets": offsets, "schemas": reading.known.pack(), "ids": ids}
+    return {**found, "memory": memory} if memory else found
 
 
 def _offsets(offset: dict[str, Any]) -> Offsets:

@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from ticdc_spark.changes.opening import Messages, Opened, Opener, of_batch, raw_rows
-from ticdc_spark.datasource.generic import stop_if_rejected, timestamp_of
+from ticdc_spark.datasource.generic import stop_if_rejected, timestamp_of, with_file
 from ticdc_spark.datasource.planning import Reading
 from ticdc_spark.datasource.schemas import Schemas
 from ticdc_spark.errors import MessageError, UsageError
@@ -163,7 +163,8 @@ class _Reader:
             yield self._unreadable(messages, bad)
         if numbers:
             raw = raw_rows(messages, opened, numbers, verify=self._reading.options.verify_checksum)
-            yield self._typed(raw.to_arrow().set_column(5, "schema_key", pa.array(keys, pa.string())))
+            by_version = raw.to_arrow().set_column(5, "schema_key", pa.array(keys, pa.string()))
+            yield self._typed(by_version, dict(zip(messages.offsets, messages.keys, strict=True)))
 
     def _key(self, row: Envelope, key: bytes | None, value: bytes | None) -> str:
         """The key of the schema with which a row is read. Raises: MessageError"""
@@ -187,7 +188,8 @@ class _Reader:
             self._tables[table] = number
         return self._tables[table]
 
-    def _typed(self, raw: pa.RecordBatch) -> pa.RecordBatch:
+    def _typed(self, raw: pa.RecordBatch, places: Mapping[int, bytes | None]) -> pa.RecordBatch:
+        """``places``: the keys of the messages by offset; a part is of one partition."""
         images = list(_images(raw))
         read = self._read(_inserts(raw, images))
         reasons = _reasons(read)
@@ -197,6 +199,8 @@ class _Reader:
             kept = read.filter(pa.array([at not in {*again} for at in range(len(images))]))
             read = pa.Table.from_batches([kept, keys]).sort_by(SEQ).combine_chunks().to_batches()[0]
             reasons = _reasons(read)
+        offsets = raw.column("offset")
+        reasons = {at: with_file(reason, places[offsets[images[at].row].as_py()]) for at, reason in reasons.items()}
         return self._shaped(raw, images, read, reasons)
 
     def _read(self, rows: pa.RecordBatch) -> pa.RecordBatch:
@@ -254,8 +258,9 @@ class _Reader:
                 "seq": seq,
                 "commit_ts": 0 if row is None else row.commit_ts,
             }
-            self._stop(place, event.reason)
-            rows.append(_own(place, "unreadable", event.reason))
+            reason = with_file(event.reason, messages.keys[at])
+            self._stop(place, reason)
+            rows.append(_own(place, "unreadable", reason))
         return pa.RecordBatch.from_pylist(rows, schema=self._schema)
 
     def _stop(self, place: dict[str, Any], reason: str) -> None:

@@ -20,7 +20,7 @@ from pyspark.sql.types import BooleanType, DataType, IntegralType, NullType, Row
 
 from ticdc_spark.clients.registry_file import PREFIX, open_registry
 from ticdc_spark.config.toml import Reads
-from ticdc_spark.config.values import Positive, Text
+from ticdc_spark.config.values import Folder, Positive, ProtocolName, Text
 from ticdc_spark.datasource.changes import NEEDED, RowsToChanges
 from ticdc_spark.datasource.options import Topic, read_topic
 from ticdc_spark.datasource.schemas import from_ddl
@@ -50,6 +50,9 @@ def _format(value: object) -> str:
 class WriteOptionsOfSource(Topic, frozen=True, kw_only=True):
     """The options of writing, except the protocol's own."""
 
+    path: Folder | None = None
+    """A recorded topic, as an absolute path."""
+    protocol: ProtocolName | None = None
     topic: Text | None = None
     """The topic of all messages; ``None``: from each row's column."""
     ddl: Text | None = None
@@ -93,6 +96,8 @@ def write_plan(options: Mapping[str, str], columns: Iterable[str]) -> WritePlan:
         is_own = key.replace("-", "").lower() in folded or key.startswith(("kafka.", "schema-registry."))
         (own if is_own else encoding)[key] = value
     found = read_topic(own, WriteOptionsOfSource)
+    if found.path is not None and "://" in str(own["path"]):
+        raise UsageError(f"option path: found {own['path']!r}; allowed: a folder of this machine")
     if found.protocol is None:
         raise UsageError(f"option protocol: missing; allowed: {', '.join(sorted(PROTOCOLS))}")
     if (found.schema_registry or "").startswith(PREFIX):

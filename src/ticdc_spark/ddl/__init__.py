@@ -17,7 +17,14 @@ from ticdc_spark.ddl.effect import (
     fold,
     parse_create,
 )
-from ticdc_spark.ddl.names import change_tables, column_renames, computed_columns, ddl_tables, replaced_columns
+from ticdc_spark.ddl.names import (
+    change_tables,
+    column_comments,
+    column_renames,
+    computed_columns,
+    ddl_tables,
+    replaced_columns,
+)
 from ticdc_spark.ddl.parse import unknown_part
 from ticdc_spark.ddl.references import statement_of
 from ticdc_spark.ddl.statements import Charset
@@ -33,6 +40,7 @@ __all__ = [
     "apply_ddl",
     "change_tables",
     "classify",
+    "column_comments",
     "column_renames",
     "computed_columns",
     "ddl_tables",

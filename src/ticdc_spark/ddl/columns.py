@@ -53,6 +53,7 @@ class _Options:
     virtual: bool = False
     stored: bool = False
     filled: bool = False
+    comment: str | None = None
 
 
 def column_def(cur: Cursor) -> ColumnDef:
@@ -88,6 +89,7 @@ def column_def(cur: Cursor) -> ColumnDef:
         filled=options.filled,
         computed=not known,
         written=options.default,
+        comment=options.comment,
     )
 
 
@@ -212,7 +214,7 @@ def _serial(cur: Cursor, options: _Options) -> None:
 
 
 def _comment(cur: Cursor, options: _Options) -> None:
-    cur.string()
+    options.comment = cur.string()
 
 
 def _references(cur: Cursor, options: _Options) -> None:

@@ -52,6 +52,18 @@ def replaced_columns(sql: str) -> tuple[str, ...]:
     return tuple(name for name in added if name.lower() in dropped)
 
 
+def column_comments(statement: Statement) -> dict[str, str]:
+    """The comments that a CREATE TABLE or ALTER TABLE writes, by the columns' names after it. ``""`` removes one."""
+    match statement:
+        case CreateTable():
+            found = [*statement.columns]
+        case AlterTable():
+            found = [part.definition for part in statement.parts if isinstance(part, AddColumn | ChangeColumn)]
+        case _:
+            found = []
+    return {one.column.name: one.comment for one in found if one.comment is not None}
+
+
 def computed_columns(sql: str) -> tuple[str, ...]:
     """Columns that an ALTER TABLE adds, and whose values in existing rows the server computes: AUTO_INCREMENT, or a
     default that is an expression. Empty for SQL that cannot be read, and for every other statement.

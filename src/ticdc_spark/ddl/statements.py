@@ -26,6 +26,8 @@ class ColumnDef(msgspec.Struct, frozen=True, kw_only=True):
     differently."""
     written: WrittenDefault | None = None
     """Its default as written; ``None``: it has none."""
+    comment: str | None = None
+    """``None``: not specified."""
 
 
 class AddColumn(msgspec.Struct, frozen=True):

@@ -71,8 +71,15 @@ class ColumnChanges(msgspec.Struct, frozen=True, kw_only=True):
     promote: tuple[LakeColumn, ...] = ()
     order: tuple[str, ...] = ()
     """All lake names in their order after the other changes; empty when no column moves."""
+    comments: tuple[tuple[str, str], ...] = ()
+    """New comments of columns, by their names after the other changes; ``""``: none."""
 
     def __bool__(self) -> bool:
+        return self.moves_values or bool(self.comments)
+
+    @property
+    def moves_values(self) -> bool:
+        """Whether rows with the former columns differ from rows with the new ones."""
         return bool(self.rename or self.add or self.drop or self.promote or self.order)
 
 

@@ -4,7 +4,7 @@
 an Arrow array of the lake type, and returns the rows that could not be read. A failed cast is a reject, never a NULL.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import date
 from functools import lru_cache
 from typing import Literal, TypeAlias
@@ -84,6 +84,8 @@ class LakeColumn(msgspec.Struct, frozen=True, kw_only=True):
     """The column at the source."""
     mask: Mask | None = None
     """``None``: the column has the source's values."""
+    comment: str = ""
+    """For people. Known only while a DDL that writes it is applied."""
 
     @property
     def plain(self) -> "LakeColumn":
@@ -94,6 +96,14 @@ class LakeColumn(msgspec.Struct, frozen=True, kw_only=True):
 def without_values(column: LakeColumn) -> LakeColumn:
     """A column that is NULL in every written row."""
     return msgspec.structs.replace(column, mask=Mask(how="null", type=column.type))
+
+
+def commented(columns: Iterable[LakeColumn], comments: Mapping[str, str]) -> tuple[LakeColumn, ...]:
+    """Columns with their comments, which have the names of the source's columns."""
+    if not comments:
+        return tuple(columns)
+    texts = {name.casefold(): text for name, text in comments.items()}
+    return tuple(msgspec.structs.replace(one, comment=texts.get(one.source.casefold(), "")) for one in columns)
 
 
 _INT = LakeType("int", "int32")

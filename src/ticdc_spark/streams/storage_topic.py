@@ -37,8 +37,9 @@ MOST_BYTES = 4 << 30
 _KEPT_BYTES = 32 << 20
 """The most bytes of cached files that were counted and will be read soon."""
 _WAYS_OUT = (
-    "What they held is lost to this job: begin a new one, with another `name` and an empty target, and a new "
-    "changefeed with an empty folder. Keep files longer (file-expiration-days, rules of the bucket)"
+    "What they held is lost: begin again with an empty target (a job with another `name`, a query with another "
+    "checkpoint), and a new changefeed with an empty folder. Keep files longer (file-expiration-days, rules of the "
+    "bucket)"
 )
 ANY = 0
 """The count of an entry whose messages were not counted."""
@@ -84,6 +85,12 @@ class StorageTopic:
         """Take all present files. Raises: as ``look``"""
         while not self.look(force=True):
             continue
+
+    def take_schemas(self) -> None:
+        """Take only the schema files, as if there were no others. Raises: SourceFault, UsageError"""
+        schemas = self._walk("").schemas
+        cut = new_files(self.ledger, schemas, (), {}, Most(len(schemas), MOST_BYTES))
+        self.ledger = with_cut(self.ledger, cut, dict.fromkeys((one.path for one in schemas), 1), {})
 
     def look(self, *, force: bool = False) -> bool:
         """Take new files. Returns: whether all present files were taken
@@ -159,8 +166,8 @@ class StorageTopic:
         other = next((one for one in found.data if one.extension != self.form.extension), None)
         if other is not None:
             raise UsageError(
-                f"{self.files.where}/{other.path} ends in {other.extension}, and files of the protocol in the job file "
-                f"end in {self.form.extension}: `protocol` under [source] is not that of the changefeed"
+                f"{self.files.where}/{other.path} ends in {other.extension}, and files of the given protocol end in "
+                f"{self.form.extension}: `protocol` is not that of the changefeed"
             )
         return found
 
@@ -181,7 +188,7 @@ class StorageTopic:
         found = dict.fromkeys(schemas, 1)
         self._kept, held = {}, 0
         for path, content in self._each([one.path for one in data]):
-            found[path] = self.form.count(path, content)
+            found[path] = self.form.count(f"{self.files.where}/{path}", content)
             held += len(content)
             if held <= _KEPT_BYTES:
                 self._kept[path] = content
@@ -244,8 +251,8 @@ def entry_messages(
             if entry.count not in (ANY, len(pairs)):
                 raise SourceChanged(
                     f"{files.where}/{entry.path} had {entry.count:,} records when it was first read and has "
-                    f"{len(pairs):,} now: [source.csv] is another one than then. Put it back, or begin a new job, with "
-                    "another `name` and an empty target"
+                    f"{len(pairs):,} now: the keys of CSV are not those of then. Put them back, or begin again with an "
+                    "empty target (a job with another `name`, a query with another checkpoint)"
                 )
     for offset, (key, value) in enumerate(pairs, entry.first):
         if wanted[0] <= offset < wanted[1]:

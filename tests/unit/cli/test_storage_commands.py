@@ -63,7 +63,7 @@ def test_check_names_the_other_protocol(tmp_path: Path) -> None:
     job.write_text(job.read_text().replace('"csv"', '"canal-json"'))
     found = CliRunner().invoke(main, ["check", "--quick", str(job)])
     assert found.exit_code == 2
-    assert "`protocol` under [source] is not that of the changefeed" in " ".join(found.output.split())
+    assert "`protocol` is not that of the changefeed" in " ".join(found.output.split())
 
 
 def test_rebuild_from_topic_is_refused_with_the_way_out(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_options_of_clients_keep_their_names_and_secrets_are_not_shown(monkeypat
 
 def test_a_path_is_absolute_as_tasks_run_elsewhere(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.chdir(tmp_path)
-    assert read_options({"path": "topic"}).path == tmp_path / "topic"
+    assert read_options({"path": "topic"}).path == str(tmp_path / "topic")
 
 
 def test_places_are_those_of_sparks_kafka_source() -> None:

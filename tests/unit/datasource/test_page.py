@@ -13,7 +13,7 @@ from ticdc_spark.datasource.options import ReadOptionsOfSource
 from ticdc_spark.datasource.writer import WriteOptionsOfSource
 
 PAGE = (Path(__file__).resolve().parents[3] / "docs" / "how-to" / "spark-source.md").read_text(encoding="utf-8")
-FREE = {"kafka", "schema-registry-options"}
+FREE = {"kafka", "schema-registry-options", "csv", "store"}
 ROW = re.compile(r"^\| (.+?) \|\s*(✓?)\s*\|\s*(✓?)\s*\|", re.MULTILINE)
 NOT_NAMED = FREE | {name.replace("_", "-") for name in NATIVE[1:]}
 """Options whose names begin as others do, and those that stand for all of their kind."""

@@ -21,7 +21,7 @@ from ticdc_spark.sinks import base as sink_base
 from ticdc_spark.sinks.base import ColumnChanges, Stamp
 from ticdc_spark.sinks.mark import Mark
 from ticdc_spark.sinks.shaped_types import HASHES
-from ticdc_spark.spark.types import LakeColumn
+from ticdc_spark.spark.types import LakeColumn, commented
 
 _LONGEST = 36
 """Longest part of the column's own name in a name that is set aside: a name in PostgreSQL has at most 63 bytes."""
@@ -53,7 +53,7 @@ def commits_of(
     """The commits that give the lake's table the columns of the source."""
     sink, batch, name = work.batch.sink, work.batch, act.table.full_name
     at, step = mark
-    wanted = batch.columns(act.table)
+    wanted = commented(batch.columns(act.table), act.comments)
     known = state.table or pre_table
     old = () if known is None else batch.columns(known)
     live = dict(state.columns_before) or {column.name: column.type.name for column in old}
@@ -77,6 +77,8 @@ def commits_of(
         kept += tuple(_kept(sink, new[column], at) for column in plan.changes.drop if column in new)
         changes = msgspec.structs.replace(changes, drop=tuple(one for one in plan.changes.drop if one not in new))
     changes, kept = _make_room(work, changes, kept, state)
+    if sink.capabilities.comments:
+        changes = msgspec.structs.replace(changes, comments=_comments(act, plan, wanted))
     if changes:
         if state.origin == "adopted" and work.mark(name) < mark:
             add = tuple(missing_columns(changes.add, sink.columns(name)))
@@ -94,6 +96,14 @@ def commits_of(
     stays = (f"column `{column}` was dropped and added by one ALTER: the old values stay" for column in act.replaced)
     moved = _rows_moved(batch.where(act.table), known, act.table)
     return Commits(commits or stamped, "; ".join((*act.inexact, *plan.inexact, *stays, *moved)), kept)
+
+
+def _comments(act: Alter, plan: ColumnDiff, wanted: Iterable[LakeColumn]) -> tuple[tuple[str, str], ...]:
+    """The comments of columns that stay. A new column, also of a type change, has its own with it."""
+    texts = {name.casefold(): text for name, text in act.comments.items()}
+    new = {one.name for one in (*plan.changes.add, *(rewrite.column for rewrite in plan.rewrites))}
+    stays = [(one.name, texts.get(one.source.casefold())) for one in wanted if one.name not in new]
+    return tuple((name, text) for name, text in stays if text is not None)
 
 
 def _rows_moved(where: str, known: Table | None, table: Table) -> Iterator[str]:

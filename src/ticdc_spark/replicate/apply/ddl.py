@@ -66,6 +66,7 @@ from ticdc_spark.replicate.state.table import (
 )
 from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.mark import NO_MARK, Mark
+from ticdc_spark.spark.types import commented
 
 log = logging.getLogger(__name__)
 
@@ -174,8 +175,8 @@ def _apply_to_tables(
     pre_table: Table | None,
 ) -> None:
     match act:
-        case Create(table, certain):
-            _create(work, table, mark, ts, certain=certain)
+        case Create():
+            _create(work, act, mark, ts)
         case Drop(gone):
             for name in gone:
                 _drop(work, name, mark, ts)
@@ -293,8 +294,8 @@ def _undo(work: TimelineWork, state: TableState, ddl: Ddl) -> None:
         work.commit(state, end, at, lambda stamp: work.batch.sink.change_columns(name, back, stamp))
 
 
-def _create(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: bool) -> None:
-    name = table.full_name
+def _create(work: TimelineWork, act: Create, mark: Mark, ts: int) -> None:
+    table, name = act.table, act.table.full_name
     before = work.state(name)
     now = work.mark(name)
     if now >= mark:
@@ -302,9 +303,9 @@ def _create(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: b
     if now != NO_MARK and before is not None and before.is_kept:
         set_aside(work, name)
         now = NO_MARK
-    new = create(table, ts, before.topics if before else (), certain=certain)
+    new = create(table, ts, before.topics if before else (), certain=act.certain)
     if now == NO_MARK:
-        columns = work.batch.columns(table)
+        columns = commented(work.batch.columns(table), act.comments)
         work.commit(new, mark, mark[0], lambda stamp: work.batch.sink.create(name, columns, stamp))
         failpoints.point("ddl")
     elif work.batch.job.adopt and before is not None and before.table is None:

@@ -9,7 +9,7 @@ from typing import TypeAlias, assert_never
 
 import msgspec
 
-from ticdc_spark.ddl import column_renames, computed_columns, replaced_columns, statement_of
+from ticdc_spark.ddl import column_comments, column_renames, computed_columns, replaced_columns, statement_of
 from ticdc_spark.ddl.partition_rows import Alternatives, NotComputed, rows_of
 from ticdc_spark.ddl.partitions import is_truncate_of_all, is_validated, partitions_named
 from ticdc_spark.ddl.statements import (
@@ -50,6 +50,8 @@ class Create(msgspec.Struct, frozen=True):
     table: Table
     certain: bool = True
     """Whether its columns are known to be those of the source."""
+    comments: dict[str, str] = {}
+    """The comments of columns."""
 
 
 class Drop(msgspec.Struct, frozen=True):
@@ -106,6 +108,8 @@ class Alter(msgspec.Struct, frozen=True):
     """New columns for which the server computed the values of existing rows."""
     inexact: tuple[str, ...] = ()
     """Why existing rows may get other values than at the source, if that is known before it is applied."""
+    comments: dict[str, str] = {}
+    """The comments of columns that it writes; ``""`` removes one."""
 
 
 class Enter(msgspec.Struct, frozen=True):
@@ -225,7 +229,9 @@ def _of(statement: Statement, change: SchemaChange) -> Action:
         case DatabaseDdl() | OtherDdl():
             return Nothing(statement.what)
         case CreateTable():
-            return Refused(_NO_SCHEMA) if change.table is None else Create(change.table, change.kind != UNCERTAIN)
+            if change.table is None:
+                return Refused(_NO_SCHEMA)
+            return Create(change.table, change.kind != UNCERTAIN, column_comments(statement))
         case DropTables():
             gone = change.pre_table or change.table
             if gone is not None:
@@ -275,7 +281,15 @@ def _alter(statement: RenameTables | AlterTable, change: SchemaChange) -> Action
         old = (schema or change.schema, name)
     certain = change.kind != UNCERTAIN
     replaced, computed = replaced_columns(change.query), computed_columns(change.query)
-    return Alter(old, change.table, column_renames(change.query), replaced, certain, computed)
+    return Alter(
+        old,
+        change.table,
+        column_renames(change.query),
+        replaced,
+        certain,
+        computed,
+        comments=column_comments(statement),
+    )
 
 
 def _thin(change: SchemaChange, part: MoveRows, *, is_only: bool) -> Action:

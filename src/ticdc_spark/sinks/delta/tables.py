@@ -275,12 +275,20 @@ class DeltaTables:
             found[name] = {**field, "name": name}
             if (wide := promoted.get(name)) is not None:
                 found[name] = _widened(found[name], self._type(wide))
+        for name, comment in changes.comments:
+            found[name] = {**found[name], "metadata": {**found[name]["metadata"], "comment": comment}}
         names = changes.order or tuple(found)
         return [found[name] for name in names]
 
     def _fields(self, columns: Sequence[LakeColumn]) -> list[dict[str, Any]]:
         return [
-            {"name": column.name, "type": self._type(column), "nullable": True, "metadata": {}} for column in columns
+            {
+                "name": column.name,
+                "type": self._type(column),
+                "nullable": True,
+                "metadata": {"comment": column.comment} if column.comment else {},
+            }
+            for column in columns
         ]
 
     def _type(self, column: LakeColumn) -> Any:

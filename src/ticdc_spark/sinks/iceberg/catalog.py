@@ -200,7 +200,9 @@ class IcebergCatalog:
         fields = self.java.util.ArrayList()
         for position, column in enumerate(columns, 1):
             kind = self.type_of(column, 1000 + position)
-            fields.add(self.iceberg.types.Types.NestedField.optional(position, column.name, kind))
+            fields.add(
+                self.iceberg.types.Types.NestedField.optional(position, column.name, kind, column.comment or None)
+            )
         return self.iceberg.Schema(fields)
 
     def type_of(self, column: LakeColumn, element_id: int = 1) -> Any:

@@ -43,6 +43,7 @@ class MysqlSink:
     capabilities = Capabilities(
         time_travel=False,
         transactional_ddl=False,
+        comments=False,
         atomic_tables=True,
         upkeep=False,
         sees_others=False,

@@ -131,6 +131,7 @@ class PostgresTables:
             self.make_schema(cursor, table[0])
             cursor.execute(f"CREATE TABLE {sql_name(table)} ({', '.join(parts)})")
             cursor.execute(f"COMMENT ON TABLE {sql_name(table)} IS '{token}'")
+            _comment(cursor, table, columns)
             cursor.execute(f"DELETE FROM {OURS}.marks WHERE {_HERE}", table)
             put_stamp(cursor, table, stamp, token)
 
@@ -165,8 +166,12 @@ class PostgresTables:
             target = sql_name(table)
             for clause in self._clauses(cursor, table, changes):
                 cursor.execute(f"ALTER TABLE {target} {clause}")
-            # The gathered rows of a full read have other columns.
-            cursor.execute(f"DELETE FROM {OURS}.loads WHERE {_HERE}", table)
+            _comment(cursor, table, changes.add)
+            for name, comment in changes.comments:
+                cursor.execute(f"COMMENT ON COLUMN {target}.{quoted(name)} IS {_literal(comment)}")
+            if changes.moves_values:
+                # The gathered rows of a full read have other columns.
+                cursor.execute(f"DELETE FROM {OURS}.loads WHERE {_HERE}", table)
             put_stamp(cursor, table, stamp)
 
     def _clauses(self, cursor: Any, table: TableName, changes: ColumnChanges) -> Iterator[str]:
@@ -206,6 +211,19 @@ class PostgresTables:
     def _refuse(self, table: TableName, what: str) -> None:
         if self.is_there(table):
             raise SinkFault(f"{shown(table)} already exists, and cannot be {what}")
+
+
+def _comment(cursor: Any, table: TableName, columns: Sequence[LakeColumn]) -> None:
+    """Write the comments of new columns."""
+    for column in columns:
+        if column.comment:
+            cursor.execute(f"COMMENT ON COLUMN {sql_name(table)}.{quoted(column.name)} IS {_literal(column.comment)}")
+
+
+def _literal(text: str) -> str:
+    """A text in SQL. PostgreSQL has no U+0000, and COMMENT takes no parameters."""
+    plain = text.replace("\0", "").replace("'", "''").replace("\\", "\\\\")
+    return f"E'{plain}'"
 
 
 def put_stamp(cursor: Any, table: TableName, stamp: Stamp, token: str = "") -> None:
