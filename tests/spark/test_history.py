@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.spark.deaths import END, FIRST, SECOND, once_at, run_with_deaths
-from tests.spark.histories import SECTION, check, check_versions
+from tests.spark.histories import SECTION, check, check_versions, read_again
 from tests.spark.lake import lake, read_table, write_job
 from tests.spark.simple_topic import topic
 from ticdc_spark.config.load import load_job
@@ -30,6 +30,7 @@ def test_whatever_kills_the_job_histories_have_every_change_once(
     job.write_text(f"{job.read_text()}\n{SECTION}")
     died = run_with_deaths(job, once_at({"history", "write", "ddl"}, times), monkeypatch)
     assert "history" in died
+    read_again(job, monkeypatch)
     session = lake(spark, folder)
     check(lambda name: read_table(session, "old", name))
     session.sql("USE lake")
