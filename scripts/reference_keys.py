@@ -67,6 +67,7 @@ _TYPES: dict[Any, str] = {
     values.PostgresUrl: '`"postgresql://user:password@host:port/database"`',
     values.ProtocolName: "name",
     route_values.Target: "name",
+    route_values.NameRegex: "regular expression",
     route_values.HistoryTarget: "name",
     route_values.ColumnRules: "list of patterns",
     route_values.Masks: "table",

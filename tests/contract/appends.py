@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.contract.loads import BEGUN, gather
 from tests.contract.member import Member, delete, insert, row, source, update
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.appends import Appended, Events, Marker, RowsOf, history_columns
@@ -220,3 +221,21 @@ class AppendsContract:
         assert history.rows()[:2] == [("P", 8, 1, 1, "1"), ("P", 8, 2, 2, "2")]
         assert sorted(one[2:] for one in history.rows()[2:]) == [(key, None, None) for key in (1, 2, 3)]
         assert member.rows() == [row(1), row(2), row(3)]
+
+    @pytest.mark.parametrize("parts", [[[3, 4], [5]], [[]]], ids=["rows", "none"])
+    def test_what_a_full_read_has_gathered_is_appended_after_a_row_that_says_so(
+        self, member: Member, parts: list[list[int]]
+    ) -> None:
+        member.fill(1, 2)
+        history = History(member)
+        named = tuple(column.name for column in member.columns)
+        read = RowsOf(op="S", commit_ts=BASE + 8, source=member.name, columns=named, gathered=True, marker="R")
+        member.sink.begin_load(member.name, BEGUN)
+        gather(member, parts)
+        history.append(read, 8)
+        member.sink.finish_load(member.name, member.stamp(BASE + 8))
+        keys = [key for part in parts for key in part]
+        wanted = [("S", 8, key, key, str(key)) for key in keys]
+        assert history.rows() == [("R", 8, None, None, None), *wanted]
+        assert member.rows() == [row(key) for key in keys]
+        assert member.found(history.name).stamp.mark == (BASE + 8, 2)  # type: ignore[union-attr]

@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from tests.integration import mysql_jobs, postgres_jobs
 from tests.integration.mysql_member import read_table
 from tests.spark.deaths import FIRST, SECOND, once_at, run_with_deaths
-from tests.spark.histories import SECTION, check, check_versions
+from tests.spark.histories import SECTION, check, check_versions, read_again
 from tests.spark.simple_topic import topic
 from tests.support.mariadb_server import Server
 from tests.support.postgres_server import PostgresServer
@@ -27,6 +27,7 @@ def test_whatever_kills_the_job_histories_in_mysql_have_every_change_once(
     job = mysql_jobs.write_job(tmp_path, target, more=SECTION)
     died = run_with_deaths(job, once_at(_POINTS, times), monkeypatch)
     assert {"history", "recorded"} <= set(died)
+    read_again(job, monkeypatch)
     check(lambda name: read_table(target, ("old", name)))
     check_versions(target.execute)
 
@@ -40,6 +41,7 @@ def test_whatever_kills_the_job_histories_in_postgres_have_every_change_once(
     job = postgres_jobs.write_job(tmp_path, postgres, more=SECTION)
     died = run_with_deaths(job, once_at(_POINTS, times), monkeypatch)
     assert "history" in died
+    read_again(job, monkeypatch)
 
     def read(name: str) -> list[dict[str, object]]:
         listed = "SELECT column_name FROM information_schema.columns WHERE table_schema = 'old' AND table_name = "

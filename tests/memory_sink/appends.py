@@ -26,8 +26,11 @@ def appended_rows(lake: Lake, table: TableName, what: Appended) -> list[dict[str
             held = lake.table(what.source)
             ids = {column.name: column.id for column in held.fields}
             goes = (lambda _: True) if what.where is None else met_by(what.where, ids)
-            rows = [row for row in held.rows if goes(row)]
-            return [
+            assert held.gathered is not None or not what.gathered, "a full read was begun"
+            every = held.gathered.rows if held.gathered is not None and what.gathered else held.rows
+            rows = [row for row in every if goes(row)]
+            told = [_head(what.marker, what.commit_ts)] if what.marker else []
+            return told + [
                 _head(what.op, what.commit_ts) | {name: row.get(ids[name]) for name in what.columns} for row in rows
             ]
         case Events():

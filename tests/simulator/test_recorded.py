@@ -21,6 +21,7 @@ def test_a_story_leaves_every_change_once_in_the_histories(first: int) -> None:
             found = run(draw(seed), RecordedLab, judge=lambda world: judge_histories(world, judged))
             assert found.finding is None, seed
     assert judged["judged"] > 3
+    assert judged["folded"] > 3
 
 
 def test_a_story_with_full_reads_does_so_too() -> None:
@@ -30,3 +31,4 @@ def test_a_story_with_full_reads_does_so_too() -> None:
             found = run(draw_with_snapshots(seed), RecordedLab, judge=lambda world: judge_histories(world, judged))
             assert found.finding is None, seed
     assert judged["there"] > 5
+    assert judged["folded"] > 5

@@ -1,4 +1,4 @@
-"""What the story of ``deaths`` leaves in the histories of its tables."""
+"""What the story of ``deaths``, and a full read after it, leave in the histories of its tables."""
 
 from __future__ import annotations
 
@@ -7,12 +7,18 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import pytest
+from click.testing import CliRunner
+
+from tests.spark.deaths import once_at, run_with_deaths
+from ticdc_spark.cli import main
+
 Found = list[tuple[int, str, int | None]]
 SECTION = '[[history]]\ntables = ["*.*"]\ntarget = "old.{table}"\n'
 _FILLED: Found = [(20 + at, "I", at) for at in range(1, 5)]
 _CHANGED: Found = [*_FILLED, (40, "I", 5), (41, "I", 6), (42, "I", 7), (43, "U", 1), (44, "D", 2)]
 HISTORIES: dict[str, Found] = {
-    "t": [(82, "I", 1)],
+    "t": [(82, "I", 1), (99, "R", None), (99, "S", 1)],
     "t2": [],
     "t3": [*_CHANGED, (52, "U", 3), (62, "I", 2), (72, "D", 2), (72, "U", 8)],
     "u": [],
@@ -22,7 +28,7 @@ HISTORIES: dict[str, Found] = {
         *((20, "I", 1), (22, "I", 5), (25, "I", 11), (40, "I", 3)),
         *((50, "I", 2), (50, "I", 5), (50, "P", 1), (50, "P", 3), (50, "P", 5), (52, "I", 1)),
     ],
-    "q": [(22, "I", 2), (25, "I", 5), (50, "R", None), (52, "I", 4)],
+    "q": [(22, "I", 2), (25, "I", 5), (50, "R", None), *((50, "S", key) for key in (1, 3, 5)), (52, "I", 4)],
     "x": [(22, "I", 1), (52, "I", 2)],
     "y": [(52, "I", 1)],
 }
@@ -40,12 +46,25 @@ VERSIONS: dict[str, set[tuple[Any, ...]]] = {
         *((1, 1, 21, 43), (1, 11, 43, 55), (2, 2, 22, 44), (3, 3, 23, 55), *((*one, 55) for one in _STAYS)),
         *((9, 9, 52, 55), (1, 1, 57, 70), (2, 2, 62, 70)),
     },
+    "t": {(1, 100, 82, 99), (1, 100, 99, None)},
+    "q": {
+        *((2, -2, 22, 50), (5, -5, 25, 50), (1, 1, 50, None), (3, 3, 50, None), (5, 5, 50, None)),
+        (4, 4, 52, None),
+    },
     "p": {
         *((1, 1, 20, 50), (5, 5, 22, 50), (11, 11, 25, None), (3, 3, 40, 50)),
         *((2, -2, 50, None), (5, -5, 50, None), (1, -1, 52, None)),
     },
 }
 """The versions of the rows of the source: key, value, since when, until when."""
+
+
+def read_again(job: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read the table ``t`` in full once more, by a job that dies at each point on the way."""
+    done = CliRunner().invoke(main, ["rebuild", str(job), "s.t", "--from", "topic"])
+    assert done.exit_code == 0, done.output
+    points = {"base", "gather", "history", "swap"}
+    assert set(run_with_deaths(job, once_at(points, 2), monkeypatch)) == points
 
 
 def check_versions(run: Callable[[str], Iterable[tuple[Any, ...]]]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 from pathlib import Path
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
@@ -59,6 +60,40 @@ def test_a_table_is_read_under_its_name_in_the_lake_by_that_of_the_source(spark:
     assert snapshots.targets == {("s", "archive"): ("old", "archive"), ("s", "t"): ("lake_s", "t.v1")}
     assert scans["s", "t"].to_arrow().to_pylist() == [{"id": 3}]
     assert [name for name, _ in look_after(load_job(job), ["s.archive"], None)] == [("s", "archive")]
+
+
+BY_EXPRESSION = r"""
+[[route]]
+tables = ["*.*"]
+regex = 'shop_(\d+)\.orders_(\d+)'
+target-schema = "shop"
+target-table = "orders"
+origin = ["_schema", "_table"]
+
+[[route]]
+tables = ["*.*"]
+regex = '(?P<brand>[a-z]+)_(\d+)\.items_(.*)'
+target-schema = "{brand}"
+target-table = "items_{3}_{2}"
+"""
+
+
+def test_tables_go_where_groups_of_a_regular_expression_say_and_shards_become_one(
+    spark: SparkSession, folder: Path
+) -> None:
+    names_there = [("shop_1", "orders_1"), ("Shop_2", "Orders_2"), ("shop_1", "items_EU"), ("shop_1", "orders_old")]
+    tables = [msgspec.structs.replace(table(10, name=name), schema=schema) for schema, name in names_there]
+    creates = [ddl("CREATE", 10, f"CREATE TABLE `{one.name}` (`id` INT PRIMARY KEY)", one) for one in tables]
+    rows = [insert(one, 20, id=str(at)) for at, one in enumerate(tables)]
+    job = write_job(folder, topic(folder, [*creates, *rows, Watermark(30)]), "batch-rows = 3")
+    job.write_text(job.read_text() + BY_EXPRESSION)
+    replicate(job)
+    session = lake(spark, folder)
+    assert names(session) == {("shop", "orders"), ("shop", "items_EU_1"), ("shop_1", "orders_old")}
+    found = sorted((row["id"], row["_table"].lower()) for row in read_table(session, "shop", "orders"))
+    assert found == [(0, "orders_1"), (1, "orders_2")]
+    assert [row["id"] for row in read_table(session, "shop", "items_EU_1")] == [2]
+    assert [row["id"] for row in read_table(session, "shop_1", "orders_old")] == [3]
 
 
 def hashed(text: str) -> str:

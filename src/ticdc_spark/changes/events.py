@@ -21,7 +21,9 @@ ENDED = "T"
 MOVED_OUT = "P"
 """A row that was removed with its partition."""
 REPLACED = "R"
-"""All rows were replaced, or are from before the history began: the history does not have them."""
+"""All rows were replaced, or are from before the history began. Those that the table has now follow."""
+SNAPSHOT = "S"
+"""A row that a table had after a full read, or when its history began."""
 _LOGICAL_BITS = 18
 _FIRST = 1000
 """Milliseconds of the first time that every target can store."""

@@ -10,6 +10,7 @@ from ticdc_spark.config.route_values import (
     ColumnRules,
     HistoryTarget,
     Masks,
+    NameRegex,
     Origin,
     Partitions,
     Properties,
@@ -310,6 +311,8 @@ class Route(Section, frozen=True, kw_only=True):
 
     tables: Patterns
     """Tables that the rule is for, by their names at the source."""
+    regex: NameRegex | None = None
+    """Regular expression for the whole `schema.table`: the rule takes no other table. ``None``: any."""
     target_schema: Target | None = None
     """The database in the target, or the namespace of Iceberg. ``None``: ``"{schema}"``."""
     target_table: Target | None = None

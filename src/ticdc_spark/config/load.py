@@ -34,7 +34,9 @@ from ticdc_spark.config.load_ddl import read_ddl, without_moved
 from ticdc_spark.config.load_storage import read_storage
 from ticdc_spark.config.paths import existing, local_folder, location, registry_files
 from ticdc_spark.config.placement import hint
+from ticdc_spark.config.route_values import TARGET
 from ticdc_spark.config.spark_options import check_spark
+from ticdc_spark.config.target_names import SOURCE, group_names, names_in
 from ticdc_spark.config.toml import Mistakes, Section
 from ticdc_spark.protocols import PROTOCOLS
 
@@ -69,6 +71,7 @@ def load_job(path: Path | str) -> Job:
     metrics = MetricsKeys(**job_file.read_section(sections["metrics"], MetricsKeys, "metrics", mistakes, hint))
     spark = _spark(sections["spark"], mistakes)
     check_spark(spark, mistakes)
+    _check_groups(routes, mistakes)
     is_iceberg = sink is None or isinstance(sink, IcebergConfig)
     if not is_iceberg and any(rule.partition_by or rule.sort_by or rule.properties for rule in routes):
         found = sections["sink"]["kind"]
@@ -99,6 +102,18 @@ def load_job(path: Path | str) -> Job:
     more: dict[str, Any] = {"schema": files, "upkeep": upkeep, "snapshot": snapshot, "routes": routes, "spark": spark}
     more |= {"metrics": metrics, "histories": histories, "notices": notices}
     return Job(**keys, file=file, source=source, sink=sink, ddl=ddl, **more)
+
+
+def _check_groups(routes: tuple[Route, ...], mistakes: Mistakes) -> None:
+    """Note groups in names that no regular expression has."""
+    for rule in routes:
+        groups = () if rule.regex is None else group_names(rule.regex)
+        numbers = [str(at) for at in range(1, len(groups) + 1)]
+        for key, target in (("target-schema", rule.target_schema), ("target-table", rule.target_table)):
+            if target is not None and not {*names_in(target)} <= {*SOURCE, *groups, *numbers}:
+                listed = ", ".join(f"`{{{group}}}`" for group in groups)
+                has = f"groups of its `regex`: {listed}" if groups else "groups of a `regex`, and the rule has none"
+                mistakes.add(f"[[route]] {key}", f"found {target!r}; allowed: {TARGET}, and {has}")
 
 
 def _check_origin(

@@ -7,9 +7,9 @@ from typing import Annotated, Any, TypeAlias
 from ticdc_spark.config import toml as job_file
 from ticdc_spark.config.layout import parse_partition, parse_sort
 from ticdc_spark.config.row_filters import named_columns
-from ticdc_spark.config.rules import parse_column_rules
+from ticdc_spark.config.rules import parse_column_rules, regex
 from ticdc_spark.config.secrets import remember
-from ticdc_spark.config.target_names import is_target
+from ticdc_spark.config.target_names import SOURCE, group_names, is_target, may_have_groups
 from ticdc_spark.config.toml import NotAllowed, Reads
 from ticdc_spark.errors import UsageError
 
@@ -17,8 +17,23 @@ _SALT = 16
 """The fewest characters of a salt."""
 
 
+def _name_regex(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise ValueError
+    try:
+        regex(value, "it")
+        regex(f"(?i)^(?:{value})$", "it")
+    except UsageError as error:
+        raise NotAllowed(f"{REGEX} ({error})") from error
+    if taken := sorted({*SOURCE} & {*group_names(value)}):
+        raise NotAllowed(
+            f"groups with other names than {taken[0]!r}, which target-schema and target-table know already"
+        )
+    return value
+
+
 def _target(value: object) -> str:
-    if not isinstance(value, str) or not value.strip() or not is_target(value):
+    if not isinstance(value, str) or not value.strip() or not may_have_groups(value):
         raise ValueError
     if value.casefold() == "_ticdc_spark":
         raise NotAllowed("a name that is not the job's own")
@@ -27,7 +42,7 @@ def _target(value: object) -> str:
 
 def _history_target(value: object) -> str:
     parts = value.split(".") if isinstance(value, str) else []
-    if len(parts) != 2 or "{table}" not in parts[1]:
+    if len(parts) != 2 or "{table}" not in parts[1] or not all(map(is_target, parts)):
         raise ValueError
     return ".".join(map(_target, parts))
 
@@ -112,7 +127,11 @@ def _salt(value: object) -> str:
     raise ValueError
 
 
-Target: TypeAlias = Annotated[str, Reads(_target, "a name, in which `{schema}` and `{table}` are the source's")]
+TARGET = "a name, in which `{schema}` and `{table}` are the source's"
+"""What ``target-schema`` and ``target-table`` may be."""
+REGEX = "a regular expression of RE2 for the whole `schema.table`"
+NameRegex: TypeAlias = Annotated[str, Reads(_name_regex, REGEX)]
+Target: TypeAlias = Annotated[str, Reads(_target, TARGET)]
 HistoryTarget: TypeAlias = Annotated[
     str, Reads(_history_target, 'a schema and a name with `{table}` in it, such as "{schema}.{table}_history"')
 ]

@@ -10,7 +10,7 @@ from ticdc_spark.config.layout import PLAIN, Layout, parse_partition, parse_sort
 from ticdc_spark.config.shapes import shape_of, stop_if_wrong
 from ticdc_spark.config.shards import is_merged, merged_name, merged_table, stop_if_no_shard, target_of
 from ticdc_spark.config.table_filter import table_filter
-from ticdc_spark.config.target_names import is_named, named
+from ticdc_spark.config.target_names import SOURCE, groups_of, is_named, named, names_in
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.names import aside_of, folded
@@ -44,7 +44,7 @@ class Routes:
         return self._found[table]
 
     def _taking(self, table: TableName) -> Route | None:
-        return next((rule for takes, rule in self._compiled if takes(*table)), None)
+        return next((rule for takes, rule in self._compiled if takes(*table) and _matches(rule, table)), None)
 
     def _merging(self, merged: TableName) -> Route | None:
         target = target_of(merged)
@@ -96,9 +96,9 @@ class Routes:
     def database(self, schema: str) -> tuple[str, bool]:
         """The target's database for a database's tables that no rule names, and whether it has only tables of this
         one. ``""``: each table has its own database."""
-        rule = next((rule for takes, rule in self._compiled if takes(schema, _ANY)), None)
+        rule = self._taking((schema, _ANY))
         expression = (None if rule is None else rule.target_schema) or "{schema}"
-        if "{table}" in expression:
+        if {*names_in(expression)} - {SOURCE[0]}:
             return "", False
         return named(expression, (schema, "")), "{schema}" in expression
 
@@ -147,8 +147,19 @@ def _names_of(rule: Route) -> TableName:
 
 
 def _named_by(rule: Route, table: TableName) -> TableName:
-    schema, name = (named(expression, table) for expression in _names_of(rule))
+    groups = None if rule.regex is None else groups_of(rule.regex, table)
+    schema, name = (named(expression, table, groups or {}) for expression in _names_of(rule))
+    if rule.regex is not None and not (schema and name):
+        key = "target-table" if schema else "target-schema"
+        raise UsageError(
+            f"[[route]] {key}: the groups of `regex` are empty for {shown(table)}, so it has no name. Add text to "
+            f"{key}, or let `regex` take the table only where a group has a letter"
+        )
     return schema, name
+
+
+def _matches(rule: Route, table: TableName) -> bool:
+    return rule.regex is None or groups_of(rule.regex, table) is not None
 
 
 @lru_cache(16)

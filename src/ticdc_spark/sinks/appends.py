@@ -41,11 +41,15 @@ class Marker(msgspec.Struct, frozen=True):
 
 
 class RowsOf(msgspec.Struct, frozen=True, kw_only=True):
-    """Current rows of a table, each with an op."""
+    """Rows of a table, each with an op."""
 
     op: str
     commit_ts: int
     source: TableName
+    gathered: bool = False
+    """The rows that a full read has gathered beside the table. Otherwise its current rows."""
+    marker: str = ""
+    """The op of one row that describes all rows and comes with them; ``""``: there is none."""
     columns: tuple[str, ...]
     """Names of columns that both tables have with the same type."""
     where: Sequence[Sequence[Condition]] | None = None

@@ -2,7 +2,8 @@
 
 A history has its own mark, which is never behind the mark of its table: each change is first written here, then to
 the table. After a crash between the two, the job finds the change here and skips it. If a history is behind its
-table, it was not written for a while: a row ``R`` says so, and the history continues from there.
+table, it was not written for a while. Before the next change, it gets a row ``R`` and all rows of the table, and
+continues from there. A full read brings the same two: ``R``, and the rows that it gathered.
 
 No row of a history changes. A column that a DDL drops is kept. A column that gets another type is renamed, and a new
 one is added.
@@ -15,7 +16,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ticdc_spark import failpoints
-from ticdc_spark.changes.events import ENDED, HISTORY, INSERT, MOVED_OUT, REPLACED
+from ticdc_spark.changes.events import ENDED, HISTORY, INSERT, MOVED_OUT, REPLACED, SNAPSHOT
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.config.histories import histories
 from ticdc_spark.config.job import Job
@@ -26,7 +27,7 @@ from ticdc_spark.names import aside_of, shortened
 from ticdc_spark.sinks.appends import Appended, Events, Marker, RowsOf, history_columns
 from ticdc_spark.sinks.base import ColumnChanges, Sink, Stamp, TableFound
 from ticdc_spark.sinks.conditions import Condition
-from ticdc_spark.sinks.mark import NO_MARK, Mark
+from ticdc_spark.sinks.mark import NO_MARK, ROWS_APPENDED, ROWS_MERGED, Mark
 from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
@@ -79,10 +80,10 @@ class ChangeHistory:
 
     def note_events(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
         """Append every change that the history does not have yet."""
-        now = self._open(table)
+        now = self._open(table, changes.columns)
         if now is None or not (changes.is_late or now.mark < stamp.mark):
             return
-        self._fit(table, now, ColumnChanges(add=changes.columns), replace(stamp, mark=now.mark))
+        now = self._fit(table, now, ColumnChanges(add=changes.columns), replace(stamp, mark=now.mark))
         above = stamp.applied_before if changes.is_late else now.mark[0]
         events = Events(changes, max(above, 0), unless_there=changes.is_late)
         self._append(table, now, events, replace(stamp, mark=max(now.mark, stamp.mark)))
@@ -97,50 +98,41 @@ class ChangeHistory:
 
     def note(self, table: TableName, op: str, stamp: Stamp) -> None:
         """Append a row that describes all rows."""
-        if (now := self._open(table)) is not None and now.mark < stamp.mark:
+        if (now := self._open(table, None)) is not None and now.mark < stamp.mark:
             self._append(table, now, Marker(op, stamp.mark[0]), stamp)
 
     def take_rows(self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp) -> None:
         """Append the rows that arrive from another table, as inserts."""
-        if (now := self._open(table)) is not None and now.mark < stamp.mark:
-            self._fit(table, now, ColumnChanges(add=tuple(columns)), replace(stamp, mark=now.mark))
-            self._append_rows(table, INSERT, stamp, source, None)
+        if (now := self._open(table, columns)) is not None and now.mark < stamp.mark:
+            now = self._fit(table, now, ColumnChanges(add=tuple(columns)), replace(stamp, mark=now.mark))
+            self._append_rows(table, now, RowsOf(op=INSERT, commit_ts=stamp.mark[0], source=source, columns=()), stamp)
 
     def note_moved(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
         """Append the current rows of a partition that is removed."""
-        if (now := self._open(table)) is not None and now.mark < stamp.mark:
-            self._append_rows(table, MOVED_OUT, stamp, table, where)
+        if (now := self._current(table)) is not None and now.mark < stamp.mark:
+            gone = RowsOf(op=MOVED_OUT, commit_ts=stamp.mark[0], source=table, columns=(), where=where)
+            self._append_rows(table, now, gone, stamp)
 
-    def _append_rows(
-        self,
-        table: TableName,
-        op: str,
-        stamp: Stamp,
-        source: TableName,
-        where: Sequence[Sequence[Condition]] | None,
-    ) -> None:
-        now, held = self._open(table), self._held(source)
-        assert now is not None, "it is open"
+    def note_read(self, table: TableName, stamp: Stamp) -> None:
+        """Append the rows that a full read has gathered, before they replace all rows of the table."""
+        if (now := self._current(table)) is not None and now.mark < stamp.mark:
+            self._append_rows(table, now, replace(_all_of(table, stamp.mark), gathered=True), stamp)
+
+    def _append_rows(self, table: TableName, now: Open, rows: RowsOf, stamp: Stamp) -> None:
+        """``rows``: with the source's name of their table, and without columns: they get all that both tables have."""
+        held = self._held(rows.source)
         mine, theirs = self._sink.columns(now.place), self._sink.columns(held)
         names = tuple(name for name, kind in theirs.items() if mine.get(name) == kind)
-        rows = RowsOf(op=op, commit_ts=stamp.mark[0], source=held, columns=names, where=where)
-        # A new history has no columns of the table yet, and none of its rows.
-        self._append(table, now, rows if names else None, stamp)
+        self._append(table, now, replace(rows, source=held, columns=names), stamp)
 
     def advance(self, table: TableName, stamp: Stamp) -> None:
         """Record a step of the table that changes nothing in its history."""
-        place = self._rules.of(table)
-        if place is None or self._sink.find(place) is None:
-            return  # a row R begins it when rows arrive
-        if (now := self._open(table)) is not None and now.mark < stamp.mark:
+        if (now := self._current(table)) is not None and now.mark < stamp.mark:
             self._append(table, now, None, stamp)
 
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
         """Rename and add columns; dropped columns stay."""
-        place = self._rules.of(table)
-        if place is None or self._sink.find(place) is None:
-            return
-        if (now := self._open(table)) is not None and now.mark < stamp.mark:
+        if (now := self._current(table)) is not None and now.mark < stamp.mark:
             self._fit(table, now, changes, stamp)
             self.advance(table, stamp)
 
@@ -186,9 +178,21 @@ class ChangeHistory:
         found = self._sink.find(held)
         return found is not None and _about(found).history
 
-    def _open(self, table: TableName) -> Open | None:
-        """The history of a table; it is created if missing, and gets a row if it was not written for a while.
+    def _current(self, table: TableName) -> Open | None:
+        """The history of a table; ``None``: there is none, or it is behind. Then it begins or continues with the rows
+        that the table has before it next changes."""
+        place = self._rules.of(table)
+        found = None if place is None else self._sink.find(place)
+        if place is None or found is None:
+            return None
+        now = self._read(table, place, found)
+        return None if now.mark < self._mark_of_table(table) else now
 
+    def _open(self, table: TableName, columns: Sequence[LakeColumn] | None) -> Open | None:
+        """The history of a table; it is created if missing, and gets the table's rows if it was not written for a
+        while.
+
+        ``columns``: of the table; ``None``: all its rows end, so they are not needed.
         ``None``: the rules give the table no history.
         """
         place = self._rules.of(table)
@@ -209,7 +213,12 @@ class ChangeHistory:
                     shown(table),
                     now.mark[0],
                 )
-            self._append(table, now, Marker(REPLACED, max(at[0], 0)), Stamp(self._job, at, at[0]))
+            stamp = Stamp(self._job, at, at[0])
+            if columns is None:
+                self._append(table, now, Marker(REPLACED, max(at[0], 0)), stamp)
+            else:
+                now = self._fit(table, now, ColumnChanges(add=tuple(columns)), replace(stamp, mark=now.mark))
+                self._append_rows(table, now, _all_of(table, at), stamp)
             now = self._read(table, place, self._sink.find(place))
         return now
 
@@ -226,23 +235,35 @@ class ChangeHistory:
         found = self._sink.find(self._held(table))
         if found is None:
             return NO_MARK
-        return (0, 0) if found.stamp is None or found.stamp.job != self._job else found.stamp.mark
+        if found.stamp is None or found.stamp.job != self._job:
+            return (0, 0)
+        if found.stamp.mark[1] == ROWS_APPENDED:
+            # Only the new keys of these changes are there: the history takes all of them after the rows.
+            return (found.stamp.applied_before, ROWS_MERGED)
+        return found.stamp.mark
 
     def _append(self, table: TableName, now: Open, what: Appended, stamp: Stamp) -> None:
         self._sink.append(now.place, what, self._stamp(table, stamp, now.snapshot), self._held(table))
         failpoints.point("history")
 
-    def _fit(self, table: TableName, now: Open, changes: ColumnChanges, stamp: Stamp) -> None:
-        """Add and rename columns, so that the history can hold the rows that follow."""
+    def _fit(self, table: TableName, now: Open, changes: ColumnChanges, stamp: Stamp) -> Open:
+        """Add and rename columns, so that the history can hold the rows that follow. Returns: the history after it"""
         _stop_if_taken(table, changes)
         wanted = _fitting(self._sink, now.place, changes, stamp.mark[0])
         if wanted:
             self._sink.change_columns(now.place, wanted, self._stamp(table, stamp, now.snapshot))
             failpoints.point("history")
+            return self._read(table, now.place, self._sink.find(now.place))
+        return now
 
     def _stamp(self, table: TableName, stamp: Stamp, seen: int | None, *, moved: bool = False) -> Stamp:
         about = About(schema=table[0], name=table[1], history=True, moved=moved)
         return replace(stamp, about=msgspec.json.encode(about).decode(), seen=seen)
+
+
+def _all_of(table: TableName, mark: Mark) -> RowsOf:
+    """All rows that a table has at a mark, after a row that says so."""
+    return RowsOf(op=SNAPSHOT, commit_ts=max(mark[0], 0), source=table, columns=(), marker=REPLACED)
 
 
 def _about(found: TableFound) -> About:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from ticdc_spark.changes.events import ENDED, REPLACED
+from ticdc_spark.changes.events import ENDED
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.layout import PLAIN, Layout
@@ -93,7 +93,7 @@ class RecordedSink(RoutedSink):
         super().delete_where(table, where, stamp)
 
     def finish_load(self, table: TableName, stamp: Stamp) -> None:
-        self._history.note(table, REPLACED, stamp)
+        self._history.note_read(table, stamp)
         super().finish_load(table, stamp)
 
     def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> UpkeepResult:

@@ -462,6 +462,26 @@ def test_rules_for_tables_in_their_order(folder: Path) -> None:
         ("[[route]]\ntables = []", "[[route]] tables: found []; allowed: TiCDC filter rules"),
         ('[[route]]\ntables = ["shop"]', "[[route]] tables: found ['shop']; allowed: TiCDC filter rules"),
         ('[[route]]\ntables = ["*.*"]\ntarget-table = "{db}"', "[[route]] target-table: found '{db}'"),
+        (
+            '[[route]]\ntables = ["*.*"]\ntarget-table = "{1}"',
+            "are the source's, and groups of a `regex`, and the rule has none",
+        ),
+        (
+            '[[route]]\ntables = ["*.*"]\nregex = "(.)_(?P<what>.*)"\ntarget-schema = "{1}{wat}"\ntarget-table = "{3}"',
+            "[[route]] target-schema: found '{1}{wat}'; allowed: a name, in which `{schema}` and",
+        ),
+        (
+            '[[route]]\ntables = ["*.*"]\nregex = "(.)_(?P<what>.*)"\ntarget-schema = "{1}{wat}"',
+            "and groups of its `regex`: `{1}`, `{what}`",
+        ),
+        ('[[route]]\ntables = ["*.*"]\nregex = "(.)"\ntarget-table = "{2}"', "[[route]] target-table: found '{2}'"),
+        ('[[route]]\ntables = ["*.*"]\nregex = "(?P<table>.)"', "groups with other names than 'table'"),
+        (
+            '[[route]]\ntables = ["*.*"]\nregex = "("',
+            "[[route]] regex: found '('; allowed: a regular expression of RE2",
+        ),
+        ('[[route]]\ntables = ["*.*"]\nregex = ""', "[[route]] regex: found ''; allowed: a regular expression of RE2"),
+        ('[[history]]\ntables = ["*.*"]\ntarget = "h.{table}{1}"', "[[history]] target: found 'h.{table}{1}'"),
         ('[[route]]\ntables = ["*.*"]\ntarget-schema = "_ticdc_spark"', "allowed: a name that is not the job's own"),
         ('[[route]]\ntables = ["*.*"]\ntarget-schema = ""', "[[route]] target-schema: found ''"),
         (

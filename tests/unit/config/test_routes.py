@@ -5,6 +5,7 @@ import pytest
 from ticdc_spark.config.job import Route
 from ticdc_spark.config.routes import compiled
 from ticdc_spark.errors import UsageError
+from ticdc_spark.model import TableName
 
 VERSIONED = Route(tables=("shop.*", "!shop.tmp_*"), target_schema="lake_{schema}", target_table="{table}_v1")
 
@@ -82,6 +83,77 @@ def test_tables_of_a_rule_with_their_origin_are_known_as_one() -> None:
     )
     assert routes.shared([("shop_1", "o_1"), ("shop_2", "o_1"), merged]) == ""
     assert "would both be `shop`.`orders`" in routes.shared([("shop_1", "o_1"), ("shop", "orders")])
+
+
+SHARDS = Route(
+    tables=("*.*",),
+    regex=r"shop_(\d+)\.(?P<what>orders|items)_(\d+)(_old)?",
+    target_schema="{what}",
+    target_table="of_{1}_{3}{4}",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [
+        (("shop_1", "orders_07"), ("orders", "of_1_07")),
+        (("SHOP_1", "Orders_07_OLD"), ("Orders", "of_1_07_OLD")),
+        (("shop_1", "orders_7x"), ("shop_1", "orders_7x")),
+        (("a_shop_1", "orders_7"), ("a_shop_1", "orders_7")),
+    ],
+)
+def test_groups_of_a_regular_expression_for_the_whole_name_are_in_the_target(
+    name: TableName, target: TableName
+) -> None:
+    assert compiled((SHARDS,)).target(name) == target
+
+
+def test_a_table_that_the_expression_does_not_match_is_for_a_later_rule() -> None:
+    routes = compiled((SHARDS, Route(tables=("shop_*.*",), target_schema="rest")))
+    assert routes.target(("shop_1", "orders_x")) == ("rest", "orders_x")
+    assert routes.target(("shop_1", "items_1")) == ("items", "of_1_1")
+
+
+def test_a_table_that_was_set_aside_is_matched_by_its_name_before() -> None:
+    aside = "_dropped_463267588472832000"
+    assert compiled((SHARDS,)).target(("shop_1", f"orders_07{aside}")) == ("orders", f"of_1_07{aside}")
+
+
+def test_tables_that_an_expression_names_have_databases_of_their_own() -> None:
+    by_group = Route(tables=("*.*",), regex=r"(\w+)_\d+\..*", target_schema="{1}")
+    assert compiled((by_group,)).database("shop_1") == ("", False)
+    assert compiled((by_group,)).database("other") == ("other", True)
+    fixed = Route(tables=("*.*",), regex=r"shop_\d+\..*", target_schema="all")
+    assert compiled((fixed,)).database("shop_1") == ("all", False)
+
+
+def test_an_empty_name_is_refused_with_the_table() -> None:
+    routes = compiled((Route(tables=("*.*",), regex=r".*\.t_?(\d*)", target_table="{1}"),))
+    assert routes.target(("s", "t_5")) == ("s", "5")
+    with pytest.raises(UsageError, match=r"target-table: the groups of `regex` are empty for `s`.`t`, so it has no"):
+        routes.target(("s", "t"))
+
+
+def test_shards_that_an_expression_names_are_one_table_per_name() -> None:
+    rule = Route(
+        tables=("*.*",),
+        regex=r"(?P<shop>[a-z]+)_(\d+)\.(?P<what>[a-z]+)_\d+",
+        target_schema="{shop}",
+        target_table="{what}",
+        origin=("_db", "_t"),
+    )
+    routes = compiled((rule,))
+    names = [("Shop_1", "orders_1"), ("shop_2", "ORDERS_2"), ("shop_1", "items_1")]
+    merged = [routes.merged(name) for name in names]
+    assert merged == [("merged:shop", "orders"), ("merged:shop", "orders"), ("merged:shop", "items")]
+    orders = ("merged:shop", "orders")
+    assert (routes.target(orders), routes.rule(orders), routes.origin(orders)) == (
+        ("shop", "orders"),
+        rule,
+        ("_db", "_t"),
+    )
+    assert routes.merged(("shop", "orders_1")) is None
+    assert routes.shared(names) == ""
 
 
 def test_two_rules_do_not_merge_into_one_table() -> None:

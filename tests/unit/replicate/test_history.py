@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import msgspec
@@ -294,8 +295,8 @@ def test_a_rename_to_a_name_without_history_ends_it() -> None:
     shop.watermark()
     shop.run()
     found = shop.history("t_history")
-    assert [row[0] for row in found] == ["I", "I", "T", "R", "I"]
-    assert found[-2][1] == back
+    assert [row[0] for row in found] == ["I", "I", "T", "R", "S", "S", "S", "I"]
+    assert {row[1] for row in found[3:-1]} == {back}
 
 
 def test_ddl_changes_no_row_that_is_there() -> None:
@@ -352,26 +353,72 @@ def test_whatever_kills_the_job_a_type_change_makes_room_once() -> None:
     assert after_every_death(make, judge) > 10
 
 
-def test_a_full_read_is_one_row() -> None:
-    shop = Recorded(snapshot="now")
+def read_once(**job: Any) -> Recorded:
+    """A table with rows from before the changefeed, read in full and changed since."""
+    shop = Recorded(snapshot="now", **job)
     shop.tables.clear()
-    shop.change("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    shop.change("CREATE TABLE t (id INT PRIMARY KEY, v INT, w INT)")
     shop.bootstrap("t")
-    shop.row("insert", (SCHEMA, "t"), {"id": "1", "v": "10"})
+    for key in ("1", "2", "3"):
+        shop.row("insert", (SCHEMA, "t"), {"id": key, "v": "10", "w": "5"})
     shop.watermark()
     for _ in range(3):
         shop.watermark()
         shop.run()
-    shop.update("t", id="1", v="11")
+    shop.update("t", id="1", v="11", w="5")
     shop.watermark()
     shop.run()
-    assert shop.rows("t") == [(1, 11)]
-    assert [row[0] for row in shop.history("t_history")] == ["R", "U"]
-    shop.rebuild("t")
+    return shop
+
+
+def rebuilt(shop: Shop) -> None:
     for _ in range(3):
         shop.watermark()
         shop.run()
-    assert [row[0] for row in shop.history("t_history")] == ["R", "U", "R"]
+
+
+def test_a_full_read_brings_its_rows_into_the_history() -> None:
+    shop = read_once()
+    assert len(shop.rows("t")) == 3
+    found = shop.history("t_history")
+    assert [row[0] for row in found] == ["R", "S", "S", "S", "U"]
+    base = found[0][1]
+    assert [row[1:] for row in found[1:4]] == [(base, {"id": key, "v": 10, "w": 5}) for key in (1, 2, 3)]
+    shop.rebuild("t")
+    rebuilt(shop)
+    found = shop.history("t_history")
+    assert [row[0] for row in found[5:]] == ["R", "S", "S", "S"]
+    assert sorted((row[2]["id"], row[2]["v"]) for row in found[6:]) == [(1, 11), (2, 10), (3, 10)]
+    assert {row[1] for row in found[5:]} == {found[-1][1]}
+
+
+def test_whatever_kills_the_job_a_full_read_is_in_the_history_once() -> None:
+    def make() -> Shop:
+        shop = read_once()
+        shop.rebuild("t")
+        shop.watermark()
+        return shop
+
+    def judge(shop: Shop) -> None:
+        assert isinstance(shop, Recorded)
+        rebuilt(shop)
+        found = shop.history("t_history")
+        assert Counter(row[0] for row in found) == {"R": 2, "S": 6, "U": 1}
+        assert shop.rows("t") == [(1, 11, 5), (2, 10, 5), (3, 10, 5)]
+
+    assert after_every_death(make, judge) > 5
+
+
+def test_the_rows_of_a_full_read_are_in_the_history_as_a_rule_shapes_them() -> None:
+    rule = Route(
+        tables=("*.*",), mask_columns=(("v", "constant:7"),), drop_columns=("id2",), rename_columns=(("w", "y"),)
+    )
+    shop = read_once(routes=(msgspec.structs.replace(rule, where="id < 3"),))
+    found = shop.history("t_history")
+    assert [(row[0], row[2]) for row in found if row[0] == "S"] == [
+        ("S", {"id": 1, "v": 7, "y": 5}),
+        ("S", {"id": 2, "v": 7, "y": 5}),
+    ]
 
 
 def test_a_history_that_was_not_written_for_a_while_says_so() -> None:
@@ -379,23 +426,42 @@ def test_a_history_that_was_not_written_for_a_while_says_so() -> None:
     shop.run()
     shop.configure(histories=())
     shop.update("t", id="1", v="11")
+    shop.sql("ALTER TABLE t ADD COLUMN w INT DEFAULT 7")
     shop.watermark()
     shop.run()
     shop.configure(histories=EVERY)
-    shop.update("t", id="1", v="12")
+    shop.sql("ALTER TABLE t ADD COLUMN x INT DEFAULT 8")
+    shop.update("t", id="1", v="12", w="7", x="8")
     shop.watermark()
     shop.run()
-    assert [(row[0], row[2]) for row in shop.history("t_history")][2:] == [("R", {}), ("U", {"id": 1, "v": 12})]
+    _, _, told, *rows, changed = [(row[0], row[2]) for row in shop.history("t_history")]
+    assert sorted([told, *rows, changed], key=repr) == [
+        ("R", {}),
+        ("S", {"id": 1, "v": 11, "w": 7, "x": 8}),
+        ("S", {"id": 2, "v": 20, "w": 7, "x": 8}),
+        ("U", {"id": 1, "v": 12, "w": 7, "x": 8}),
+    ]
 
 
-def test_a_history_that_begins_later_says_so() -> None:
-    shop = recorded(histories=())
-    shop.run()
-    shop.configure(histories=EVERY)
-    shop.update("t", id="1", v="12")
-    shop.watermark()
-    shop.run()
-    assert [row[0] for row in shop.history("t_history")] == ["R", "U"]
+def test_a_history_that_begins_later_begins_with_the_rows_of_its_table() -> None:
+    def make() -> Shop:
+        shop = recorded(histories=())
+        shop.run()
+        shop.configure(histories=EVERY)
+        shop.update("t", id="1", v="12")
+        shop.watermark()
+        return shop
+
+    def judge(shop: Shop) -> None:
+        assert isinstance(shop, Recorded)
+        assert [(row[0], row[2]) for row in shop.history("t_history")] == [
+            ("R", {}),
+            ("S", {"id": 1, "v": 10}),
+            ("S", {"id": 2, "v": 20}),
+            ("U", {"id": 1, "v": 12}),
+        ]
+
+    assert after_every_death(make, judge) > 3
 
 
 def test_what_a_rule_masks_drops_or_renames_is_so_in_the_history() -> None:
@@ -543,20 +609,25 @@ def test_a_history_that_was_not_written_takes_whole_rows_of_an_exchange(there: b
     assert [row[2] for row in shop.history("t_history") if row[0] == "I"] == [{"id": 3, "v": 33, "w": 7}]
 
 
-def test_a_history_that_begins_with_a_partition_that_goes_has_no_row_without_values() -> None:
+def test_a_history_that_begins_after_a_partition_went_has_the_rows_that_stayed() -> None:
     shop = Recorded(histories=())
     shop.sql(
         "CREATE TABLE t (id INT PRIMARY KEY, v INT) PARTITION BY RANGE (id) "
         "(PARTITION p0 VALUES LESS THAN (10), PARTITION p1 VALUES LESS THAN (20))"
     )
-    shop.insert("t", id="1", v="10")
+    for key in ("1", "11"):
+        shop.insert("t", id=key, v="10")
     shop.watermark()
     shop.run()
     shop.configure(histories=EVERY)
     partition_ddl(shop, "ALTER TABLE t DROP PARTITION p0")
     shop.watermark()
     shop.run()
-    assert [row[0] for row in shop.history("t_history")] == ["R"]
+    assert shop.lake("t_history") is None
+    shop.update("t", id="11", v="12")
+    shop.watermark()
+    shop.run()
+    assert [(row[0], row[2].get("id")) for row in shop.history("t_history")] == [("R", None), ("S", 11), ("U", 11)]
 
 
 def test_a_column_that_takes_the_name_of_one_of_every_history_leaves_it_as_it_is() -> None:

@@ -37,7 +37,7 @@ from ticdc_spark.replicate.apply.look import missing_columns, rebuild_line, vani
 from ticdc_spark.replicate.apply.merged import prepare_merged, versions_of_shards
 from ticdc_spark.replicate.apply.partitions import partitions_to_check
 from ticdc_spark.replicate.apply.rejects import Quarantined, apply_readable, lacks
-from ticdc_spark.replicate.plan.timeline import ROWS_APPENDED, ROWS_MERGED, Rows
+from ticdc_spark.replicate.plan.timeline import Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.schemas.registered import restrict_columns
 from ticdc_spark.replicate.state.progress import PendingRows
@@ -51,7 +51,7 @@ from ticdc_spark.replicate.state.table import (
     unverify,
 )
 from ticdc_spark.sinks.base import ColumnChanges, Stamp
-from ticdc_spark.sinks.mark import NO_MARK
+from ticdc_spark.sinks.mark import NO_MARK, ROWS_APPENDED, ROWS_MERGED
 from ticdc_spark.spark.tasks import Misplaced
 
 log = logging.getLogger(__name__)

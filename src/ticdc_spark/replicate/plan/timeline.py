@@ -16,8 +16,6 @@ from ticdc_spark.replicate.state.progress import PendingRows, QueuedDdl
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.mark import Mark
 
-ROWS_APPENDED, ROWS_MERGED = 1, 2
-"""Steps of a range of rows, at the commit_ts where the range ends."""
 DDL_STEPS = 1000
 """Steps reserved for each DDL at one commit_ts; the n-th DDL (from 1) begins at step n * DDL_STEPS."""
 

@@ -17,7 +17,7 @@ from ticdc_spark.clients.mysql import quoted
 from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import DecisionNeeded, MessageError, SinkFault
 from ticdc_spark.model import TableName, Value
-from ticdc_spark.sinks.appends import Appended, Events, RowsOf, columns_of, same_change
+from ticdc_spark.sinks.appends import Appended, Events, Marker, RowsOf, columns_of, same_change
 from ticdc_spark.sinks.base import Fill, Stamp, unconverted
 from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.loads_base import LoadNote
@@ -144,15 +144,15 @@ class MysqlRows:
         if what is None:
             self._tables.do(Change(table, (), stamp, beside=beside))
             return
-        op, ts, time = (literals(cells)[0] for cells in marker(what.op, what.commit_ts).columns)
-        head = ", ".join(map(quoted, HISTORY))
-        sql = f"INSERT INTO {sql_name(table)} ({head}) VALUES ({op}, {ts}, {time})"
+        head, told = ", ".join(map(quoted, HISTORY)), what.op if isinstance(what, Marker) else what.marker
+        statements = [f"INSERT INTO {sql_name(table)} ({head}) VALUES ({_head(told, what)})"] if told else []
         if isinstance(what, RowsOf):
             names = "".join(f", {quoted(name)}" for name in what.columns)
             met = "TRUE" if what.where is None else _where_sql(what.where)
-            taken = f"SELECT {op}, {ts}, {time}{names} FROM {sql_name(what.source)} WHERE {met}"
-            sql = f"INSERT INTO {sql_name(table)} ({head}{names}) {taken}"
-        self._tables.do(Change(table, ((sql, ()),), stamp, beside=beside))
+            source = sql_name(gathered(what.source) if what.gathered else what.source)
+            taken = f"SELECT {_head(what.op, what)}{names} FROM {source} WHERE {met}"
+            statements.append(f"INSERT INTO {sql_name(table)} ({head}{names}) {taken}")
+        self._tables.do(Change(table, tuple((sql, ()) for sql in statements), stamp, beside=beside))
 
     def _append_events(self, table: TableName, what: Events, stamp: Stamp, beside: TableName) -> None:
         columns = columns_of(what.changes, self._tables.types)
@@ -306,6 +306,11 @@ class MysqlRows:
             raise SinkFault(f"the rows that were gathered for {shown(table)} are gone: read the table again")
         self._tables.swap(table, sql_name(gathered(table)), token, stamp)
         self._client.run(f"DELETE FROM `{OURS}`.`loads` WHERE `db` = %s AND `name` = %s", *table)
+
+
+def _head(op: str, of: Marker | RowsOf) -> str:
+    """The values of ``HISTORY``, for SQL."""
+    return ", ".join(literals(cells)[0] for cells in marker(op, of.commit_ts).columns)
 
 
 def _where_sql(where: Sequence[Sequence[Condition]]) -> str:

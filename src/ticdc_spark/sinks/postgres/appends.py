@@ -4,11 +4,11 @@ from ticdc_spark import failpoints
 from ticdc_spark.changes.events import HISTORY, marker
 from ticdc_spark.clients.postgres import quoted
 from ticdc_spark.model import TableName
-from ticdc_spark.sinks.appends import Appended, Events, RowsOf, columns_of, same_change
+from ticdc_spark.sinks.appends import Appended, Events, Marker, RowsOf, columns_of, same_change
 from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.postgres.rows import PostgresRows, analyze, where_sql
 from ticdc_spark.sinks.postgres.staging import stage, texts
-from ticdc_spark.sinks.postgres.tables import put_stamp, sql_name
+from ticdc_spark.sinks.postgres.tables import gathered, put_stamp, sql_name
 from ticdc_spark.sinks.postgres.types import PostgresTypes
 from ticdc_spark.sinks.staged import Staged
 from ticdc_spark.sinks.staging import tasks_for
@@ -26,17 +26,24 @@ def append(rows: PostgresRows, table: TableName, what: Appended, stamp: Stamp) -
         with rows.tables.step() as cursor:
             put_stamp(cursor, table, stamp)
         return
-    head, names, taken, values = ", ".join(HISTORY), "", "", None
-    if isinstance(what, RowsOf):
-        names = "".join(f", {quoted(name)}" for name in what.columns)
-        met, values = ("TRUE", None) if what.where is None else where_sql(what.where)
-        taken = f" FROM {sql_name(what.source)} WHERE {met}"
-    cells = [texts(cells)[0].as_py() for cells in marker(what.op, what.commit_ts).columns]
-    literals = ["NULL" if cell is None else f"'{cell}'" for cell in cells]
-    first = ", ".join(f"{cell}::{kind}" for cell, kind in zip(literals, _KINDS, strict=True))
+    head, told = ", ".join(HISTORY), what.op if isinstance(what, Marker) else what.marker
     with rows.tables.step() as cursor:
-        cursor.execute(f"INSERT INTO {sql_name(table)} ({head}{names}) SELECT {first}{names}{taken}", values)
+        if told:
+            cursor.execute(f"INSERT INTO {sql_name(table)} ({head}) SELECT {_head(told, what)}")
+        if isinstance(what, RowsOf):
+            names = "".join(f", {quoted(name)}" for name in what.columns)
+            met, values = ("TRUE", None) if what.where is None else where_sql(what.where)
+            source = sql_name(gathered(what.source) if what.gathered else what.source)
+            taken = f"SELECT {_head(what.op, what)}{names} FROM {source} WHERE {met}"
+            cursor.execute(f"INSERT INTO {sql_name(table)} ({head}{names}) {taken}", values)
         put_stamp(cursor, table, stamp)
+
+
+def _head(op: str, of: Marker | RowsOf) -> str:
+    """The values of ``HISTORY``, for SQL."""
+    cells = [texts(cells)[0].as_py() for cells in marker(op, of.commit_ts).columns]
+    literals = ["NULL" if cell is None else f"'{cell}'" for cell in cells]
+    return ", ".join(f"{cell}::{kind}" for cell, kind in zip(literals, _KINDS, strict=True))
 
 
 def _append_events(rows: PostgresRows, table: TableName, what: Events, stamp: Stamp) -> None:

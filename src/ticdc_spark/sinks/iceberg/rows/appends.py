@@ -22,6 +22,7 @@ from ticdc_spark.sinks.iceberg.faults import faults
 from ticdc_spark.sinks.iceberg.files.data_files import DataFiles, WrittenFile, write_files
 from ticdc_spark.sinks.iceberg.files.storage import Closed
 from ticdc_spark.sinks.iceberg.java import to_dict
+from ticdc_spark.sinks.iceberg.loads import BRANCH
 from ticdc_spark.sinks.iceberg.rows.content_files import data_file
 from ticdc_spark.sinks.iceberg.rows.direct import tasks_for
 from ticdc_spark.sinks.iceberg.rows.spark_writer import SparkWriter
@@ -96,11 +97,16 @@ class IcebergAppends:
         time = commit_times(pa.array([what.commit_ts], pa.int64()))[0].as_py()
         with faults(f"rows of {shown(what.source)} cannot be read"):
             self._tables.together.end(what.source)
-            rows = session.table(self._catalog.sql_name(what.source))
+            rows = (session.read.option("branch", BRANCH) if what.gathered else session.read).table(
+                self._catalog.sql_name(what.source)
+            )
             if what.where is not None:
                 rows = rows.where(where_sql(what.where))
             head = (sf.lit(what.op).alias(H_OP), sf.lit(what.commit_ts).alias(H_TS), sf.lit(time).alias(H_TIME))
             rows = rows.select(*head, *map(quote, what.columns))
+            if what.marker:
+                one = pa.Table.from_batches([marker(what.marker, what.commit_ts)])
+                rows = rows.unionByName(session.createDataFrame(one), allowMissingColumns=True)
         self._append_by_spark(table, rows, history_columns(self._types), stamp)
 
     def _append_by_spark(self, table: TableName, rows: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
