@@ -80,6 +80,14 @@ def _as_it_is(member: Member) -> dict[str, object]:
     return found
 
 
+def test_a_row_without_a_value_for_a_column_that_needs_one_names_its_table(member: Member, target: Server) -> None:
+    """Another writer added the column. Without the name and a cure, the job would only try again and again."""
+    member.fill(1)
+    target.execute(f"ALTER TABLE {member.schema}.t ADD COLUMN own INT NOT NULL")
+    with pytest.raises(DecisionNeeded, match=rf"`{member.schema}`\.`t`.*own.*constraint"):
+        member.apply([insert(member.of, 30, **source(2))], 30)
+
+
 @pytest.mark.parametrize("act", ACTS)
 def test_a_ddl_that_dies_happened_with_its_stamp_or_not_at_all(target: Server, act: str) -> None:
     for point in ("intent", "statement:1", "statement:2", "recorded"):

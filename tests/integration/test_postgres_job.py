@@ -201,6 +201,25 @@ def test_a_job_that_begins_ends_the_transaction_of_one_that_hangs(postgres: Post
         states.commit({}, version, 30)
 
 
+def test_a_full_read_gives_a_table_the_key_of_its_source(postgres: PostgresServer) -> None:
+    """Rows of the source may be equal in the key that the table had, of a table that had its name before."""
+    member = postgres_member(postgres, None)
+    member.fill(1, 2)
+    name = f"{member.schema}.t"
+    ((key,),) = postgres.execute(
+        f"SELECT conname FROM pg_constraint WHERE conrelid = '{name}'::regclass AND contype = 'p'"
+    )
+    postgres.execute(f"ALTER TABLE {name} DROP CONSTRAINT {key}", f"ALTER TABLE {name} ADD PRIMARY KEY (v)")
+    member.sink.begin_load(member.name, BEGUN)
+    gather(member, [[3, 4]])
+    member.sink.finish_load(member.name, member.stamp(40))
+    found = postgres.execute(
+        "SELECT a.attname FROM pg_index i JOIN pg_attribute a ON a.attrelid = i.indrelid AND a.attnum = ANY (i.indkey) "
+        f"WHERE i.indrelid = '{name}'::regclass AND i.indisprimary"
+    )
+    assert found == [("id",)] and [one["id"] for one in member.rows()] == [3, 4]
+
+
 def test_a_unique_key_of_somebody_else_is_never_overwritten(postgres: PostgresServer) -> None:
     member = postgres_member(postgres, None)
     member.fill(1, 2)

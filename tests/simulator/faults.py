@@ -85,6 +85,18 @@ class Injector:
                 self._meanwhile(fault)
         return fault
 
+    def pass_point(self, name: str) -> None:
+        """A place inside an action where a process can only die (``ticdc_spark.failpoints``). Raises: Died"""
+        fault = self._fault
+        if fault is None or fault.kind not in ("die_before", "die_after"):
+            return
+        if self._left:
+            self._left -= 1
+            return
+        self._fault, self.fired = None, fault
+        self.met[f"die:{name}"] += 1
+        raise Died(f"the point {name}")
+
     def end_action(self, fault: Fault | None, what: str) -> None:
         """What comes behind a durable action that was done. Raises: Died; SinkFault for ``answer_lost``."""
         if fault is not None and fault.kind == "die_after":

@@ -9,6 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from contextlib import closing
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -26,13 +27,15 @@ _KEPT_COLUMNS = "catalog_name, table_namespace, table_name, metadata_location, p
 
 
 class IcebergLake:
-    def __init__(self, spark: SparkSession, folder: Path) -> None:
-        """``folder``: of the job; its lake is below it."""
-        self.folder, self.warehouse = folder, folder / "lake"
+    def __init__(
+        self, spark: SparkSession, folder: Path, options: Mapping[str, str] = MappingProxyType({}), place: str = "lake"
+    ) -> None:
+        """``folder``: of the job; its lake is below it, at ``place``. ``options``: of the catalog, if it is another."""
+        self.folder, self.warehouse = folder, folder / place
         self.warehouse.mkdir(parents=True, exist_ok=True)
         self.session = spark.newSession()
-        options = catalog_options("lake", str(self.warehouse), {})
-        self._iceberg = IcebergCatalog(self.session, "lake", str(self.warehouse), {}, options)
+        made = catalog_options("lake", str(self.warehouse), options)
+        self._iceberg = IcebergCatalog(self.session, "lake", str(self.warehouse), {}, made)
         self._api = IcebergTables(self._iceberg)
         self._read: dict[TableName, tuple[str, LakeTable]] = {}
         """By table: where its metadata was when it was read."""
@@ -137,7 +140,7 @@ class IcebergLake:
 
     def _insert(self, table: TableName, row: Mapping[str, Any]) -> None:
         kinds = self._api.columns(table)
-        values = ", ".join(_literal(row.get(name), kind) for name, kind in kinds.items())
+        values = ", ".join(literal(row.get(name), kind) for name, kind in kinds.items())
         self.session.sql(f"INSERT INTO {self._iceberg.sql_name(table)} VALUES ({values})").collect()
 
     def delete(self, table: TableName, at: int) -> None:
@@ -145,7 +148,7 @@ class IcebergLake:
         if rows:
             row = rows[at % len(rows)]
             conditions = (
-                f"{quote(name)} <=> {_literal(row[unescape(name)], kind)}"
+                f"{quote(name)} <=> {literal(row[unescape(name)], kind)}"
                 for name, kind in self._api.columns(table).items()
             )
             self.session.sql(f"DELETE FROM {self._iceberg.sql_name(table)} WHERE {' AND '.join(conditions)}").collect()
@@ -169,7 +172,7 @@ class IcebergLake:
             self._insert(name, {column.name: row[column.source] for column in columns})
 
 
-def _literal(value: Any, kind: str) -> str:
+def literal(value: Any, kind: str) -> str:
     if value is None:
         return f"CAST(NULL AS {kind})"
     if isinstance(value, bytes | bytearray):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
 import msgspec
+import pyarrow as pa
 
 from tests.memory_sink.lake import Lake as Tables
 from tests.memory_sink.letters import open_letters
@@ -20,6 +21,7 @@ from tests.simulator.faults import ActionKind, Injector
 from tests.simulator.files import Files
 from tests.simulator.files_sink import FilesSink
 from tests.simulator.lake_of_lab import LakeOfLab
+from tests.simulator.moves import MoveKind
 from tests.simulator.seams import Clock, Copy, JobView, TableName, TableView
 from tests.simulator.setup import JobSetup, job_of, scratch_folder
 from tests.simulator.snapshots import DatabaseView
@@ -42,6 +44,7 @@ from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.state import Parts, StateMoved, StateStore, StoredState
 from ticdc_spark.spark.sources.base import KeyValue, OffsetRange, Stretch, check_start, fair_cut
+from ticdc_spark.topics.json_lines import to_table
 
 TTL = 90.0
 """Seconds after the last heartbeat until another owner may take the lease."""
@@ -52,13 +55,15 @@ _NO_PROGRESS = Progress(job="sim")
 
 class JobLab:
     where = ""
+    lacks: frozenset[MoveKind] = frozenset()
 
     def __init__(self, broker: Broker, clock: Clock, injector: Injector) -> None:
         self.broker, self.clock, self.injector = broker, clock, injector
         self.tables = Tables(self._act)
         self.files = Files()
         self.lake = LakeOfLab(self.tables, self.files)
-        self.state = State(injector)
+        states = MemoryState("sim")
+        self.state = State(injector, lambda: states)
         self.lease = LeaseRecord()
         self._viewed: tuple[Progress, JobView] | None = None
         self.database: Database | None = None
@@ -259,8 +264,8 @@ class BrokerSource:
     def offsets_since(self, commit_ts: int) -> Offsets:
         return self.beginning_offsets()
 
-    def read_here(self, start: Offsets, end: Offsets) -> None:
-        raise AssertionError("rows in memory come from read")
+    def read_here(self, start: Offsets, end: Offsets) -> pa.Table:
+        return to_table(self.read(start, end))
 
     def read_parts(self, start: Offsets, end: Offsets) -> None:
         raise AssertionError("rows in memory come from read")
@@ -272,13 +277,21 @@ class BrokerSource:
     def first_messages(self, start: Offsets, end: Offsets, limit: int) -> list[KeyValue]:
         return [(message.key, message.value) for message in self.read(start, end)[:limit]]
 
+    def close(self) -> None:
+        """Nothing is open."""
+
 
 class State:
     """The state of the job, whose writes are durable actions, and as an operator has it."""
 
-    def __init__(self, injector: Injector, states: StateStore | None = None) -> None:
-        """``states``: where it is; ``None``: in memory."""
-        self.states = WithFaults(injector, MemoryState("sim") if states is None else states)
+    def __init__(self, injector: Injector, opened: Callable[[], StateStore]) -> None:
+        """``opened``: opens it, once for each process and for the operator."""
+        self._injector, self._opened = injector, opened
+        self.reopen()
+
+    def reopen(self) -> None:
+        """Open it anew, after it was changed by other means than commits: a store keeps what it has read."""
+        self.states = WithFaults(self._injector, self._opened())
         self._read: tuple[str | None, JobState] = (None, JobState())
 
     def now(self) -> JobState:
@@ -308,11 +321,12 @@ class State:
 
     def taken(self, what: str, owner: Owner) -> JobStore:
         """A new owner takes the job, whoever has it."""
-        self.states.taking = what
+        own = WithFaults(self._injector, self._opened())
+        own.taking = what
         try:
-            return take_over(self.states, self.states.load(), "sim", owner)
+            return take_over(own, own.load(), "sim", owner)
         finally:
-            self.states.taking = ""
+            own.taking = ""
 
     def save(self) -> Copy:
         return self.now()

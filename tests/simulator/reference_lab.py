@@ -15,6 +15,7 @@ from tests.reference.state import Lake as ReferenceTables
 from tests.reference.state import Name, Place, Progress
 from tests.simulator.broker import Broker
 from tests.simulator.faults import Injector
+from tests.simulator.moves import MoveKind
 from tests.simulator.reference import FreesFirst
 from tests.simulator.seams import Cells, Clock, Copy, JobView, Lake, LakeTable, StateFolder, TableName, TableView
 from tests.simulator.setup import IDLE_TIMEOUT, JobSetup
@@ -31,6 +32,7 @@ class ReferenceLab:
     """A lab. State folder and lake are the reference's own, copied whole."""
 
     where = ""
+    lacks: frozenset[MoveKind] = frozenset()
 
     def __init__(self, broker: Broker, clock: Clock, injector: Injector) -> None:
         self.broker, self.clock, self.injector = broker, clock, injector

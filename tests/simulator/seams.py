@@ -32,6 +32,7 @@ import msgspec
 from tests.simulator.broker import Broker
 from tests.simulator.database import Database
 from tests.simulator.faults import Injector
+from tests.simulator.moves import MoveKind
 from tests.simulator.setup import JobSetup
 from ticdc_spark.model import Table
 
@@ -173,6 +174,8 @@ class Lab(Protocol):
     state: StateFolder
     where: str
     """The condition of the rows that the job keeps, of every table; ``""``: it keeps all."""
+    lacks: frozenset[MoveKind]
+    """Moves that cannot happen here. Stories are told without them."""
 
     def start(self, setup: JobSetup, owner: int) -> Process:
         """Start a process: take the lease, load the state, open source and sink. ``owner`` distinguishes processes (as

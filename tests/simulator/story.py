@@ -68,7 +68,8 @@ def run(
     finding: Finding | None = None
     steps = 0
     try:
-        for at, move in enumerate(story.moves):
+        possible = [(at, move) for at, move in enumerate(story.moves) if move.kind not in world.lab.lacks]
+        for at, move in possible:
             steps += 1
             moves[f"ddl {move.word}" if move.kind == "ddl" else move.kind] += 1
             try:

@@ -17,8 +17,13 @@ NOT_THERE = (1049, 1146)
 """Error codes for a missing database or table."""
 _CONNECTING = (1045, 1049, 2003)
 """A wrong user or password, an unknown database, and no server."""
+_NO_DEFAULT = 1364
+"""Error code: a row has no value for a NOT NULL column without a default. To PyMySQL it is no fault of the row."""
 _SESSION = (
-    "SET SESSION time_zone = '+00:00', SESSION sql_mode = 'STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO', "
+    "SET SESSION time_zone = '+00:00', "
+    # MODIFY rounds fractions of a second at the source. MariaDB needs a mode of its own for that, and cuts them off
+    # otherwise. To other servers it is a comment.
+    "SESSION sql_mode = CONCAT('STRICT_ALL_TABLES,NO_AUTO_VALUE_ON_ZERO' /*M!100401 , ',TIME_ROUND_FRACTIONAL' */), "
     # A DDL waits for transactions that read its table, but not for a day, the default of servers.
     "SESSION lock_wait_timeout = 60"
 )
@@ -154,7 +159,9 @@ def refused_rows(table: TableName) -> Iterator[None]:
     mysql = driver()
     try:
         yield
-    except (mysql.err.DataError, mysql.err.IntegrityError) as error:
+    except (mysql.err.DataError, mysql.err.IntegrityError, mysql.err.OperationalError) as error:
+        if isinstance(error, mysql.err.OperationalError) and error.args[:1] != (_NO_DEFAULT,):
+            raise
         raise DecisionNeeded(
             f"{shown(table)}: {_text(error)}. Drop a unique key or a constraint that only the target has. If another "
             "writer changed the table, `ticdc-spark rebuild` reads it again"

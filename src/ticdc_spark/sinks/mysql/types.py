@@ -87,8 +87,9 @@ class MysqlTypes:
         return self.name(kind)
 
     def promotes(self, old: str, new: str) -> bool:
-        """The server converts in the same way as MODIFY did at the source, unless a session's time zone matters."""
-        return old.startswith("timestamp") == new.startswith("timestamp")
+        """The server converts in the same way as MODIFY did at the source, unless the time zone of a session or the day
+        of the DDL matters."""
+        return not _by_zone(old, new) and not _by_day(old, new)
 
     def widens(self, old: str, new: str) -> bool:
         try:
@@ -101,7 +102,10 @@ class MysqlTypes:
         self, old: LakeColumn, new: LakeColumn, zone: str | None, ambiguous: Ambiguous
     ) -> ColumnConversion | None:
         before, after = old.column.type, new.column.type
-        if (before.name == "timestamp") == (after.name == "timestamp"):
+        if _by_day(before.name, after.name):
+            why = "inexact: a TIME becomes a time of the day on which the DDL ran"
+            return ColumnConversion(expression="{old}", inexact=why)
+        if not _by_zone(before.name, after.name):
             return None  # the server has converted the values, or nothing is to convert
         inexact = "" if zone is not None else "inexact: neither ddl-timezone nor source-timezone says the time zone"
         if after.name == "timestamp" and before.name != "datetime":
@@ -122,6 +126,16 @@ class MysqlTypes:
 
     def cast(self, old: str, new: LakeColumn) -> ColumnConversion:
         return ColumnConversion(expression="{old}")
+
+
+def _by_zone(old: str, new: str) -> bool:
+    """Whether the time zone of the session matters to a change of types, given by their names in SQL."""
+    return old.startswith("timestamp") != new.startswith("timestamp")
+
+
+def _by_day(old: str, new: str) -> bool:
+    """Whether the server adds the day on which it converts."""
+    return old.partition("(")[0] == "time" and new.startswith(("date", "timestamp"))
 
 
 _BYTES = {"binary": 1, "latin1": 1, "ascii": 1}

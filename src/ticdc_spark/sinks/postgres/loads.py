@@ -14,6 +14,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.loads_base import LoadNote
+from ticdc_spark.sinks.postgres.client import refused_rows
 from ticdc_spark.sinks.postgres.rows import PostgresRows, analyze, on_conflict, where_sql
 from ticdc_spark.sinks.postgres.staging import stage
 from ticdc_spark.sinks.postgres.tables import gathered, note_of, put_note, put_stamp, sql_name
@@ -105,8 +106,12 @@ class PostgresLoads:
             if not self._tables.is_there(other):
                 raise SinkFault(f"the rows that were gathered for {shown(table)} are gone: read the table again")
             listed = ", ".join(map(quoted, self._tables.columns(other)))
+            key, _ = self._tables.unique_keys(other)
             cursor.execute(f"DELETE FROM {sql_name(table)}")
-            cursor.execute(f"INSERT INTO {sql_name(table)} ({listed}) SELECT {listed} FROM {sql_name(other)}")
+            if key is not None:
+                self._tables.set_key(cursor, table, key[1])  # the table may have another one, of older rows
+            with refused_rows(sql_name(table)):
+                cursor.execute(f"INSERT INTO {sql_name(table)} ({listed}) SELECT {listed} FROM {sql_name(other)}")
             cursor.execute(f"DROP TABLE {sql_name(other)}")
             put_note(cursor, table, None)
             put_stamp(cursor, table, stamp)

@@ -108,15 +108,21 @@ class PostgresTables:
 
         Returns: whether it has one, and whether no other key is unique.
         """
-        primary, others = self.unique_keys(table)
         marked = [column for column in columns if column.key]
         wanted = [column.name for column in marked if is_indexable(marked)]
+        others = self.set_key(cursor, table, wanted)
+        return bool(wanted), not others
+
+    def set_key(self, cursor: Any, table: TableName, wanted: Sequence[str]) -> int:
+        """Give a table a primary key of some columns; none: it gets no primary key. Returns the number of other unique
+        keys."""
+        primary, others = self.unique_keys(table)
         if sorted(primary[1] if primary else []) != sorted(wanted):
             if primary is not None:
                 self._drop_key(cursor, table, primary, wanted)
             if wanted:
                 cursor.execute(f"ALTER TABLE {sql_name(table)} ADD {_primary_key(wanted)}")
-        return bool(wanted), not others
+        return others
 
     # ---- DDL
 

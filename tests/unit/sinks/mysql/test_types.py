@@ -1,0 +1,31 @@
+"""What MySQL's own conversion of a column does and does not make equal to the source's."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.workload.columns import column_type
+from ticdc_spark.model import Column, ColumnType, Table
+from ticdc_spark.sinks.mysql.types import MysqlTypes
+from ticdc_spark.spark.types import LakeColumn, LakeOptions
+
+
+def typed(kind: ColumnType) -> LakeColumn:
+    table = Table(schema="s", name="t", columns=(Column(name="c", type=kind),), indexes=())
+    (found,) = MysqlTypes().columns(table, (), LakeOptions())
+    return found
+
+
+@pytest.mark.parametrize("after", ["DATE", "DATETIME", "DATETIME(3)", "TIMESTAMP"])
+def test_a_time_that_gets_the_day_of_the_ddl_is_not_what_the_server_makes_of_it_today(after: str) -> None:
+    old, new = typed(column_type("TIME(3)")), typed(column_type(after))
+    assert not MysqlTypes().promotes(old.type.name, new.type.name)
+    found = MysqlTypes().conversion(old, new, "UTC", "first")
+    assert found is not None and "day" in found.inexact
+
+
+@pytest.mark.parametrize(("before", "after"), [("TIME(3)", "TIME"), ("DATE", "DATETIME"), ("DATETIME", "TIME")])
+def test_the_server_converts_what_depends_on_no_day(before: str, after: str) -> None:
+    old, new = typed(column_type(before)), typed(column_type(after))
+    assert MysqlTypes().promotes(old.type.name, new.type.name)
+    assert MysqlTypes().conversion(old, new, None, "first") is None
