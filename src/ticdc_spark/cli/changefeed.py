@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 import click
 
 from ticdc_spark.cli.options.serve import serve_option, serve_page
-from ticdc_spark.cli.output.events import event, lag_seconds
+from ticdc_spark.cli.output.events import lag_seconds
 from ticdc_spark.cli.output.logging import console, is_json, redacted_children
 from ticdc_spark.cli.output.text import count, noun
 from ticdc_spark.cli.signals import stoppable
 from ticdc_spark.config.durations import duration
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.errors import UsageError
+from ticdc_spark.log_events import event
 from ticdc_spark.mysql import tso_time
 
 if TYPE_CHECKING:
