@@ -41,18 +41,29 @@ def header(name: str) -> str:
     )
 
 
+def lint(helm: str) -> None:
+    """Let Helm check the chart. Raises: CalledProcessError"""
+    subprocess.run([helm, "lint", "--strict", "--kube-version", KUBERNETES, CHART], check=True)
+
+
+def rendered(helm: str, name: str) -> str:
+    """A manifest as Helm makes it. Raises: CalledProcessError"""
+    command = [helm, "template", "shop", CHART, "--namespace", "replication", "--kube-version", KUBERNETES]
+    values = ["--set", ",".join(MANIFESTS[name])]
+    done = subprocess.run([*command, *values], capture_output=True, text=True, check=True)
+    lines = [line.rstrip() for line in done.stdout.splitlines() if not _OF_HELM.search(line)]
+    return header(name) + "\n".join(lines) + "\n"
+
+
 def main() -> int:
     """Write them. Return 1 without Helm."""
     helm = shutil.which("helm")
     if helm is None:
         print("make manifests needs Helm 3: there is no 'helm' on the path", file=sys.stderr)
         return 1
-    subprocess.run([helm, "lint", "--strict", "--kube-version", KUBERNETES, CHART], check=True)
-    for name, values in MANIFESTS.items():
-        command = [helm, "template", "shop", CHART, "--namespace", "replication", "--kube-version", KUBERNETES]
-        done = subprocess.run([*command, "--set", ",".join(values)], capture_output=True, text=True, check=True)
-        lines = [line.rstrip() for line in done.stdout.splitlines() if not _OF_HELM.search(line)]
-        (FOLDER / name).write_text(header(name) + "\n".join(lines) + "\n", encoding="utf-8")
+    lint(helm)
+    for name in MANIFESTS:
+        (FOLDER / name).write_text(rendered(helm, name), encoding="utf-8")
     return 0
 
 

@@ -18,7 +18,16 @@ from ticdc_spark.spark.session.jars import resolve_jars
 
 ROOT = Path(__file__).resolve().parent.parent
 OUT = ROOT / "dist" / "sbom.cdx.json"
-TOOL = "cyclonedx-bom==7.5.0"
+_UV = Path(sys.executable).with_name("uv")
+_TOOL = (_UV, "tool", "run", "--quiet", "--from", "cyclonedx-bom==7.5.0")
+_VALIDATE = """
+import json, pathlib, sys
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
+text = pathlib.Path(sys.argv[1]).read_text(encoding="utf-8")
+version = SchemaVersion.from_version(json.loads(text)["specVersion"])
+sys.exit(str(JsonStrictValidator(version).validate_str(text) or "") or None)
+"""
 _JAR = re.compile(r"(?P<group>[^_]+)_(?P<name>.+)-(?P<version>\d[^-]*)\.jar")
 """Ivy's name of a jar: ``org.xerial_sqlite-jdbc-3.47.1.0.jar``."""
 
@@ -46,17 +55,41 @@ def components(found: Iterable[Path]) -> list[dict[str, Any]]:
     return made
 
 
+def build(out: Path, found: Iterable[Path]) -> int:
+    """Write the document, with jars, and check it against CycloneDX's schema. Returns: the number of packages
+
+    Raises: CalledProcessError, also for a document that the schema refuses
+    """
+    out.parent.mkdir(exist_ok=True)
+    options = [
+        "--pyproject",
+        ROOT / "pyproject.toml",
+        "--output-reproducible",
+        "--no-validate",
+        "--of",
+        "JSON",
+        "-o",
+        out,
+    ]
+    subprocess.run([*_TOOL, "cyclonedx-py", "requirements", *options, ROOT / "requirements-run.lock"], check=True)
+    document = json.loads(out.read_text(encoding="utf-8"))
+    packages = len(document["components"])
+    document["components"] += components(found)
+    out.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
+    validate(out)
+    return packages
+
+
+def validate(document: Path) -> None:
+    """Check a document against CycloneDX's schema. Raises: CalledProcessError"""
+    subprocess.run([*_TOOL, "python", "-c", _VALIDATE, document], check=True)
+
+
 def main() -> None:
     """Write it."""
-    OUT.parent.mkdir(exist_ok=True)
-    tool = [Path(sys.executable).with_name("uv"), "tool", "run", "--quiet", "--from", TOOL, "cyclonedx-py"]
-    options = ["--pyproject", ROOT / "pyproject.toml", "--output-reproducible", "--of", "JSON", "-o", OUT]
-    subprocess.run([*tool, "requirements", *options, ROOT / "requirements-run.lock"], check=True)
-    document = json.loads(OUT.read_text(encoding="utf-8"))
-    packages = len(document["components"])
-    document["components"] += components(jars())
-    OUT.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
-    print(f"{OUT.relative_to(ROOT)}: {packages} packages, {len(document['components']) - packages} jars")
+    found = jars()
+    packages = build(OUT, found)
+    print(f"{OUT.relative_to(ROOT)}: {packages} packages, {len(found)} jars")
 
 
 if __name__ == "__main__":

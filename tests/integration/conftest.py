@@ -37,6 +37,17 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         started.kill()
 
 
+@pytest.fixture
+def own_broker(tmp_path: Path) -> Iterator[Broker]:
+    """One that the test may stop."""
+    started = Broker(tmp_path / "kafka")
+    started.start()
+    try:
+        yield started
+    finally:
+        started.kill()
+
+
 @pytest.fixture(scope="session")
 def secure(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecureBroker]:
     """A Kafka broker with TLS and logins that tests share; its plain listener makes topics."""

@@ -2,14 +2,16 @@
 
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import pytest
 
-from tests.support.alert_rules import Scraper, page_of
+from tests.support.alert_rules import Scraper, page_of, wait
 from tests.support.kafka_broker import Broker
 from tests.support.local_server import free_port
 from tests.support.simple_examples import ENCODER, ROW, USER
@@ -42,17 +44,6 @@ listen = "127.0.0.1:{port}"
 COMMAND = (sys.executable, "-c", "from ticdc_spark.cli import main; main()")
 
 
-@pytest.fixture
-def own_broker(tmp_path: Path) -> Iterator[Broker]:
-    """One that the test may stop."""
-    started = Broker(tmp_path / "kafka")
-    started.start()
-    try:
-        yield started
-    finally:
-        started.kill()
-
-
 def test_every_alert_fires_by_its_fault_and_ends_as_its_runbook_says(own_broker: Broker, tmp_path: Path) -> None:
     own_broker.create_topic("shop", config={"retention.ms": str(24 * 60_000)})
     job_file, port = tmp_path / "shop.toml", free_port()
@@ -81,6 +72,42 @@ def test_every_alert_fires_by_its_fault_and_ends_as_its_runbook_says(own_broker:
     with running(job_file):
         send(ENCODER.watermark(ago(0.0)))
         wait(scraper, set())
+
+
+@pytest.mark.slow
+def test_files_that_are_gone_stop_maintenance_until_they_are_back(own_broker: Broker, tmp_path: Path) -> None:
+    own_broker.create_topic("shop")
+    job_file, port = tmp_path / "shop.toml", free_port()
+    upkeep = '[upkeep]\ninterval = "1s"\nsmall-files = 5\n'
+    job_file.write_text(JOB.format(servers=own_broker.servers, port=port) + upkeep)
+    scraper, send = Scraper(page_of(f"http://127.0.0.1:{port}/metrics")), Sender(own_broker)
+    stop = threading.Event()
+
+    def change() -> None:
+        """A new row again and again, so that the table needs its upkeep."""
+        send(ENCODER.bootstrap(USER))
+        for key in count(1):
+            if stop.wait(1.0):
+                return
+            send(row(key, ago(0.0)), ENCODER.watermark(ago(0.0)))
+
+    changes = threading.Thread(target=change)
+    with running(job_file):
+        changes.start()
+        try:
+            data = tmp_path / "lake" / "simple"
+            until(lambda: any(data.rglob("*.parquet")))
+            lost = next(data.rglob("*.parquet"))
+            lost.rename(tmp_path / "backup")
+            wait(scraper, {"TicdcSparkMaintenanceFails"}, 300)
+            (tmp_path / "backup").rename(lost)
+            done = tally(scraper, "done")
+            until(lambda: tally(scraper, "done") > done)
+            scraper.later += 6 * 3600.0
+            wait(scraper, set())
+        finally:
+            stop.set()
+            changes.join()
 
 
 UNREADABLE = (
@@ -112,15 +139,18 @@ def row(key: int, commit_ts: int) -> Encoded:
     return found
 
 
-def wait(scraper: Scraper, wanted: set[str]) -> None:
-    """Scrape until exactly these alerts fire."""
-    end = time.monotonic() + 90
-    while True:
-        scraper.scrape()
-        if scraper.firing() == wanted:
-            return
-        assert time.monotonic() < end, f"{scraper.firing()} and not {wanted}"
-        time.sleep(0.3)
+def tally(scraper: Scraper, result: str) -> float:
+    """How often upkeep has ended like this."""
+    scraper.scrape()
+    found = scraper.found[-1][1].get("ticdc_spark_replicate_maintenance_total", {})
+    return sum(value for labels, value in found.items() if ("result", result) in labels)
+
+
+def until(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 120
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.1)
 
 
 def command(name: str, *arguments: object) -> int:
@@ -131,7 +161,8 @@ def command(name: str, *arguments: object) -> int:
 @contextmanager
 def running(job_file: Path) -> Iterator[subprocess.Popen[bytes]]:
     """The job, which is killed in the end."""
-    with subprocess.Popen([*COMMAND, "replicate", str(job_file)], stderr=subprocess.DEVNULL) as process:
+    command = [*COMMAND, "replicate", str(job_file)]
+    with (job_file.parent / "log").open("ab") as log, subprocess.Popen(command, stderr=log) as process:
         try:
             yield process
         finally:

@@ -45,6 +45,11 @@ def command(*words: str) -> tuple[int, str]:
     return done.exit_code, done.output
 
 
+def replicate_command(file: Path) -> list[str]:
+    """The command in a process of its own."""
+    return [sys.executable, "-c", "from ticdc_spark.cli import main; main()", "replicate", "--once", str(file)]
+
+
 def _job(folder: Path, target: Server) -> Path:
     """A job with an empty topic."""
     (folder / "topic").mkdir()
@@ -176,6 +181,28 @@ def test_a_server_that_is_down_is_named(tmp_path: Path, target: Server) -> None:
         assert code == 1, (words, text)
         assert f"127.0.0.1:{port}" in text
         assert "secret" not in text
+
+
+@pytest.mark.parametrize(
+    ("uri", "says"),
+    [
+        ("root@no-such-host.invalid:{port}", "the host no-such-host.invalid is not known here. Look at `uri`"),
+        ("root@127.0.0.1:{closed}", "nothing listens at the port {closed} of the host 127.0.0.1"),
+        ("root:secret@127.0.0.1:{port}", "Look at user and password of `uri` under [sink]"),
+    ],
+)
+def test_the_wrong_part_of_a_uri_is_named_once_and_before_spark_starts(
+    tmp_path: Path, target: Server, uri: str, says: str
+) -> None:
+    ports = {"port": target.port, "closed": free_port()}
+    file = _job(tmp_path, target)
+    file.write_text(file.read_text().replace(target.uri, f"mysql://{uri.format(**ports)}"))
+    code, text = command("check", "--quick", str(file))
+    assert (code, text.count(says.format(**ports))) == (1, 1), text
+    assert "secret" not in text
+    done = subprocess.run(replicate_command(file), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count(says.format(**ports))) == (1, 1), done.stderr
+    assert "Spark: starting" not in done.stderr
 
 
 def arrival_topic(folder: Path) -> None:

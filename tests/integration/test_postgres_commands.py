@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.integration.postgres_jobs import clear, job_of, write_job
-from tests.integration.test_mysql_commands import EVENTS, arrival_topic, command
+from tests.integration.test_mysql_commands import EVENTS, arrival_topic, command, replicate_command
 from tests.spark.lake import replicate
 from tests.spark.test_routes import MASKED, MASKS, SALT, masked_events
 from tests.support.local_server import free_port
@@ -149,6 +149,32 @@ def test_a_database_that_is_down_is_named(tmp_path: Path, postgres: PostgresServ
         assert code == 1, (words, text)
         assert f"127.0.0.1:{port}" in text
         assert "secret" not in text
+
+
+@pytest.mark.parametrize(
+    ("uri", "says"),
+    [
+        (
+            "postgres@no-such-host.invalid:{port}/copies",
+            "the host no-such-host.invalid is not known here. Look at `uri`",
+        ),
+        ("postgres@127.0.0.1:{closed}/copies", "nothing listens at the port {closed} of the host 127.0.0.1"),
+        ("nobody:secret@127.0.0.1:{port}/copies", "Look at user and password of `uri` under [sink]"),
+        ("postgres@127.0.0.1:{port}/nowhere", "Look at database of `uri` under [sink]"),
+    ],
+)
+def test_the_wrong_part_of_a_uri_is_named_once_and_before_spark_starts(
+    tmp_path: Path, postgres: PostgresServer, uri: str, says: str
+) -> None:
+    ports = {"port": postgres.port, "closed": free_port()}
+    file = _job(tmp_path, postgres)
+    file.write_text(file.read_text().replace(postgres.uri, f"postgresql://{uri.format(**ports)}"))
+    code, text = command("check", "--quick", str(file))
+    assert (code, text.count(says.format(**ports))) == (1, 1), text
+    assert "secret" not in text
+    done = subprocess.run(replicate_command(file), capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr.count(says.format(**ports))) == (1, 1), done.stderr
+    assert "Spark: starting" not in done.stderr
 
 
 def test_a_database_that_cannot_hold_every_text_is_refused(tmp_path: Path, postgres: PostgresServer) -> None:

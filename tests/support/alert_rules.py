@@ -36,6 +36,8 @@ class Scraper:
     """Seconds by which this scraper's clock is ahead."""
     job: str = "ticdc-spark"
     """As in the scrape configuration of the documentation."""
+    group: str = ""
+    """Evaluate only this group of rules, if named."""
 
     def scrape(self) -> None:
         """Scrape once. A target that does not answer has no series but ``up``."""
@@ -56,13 +58,24 @@ class Scraper:
         """The alerts that fire now. One with ``for`` must hold in the last two scrapes."""
         return {
             rule["alert"]
-            for rule in rules()
+            for rule in rules(self.group)
             if all(self._holds(rule, back) for back in ((0, 1) if "for" in rule else (0,)))
         }
 
     def _holds(self, rule: Mapping[str, Any], back: int) -> bool:
         scrapes = self.found[: len(self.found) - back]
         return bool(scrapes) and bool(_vector(promql.parse(rule["expr"]), scrapes))
+
+
+def wait(scraper: Scraper, wanted: set[str], seconds: float = 90.0) -> None:
+    """Scrape until exactly these alerts fire, for at most so many seconds."""
+    end = time.monotonic() + seconds
+    while True:
+        scraper.scrape()
+        if scraper.firing() == wanted:
+            return
+        assert time.monotonic() < end, f"{scraper.firing()} and not {wanted}"
+        time.sleep(0.3)
 
 
 def page_of(url: str) -> Callable[[], str]:
@@ -75,10 +88,10 @@ def page_of(url: str) -> Callable[[], str]:
     return read
 
 
-def rules() -> Iterator[Mapping[str, Any]]:
-    """The rules of the file."""
+def rules(of_group: str = "") -> Iterator[Mapping[str, Any]]:
+    """The rules of the file, or of one of its groups."""
     groups = yaml.safe_load(RULES.read_text(encoding="utf-8"))["groups"]
-    return (rule for group in groups for rule in group["rules"])
+    return (rule for group in groups if of_group in ("", group["name"]) for rule in group["rules"])
 
 
 def _vector(expression: Any, scrapes: list[tuple[float, Scrape]]) -> Vector:

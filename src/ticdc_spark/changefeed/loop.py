@@ -40,6 +40,8 @@ _POLL = 0.05
 _CHUNK = 512
 """How many elements of the source are taken at once, before actions are done."""
 _REPORT = 1.0
+_SILENT = 5.0
+"""Seconds without an acknowledgement after which Kafka counts as not reachable."""
 _BACK_OFF = (1.0, 2.0, 5.0, 10.0, 30.0)
 _LOOK_AT_TOPICS = 60.0
 _LOG = logging.getLogger(__name__)
@@ -336,10 +338,10 @@ class _Run:
         return rows, messages
 
     def _check(self, now: float) -> None:
-        """Raises: SinkFault if nothing was acknowledged for too long."""
-        if not self._sequencer.waiting or (self._batches is not None and self._batches.is_busy):
+        """Raises: SinkFault if rows wait and nothing was acknowledged for too long."""
+        if not self._sequencer.is_waiting or (self._batches is not None and self._batches.is_busy):
             self._last_ack = now  # tasks check their own messages
-        else:
+        elif self._sequencer.waiting:
             self._producer.check_silence(self._last_ack)
 
     def _look_at_topics(self) -> None:
@@ -349,7 +351,7 @@ class _Run:
             _LOG.debug("%s", error)
 
     def _report(self, rate: float, *, finished: bool = False) -> Report:
-        quiet = time.monotonic() - self._last_ack > 5.0
+        is_out = self._sequencer.is_waiting and time.monotonic() - self._last_ack > _SILENT
         return self._totals.counted(
             Report(
                 rows=self._totals.rows,
@@ -357,7 +359,8 @@ class _Run:
                 waiting=self._sequencer.waiting,
                 rows_per_second=rate,
                 saved=self._sequencer.saved_state.commit_ts,
-                outage=self._producer.heard if quiet and self._sequencer.waiting else "",
+                # A broker that hangs keeps its connections, so nothing is heard.
+                outage=(self._producer.heard or "it acknowledges nothing") if is_out else "",
                 finished=finished,
             )
         )

@@ -22,7 +22,7 @@ class Report(msgspec.Struct, frozen=True, kw_only=True):
     saved: int
     """Everything up to this commitTs is acknowledged and stored."""
     outage: str = ""
-    """The last error of a broker connection, while nothing is acknowledged."""
+    """Why nothing is acknowledged: the last error of a broker connection, if there was one."""
     reading: str = ""
     """While tables are read: the table and its progress."""
     bytes: int = 0

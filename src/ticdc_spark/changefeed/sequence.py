@@ -115,6 +115,11 @@ class Sequencer:
         """How many rows are taken and not acknowledged."""
         return self._buffered + self._in_flight
 
+    @property
+    def is_waiting(self) -> bool:
+        """Whether anything is not acknowledged: rows, or messages without rows, such as watermarks."""
+        return bool(self.waiting or self._open) or self._watermark_ticket is not None
+
     def wants(self) -> bool:
         """Whether another element may be offered."""
         held = self._saved.commit_ts < self._hold

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING
 import click
 
 from ticdc_spark.cli.options.serve import serve_option, serve_page
-from ticdc_spark.cli.output.events import event, lag_seconds
+from ticdc_spark.cli.output.events import lag_seconds
 from ticdc_spark.cli.output.logging import console, is_json, redacted_children
 from ticdc_spark.cli.output.text import count, noun
 from ticdc_spark.cli.signals import stoppable
 from ticdc_spark.config.durations import duration
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.errors import UsageError
+from ticdc_spark.log_events import event
 from ticdc_spark.mysql import tso_time
 
 if TYPE_CHECKING:
@@ -237,7 +238,7 @@ def _shown(name: str) -> Iterator[Show]:
     """Show reports while this lasts: one line that changes on a terminal, a log line now and then elsewhere."""
     if console.is_terminal and not console.is_dumb_terminal and not is_json():
         with console.status(f"{name}: starting") as status:
-            yield lambda report: status.update(redact(f"{name}: {_line(report)}"))
+            yield lambda report: status.update(redact(f"{name}: {line(report, time.time())}"))
         return
     yield _LogLines(name)
 
@@ -263,20 +264,22 @@ class _LogLines:
             "reads": report.reading or None,
             "outage": report.outage or None,
         }
-        log.info("%s", redact(_line(report)), extra=event("sent", **fields))
+        log.info("%s", redact(line(report, time.time())), extra=event("sent", **fields))
 
 
-def _line(report: Report) -> str:
+def line(report: Report, now: float) -> str:
+    """A report in one short line. It ends with what the changefeed waits for or reads, or with how far it is."""
     parts = [f"{noun(report.rows, 'row')} sent", f"{count(round(report.rows_per_second))} rows/s"]
-    if report.reading:
-        parts.append(f"reads {report.reading}")
     if report.waiting:
         parts.append(f"{count(report.waiting)} not acknowledged")
-    parts.append(f"up to {tso_time.utc(report.saved)}")
     if report.saved:
-        parts.append(f"lag {duration(tso_time.lag(report.saved, time.time()))}")
+        parts.append(f"lag {duration(tso_time.lag(report.saved, now))}")
     if report.outage:
         parts.append(f"waits for Kafka: {report.outage}")
+    elif report.reading:
+        parts.append(f"reads {report.reading}")
+    elif report.saved:
+        parts.append(f"up to {tso_time.utc(report.saved)}")
     return ", ".join(parts)
 
 

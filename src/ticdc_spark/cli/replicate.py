@@ -8,7 +8,6 @@ from pathlib import Path
 
 import click
 
-from ticdc_spark.cli.output.events import event
 from ticdc_spark.cli.output.logging import redacted_children
 from ticdc_spark.cli.output.run_events import watched
 from ticdc_spark.cli.output.text import noun
@@ -18,6 +17,7 @@ from ticdc_spark.config.job import Identity, Job
 from ticdc_spark.config.load import load_job
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.errors import UsageError
+from ticdc_spark.log_events import event
 from ticdc_spark.mysql import tso_time
 from ticdc_spark.operate.metrics.replicate import ReplicateMetrics
 from ticdc_spark.operate.metrics.server import metrics_routes

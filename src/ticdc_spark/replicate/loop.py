@@ -29,6 +29,7 @@ from ticdc_spark.replicate.state.owner import this_process
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.store import acquire
 from ticdc_spark.replicate.step import Steps
+from ticdc_spark.sinks.registry import sink_kind
 from ticdc_spark.sinks.states import open_state
 from ticdc_spark.spark.session.session import jvm_is_gone
 
@@ -51,6 +52,8 @@ def run(
     from there.
     """
     stop, running = stop or threading.Event(), RunningJob(job)
+    with os_faults():
+        sink_kind(job).place(job)  # A wrong password is an error at once, before Spark starts.
     with spark_starts(job) as start, closing(open_state(job.sink, job.name, job.spark)) as states:
         heartbeat = Heartbeat(states, lambda: silent(running.job.source), ExecutorProbe())
         heartbeat.suspected = together(watchers).suspected
@@ -97,7 +100,7 @@ def _run(run_state: "_RunState", opened: Callable[[Job], Steps | None]) -> Summa
     """Do turns until the last one. After a connection's fault or a change of the job file, open everything again, as a
     restart of the job would."""
     started = time.monotonic()
-    retries = RetryPolicy(run_state.job.retry_for)
+    retries = RetryPolicy(run_state.job.name, run_state.job.retry_for)
     steps = opened(run_state.job)
     if steps is None:
         return Summary(progress=Progress(job=run_state.job.name))

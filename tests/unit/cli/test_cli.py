@@ -17,7 +17,7 @@ from rich.console import Console
 
 from ticdc_spark import errors
 from ticdc_spark.cli import _COMMANDS, main
-from ticdc_spark.cli.output.progress import LogLines, View, line
+from ticdc_spark.cli.output.progress import LogLines, View, details, line
 from ticdc_spark.cli.output.text import count, noun
 from ticdc_spark.cli.replicate import last_line
 from ticdc_spark.cli.signals import SAME_SIGNAL_SECONDS, stoppable
@@ -45,6 +45,7 @@ PROGRESS = Progress(
     ),
     hold=Hold(kind="schema", what="no schema of shop.new, version 7"),
 )
+FREE = msgspec.structs.replace(PROGRESS, hold=Hold(kind="none", what=""))
 
 
 LISTS_MODULES = """
@@ -212,15 +213,37 @@ def test_what_the_work_raises_is_raised() -> None:
         stoppable(fail, threading.Event())
 
 
-def test_a_report_is_one_line() -> None:
-    report = BatchReport(progress=PROGRESS, messages=10, left=5, full=True, changes=2000, seconds=2.0)
-    assert line(report, seconds(TSO) + 90) == (
-        f"batch 3: 10 messages, 2,000 changes applied, 1,000 changes/s, resolved ts {TSO} ({utc(TSO)}), lag 1 min 30 s,"
-        " 20 tables, 9 changes waiting, 5 messages to read, about 1.0 s left, "
-        "held back by no schema of shop.new, version 7"
+def test_a_report_is_one_short_line() -> None:
+    tables = {("shop", f"t{at}"): 1 for at in range(4)}
+    done = BatchReport(progress=FREE, messages=10, left=0, changes=2000, seconds=2.0, commits=tables)
+    now = seconds(TSO) + 90
+    assert line(done, now) == f"batch 3: 2,000 changes in 4 tables, 2.0 s, lag 1 min 30 s, resolved {utc(TSO)}"
+    behind = msgspec.structs.replace(done, full=True, left=5_000)
+    assert line(behind, now).endswith("lag 1 min 30 s, 5,000 messages to read, about 16 min 40 s left")
+    held = msgspec.structs.replace(behind, progress=PROGRESS, changes=0)
+    assert line(held, now) == (
+        "batch 3: 10 messages, no change to apply, 2.0 s, lag 1 min 30 s, held back by no schema of shop.new, version 7"
     )
-    empty = line(BatchReport(progress=Progress(job="shop")), 0.0)
-    assert empty == "idle: no new messages, resolved ts 0 (-), 0 tables"
+    assert max(len(line(one, now)) for one in (done, behind, held)) <= 110
+    hold = msgspec.structs.replace(PROGRESS.hold, what="the DDL ALTER TABLE shop.orders " + 9 * "ADD COLUMN c INT, ")
+    long = msgspec.structs.replace(held, progress=msgspec.structs.replace(PROGRESS, hold=hold))
+    assert len(line(long, now)) < 140 and line(long, now).endswith("…")
+    assert hold.what in details(long)
+    assert line(BatchReport(progress=Progress(job="shop")), 0.0) == "idle: no new messages"
+
+
+def test_verbose_adds_the_rest_of_a_report(caplog: pytest.LogCaptureFixture) -> None:
+    report = BatchReport(
+        progress=PROGRESS, messages=10, left=5, full=True, changes=2000, seconds=2.0, phases={"scan": 0.5}
+    )
+    with caplog.at_level("DEBUG", "ticdc_spark.cli.output.progress"):
+        LogLines()(report)
+    short, rest = caplog.records
+    assert (short.levelname, rest.levelname) == ("INFO", "DEBUG")
+    assert rest.getMessage() == (
+        f"batch 3: 10 messages, 1,000 changes/s, scan 0.5 s, resolved ts {TSO} ({utc(TSO)}), 20 tables, "
+        "9 changes waiting, 5 messages to read, about 1.0 s left, held back by no schema of shop.new, version 7"
+    )
 
 
 def test_idle_looks_are_logged_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:

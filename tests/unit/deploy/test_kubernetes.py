@@ -2,6 +2,7 @@
 
 import json
 import re
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -9,13 +10,14 @@ import jsonschema
 import kubernetes_validate
 import pytest
 import yaml
-from scripts.manifests import CHART, FOLDER, MANIFESTS, header
+from scripts.manifests import CHART, FOLDER, MANIFESTS, header, lint, rendered
 
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.load import load_job
 from ticdc_spark.config.secrets import forget
 
 ROOT = Path(__file__).resolve().parents[3]
+HELM = shutil.which("helm")
 EVERY = ("single-pod.yaml", "executors.yaml")
 OF_THE_OPERATOR = ("ServiceMonitor",)
 """Kinds that a cluster does not know by itself."""
@@ -42,6 +44,15 @@ def executor() -> dict[str, Any]:
 def test_the_manifests_are_those_of_the_chart(name: str) -> None:
     assert (FOLDER / name).read_text(encoding="utf-8").startswith(header(name)), "run make manifests"
     assert set(MANIFESTS) == set(EVERY) == {path.name for path in FOLDER.iterdir()}
+
+
+@pytest.mark.skipif(HELM is None, reason="there is no helm on the path")
+def test_helm_finds_nothing_wrong_and_makes_these_manifests() -> None:
+    assert HELM is not None
+    lint(HELM)
+    assert {name: rendered(HELM, name) for name in EVERY} == {
+        name: (FOLDER / name).read_text(encoding="utf-8") for name in EVERY
+    }
 
 
 @pytest.mark.parametrize("name", EVERY)

@@ -25,6 +25,8 @@ Show: TypeAlias = Callable[[BatchReport], None]
 _MOST_TABLES = 12
 _QUIET = 30.0
 """Seconds between log lines of batches that changed nothing."""
+_LONGEST_HOLD = 60
+"""Characters of what holds a job back, such as a DDL, in a line. ``status`` has all of them."""
 
 
 @contextmanager
@@ -46,7 +48,7 @@ class LogLines:
 
     def __init__(self, write: Show | None = None) -> None:
         self._last = float("-inf")
-        self._write = write or (lambda report: log.info("%s", line(report, time.time())))
+        self._write = write or _log
 
     def __call__(self, report: BatchReport) -> None:
         now = time.monotonic()
@@ -56,16 +58,46 @@ class LogLines:
         self._write(report)
 
 
+def _log(report: BatchReport) -> None:
+    log.info("%s", line(report, time.time()))
+    log.debug("%s", details(report))
+
+
 def line(report: BatchReport, now: float) -> str:
-    """A report in one line."""
+    """What an operator needs of a report, in one short line. It ends with what is in the way, or with the time."""
     progress = report.progress
-    did = f"{noun(report.messages, 'message')}, {noun(report.changes, 'change')} applied"
-    parts = [f"batch {progress.batch}: {did}" if report.messages or report.changes else "idle: no new messages"]
-    if report.seconds and report.changes:
-        parts.append(f"{count(round(report.changes / report.seconds))} changes/s")
-    parts.append(f"resolved ts {progress.applied} ({tso_time.utc(progress.applied)})")
+    did = f"batch {progress.batch}: "
+    if report.changes:
+        tables = f" in {noun(len(report.commits), 'table')}" if report.commits else ""
+        did += f"{noun(report.changes, 'change')}{tables}"
+    elif report.messages:
+        did += f"{noun(report.messages, 'message')}, no change to apply"
+    else:
+        did = "idle: no new messages"
+    parts = [did]
+    if report.messages or report.changes:
+        parts.append(duration(report.seconds))
     if progress.applied:
         parts.append(f"lag {duration(tso_time.lag(progress.applied, now))}")
+    if progress.hold.kind != "none":
+        what = redact(progress.hold.what)
+        parts.append(f"held back by {what if len(what) <= _LONGEST_HOLD else what[:_LONGEST_HOLD] + '…'}")
+    elif report.full:
+        parts.append(_to_read(report))
+    elif progress.applied:
+        at = "newest commitTs" if progress.mode == "arrival" else "resolved"
+        parts.append(f"{at} {tso_time.utc(progress.applied)}")
+    return redact(", ".join(parts))
+
+
+def details(report: BatchReport) -> str:
+    """The rest of a report, for ``--verbose``."""
+    progress = report.progress
+    parts = [f"batch {progress.batch}: {noun(report.messages, 'message')}"]
+    if report.seconds and report.changes:
+        parts.append(f"{count(round(report.changes / report.seconds))} changes/s")
+    parts += [f"{phase} {duration(spent)}" for phase, spent in report.phases.items()]
+    parts.append(f"resolved ts {progress.applied} ({tso_time.utc(progress.applied)})")
     parts.append(noun(sum(not table.is_gone for table in progress.tables), "table"))
     if progress.pending:
         parts.append(waiting(progress))

@@ -5,13 +5,13 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from ticdc_spark.cli.output.events import event, lag_seconds
+from ticdc_spark.cli.output.events import lag_seconds
 from ticdc_spark.cli.output.logging import is_json
 from ticdc_spark.cli.output.progress import LogLines, line, shown
-from ticdc_spark.errors import EnvironmentFault
+from ticdc_spark.log_events import event
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.report import BatchReport
-from ticdc_spark.replicate.run.watch import Maintained, Watcher
+from ticdc_spark.replicate.run.watch import Watcher
 from ticdc_spark.replicate.state.table import ConditionName, condition_of
 
 log = logging.getLogger(__name__)
@@ -38,7 +38,7 @@ class RunEvents:
     @property
     def watcher(self) -> Watcher:
         """The callbacks for the run."""
-        return Watcher(committed=self._committed, trouble=self._trouble, maintained=self._maintained)
+        return Watcher(committed=self._committed)
 
     def _committed(self, report: BatchReport) -> None:
         self._lines(report)
@@ -75,20 +75,3 @@ class RunEvents:
             "held_back_by": progress.hold.what or None,
         }
         log.info("%s", line(report, time.time()), extra=event("batch", job=self._job, **fields))
-
-    def _trouble(self, fault: EnvironmentFault) -> None:
-        log.warning("%s", fault, extra=event("retry", job=self._job, error=type(fault).__name__))
-
-    def _maintained(self, upkeep: Maintained) -> None:
-        done = upkeep.result.done
-        if not (done or upkeep.fault):
-            return
-        schema, table = upkeep.table
-        log.log(
-            logging.WARNING if upkeep.fault else logging.INFO,
-            "upkeep of %s.%s: %s",
-            schema,
-            table,
-            upkeep.fault or "; ".join(done),
-            extra=event("upkeep", job=self._job, schema=schema, table=table, done=done, reason=upkeep.fault),
-        )

@@ -60,7 +60,8 @@ def checks(job: Job, *, starting: bool = False, spark: bool = False) -> Iterator
     sink = _checked("sink", lambda: sink_kind(job).place(job))
     yield sink
     state = _checked("state", lambda: _state(job))
-    yield state
+    if state.error is None or state.found != sink.found:  # A database that does not answer is named once.
+        yield state
     if state.error is None and not starting:
         yield _checked("owner", lambda: stop_if_owned(job))
     messages: list[Message] = []

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 
 from ticdc_spark.errors import EnvironmentFault, RegistryFault, SinkFault, SourceFault
+from ticdc_spark.log_events import event
 from ticdc_spark.sinks.capabilities import SinkConflict
 
 log = logging.getLogger(__name__)
@@ -22,8 +23,9 @@ class RetryPolicy:
     faster.
     """
 
-    def __init__(self, retry_for: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, job: str, retry_for: float, clock: Callable[[], float] = time.monotonic) -> None:
         """``retry_for``: seconds since the first of several faults in a row; 0: every fault ends the job."""
+        self._job = job
         self.retry_for = retry_for
         self._clock = clock
         self._worked = False
@@ -46,5 +48,6 @@ class RetryPolicy:
         if left <= 0:
             return None
         pause, self._pause = min(self._pause, left), min(2 * self._pause, LONGEST_PAUSE)
-        log.warning("%s; retrying in %.0f s, giving up in %.0f s", fault, pause, left)
+        told = event("retry", job=self._job, error=type(fault).__name__)
+        log.warning("%s; retrying in %.0f s, giving up in %.0f s", fault, pause, left, extra=told)
         return pause

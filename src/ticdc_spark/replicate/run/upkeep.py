@@ -2,10 +2,12 @@
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
 
 from ticdc_spark.config.job import Job, UpkeepKeys
 from ticdc_spark.errors import SinkFault
+from ticdc_spark.log_events import event
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.run.watch import UNWATCHED, Maintained, Watcher
 from ticdc_spark.replicate.state.progress import Progress
@@ -21,7 +23,7 @@ class UpkeepScheduler:
     """Decides which table gets its upkeep, and when. Only tables that changed since their last upkeep need it."""
 
     def __init__(self, job: Job, clock: Callable[[], float] = time.time) -> None:
-        self._keys = job.upkeep
+        self._job, self._keys = job.name, job.upkeep
         self._clock = clock
         self._began = clock()
         self._spent = 0.0
@@ -63,15 +65,20 @@ class UpkeepScheduler:
             result = sink.look_after(name, policy_of(self._keys), began)
         except SinkFault as fault:
             # Another writer may have been faster. An unreachable catalog ends the next batch, not the upkeep.
-            log.warning("%s; retrying in %.0f seconds", fault, self._keys.interval)
             why = str(fault)
+            told = self._event(name, (), why)
+            log.warning("%s; retrying in %.0f seconds", fault, self._keys.interval, extra=told)
         else:
             if result.done:
-                log.info("upkeep of %s.%s: %s", *name, "; ".join(result.done))
+                told = self._event(name, result.done, "")
+                log.info("upkeep of %s.%s: %s", *name, "; ".join(result.done), extra=told)
         now = self._clock()
         watcher.maintained(Maintained(table=name, seconds=now - began, result=result, fault=why))
         self._spent += now - began
         self._looked[name] = (now, tables[name].snapshot_id)
+
+    def _event(self, table: TableName, done: Sequence[str], why: str) -> dict[str, Any]:
+        return event("upkeep", job=self._job, schema=table[0], table=table[1], done=done, reason=why)
 
 
 def policy_of(keys: UpkeepKeys) -> UpkeepPolicy:

@@ -71,6 +71,7 @@ class IcebergUpkeep:
 
     def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> UpkeepResult:
         done: list[str] = []
+        failed = 0
         with faults(f"upkeep of {shown(table)} fails"), self._catalog.session() as session:
             loaded = self._catalog.find_table(table)
             metadata = Metadata() if loaded is None else self._metadata(loaded)
@@ -80,6 +81,7 @@ class IcebergUpkeep:
             if (small := small_files(current.summary)) >= policy.small_files or is_mostly_deleted(current.summary):
                 sort = ", strategy => 'sort'" if metadata.default_sort_order_id else ""
                 row = self._call(session, "rewrite_data_files", table, sort + _options(_DATA))[0]
+                failed = row.failed_data_files_count  # no error: what could be rewritten is committed
                 if row.rewritten_data_files_count:
                     done.append(
                         f"{row.rewritten_data_files_count} data files, of {small} small ones, became "
@@ -97,6 +99,11 @@ class IcebergUpkeep:
             expired = self._expire(loaded, metadata, policy, now)
             if expired:
                 done.append(f"{expired} snapshots expired")
+        if failed:
+            raise SinkFault(
+                f"upkeep of {shown(table)} fails: {failed} data files cannot be rewritten; the lines of Spark before "
+                "this one name the reason"
+            )
         after = table_files(metadata)
         if after is not None:
             after = msgspec.structs.replace(after, snapshots=after.snapshots - expired)

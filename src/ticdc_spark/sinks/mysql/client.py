@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ticdc_spark.clients.mysql import driver, opened
+from ticdc_spark.clients.reach import unreachable
 from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import DecisionNeeded, SinkFault, UsageError
 from ticdc_spark.model import TableName
@@ -15,8 +16,8 @@ OURS = "_ticdc_spark"
 """The database for what the jobs remember."""
 NOT_THERE = (1049, 1146)
 """Error codes for a missing database or table."""
-_CONNECTING = (1045, 1049, 2003)
-"""A wrong user or password, an unknown database, and no server."""
+_LOGIN = (1045, 1698)
+_NO_SERVER = 2003
 _NO_DEFAULT = 1364
 """Error code: a row has no value for a NOT NULL column without a default. To PyMySQL it is no fault of the row."""
 _SESSION = (
@@ -126,8 +127,19 @@ def answers(connection: Any) -> bool:
 
 
 def connect(options: Mapping[str, Any]) -> Any:
-    """A connection whose values the server validates, and whose times are UTC. Raises: PyMySQL's errors"""
-    made = opened(**options, charset="utf8mb4", autocommit=True, init_command=_SESSION, connect_timeout=10)
+    """A connection whose values the server validates, and whose times are UTC.
+
+    Raises: SinkFault, which names the wrong part of the URI; PyMySQL's errors
+    """
+    try:
+        made = opened(**options, charset="utf8mb4", autocommit=True, init_command=_SESSION, connect_timeout=10)
+    except driver().err.OperationalError as error:
+        code, where = error.args[0] if error.args else 0, f"{options['host']}:{options['port']}"
+        if code in _LOGIN:
+            raise SinkFault(f"{where}: {_text(error)}. Look at user and password of `uri` under [sink]") from error
+        if code == _NO_SERVER and (why := unreachable(options["host"], options["port"])):
+            raise SinkFault(f"{where}: {why}. Look at `uri` under [sink]") from error
+        raise
     made.query("SET SESSION TRANSACTION ISOLATION LEVEL READ COMMITTED")
     return made
 
@@ -146,8 +158,7 @@ def faults(what: str) -> Iterator[None]:
     except mysql.Error as error:
         if error.args and error.args[0] in DENIED:
             raise UsageError(f"{what}: {_text(error)}. Cure: {cure_of(_text(error))}") from error
-        way = ". The job connects by `uri` under [sink]" if error.args and error.args[0] in _CONNECTING else ""
-        raise SinkFault(f"{what}: {_text(error)}{way}") from error
+        raise SinkFault(f"{what}: {_text(error)}") from error
 
 
 @contextmanager

@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ticdc_spark.clients.postgres import connect, driver
+from ticdc_spark.clients.reach import unreachable
 from ticdc_spark.errors import DecisionNeeded, SinkFault, TicdcSparkError, UsageError
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.connections import Connections
@@ -60,7 +61,7 @@ class Client:
         """``options``: from ``clients.postgres.connection_options``."""
         self.options = dict(options)
         self.where = f"{options['host']}:{options['port']}/{options['dbname']}"
-        self._connections = Connections(lambda: connect(self.options), answers, lambda one: one.close())
+        self._connections = Connections(lambda: opened(self.options), answers, lambda one: one.close())
         self._prepared = False
 
     @contextmanager
@@ -140,6 +141,23 @@ class Client:
         self._connections.close()
 
 
+def opened(options: Mapping[str, Any]) -> Any:
+    """A connection. Raises: SinkFault, which names the wrong part of the URI; psycopg's errors"""
+    try:
+        return connect(dict(options))
+    except driver().OperationalError as error:
+        host, port, database, user = (options[key] for key in ("host", "port", "dbname", "user"))
+        where = f"{host}:{port}/{database}"
+        if why := unreachable(host, port):
+            raise SinkFault(f"{where}: {why}. Look at `uri` under [sink]") from error
+        # The error has no code. In each language it quotes what it refuses.
+        text = str(error)
+        names_database, names_user = (f'"{name}"' in text for name in (database, user))
+        part = "database" if names_database and not names_user else "user and password"
+        part = "user, password and database" if names_database and names_user else part
+        raise SinkFault(f"{where}: {_text(error)}. Look at {part} of `uri` under [sink]") from error
+
+
 def answers(connection: Any) -> bool:
     """Whether an idle connection is still usable."""
     try:
@@ -164,9 +182,7 @@ def faults(what: str) -> Iterator[None]:
         if error.sqlstate == _DENIED:
             cure = "The user must own the tables of the job, and needs USAGE and CREATE on its schemas"
             raise UsageError(f"{what}: {_text(error)}. {cure}") from error
-        is_connection = isinstance(error, postgres.OperationalError) and error.sqlstate is None
-        way = ". The job connects by `uri` under [sink]" if is_connection else ""
-        raise kind(f"{what}: {_text(error)}{way}") from error
+        raise kind(f"{what}: {_text(error)}") from error
 
 
 @contextmanager

@@ -12,14 +12,17 @@ import pytest
 from click.testing import CliRunner
 
 from tests.support.status_examples import PROGRESS
+from tests.unit.sinks.iceberg.test_upkeep import Clock, Tables, job, progress
 from ticdc_spark.cli import main
 from ticdc_spark.cli.output import logging as output
-from ticdc_spark.cli.output.events import EVENTS, event, json_line
+from ticdc_spark.cli.output.events import json_line
 from ticdc_spark.cli.output.run_events import RunEvents
 from ticdc_spark.config.secrets import remember
 from ticdc_spark.errors import SourceFault
+from ticdc_spark.log_events import EVENTS, event
 from ticdc_spark.replicate.report import BatchReport
-from ticdc_spark.replicate.run.watch import Maintained
+from ticdc_spark.replicate.run.retry import RetryPolicy
+from ticdc_spark.replicate.run.upkeep import UpkeepScheduler
 from ticdc_spark.replicate.state.table import diverge
 from ticdc_spark.sinks.upkeep import UpkeepResult
 
@@ -64,18 +67,27 @@ def test_a_batch_and_the_tables_that_change_their_condition_are_events(written: 
     )
 
 
-def test_faults_and_upkeep_are_events(written: list[dict[str, Any]]) -> None:
-    watcher = RunEvents("shop").watcher
-    watcher.trouble(SourceFault("the broker does not answer"))
-    watcher.maintained(Maintained(table=("s", "t"), seconds=1.0))
-    watcher.maintained(Maintained(table=("s", "t"), seconds=1.0, result=UpkeepResult(done=("compacted 9 files",))))
-    watcher.maintained(Maintained(table=("s", "t"), seconds=1.0, fault="no space"))
-    assert [(one["event"], one["level"]) for one in written] == [
-        ("retry", "warning"),
-        ("upkeep", "info"),
-        ("upkeep", "warning"),
+def test_a_fault_that_is_tried_again_and_upkeep_are_one_event_each(written: list[dict[str, Any]]) -> None:
+    retries, clock = RetryPolicy("j", 600.0), Clock()
+    retries.worked()
+    retries.pause_after(SourceFault("the broker does not answer"))
+    tables, care = Tables(clock), UpkeepScheduler(job(interval=1.0), clock)
+    care.finish(tables, progress(t=1), [("s", "t")])
+    tables.result = UpkeepResult(done=("compacted 9 files",))
+    care.finish(tables, progress(t=1), [("s", "t")])
+    tables.failing = {"t"}
+    care.finish(tables, progress(t=1), [("s", "t")])
+    assert [(one["event"], one["level"], one["job"]) for one in written] == [
+        ("retry", "warning", "j"),
+        ("upkeep", "info", "j"),
+        ("upkeep", "warning", "j"),
     ]
     assert written[0]["error"] == "SourceFault"
+    assert written[0]["message"] == "the broker does not answer; retrying in 1 s, giving up in 600 s"
+    assert [(one["schema"], one["table"], one["done"], one["reason"]) for one in written[1:]] == [
+        ("s", "t", ["compacted 9 files"], ""),
+        ("s", "t", [], "another writer was faster"),
+    ]
 
 
 def test_an_error_that_ends_a_command_is_an_event(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ class Clock:
 @pytest.mark.parametrize("fault", [SourceFault("x"), SinkFault("x"), RegistryFault("x")])
 def test_pauses_grow_until_the_time_is_over(fault: EnvironmentFault) -> None:
     clock = Clock()
-    patience = RetryPolicy(100.0, clock)
+    patience = RetryPolicy("shop", 100.0, clock)
     patience.worked()
     pauses = []
     while (pause := patience.pause_after(fault)) is not None:
@@ -32,7 +32,7 @@ def test_pauses_grow_until_the_time_is_over(fault: EnvironmentFault) -> None:
 
 def test_each_batch_that_is_done_starts_anew() -> None:
     clock = Clock()
-    patience = RetryPolicy(5.0, clock)
+    patience = RetryPolicy("shop", 5.0, clock)
     patience.worked()
     for _ in range(3):
         assert patience.pause_after(SourceFault("x")) == 1.0
@@ -53,7 +53,7 @@ def test_each_batch_that_is_done_starts_anew() -> None:
     ],
 )
 def test_what_is_not_tried_again(retry_for: float, works: bool, fault: EnvironmentFault) -> None:
-    patience = RetryPolicy(retry_for, Clock())
+    patience = RetryPolicy("shop", retry_for, Clock())
     if works:
         patience.worked()
     assert patience.pause_after(fault) is None
@@ -61,7 +61,7 @@ def test_what_is_not_tried_again(retry_for: float, works: bool, fault: Environme
 
 def test_a_first_batch_in_which_another_writer_was_faster_is_tried_again() -> None:
     clock = Clock()
-    patience = RetryPolicy(600.0, clock)
+    patience = RetryPolicy("shop", 600.0, clock)
     assert patience.pause_after(SinkConflict("x")) == 1.0
     assert patience.pause_after(SinkFault("y")) is None
     clock.now += 600

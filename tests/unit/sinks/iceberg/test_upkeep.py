@@ -38,13 +38,14 @@ class Tables:
         self.clock, self.seconds = clock, seconds
         self.done: list[str] = []
         self.failing: set[str] = set()
+        self.result = UpkeepResult()
 
     def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> UpkeepResult:
         self.clock.now += self.seconds
         self.done.append(table[1])
         if table[1] in self.failing:
             raise SinkFault("another writer was faster")
-        return UpkeepResult()
+        return self.result
 
     def file_places(self) -> Sequence[FilePlace]:
         return ()
