@@ -88,6 +88,19 @@ def test_a_row_without_a_value_for_a_column_that_needs_one_names_its_table(membe
         member.apply([insert(member.of, 30, **source(2))], 30)
 
 
+def test_a_full_read_needs_no_value_for_a_column_that_the_source_lacks(member: Member, target: Server) -> None:
+    """The table may have one of a table that had its name before, in or beside its key."""
+    member.fill(1)
+    name = f"{member.schema}.t"
+    target.execute(f"ALTER TABLE {name} ADD COLUMN line INT NOT NULL, ADD COLUMN own CHAR(3) NOT NULL DEFAULT 'a'")
+    target.execute(f"ALTER TABLE {name} DROP PRIMARY KEY, ADD COLUMN part INT NOT NULL, ADD PRIMARY KEY (id, part)")
+    member.sink.begin_load(member.name, BEGUN)
+    gather(member, [[3, 4], [5]])
+    member.sink.finish_load(member.name, member.stamp(40))
+    assert [one["id"] for one in member.rows()] == [3, 4, 5]
+    assert list(target.execute(f"SELECT DISTINCT line, own, part FROM {name}")) == [(None, "a", None)]
+
+
 @pytest.mark.parametrize("act", ACTS)
 def test_a_ddl_that_dies_happened_with_its_stamp_or_not_at_all(target: Server, act: str) -> None:
     for point in ("intent", "statement:1", "statement:2", "recorded"):

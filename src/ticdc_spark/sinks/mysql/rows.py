@@ -291,6 +291,7 @@ class MysqlRows:
         """Add staged rows to the gathered ones, with the note."""
         listed = ", ".join(quoted(column.name) for column in columns)
         verb = "REPLACE" if self._tables.with_key(gathered(table), columns) else "INSERT"
+        self._tables.with_nullable(gathered(table), columns)  # columns of a table that had the name before
         with self._client.transaction() as cursor:
             self._tables.fenced(cursor, self._job)
             if staged.rows:

@@ -128,6 +128,19 @@ class MysqlTables:
                 self._alter(table, clauses, (found and found.stamp) or Stamp("", (0, 0), 0))
         return bool(wanted) and not keys
 
+    def with_nullable(self, table: TableName, columns: Sequence[LakeColumn]) -> None:
+        """Let the other columns of a table be NULL, as rows without them need it."""
+        found = self.client.run(
+            "SELECT `column_name` FROM `information_schema`.`columns` WHERE `table_schema` = %s AND `table_name` = %s "
+            "AND `is_nullable` = 'NO' AND `column_default` IS NULL AND `extra` = ''",
+            *table,
+        )
+        written, kinds = {column.name.casefold() for column in columns}, self.columns(table)
+        needy = [name for (name,) in found if name.casefold() not in written]
+        if needy:
+            clauses = (f"MODIFY COLUMN {quoted(name)} {kinds[name]} NULL" for name in needy)
+            self.client.run(f"ALTER TABLE {sql_name(table)} {', '.join(clauses)}")
+
     # ---- rows
 
     def do(self, change: Change, *, now: bool = False) -> None:
