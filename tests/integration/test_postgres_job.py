@@ -27,6 +27,7 @@ from ticdc_spark import failpoints
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.sinks.base import ColumnChanges, Stamp
 from ticdc_spark.sinks.postgres.sink import PostgresSink
+from ticdc_spark.sinks.postgres.tables import gathered
 from ticdc_spark.sinks.state import StateRow
 from ticdc_spark.spark import tasks
 
@@ -211,6 +212,10 @@ def test_a_full_read_gives_a_table_the_key_of_its_source(postgres: PostgresServe
     )
     postgres.execute(f"ALTER TABLE {name} DROP CONSTRAINT {key}", f"ALTER TABLE {name} ADD PRIMARY KEY (v)")
     member.sink.begin_load(member.name, BEGUN)
+    assert not postgres.execute(
+        "SELECT a.attname FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid AND a.attnum > 0 AND a.attnotnull "
+        f"WHERE c.relname = '{gathered(member.name)[1]}'"
+    ), "a column of the old key may be NULL at the source"
     gather(member, [[3, 4]])
     member.sink.finish_load(member.name, member.stamp(40))
     found = postgres.execute(

@@ -219,7 +219,7 @@ class _Run:
                 stack.callback(source.close)
             self._stack = stack.pop_all()
         self._rows_before, self._messages_before = totals.rows, totals.messages
-        self._last_ack = time.monotonic()
+        self._last_ack = self._rows_since = time.monotonic()
         return self
 
     def __exit__(self, *error: Any) -> None:
@@ -339,10 +339,13 @@ class _Run:
 
     def _check(self, now: float) -> None:
         """Raises: SinkFault if rows wait and nothing was acknowledged for too long."""
-        if not self._sequencer.is_waiting or (self._batches is not None and self._batches.is_busy):
-            self._last_ack = now  # tasks check their own messages
-        elif self._sequencer.waiting:
-            self._producer.check_silence(self._last_ack)
+        is_busy = self._batches is not None and self._batches.is_busy  # tasks check their own messages
+        if is_busy or not self._sequencer.is_waiting:
+            self._last_ack = now
+        if is_busy or not self._sequencer.waiting:
+            self._rows_since = now
+        else:
+            self._producer.check_silence(max(self._last_ack, self._rows_since))
 
     def _look_at_topics(self) -> None:
         try:

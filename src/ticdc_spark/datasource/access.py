@@ -173,6 +173,7 @@ class StorageFolder:
         """
         at = read.get(PLACE, 0)
         self._topic.ledger = needed(self._topic.ledger, at, [(done.get(PLACE, 0), at)])
+        self._told = ""  # what was told may have entries that are dropped here
         self._topic.look()
 
     def recall(self, memory: str) -> None:

@@ -259,7 +259,9 @@ def read_options(options: Mapping[str, str]) -> ReadOptionsOfSource:
 
 def _check_stored(found: ReadOptionsOfSource) -> None:
     """Raises: UsageError for an option that a storage sink does not have, or a wrong one of it"""
-    scheme, is_uri, _ = (found.path or "").partition("://")
+    scheme, is_uri, rest = (found.path or "").partition("://")
+    if scheme in {"s3", "s3a", "gs"} and "@" in rest.partition("/")[0]:
+        raise UsageError("option path: found a login before the bucket; give keys by `fs.…` or the environment")
     if is_uri and scheme not in (*SCHEMES, "file"):
         raise UsageError(f"option path: found {found.path!r}; allowed: a folder, or a URI of {', '.join(SCHEMES)}")
     if found.protocol not in (None, CSV, *STORED):

@@ -6,6 +6,7 @@ So a checkpoint alone determines how later rows are read, even if Kafka has remo
 from __future__ import annotations
 
 import math
+import uuid
 from typing import Any
 
 import msgspec
@@ -53,6 +54,8 @@ class StreamReader(DataSourceStreamReader):
         reading = scan(reading, self._topics, first_of(self._options, start, limits), start)
         ids = self._topics.ids({topic for topic, _ in start})
         self._begin = {**_offset(start, reading, ids, self._topics.memory()), "initial": True}
+        if "memory" in self._begin:
+            self._begin["numbering"] = uuid.uuid4().hex
         self._done = start
         return self._begin
 
@@ -76,7 +79,12 @@ class StreamReader(DataSourceStreamReader):
         """
         if start.get("initial") and "began" in end:
             # "latest" is further now than when this batch was planned
-            start = {**start, "offsets": end["began"]}
+            start = {**start, "offsets": end["began"], "numbering": end.get("numbering")}
+        elif not start.get("initial") and start.get("numbering") != end.get("numbering"):
+            raise SourceFault(
+                "the end of this batch is of another numbering of the files than the checkpoint: set "
+                "spark.sql.streaming.triggerAvailableNowWrapper.enabled to false"
+            )
         first, last = _offsets(start), _offsets(end)
         self._at, self._done = end, last
         self._topics.recall(end.get("memory", ""))
@@ -85,6 +93,7 @@ class StreamReader(DataSourceStreamReader):
         check_range(first, last, self._topics.limits())
         if self._scanned is None or self._scanned[:2] != (start, end):
             self._scan(start, last)
+            self._at = end
         assert self._scanned is not None
         return parts(
             self._scanned[2], cut(self._topics, first, last, self._options.max_records_per_partition), self._columns
@@ -104,6 +113,8 @@ class StreamReader(DataSourceStreamReader):
         found = _offset(end, reading, self._ids(start, end), self._topics.memory())
         if start.get("initial"):
             found["began"] = start["offsets"]
+        if start.get("numbering"):
+            found["numbering"] = start["numbering"]
         self._scanned, self._at = (start, found, self._with_ahead(reading, end)), found
         return found
 

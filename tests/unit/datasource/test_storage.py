@@ -168,6 +168,32 @@ def test_a_new_query_can_begin_at_the_end_and_its_first_batch_survives_a_restart
     assert [row["id"] for row in rows(again, end, again.latestOffset())] == [3]
 
 
+def test_an_end_that_a_new_query_numbered_for_itself_is_refused_behind_a_checkpoint(tmp_path: Path) -> None:
+    """Spark asks for the end before it tells the reader the checkpoint, if triggerAvailableNowWrapper is enabled."""
+    shop, options = fed(tmp_path)
+    reader = stream(options)
+    start = as_spark(reader.initialOffset())
+    first = as_spark(reader.latestOffset())
+    assert len(rows(reader, start, first)) == 2
+    shop.insert("orders", id="2", amount="1.00")
+    shop.watermark()
+    again = stream(options)
+    end = as_spark(again.latestOffset())
+    assert again.partitions(first, first) == []
+    with pytest.raises(SourceFault, match="triggerAvailableNowWrapper"):
+        rows(again, first, end)
+
+
+def test_a_batch_can_be_read_again_after_a_look_that_found_nothing(tmp_path: Path) -> None:
+    _, options = fed(tmp_path)
+    reader = stream(options)
+    start = as_spark(reader.initialOffset())
+    end = as_spark(reader.latestOffset())
+    found = rows(reader, start, end)
+    assert as_spark(reader.latestOffset()) == end
+    assert rows(reader, start, end) == found
+
+
 def test_files_that_were_read_may_go_and_others_may_not(tmp_path: Path) -> None:
     shop, options = fed(tmp_path)
     reader = stream(options)
@@ -229,6 +255,7 @@ def test_filters_on_offsets_read_only_their_files(tmp_path: Path) -> None:
         ({"startingOffsets": '{"storage": {"0": 3}}'}, "option starting-offsets: found offsets; allowed: earliest"),
         ({"schema-registry": "http://registry"}, "option schema-registry: has no use with a storage sink"),
         ({"topics": "shop"}, "option topics is for Kafka"),
+        ({"path": "s3a://key:secret@bucket/feed"}, "^option path: found a login before the bucket; give keys by `fs"),
         ({"path": "ftp://bucket/feed"}, "option path: found 'ftp://bucket/feed'; allowed: a folder, or a URI of s3"),
     ],
 )

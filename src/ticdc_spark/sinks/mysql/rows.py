@@ -21,7 +21,7 @@ from ticdc_spark.sinks.appends import Appended, Events, Marker, RowsOf, columns_
 from ticdc_spark.sinks.base import Fill, Stamp, unconverted
 from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.loads_base import LoadNote
-from ticdc_spark.sinks.mysql.client import OURS
+from ticdc_spark.sinks.mysql.client import OURS, refused_rows
 from ticdc_spark.sinks.mysql.counts import COUNTED, adding, any_goes, removing
 from ticdc_spark.sinks.mysql.pending import Change, Statement
 from ticdc_spark.sinks.mysql.staging import EXTRA, literals, stage, text_literal
@@ -276,7 +276,8 @@ class MysqlRows:
     ) -> None:
         self._tables.flush(source)
         listed, place = ", ".join(quoted(column.name) for column in columns), sql_name(gathered(table))
-        with self._client.transaction() as cursor:
+        self._tables.with_nullable(gathered(table), columns)
+        with self._client.transaction() as cursor, refused_rows(table):
             self._tables.fenced(cursor, self._job)
             taken = f"SELECT {listed} FROM {sql_name(source)} WHERE {_where_sql(where)}"
             cursor.execute(f"INSERT INTO {place} ({listed}) {taken}")
@@ -292,7 +293,7 @@ class MysqlRows:
         listed = ", ".join(quoted(column.name) for column in columns)
         verb = "REPLACE" if self._tables.with_key(gathered(table), columns) else "INSERT"
         self._tables.with_nullable(gathered(table), columns)  # columns of a table that had the name before
-        with self._client.transaction() as cursor:
+        with self._client.transaction() as cursor, refused_rows(table):
             self._tables.fenced(cursor, self._job)
             if staged.rows:
                 taken = f"SELECT {listed} FROM {staged.place} WHERE {staged.counts}"

@@ -132,7 +132,8 @@ class MysqlTables:
         """Let the other columns of a table be NULL, as rows without them need it."""
         found = self.client.run(
             "SELECT `column_name` FROM `information_schema`.`columns` WHERE `table_schema` = %s AND `table_name` = %s "
-            "AND `is_nullable` = 'NO' AND `column_default` IS NULL AND `extra` = ''",
+            "AND `is_nullable` = 'NO' AND `column_default` IS NULL "
+            "AND LOWER(`extra`) NOT LIKE '%%generated%%' AND LOWER(`extra`) NOT LIKE '%%auto_increment%%'",
             *table,
         )
         written, kinds = {column.name.casefold() for column in columns}, self.columns(table)

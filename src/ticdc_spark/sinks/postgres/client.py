@@ -151,11 +151,10 @@ def opened(options: Mapping[str, Any]) -> Any:
         if why := unreachable(host, port):
             raise SinkFault(f"{where}: {why}. Look at `uri` under [sink]") from error
         # The error has no code. In each language it quotes what it refuses.
-        text = str(error)
-        names_database, names_user = (f'"{name}"' in text for name in (database, user))
-        part = "database" if names_database and not names_user else "user and password"
-        part = "user, password and database" if names_database and names_user else part
-        raise SinkFault(f"{where}: {_text(error)}. Look at {part} of `uri` under [sink]") from error
+        text = str(error).replace(f'server at "{host}"', "")
+        named = [part for part, name in (("user and password", user), ("database", database)) if f'"{name}"' in text]
+        part = f"{', '.join(named)} of " if named else ""
+        raise SinkFault(f"{where}: {_text(error)}. Look at {part}`uri` under [sink]") from error
 
 
 def answers(connection: Any) -> bool:

@@ -41,6 +41,12 @@ class PostgresLoads:
         with self._tables.step() as cursor:
             cursor.execute(f"DROP TABLE IF EXISTS {place}")
             cursor.execute(f"CREATE TABLE {place} (LIKE {sql_name(table)})")
+            # The table may be an older one of the name, with another key. `_take` sets the key of the source.
+            cursor.execute(
+                "SELECT attname FROM pg_attribute WHERE attrelid = $1::regclass AND attnotnull AND attnum > 0", (place,)
+            )
+            for (name,) in cursor.fetchall():
+                cursor.execute(f"ALTER TABLE {place} ALTER COLUMN {quoted(name)} DROP NOT NULL")
             put_note(cursor, table, note)
         failpoints.point("base")
 
