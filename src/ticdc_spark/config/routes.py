@@ -13,7 +13,7 @@ from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.config.target_names import SOURCE, groups_of, is_named, named, names_in
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Table, TableName
-from ticdc_spark.names import aside_of, folded
+from ticdc_spark.names import aside_of, folded, folded_part
 
 _ANY = "\0"
 """Stands in for any table that no rule names. No table has this name."""
@@ -59,7 +59,7 @@ class Routes:
         if rule is None or not rule.origin:
             return None
         stop_if_no_shard(table)
-        found = merged_name(_named_by(rule, folded(table)))
+        found = merged_name(_named_by(rule, table, fold=True))
         if self.rule(found) is not rule:
             target = shown(target_of(found))
             raise UsageError(
@@ -146,9 +146,12 @@ def _names_of(rule: Route) -> TableName:
     return rule.target_schema or "{schema}", rule.target_table or "{table}"
 
 
-def _named_by(rule: Route, table: TableName) -> TableName:
-    groups = None if rule.regex is None else groups_of(rule.regex, table)
-    schema, name = (named(expression, table, groups or {}) for expression in _names_of(rule))
+def _named_by(rule: Route, table: TableName, *, fold: bool = False) -> TableName:
+    # The expression is matched with the name as it is: in lower case it may match in another way, or not at all.
+    groups = {} if rule.regex is None else groups_of(rule.regex, table) or {}
+    if fold:
+        table, groups = folded(table), {group: folded_part(text) for group, text in groups.items()}
+    schema, name = (named(expression, table, groups) for expression in _names_of(rule))
     if rule.regex is not None and not (schema and name):
         key = "target-table" if schema else "target-schema"
         raise UsageError(

@@ -123,6 +123,13 @@ class ChangeHistory:
         held = self._held(rows.source)
         mine, theirs = self._sink.columns(now.place), self._sink.columns(held)
         names = tuple(name for name, kind in theirs.items() if mine.get(name) == kind)
+        differ = [name for name, kind in theirs.items() if mine.get(name, kind) != kind]
+        if differ:  # without them, the rows would have NULL there
+            other = (f"`{name}` ({theirs[name]}, there {mine[name]})" for name in differ)
+            raise DecisionNeeded(
+                f"{shown(held)} has columns of other types than its history {shown(now.place)}, which cannot take its "
+                f"rows: {', '.join(other)}. Give the table the source's types, or exclude it under [[history]]"
+            )
         self._append(table, now, replace(rows, source=held, columns=names), stamp)
 
     def advance(self, table: TableName, stamp: Stamp) -> None:

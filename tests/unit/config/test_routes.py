@@ -156,6 +156,16 @@ def test_shards_that_an_expression_names_are_one_table_per_name() -> None:
     assert routes.shared(names) == ""
 
 
+def test_shards_are_named_by_their_own_letters_before_these_become_lower_case() -> None:
+    rule = Route(tables=("*.*",), regex=r"shop\.(?-i:(O|I)S_)\d+", target_table="all_{1}", origin=("_db", "_t"))
+    routes = compiled((rule,))
+    assert [routes.merged(("shop", name)) for name in ("OS_1", "IS_2", "os_3")] == [
+        ("merged:shop", "all_o"),
+        ("merged:shop", "all_i"),
+        None,
+    ]
+
+
 def test_two_rules_do_not_merge_into_one_table() -> None:
     routes = compiled((MERGING, Route(tables=("*.orders",), target_schema="{schema}", origin=("_t",))))
     with pytest.raises(UsageError, match=r"two rules make tables `shop`\.`orders`"):

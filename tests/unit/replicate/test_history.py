@@ -675,3 +675,17 @@ def test_a_table_that_is_renamed_and_dropped_does_not_hold_a_job_that_died_behin
     found = shop.lake("u3_history")
     assert found is not None
     assert [(row["_tidb_op"], row["id"]) for row in found.rows] == [("I", 1), ("I", 5), ("I", 6), ("T", None)]
+
+
+def test_an_adopted_table_of_other_types_stops_where_its_rows_would_lack_values() -> None:
+    shop = Recorded(adopt=True)
+    shop.change("CREATE TABLE t (id INT PRIMARY KEY, v BIGINT)")
+    shop.lab.lake.create(shop.tables[SCHEMA, "t"], [{"id": "1", "v": "1"}, {"id": "7", "v": "9"}])
+    shop.tables.clear()
+    shop.change("CREATE TABLE t (id INT PRIMARY KEY, v INT)")
+    shop.bootstrap("t")
+    shop.row("insert", (SCHEMA, "t"), {"id": "1", "v": "1"})
+    shop.update("t", id="1", v="2")
+    shop.watermark()
+    with pytest.raises(DecisionNeeded, match=r"`v` \(bigint, there int\).*\[\[history\]\]"):
+        shop.run()
