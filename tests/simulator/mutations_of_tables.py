@@ -181,7 +181,7 @@ DDL = (
     one(
         "a renamed column is a new one",
         "ddl_actions:_alter",
-        "return Alter(old, change.table, column_renames(change.query), replaced, certain, computed)",
+        "return Alter(old, change.table, column_renames(change.query), replaced, certain, computed, comments=comments)",
         "return Alter(old, change.table, {})",
     ),
     one(

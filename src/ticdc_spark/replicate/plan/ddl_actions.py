@@ -281,15 +281,8 @@ def _alter(statement: RenameTables | AlterTable, change: SchemaChange) -> Action
         old = (schema or change.schema, name)
     certain = change.kind != UNCERTAIN
     replaced, computed = replaced_columns(change.query), computed_columns(change.query)
-    return Alter(
-        old,
-        change.table,
-        column_renames(change.query),
-        replaced,
-        certain,
-        computed,
-        comments=column_comments(statement),
-    )
+    comments = column_comments(statement)
+    return Alter(old, change.table, column_renames(change.query), replaced, certain, computed, comments=comments)
 
 
 def _thin(change: SchemaChange, part: MoveRows, *, is_only: bool) -> Action:
