@@ -50,6 +50,7 @@ def left(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Left]:
     with ExitStack() as stack:
         # Another run of the tests on this machine uses the same places.
         fcntl.flock(stack.enter_context((PLACES / "lock").open("w")), fcntl.LOCK_EX)
+        shutil.rmtree(place, ignore_errors=True)  # of a run that was killed
         with tarfile.open(request.param) as archive:
             archive.extractall(PLACES, filter="data")
         stack.callback(shutil.rmtree, place)
