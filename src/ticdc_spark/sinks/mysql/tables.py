@@ -136,9 +136,10 @@ class MysqlTables:
             "AND LOWER(`extra`) NOT LIKE '%%generated%%' AND LOWER(`extra`) NOT LIKE '%%auto_increment%%'",
             *table,
         )
-        written, kinds = {column.name.casefold() for column in columns}, self.columns(table)
+        written = {column.name.casefold() for column in columns}
         needy = [name for (name,) in found if name.casefold() not in written]
         if needy:
+            kinds = self.columns(table)
             clauses = (f"MODIFY COLUMN {quoted(name)} {kinds[name]} NULL" for name in needy)
             self.client.run(f"ALTER TABLE {sql_name(table)} {', '.join(clauses)}")
 
