@@ -9,7 +9,7 @@ from ticdc_spark.config.layout import parse_partition, parse_sort
 from ticdc_spark.config.row_filters import named_columns
 from ticdc_spark.config.rules import parse_column_rules, regex
 from ticdc_spark.config.secrets import remember
-from ticdc_spark.config.target_names import SOURCE, group_names, is_target, may_have_groups
+from ticdc_spark.config.target_names import SOURCE, group_names, is_target, may_have_groups, whole_name
 from ticdc_spark.config.toml import NotAllowed, Reads
 from ticdc_spark.errors import UsageError
 
@@ -22,7 +22,7 @@ def _name_regex(value: object) -> str:
         raise ValueError
     try:
         regex(value, "it")
-        regex(f"(?i)^(?:{value})$", "it")
+        regex(whole_name(value), "it")
     except UsageError as error:
         raise NotAllowed(f"{REGEX} ({error})") from error
     if taken := sorted({*SOURCE} & {*group_names(value)}):

@@ -49,10 +49,15 @@ def group_names(regex: str) -> tuple[str, ...]:
     return tuple(names.get(at, str(at)) for at in range(1, of.groups + 1))
 
 
+def whole_name(regex: str) -> str:
+    """The expression as it is matched: with the whole ``schema.table``, in any case."""
+    return f"(?i)^(?:{regex})$"
+
+
 def groups_of(regex: str, name: TableName) -> Mapping[str, str] | None:
     """What the groups of a regular expression have of ``schema.table``, by number and by name; ``None``: it is not for
     this table. Case does not matter, and groups keep the letters of the name."""
-    found: Any = compiled_regex(f"(?i)^(?:{regex})$").search(".".join(name))
+    found: Any = compiled_regex(whole_name(regex)).search(".".join(name))
     if found is None:
         return None
     numbered = {str(at): text for at, text in enumerate(found.groups(), 1)}
