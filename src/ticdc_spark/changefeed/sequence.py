@@ -207,7 +207,8 @@ class Sequencer:
             self._known = {table.full_name for table in self._state.tables}
 
     def _greet(self, out: list[Action], now: float) -> None:
-        """Send the BOOTSTRAPs of all tables, if they are sent at the start."""
+        """Send the BOOTSTRAPs of all tables, if they are sent at the start. TiCDC sends these as DDLs, so they go to
+        every partition, whatever ``send-bootstrap-to-all-partition`` says (``cdc/owner/ddl_manager.go``)."""
         if self._greeted:
             return
         self._greeted = True
@@ -217,7 +218,7 @@ class Sequencer:
         for table in self._state.tables:
             topic = self._layout.topic_of(table)
             if topic is not None:
-                self._bootstrap(out, topic, table, self._state.commit_ts, now)
+                self._bootstrap(out, topic, table, self._state.commit_ts, now, to_all=True)
 
     def _flush(self, out: list[Action], now: float) -> None:
         """Give out the taken rows, and note the state after them."""
@@ -257,12 +258,12 @@ class Sequencer:
                 if bootstraps is not None and known.rows > bootstraps.messages:
                     known = self._bootstrap(out, topic, table, change.commit_ts, now)
 
-    def _bootstrap(self, out: list[Action], topic: str, table: Table, ts: int, now: float) -> _Announced:
+    def _bootstrap(
+        self, out: list[Action], topic: str, table: Table, ts: int, now: float, *, to_all: bool = False
+    ) -> _Announced:
         bootstraps = self._cadence.bootstraps
         assert bootstraps is not None
-        count = self._layout.partitions(topic)
-        if not bootstraps.to_all_partitions:
-            count = 1
+        count = self._layout.partitions(topic) if to_all or bootstraps.to_all_partitions else 1
         places = tuple((topic, number) for number in range(count))
         out.append(SendBootstrap(self._ticket(), places, table, ts))
         known = self._announced[topic, table.schema, table.name] = _Announced(table, now, last_row=now)

@@ -26,6 +26,8 @@ from ticdc_spark.ddl.statements import (
 
 _OPTION = re.compile(r"[\w`]+\s*=")
 """An option of a storage engine."""
+_NO_INDEX = {"foreign": "ADD FOREIGN KEY", "check": "ADD CHECK", "period": "ADD PERIOD"}
+"""What ADD adds that looks like a key and is no index, by its first word."""
 
 
 def alteration(cur: Cursor) -> list[Alteration]:
@@ -63,10 +65,11 @@ def _add(cur: Cursor) -> list[Alteration]:
         constraint_if_not_exists = cur.accept("if", "not", "exists")
         if not any(cur.peek().is_word(word) for word in ("primary", "unique", "foreign", "check")):
             named = cur.name()
+    kind = cur.peek().word
     added = index_def(cur, named)
     if added is not None:
         if not added.index.columns:
-            return [NoEffect("ADD FOREIGN KEY, CHECK or PERIOD")]
+            return [NoEffect(_NO_INDEX[kind])]
         return [AddIndex(added.index, added.if_not_exists or constraint_if_not_exists)]
     cur.accept("column")
     if_not_exists = cur.accept("if", "not", "exists")

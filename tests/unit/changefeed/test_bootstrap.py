@@ -88,18 +88,22 @@ def test_by_count() -> None:
     assert kinds(run.rows(0.2, 8)) == [SendRows]
 
 
-@pytest.mark.parametrize("off", [cadence(interval=0), cadence(messages=0), cadence(interval=0, messages=0), None])
+@pytest.mark.parametrize(
+    "off", [cadence(interval=0), cadence(interval=-1), cadence(messages=0), cadence(messages=-1), None]
+)
 def test_off_unless_both_are_set(off: BootstrapCadence | None) -> None:
     run = Run(off)
     assert kinds(run.rows(0.0)) == [SendRows]
     assert kinds(run.at(500.0)) == []
 
 
-def test_to_the_first_partition_and_all_at_the_start() -> None:
-    run = Run(cadence(to_all_partitions=False, all_at_start=True))
+def test_at_the_start_to_every_partition_and_later_to_the_first() -> None:
+    run = Run(cadence(to_all_partitions=False, all_at_start=True, messages=10))
     (first,) = [action for action in run.at(0.0) if isinstance(action, SendBootstrap)]
-    assert first.places == (("t", 0),)
-    assert kinds(run.rows(0.1)) == [SendRows]
+    assert first.places == (("t", 0), ("t", 1))
+    assert kinds(run.rows(0.1, 10)) == [SendRows]
+    (later,) = [action for action in run.rows(0.2) if isinstance(action, SendBootstrap)]
+    assert later.places == (("t", 0),)
 
 
 def test_watermarks_come_each_second_to_all_topics_also_when_nothing_happens() -> None:

@@ -165,11 +165,17 @@ SINK_KEYS = (
     _key(
         "send-bootstrap-interval-in-sec",
         SINK,
-        integer(0, 2**63 - 1),
+        integer(-(2**63), 2**63 - 1),
         120,
-        "Simple: seconds between BOOTSTRAP messages of a table; 0 is off.",
+        "Simple: seconds between BOOTSTRAP messages of a table; 0 or less is off.",
     ),
-    _key("send-bootstrap-in-msg-count", SINK, integer(0), 10000, "Simple: rows between them; 0 is off."),
+    _key(
+        "send-bootstrap-in-msg-count",
+        SINK,
+        integer(-(2**31), 2**31 - 1),
+        10000,
+        "Simple: rows between them; 0 or less is off.",
+    ),
     _key("send-bootstrap-to-all-partition", SINK, boolean(), True, "Simple: to every partition, or to partition 0."),
     _key("send-all-bootstrap-at-start", SINK, boolean(), False, "Simple: for all tables at the start."),
     _key(

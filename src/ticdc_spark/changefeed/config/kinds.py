@@ -62,7 +62,8 @@ def integer(low: int = 0, high: int = 2**31 - 1) -> Kind:
         return value
 
     most = {2**31 - 1: "2^31-1", 2**63 - 1: "2^63-1", 2**64 - 1: "2^64-1"}.get(high, str(high))
-    return Kind(read, f"an integer from {low} to {most}", _parse_integer, int)
+    least = {-(2**31): "-2^31", -(2**63): "-2^63"}.get(low, str(low))
+    return Kind(read, f"an integer from {least} to {most}", _parse_integer, int)
 
 
 def one_of(*numbers: int) -> Kind:

@@ -13,7 +13,7 @@ from ticdc_spark.capture.base import CapturedDdl, Transaction
 from ticdc_spark.changefeed.config.given import Entry, read_keys
 from ticdc_spark.changefeed.config.key import DISPATCHERS
 from ticdc_spark.changefeed.config.settings import Changefeed, DispatchRule
-from ticdc_spark.changefeed.dispatch.partitions import Partitioner, compile_partitioner, dispatch_columns
+from ticdc_spark.changefeed.dispatch.partitions import Partitioner, compile_partitioner
 from ticdc_spark.changefeed.dispatch.table_routes import TableRoutes
 from ticdc_spark.changefeed.dispatch.topics import TopicRule, compile_topic
 from ticdc_spark.changefeed.filter.ddl import Verdict, ddl_names, judge_ddl
@@ -205,7 +205,7 @@ class Router:
             columns=sent_columns(selectors, table, rule),
             partition=compile_partitioner(rule, table, time_zone=zone),
             row_filter=RowFilter(rules, table, time_zone=zone),
-            split_by=() if self.changefeed.output_raw_change_event else _split_columns(table, rule),
+            split_by=() if self.changefeed.output_raw_change_event else key_columns(table),
         )
 
     def _dispatcher_of(self, schema: str, table: str) -> tuple[DispatchRule, Matcher, TopicRule]:
@@ -223,17 +223,6 @@ def _dispatcher(
         return rule, matcher, compile_topic(rule.topic, default, one_table=one_table)
     except UsageError as error:
         raise UsageError(f"sink.dispatchers[{number}]: {error}") from error
-
-
-def _split_columns(table: Table, rule: DispatchRule) -> Sequence[str]:
-    """Columns whose change splits an update: of keys, and of the unique index by which rows are dispatched.
-
-    Otherwise a row with a nullable index would move to another partition without a delete in its old one.
-    """
-    names = list(key_columns(table))
-    if rule.index:
-        names += [column.name for column in dispatch_columns(rule, table) if column.name not in names]
-    return tuple(names)
 
 
 def _only(row: Row | None, names: frozenset[str]) -> Row | None:

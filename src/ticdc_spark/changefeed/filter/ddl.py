@@ -21,7 +21,9 @@ def judge_ddl(change: SchemaChange, tables: TableRules, rules: Sequence[EventRul
     """What to do with a DDL of one table or database.
 
     The rules check the old name of a RENAME. If only the new name is excluded, the RENAME is the table's last DDL that
-    is sent. Raises: UnsupportedDdl, as TiCDC does, for a RENAME of which only the new name is accepted.
+    is sent. An EXCHANGE PARTITION is sent if the rules accept one of its two tables.
+
+    Raises: UnsupportedDdl, as TiCDC does, for a RENAME of which only the new name is accepted.
     """
     event = ddl_event(change.query)
     if event is None:
@@ -32,6 +34,11 @@ def judge_ddl(change: SchemaChange, tables: TableRules, rules: Sequence[EventRul
             return "discard"
         return "ignore" if any(_ignores(rule, event, change, (schema, "")) for rule in rules) else "send"
     before, after = ddl_names(change)
+    if event == "exchange table partition":
+        both = _exchanged(change)
+        if all(_why_left_out(tables, name, change) for name in both):
+            return "discard"
+        return "ignore" if any(_ignores(rule, event, change, name) for rule in rules for name in both) else "send"
     if before != after:
         is_old = not _why_left_out(tables, before, change)
         is_new = not _why_left_out(tables, after, change)
@@ -56,6 +63,16 @@ def ddl_names(change: SchemaChange) -> tuple[TableName, TableName]:
         before, after = _names_in_sql(change, named)
     before = before or after or named
     return before, after or before
+
+
+def _exchanged(change: SchemaChange) -> tuple[TableName, ...]:
+    """The two tables of an EXCHANGE PARTITION."""
+    known = (table.full_name for table in (change.table, change.pre_table) if table is not None)
+    try:
+        in_sql, _ = ddl_tables(change.query, change.schema)
+    except MessageError:
+        in_sql = ()
+    return tuple(dict.fromkeys((*known, *in_sql, change.full_name)))
 
 
 def _names_in_sql(change: SchemaChange, named: TableName) -> tuple[TableName, TableName]:

@@ -169,7 +169,7 @@ _BY_PART: tuple[tuple[type, str | Callable[[Alteration], str | None]], ...] = (
     (MoveRows, _rows_event),
     (NoEffect, _other_event),
 )
-_FULLTEXT = re.compile(r"\b(create|add)\s+fulltext\b", re.IGNORECASE)
+_FULLTEXT = re.compile(r"\badd\s+fulltext\s+index\b", re.IGNORECASE)
 _PARTITIONS = {
     "exchange": "exchange table partition",
     "truncate": "truncate table partition",

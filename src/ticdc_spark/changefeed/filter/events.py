@@ -33,6 +33,9 @@ class EventRule:
     name: str
     """Its name in errors, such as ``event-filters[0]``."""
     matcher: Matcher
+    expression_matcher: Matcher
+    """Which tables the value expressions apply to. TiCDC compares these names by case, whatever ``case-sensitive``
+    says (``pkg/filter/expr_filter.go``)."""
     events: frozenset[str]
     sql: str
     """One regular expression of all patterns; ``""``: there are none."""
@@ -65,10 +68,11 @@ def _rule(number: int, entry: EventFilter, case_sensitive: bool) -> EventRule:
         regex(sql, f"{name} ignore-sql")
     try:
         matcher = compile_matcher(entry.matcher, case_sensitive=case_sensitive)
+        exact = compile_matcher(entry.matcher, case_sensitive=True)
     except UsageError as error:
         raise UsageError(f"{name} matcher: {error}") from error
     events = frozenset(SYNONYMS.get(event, event) for event in entry.ignore_event)
-    return EventRule(name, matcher, events, sql, entry, case_sensitive)
+    return EventRule(name, matcher, exact, events, sql, entry, case_sensitive)
 
 
 class RowFilter:
@@ -82,7 +86,8 @@ class RowFilter:
         self._only = [_only_columns(rule, table) for rule in applying if rule.entry.ignore_update_only_columns]
         self._only = [names for names in self._only if names]
         self._keys = {name for index in table.indexes if index.unique or index.primary for name in index.columns}
-        self._conditions = _conditions(applying, table, time_zone)
+        exact = [rule for rule in rules if rule.expression_matcher.accepts(table.schema, table.name)]
+        self._conditions = _conditions(exact, table, time_zone)
         self.is_empty = not (self._ignored or self._only or any(self._conditions.values()))
         """Whether nothing is excluded."""
 

@@ -21,15 +21,11 @@ _ORDER = {"delete": 0, "update": 1, "insert": 2, "upsert": 2}
 
 
 def key_columns(table: Table) -> tuple[str, ...]:
-    """Columns of the primary key and of all unique indexes whose columns are NOT NULL.
+    """Columns of the primary key and of all unique indexes, also nullable ones.
 
-    An update that changes one of them is sent as a delete and an insert.
+    An update that changes one of them is sent as a delete and an insert. Source: vector ``keys`` of tiflow, seq 180.
     """
-    names = {name for index in table.indexes if index.primary for name in index.columns}
-    required = {column.name for column in table.columns if not column.nullable}
-    for index in table.indexes:
-        if index.unique and required.issuperset(index.columns):
-            names.update(index.columns)
+    names = {name for index in table.indexes if index.primary or index.unique for name in index.columns}
     return tuple(column.name for column in table.columns if column.name in names and not column.virtual)
 
 

@@ -89,7 +89,7 @@ def test_rows_by_value() -> None:
         (("N", "no such column"), {"n": "2"}, []),
         (("n",), {"n": "2", "name": "b"}, ["update"]),
         (("n", "name"), {"n": None, "name": "b"}, []),
-        (("u",), {"u": "2"}, ["update"]),  # a column of a unique index is never ignored
+        (("u",), {"u": "2"}, ["delete", "insert"]),  # a column of a unique index is never ignored
         (("id",), {"id": "2"}, ["delete", "insert"]),
         (("no such column",), {"n": "2"}, ["update"]),
     ],
@@ -202,6 +202,8 @@ def test_ddl_by_kind(event: str) -> None:
         "ANALYZE TABLE t",
         "ALTER TABLE t ENGINE = InnoDB",
         "ALTER TABLE t SET TIFLASH REPLICA 1",
+        "ALTER TABLE t ADD CONSTRAINT c CHECK (n > 1)",
+        "ALTER TABLE t DROP CHECK c",
         "",
         "nonsense",
     ],
@@ -245,6 +247,26 @@ def test_ddl_by_sql() -> None:
         == "send"
     )
     assert kinds(found, *INSERT) == ["insert"]
+
+
+def test_the_names_of_value_expressions_are_compared_by_case() -> None:
+    """Whatever ``case-sensitive`` says: TiCDC's ``pkg/filter/expr_filter.go``."""
+    loud = entry("delete", matcher=("TEST.T",), ignore_insert_value_expr="n = 1")
+    assert [kinds(router(loud), *images) for images in (INSERT, DELETE)] == [["insert"], []]
+    assert kinds(router(entry(matcher=("test.t",), ignore_insert_value_expr="n = 1")), *INSERT) == []
+
+
+@pytest.mark.parametrize("known", [True, False])
+@pytest.mark.parametrize(
+    ("rules", "sent"), [(("*.*",), "send"), (("test.t",), "send"), (("test.plain",), "send"), (("x.*",), "discard")]
+)
+def test_an_exchange_is_sent_if_one_of_its_tables_is(rules: tuple[str, ...], sent: str, known: bool) -> None:
+    """As Simple describes it, and by its SQL alone."""
+    plain = table("plain (id int primary key)")
+    exchange = ddl("ALTER TABLE t EXCHANGE PARTITION p WITH TABLE plain", *((plain, T) if known else (None, None)))
+    assert verdict(router(rules=rules), exchange) == sent
+    ignored = entry("exchange table partition", matcher=("test.plain",))
+    assert verdict(router(ignored, rules=rules), exchange) == ("ignore" if sent == "send" else sent)
 
 
 def test_ddl_outside_the_rules_is_discarded() -> None:

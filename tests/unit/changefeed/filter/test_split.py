@@ -84,10 +84,17 @@ def test_what_cannot_be_followed_keeps_its_order() -> None:
 
 @pytest.mark.parametrize(
     ("changed", "splits"),
-    [({"a": "2"}, True), ({"u": "2"}, True), ({"n": "2"}, False), ({"x": "2"}, False), ({"a": "2", "x": "1"}, True)],
+    [
+        ({"a": "2"}, True),
+        ({"u": "2"}, True),
+        ({"n": "2"}, True),
+        ({"n": None}, True),
+        ({"x": "2"}, False),
+        ({"a": "2", "x": "1"}, True),
+    ],
 )
-def test_an_update_of_a_key_is_a_delete_and_an_insert(changed: dict[str, str], splits: bool) -> None:
-    before = {"a": "1", "u": "1", "n": "1", "x": "1"}
+def test_an_update_of_a_key_is_a_delete_and_an_insert(changed: dict[str, str | None], splits: bool) -> None:
+    before: Row = {"a": "1", "u": "1", "n": "1", "x": "1"}
     update = change(WITH_UNIQUE, before, {**before, **changed})
     parts = split_update(update, key_columns(WITH_UNIQUE))
     if not splits:
@@ -99,9 +106,9 @@ def test_an_update_of_a_key_is_a_delete_and_an_insert(changed: dict[str, str], s
 
 
 def test_key_columns() -> None:
-    assert key_columns(WITH_UNIQUE) == ("a", "u")
+    assert key_columns(WITH_UNIQUE) == ("a", "u", "n")
     assert key_columns(table("t (a int, b int)")) == ()
-    assert key_columns(table("t (a int, b int not null, c int, unique key (b, c))")) == ()
+    assert key_columns(table("t (a int, b int not null, c int, unique key (b, c))")) == ("b", "c")
     assert split_update(change(T, row(1), row(2)), ()) is None
     assert split_update(replace(change(T, row(1), row(2)), partial=True), ("a",)) is None
 
