@@ -37,7 +37,7 @@ from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Envelope
 from ticdc_spark.protocols import decoder
 
-FEW = ("circle", "made_again", "columns")
+FEW = ("circle", "made_again")
 """Swaps whose tests are not slow."""
 
 

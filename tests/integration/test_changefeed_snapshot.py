@@ -242,7 +242,8 @@ def kill_again_and_again(file: Path, kills: int, rand: random.Random) -> None:
         assert not is_read(state), "it was killed on the way"
 
 
-@pytest.mark.parametrize("protocol", ["simple", pytest.param("canal-json", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("protocol", ["simple", "canal-json"])
+@pytest.mark.slow
 def test_killed_on_the_way_while_rows_change_nothing_is_lost(
     server: Server, broker: Broker, topic_name: str, tmp_path: Path, protocol: str
 ) -> None:

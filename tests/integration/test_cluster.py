@@ -75,6 +75,7 @@ def catalog(store: S3Server, tmp_path: Path) -> Iterator[RestCatalog]:
         started.stop()
 
 
+@pytest.mark.slow
 def test_the_driver_and_a_worker_are_killed(
     cluster: Cluster,
     catalog: RestCatalog,

@@ -38,7 +38,10 @@ class UntoldTables(LiveTables):
             self.send_message(sent)
 
 
-@pytest.mark.parametrize("protocol", ["canal-json", "debezium", "open"])
+@pytest.mark.parametrize(
+    "protocol",
+    [pytest.param("canal-json", marks=pytest.mark.slow), "debezium", pytest.param("open", marks=pytest.mark.slow)],
+)
 def test_rows_that_come_before_the_full_read_begins_do_not_hold_it_up(
     spark: SparkSession, tmp_path: Path, server: Server, broker: Broker, topic_name: str, protocol: str
 ) -> None:

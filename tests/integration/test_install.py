@@ -85,6 +85,7 @@ def environment(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Enviro
     return Environment(tmp_path_factory.mktemp("environment") / "bare", package)
 
 
+@pytest.mark.slow
 def test_a_wheel_alone_runs_every_command_and_a_job_on_files(
     built: Path, environment: Environment, tmp_path: Path
 ) -> None:

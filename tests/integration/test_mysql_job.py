@@ -227,7 +227,8 @@ def test_a_job_that_dies_between_commits_ends_in_the_same_tables(
     _check_end(target)
 
 
-@pytest.mark.parametrize("point", [pytest.param("transaction:5", marks=pytest.mark.slow), "committed:4"])
+@pytest.mark.slow
+@pytest.mark.parametrize("point", ["transaction:5", "committed:4"])
 def test_a_job_that_is_killed_in_a_commit_ends_in_the_same_tables(
     target: Server, spark: SparkSession, tmp_path: Path, point: str
 ) -> None:

@@ -136,6 +136,7 @@ def lake_rows(spark: SparkSession, folder: Path, live: LiveTables, name: str) ->
     return sorted(read_table(lake(spark, folder), live.schema, name), key=lambda row: int(row["id"]))
 
 
+@pytest.mark.slow
 def test_killed_five_times_with_changes_running_it_ends_in_the_truth(
     spark: SparkSession, tmp_path: Path, server: Server, broker: Broker, live: LiveTables, topic_name: str
 ) -> None:

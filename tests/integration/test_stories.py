@@ -28,7 +28,9 @@ STEPS = 18
 LOOKED_AT = 500
 BATCHES = range(4, 8)
 FEW = ("rollback", "restore_lake", "recreate_topic", "die_after:sink", "suspended:log")
-"""What a story of ``make test`` is about: a move, or a fault at a kind of durable action."""
+"""What a story is about: a move, or a fault at a kind of durable action."""
+LONG = ("rollback", "die_after:sink")
+"""Of these, the stories that are slow."""
 MORE = sorted(
     {
         *(kind for kind in MOVES if kind not in CALM | IcebergTarget.lacks),
@@ -73,7 +75,7 @@ def judge(what: str, spark: SparkSession, broker: Broker, folder: Path, writer: 
     assert outcome.moves == possible and outcome.batches, story
 
 
-@pytest.mark.parametrize("what", FEW)
+@pytest.mark.parametrize("what", [pytest.param(one, marks=pytest.mark.slow if one in LONG else ()) for one in FEW])
 def test_a_story_ends_as_it_should(what: str, spark: SparkSession, broker: Broker, folder: Path) -> None:
     judge(what, spark, broker, folder, "python")
 

@@ -170,10 +170,8 @@ def test_a_reader_without_the_grant_says_so_once_and_reads_on(server: Server, ca
     assert caplog.text.count("GRANT PROCESS ON *.* TO") == 1
 
 
-@pytest.mark.parametrize(
-    "process",
-    [pytest.param(True, id="with PROCESS"), pytest.param(False, id="without PROCESS", marks=pytest.mark.slow)],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("process", [True, False], ids=["with PROCESS", "without PROCESS"])
 def test_rows_of_a_table_that_took_its_name_are_not_taken_for_its_own(
     spark: SparkSession, server: Server, broker: Broker, topic_name: str, tmp_path: Path, *, process: bool
 ) -> None:

@@ -41,7 +41,10 @@ class Left(NamedTuple):
     """A server with its database."""
 
 
-@pytest.fixture(params=RELEASES, ids=lambda packed: packed.name.removesuffix(".tar.gz"))
+@pytest.fixture(
+    params=[pytest.param(one, marks=pytest.mark.slow if "delta" in one.name else ()) for one in RELEASES],
+    ids=lambda packed: packed.name.removesuffix(".tar.gz"),
+)
 def left(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Left]:
     label = request.param.name.removesuffix(".tar.gz")
     kind = label.partition("-")[2] or "iceberg"

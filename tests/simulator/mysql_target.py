@@ -22,7 +22,7 @@ from ticdc_spark.sinks.mysql.tables import sql_name
 from ticdc_spark.sinks.mysql.types import definition, is_indexable
 from ticdc_spark.spark.types import LakeOptions
 
-OPTIONS = ("--innodb-flush-log-at-trx-commit=0", "--innodb-lock-wait-timeout=3", "--max-connections=500", "--skip-ssl")
+OPTIONS = ("--innodb-flush-log-at-trx-commit=0", "--innodb-lock-wait-timeout=3", "--max-connections=500")
 """Of the server: a process that sleeps in a transaction keeps its locks, and the next one waits on the same stack."""
 _OF_SERVER = "('mysql', 'information_schema', 'performance_schema', 'sys')"
 

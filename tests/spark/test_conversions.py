@@ -26,6 +26,7 @@ RUNS: list[tuple[str, Ambiguous, str]] = [
     ("Australia/Lord_Howe", "later", "false"),
     (ZONE, "reject", "true"),
 ]
+"""The first is not slow."""
 
 
 def lake(kind: str, cells: list[Any]) -> pa.Array:
@@ -41,7 +42,9 @@ def spark_rows(spark: SparkSession, kind: str, expressions: list[str]) -> list[d
     return sorted(found, key=lambda row: row["at"])
 
 
-@pytest.mark.parametrize(("zone", "ambiguous", "ansi"), RUNS)
+@pytest.mark.parametrize(
+    ("zone", "ambiguous", "ansi"), [RUNS[0], *(pytest.param(*run, marks=pytest.mark.slow) for run in RUNS[1:])]
+)
 def test_sql_and_python_agree_on_every_value(spark: SparkSession, zone: str, ambiguous: Ambiguous, ansi: str) -> None:
     """NULL in SQL before the last check, which raises, is a MessageError in Python."""
     pairs = defaultdict(list)

@@ -64,6 +64,7 @@ def test_a_table_that_is_made_again_in_a_batch_is_not_taken_for_the_one_of_the_l
     assert (opened.commit_ts, opened.tables[name].toArrow().to_pylist()) == (49, [{"id": 2, "v": 2}])
 
 
+@pytest.mark.slow
 def test_every_read_is_of_one_commit_also_while_ddl_runs(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -51,6 +51,7 @@ def test_a_job_whose_tables_were_there_before_it(
 
 
 @BY_WRITER
+@pytest.mark.slow
 def test_a_job_whose_lake_and_state_are_restored_after_every_death(
     spark: SparkSession, folder: Path, writer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

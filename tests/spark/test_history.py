@@ -18,14 +18,8 @@ from ticdc_spark.operate.upkeep import look_after
 from ticdc_spark.sinks.iceberg.rows import upsert
 
 
-@pytest.mark.parametrize(
-    ("writer", "times"),
-    [
-        ("python", 1),
-        pytest.param("python", 3, marks=pytest.mark.slow),
-        pytest.param("spark", 2, marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("writer", "times"), [("python", 1), ("python", 3), ("spark", 2)])
 def test_whatever_kills_the_job_histories_have_every_change_once(
     spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch, writer: str, times: int
 ) -> None:

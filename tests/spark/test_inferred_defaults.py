@@ -62,9 +62,10 @@ def replicated(
 @pytest.mark.parametrize(
     ("protocol", "options", "lacks"),
     [
-        ("avro", {}, set()),
+        pytest.param("avro", {}, set(), marks=pytest.mark.slow),
         ("debezium", {}, set()),
-        ("debezium", {"enable-tidb-extension": "false"}, {"b"}),  # its blocks take bytes for text
+        # its blocks take bytes for text
+        pytest.param("debezium", {"enable-tidb-extension": "false"}, {"b"}, marks=pytest.mark.slow),
     ],
     ids=["avro", "debezium", "debezium without types"],
 )

@@ -139,8 +139,9 @@ def run(spark: SparkSession, folder: Path, writer: str, spec: str, version: str)
     return read_rows(spark, folder)
 
 
-@pytest.mark.parametrize("version", ["2", pytest.param("3", marks=pytest.mark.slow)])
-@pytest.mark.parametrize("spec", [*SPECS[:1], *(pytest.param(one, marks=pytest.mark.slow) for one in SPECS[1:])])
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["2", "3"])
+@pytest.mark.parametrize("spec", SPECS)
 def test_a_partitioned_table_ends_as_by_merge(
     spark: SparkSession, folder: Path, ways: Ways, spec: str, version: str
 ) -> None:

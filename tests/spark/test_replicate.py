@@ -101,6 +101,7 @@ def test_a_table_of_another_job_is_refused_unless_adopted(spark: SparkSession, f
     assert not wrong(spark, folder, truth_of(SHOP))
 
 
+@pytest.mark.slow
 def test_whoever_writes_the_tables_are_the_same(
     spark: SparkSession, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -65,7 +65,7 @@ def test_deaths_inside_the_steps_change_nothing(
     assert not {name: reported for name, reported in compare(job_file, truth).items() if reported}
 
 
-@pytest.mark.parametrize("writer", WRITERS)
+@pytest.mark.parametrize("writer", ["python", pytest.param("spark", marks=pytest.mark.slow)])
 def test_a_job_may_die_at_every_point_and_after_every_commit(
     spark: SparkSession, folder: Path, writer: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -210,6 +210,7 @@ class TestIcebergSink(
         assert member.sink.find(member.name) is None
 
 
+@pytest.mark.slow
 class TestIcebergSinkOfManyRows(
     OnIceberg, ChangesContract, CountsContract, AppendsContract, TypedContract, OrderedContract, TopicContract
 ):

@@ -35,7 +35,8 @@ def test_the_tables_are_true_in_the_end(spark: SparkSession, folder: Path, proto
     assert not wrong(spark, folder, truth_of(config))
 
 
-@pytest.mark.parametrize("seed", [51, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(52, 56))])
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(51, 56))
 def test_and_without_watermarks(spark: SparkSession, folder: Path, seed: int) -> None:
     config = msgspec.structs.replace(wild(seed), raw_key_changes=0.5)
     sent = interleaved(by_partition(dispatch(generate(config), config, DEBEZIUM)), seed)
