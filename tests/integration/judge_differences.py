@@ -159,7 +159,7 @@ DIFFERENCES = (
     Difference(
         "unique keys",
         "config, output-raw-change-event = false",
-        "a changed NOT NULL unique key is delete and insert",
+        "a changed unique key is delete and insert",
         "an update",
         split_unique,
     ),

@@ -74,6 +74,7 @@ def test_a_changefeed_whose_source_does_not_advance(own_broker: Broker, tmp_path
         wait(scraper, set())
 
 
+@pytest.mark.slow
 def test_a_database_that_hangs_shows_as_lag_and_ends_with_it(
     own_server: Server, own_broker: Broker, tmp_path: Path
 ) -> None:

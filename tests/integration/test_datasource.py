@@ -101,6 +101,7 @@ def test_rows_become_messages_of_a_topic(broker: Broker, topic_name: str, tmp_pa
         wrong.writer(schema, overwrite=False).write(iter(rows.to_batches()))
 
 
+@pytest.mark.slow
 def test_a_stream_of_a_storage_sink_has_each_row_once_over_a_restart(spark: SparkSession, tmp_path: Path) -> None:
     shop = StorageShop(tmp_path / "feed")
     shop.sql("CREATE TABLE orders (id INT PRIMARY KEY)")

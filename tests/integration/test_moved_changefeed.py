@@ -81,6 +81,7 @@ def mirror(broker: Broker, spark: SparkSession, tmp_path: Path, topic_name: str)
     return found
 
 
+@pytest.mark.slow
 def test_tables_go_on_in_a_new_topic_then_in_another_protocol_and_then_with_more_partitions(
     broker: Broker, mirror: Mirror
 ) -> None:

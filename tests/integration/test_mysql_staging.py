@@ -157,6 +157,7 @@ def fail_once(uri: str, folder: str) -> None:
     stop_session(spark)
 
 
+@pytest.mark.slow
 def test_a_task_that_spark_runs_again_stages_its_rows_once(tmp_path: Path, target: Server) -> None:
     target.execute("DROP DATABASE IF EXISTS s", "DROP DATABASE IF EXISTS _ticdc_spark")
     code = f"from tests.integration.test_mysql_staging import fail_once; fail_once({target.uri!r}, {str(tmp_path)!r})"

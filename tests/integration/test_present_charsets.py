@@ -23,7 +23,10 @@ from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
 from ticdc_spark.spark.types import LakeOptions, lake_columns
 
 
-@pytest.mark.parametrize("charset", sorted(MULTI_BYTE))
+@pytest.mark.parametrize(
+    "charset",
+    [pytest.param(one, marks=() if one in ("gbk", "big5") else pytest.mark.slow) for one in sorted(MULTI_BYTE)],
+)
 def test_every_character_of_a_set_is_the_servers(server: Server, charset: str) -> None:
     """Alone, between letters and beside each other: also those that Python's codecs read otherwise, or not at all."""
     all_of = [bytes((first, second)) for first in range(0x80, 256) for second in range(0x30, 256)]

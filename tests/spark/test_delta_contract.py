@@ -12,10 +12,9 @@ from pyspark.sql import SparkSession
 
 from tests.contract import SinkContract
 from tests.contract.columns import ColumnsContract
-from tests.contract.counts import CountsContract
 from tests.contract.loads import LoadsContract
 from tests.contract.member import Member
-from tests.contract.others import OthersContract, check_a_conflict_is_counted
+from tests.contract.others import check_a_conflict_is_counted
 from tests.contract.tables import TablesContract
 from tests.contract.typed import OrderedContract
 from tests.spark.delta import delta_member
@@ -42,9 +41,7 @@ class TestDeltaSinkInShort(OnDelta):
     test_columns = ColumnsContract.test_every_change_in_one_commit
     test_comments = ColumnsContract.test_comments_come_with_columns_and_stay_until_they_are_changed
     test_rename = TablesContract.test_a_renamed_table_is_the_same_table
-    test_counts = CountsContract.test_equal_rows_come_and_go_one_by_one
     test_load = LoadsContract.test_what_is_gathered_replaces_the_table_at_the_end
-    test_rollback = OthersContract.test_a_rollback_behind_an_edit_is_both
 
     def test_a_commit_that_is_done_again_is_counted(self, member: Member) -> None:
         check_a_conflict_is_counted(member)
