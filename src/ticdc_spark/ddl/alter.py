@@ -56,9 +56,9 @@ def _skip(cur: Cursor) -> str:
 
 def _add(cur: Cursor) -> list[Alteration]:
     if cur.accept("partition"):
-        if cur.peek().is_word("partitions"):  # a table partitioned by hash: all its rows are redistributed
-            return [MoveRows("ADD PARTITION " + _skip(cur), lossless=True)]
-        return [NoEffect("ADD PARTITION " + _skip(cur))]
+        return _add_partition(cur)
+    if cur.accept("system", "versioning"):
+        return [NoEffect("ADD SYSTEM VERSIONING", known=False)]
     named = ""
     constraint_if_not_exists = False
     if cur.accept("constraint"):
@@ -89,7 +89,15 @@ def _add(cur: Cursor) -> list[Alteration]:
     return columns
 
 
+def _add_partition(cur: Cursor) -> list[Alteration]:
+    if cur.peek().is_word("partitions"):  # a table partitioned by hash: all its rows are redistributed
+        return [MoveRows("ADD PARTITION " + _skip(cur), lossless=True)]
+    return [NoEffect("ADD PARTITION " + _skip(cur))]
+
+
 def _drop(cur: Cursor) -> list[Alteration]:
+    if cur.accept("system", "versioning"):
+        return [NoEffect("DROP SYSTEM VERSIONING", known=False)]
     if cur.accept("primary", "key"):
         return [DropIndex("")]
     if cur.any_of("index", "key"):

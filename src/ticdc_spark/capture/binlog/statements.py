@@ -14,6 +14,7 @@ from ticdc_spark.capture.binlog.sql_text import plain_sql
 from ticdc_spark.capture.binlog.wire.events import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, Query
 from ticdc_spark.clients.mysql import quoted
 from ticdc_spark.ddl import Charset, DdlEffect, NameCase, apply_ddl, ddl_tables, fold, unknown_part
+from ticdc_spark.ddl.renaming import named_in
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, Table, TableName
 
@@ -192,14 +193,15 @@ def _changes(
     for old, new in renamed.items():
         text = sql if alone else f"RENAME TABLE {_full(old)} TO {_full(new)}"
         found.append((text, tables[old], replace(tables[old], schema=new[0], name=new[1])))
-    if not found:
-        found = [(sql, table, table) for table in _named(effect, tables, schema, readable, facts.names)]
+    if not found and (named := _named(effect, tables, schema, readable, facts.names)):
+        # TiCDC has one EXCHANGE PARTITION: before it is the plain table, after it the partitioned one.
+        found = [(sql, named[-1], named[0])]
     return tuple(
         SchemaChange(
             commit_ts=0,
             query=text,
             kind=kind,
-            schema=schema or _either(before, after).schema,
+            schema=_database(text, schema, before, after),
             name=_either(after, before).name,
             table=after,
             pre_table=before,
@@ -207,6 +209,18 @@ def _changes(
         for text, before, after in found
         if _either(after, before).schema.lower() not in SYSTEM_SCHEMAS
     )
+
+
+def _database(sql: str, session: str, before: Table | None, after: Table | None) -> str:
+    """The database of a DDL: its table's, as TiCDC has it, unless a name in the SQL means the session's."""
+    own = _either(before, after).schema
+    if own == session or _either(after, before).schema != own:
+        return session or own
+    try:
+        names = [one.name for one in named_in(sql)]
+    except MessageError:
+        return session or own
+    return own if all(schema for schema, _ in names) else session or own
 
 
 def _either(one: Table | None, other: Table | None) -> Table:

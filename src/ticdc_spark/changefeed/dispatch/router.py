@@ -25,6 +25,7 @@ from ticdc_spark.changefeed.filter.tables import table_rules
 from ticdc_spark.config.matcher import Matcher, compile_matcher
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Row, RowChange, SchemaChange, Table
+from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols import PROTOCOLS, canonical
 
 _ROUTES_KEPT = 4096
@@ -167,7 +168,8 @@ class Router:
         for change in net_changes(followed):
             route = self.route(change.table)
             for part in route.events(change):
-                split = part.op != change.op
+                # Rows without a key are not followed: only their own order leads to the source's rows.
+                split = part.op != change.op and bool(handle_key(change.table))
                 chosen = others if not split else deletes if part.op == "delete" else inserts
                 chosen.append(RoutedRow(route, part))
         return deletes + others + inserts

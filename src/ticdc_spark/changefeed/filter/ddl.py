@@ -35,10 +35,10 @@ def judge_ddl(change: SchemaChange, tables: TableRules, rules: Sequence[EventRul
         return "ignore" if any(_ignores(rule, event, change, (schema, "")) for rule in rules) else "send"
     before, after = ddl_names(change)
     if event == "exchange table partition":
-        both = _exchanged(change)
-        if all(_why_left_out(tables, name, change) for name in both):
+        accepted = [name for name in _exchanged(change) if not _why_left_out(tables, name, change)]
+        if not accepted:
             return "discard"
-        return "ignore" if any(_ignores(rule, event, change, name) for rule in rules for name in both) else "send"
+        return "ignore" if any(_ignores(rule, event, change, name) for rule in rules for name in accepted) else "send"
     if before != after:
         is_old = not _why_left_out(tables, before, change)
         is_new = not _why_left_out(tables, after, change)

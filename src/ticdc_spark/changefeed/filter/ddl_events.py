@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 
 from ticdc_spark.ddl import classify
+from ticdc_spark.ddl.job_parts import job_parts, view_event
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.statements import (
     AddColumn,
@@ -87,10 +88,7 @@ def ddl_event(sql: str) -> str | None:
     if kind == "alter table":
         event = _alter_event(sql)
         return "add fulltext index" if event == "create index" and _FULLTEXT.search(sql) else event
-    words = " ".join(re.sub(r"/\*.*?\*/", " ", sql, flags=re.DOTALL).lower().split()[:12])
-    if re.match(r"create\b.*\bview\b", words):
-        return "create view"
-    return "drop view" if words.startswith("drop view") else None
+    return view_event(sql) or None
 
 
 def _alter_event(sql: str) -> str | None:
@@ -100,15 +98,13 @@ def _alter_event(sql: str) -> str | None:
         return "alter table"
     if not isinstance(statement, AlterTable):
         return "alter table"
-    found = [_part_event(part) for part in statement.parts]
-    events = [event for event in found if event is not None]
-    if len(statement.parts) > 1 and len(events) > 1 and not _is_charset_alone(statement.parts):
-        return "multi schema change"
-    return events[0] if events else None
-
-
-def _is_charset_alone(parts: tuple[Alteration, ...]) -> bool:
-    return all(isinstance(part, Charset) for part in parts)
+    if not statement.parts:  # TTL_ENABLE as TiCDC sends it
+        return "alter ttl info"
+    parts = job_parts(statement)
+    events = [event for event in map(_part_event, parts) if event is not None]
+    if not events:
+        return None
+    return "multi schema change" if len(parts) > 1 else events[0]
 
 
 def _part_event(part: Alteration) -> str | None:
@@ -171,12 +167,15 @@ _BY_PART: tuple[tuple[type, str | Callable[[Alteration], str | None]], ...] = (
 )
 _FULLTEXT = re.compile(r"\badd\s+fulltext\s+index\b", re.IGNORECASE)
 _PARTITIONS = {
+    "add partition partitions": "reorganize table partition",
     "exchange": "exchange table partition",
     "truncate": "truncate table partition",
     "drop partition": "drop table partition",
     "add partition": "add table partition",
     "remove partitioning": "remove table partitioning",
     "partition": "alter table partitioning",
+    "first": "drop table partition",
+    "last": "add table partition",
 }
 _OTHERS = (
     (r"comment\b", "modify table comment"),

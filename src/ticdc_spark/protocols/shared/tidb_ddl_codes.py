@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ticdc_spark.ddl.job_parts import job_parts, view_event
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.statements import (
     AddColumn,
@@ -39,6 +40,7 @@ _STATEMENTS: dict[type[Statement], int] = {
     RenameTables: 14,
     RestoreTable: 25,
 }
+_VIEWS = {"create view": 21, "drop view": 24, "": 0}
 _DATABASE = {"create": 1, "drop": 2, "alter": 26}
 _PARTS: dict[type[Alteration], int] = {
     AddColumn: 5,
@@ -63,6 +65,10 @@ _WORDS = {
     "TRUNCATE PARTITION": 23,
     "ALTER INDEX": 41,
     "EXCHANGE PARTITION": 42,
+    "FIRST PARTITION": 20,
+    "LAST PARTITION": 19,
+    "MERGE FIRST PARTITION": 64,
+    "SPLIT MAXVALUE PARTITION": 64,
     "REORGANIZE PARTITION": 64,
     "COALESCE PARTITION": 64,
     "ADD PARTITION PARTITIONS": 64,
@@ -84,17 +90,13 @@ def ddl_type_code(sql: str) -> int:
     match statement:
         case DatabaseDdl(what=what):
             return _DATABASE[what]
-        case OtherDdl(what=what):
-            words = what.split()
-            if "view" in words or "algorithm" in words or "definer" in words:
-                return 24 if words[0] == "drop" else 21
-            return 0
-        case AlterTable(parts=parts) if len(parts) > 1:
-            return _MULTI_SCHEMA_CHANGE
-        case AlterTable(parts=(part,)):
-            return _part(part)
-        case AlterTable():  # TTL_ENABLE as TiCDC sends it
+        case OtherDdl():
+            return _VIEWS[view_event(sql)]
+        case AlterTable(parts=()):  # TTL_ENABLE as TiCDC sends it
             return _TTL
+        case AlterTable():
+            parts = job_parts(statement)
+            return _MULTI_SCHEMA_CHANGE if len(parts) > 1 else _part(parts[0]) if parts else 0
     return _STATEMENTS.get(type(statement), 0)
 
 

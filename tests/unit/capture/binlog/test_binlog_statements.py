@@ -87,8 +87,8 @@ def _known() -> dict[TableName, Table]:
     return {("d", name): parse_create(TABLE.replace("t (", f"{name} (", 1), "d") for name in ("t", "o")}
 
 
-def _followed(sql: str, names: NameCase = "folded") -> Step:
-    query = Query(schema="d", sql=sql.encode(), sql_mode=0, charset=None, database_charset=None)
+def _followed(sql: str, names: NameCase = "folded", session: str = "d") -> Step:
+    query = Query(schema=session, sql=sql.encode(), sql_mode=0, charset=None, database_charset=None)
     facts = Facts(True, "11.4.5-MariaDB", "7", True, Charsets({}, lambda _: ""), names)
     return follow_ddl(1, _known(), query, sql, charset=None, facts=facts)
 
@@ -112,12 +112,36 @@ def test_tables_after(sql: str, names: set[str]) -> None:
     assert {name for _, name in _followed(sql).tables} == names
 
 
+def test_an_exchange_of_a_partition_is_one_change() -> None:
+    """As TiCDC's Simple has it: the plain table before it, and the partitioned one after it."""
+    (change,) = _followed("ALTER TABLE t EXCHANGE PARTITION p WITH TABLE o").changes
+    assert (change.name, change.table, change.pre_table) == ("t", _known()["d", "t"], _known()["d", "o"])
+
+
+@pytest.mark.parametrize(
+    ("sql", "database"),
+    [
+        ("ALTER TABLE d.t ADD x INT", "d"),
+        ("DROP TABLE d.t", "d"),
+        ("CREATE TABLE d.n (id INT PRIMARY KEY)", "d"),
+        ("CREATE TABLE d.n LIKE d.t", "d"),
+        ("ALTER TABLE d.t ADD FOREIGN KEY (w) REFERENCES p (id)", "other"),
+        ("RENAME TABLE d.t TO u", "other"),
+    ],
+)
+def test_a_ddl_has_the_database_of_its_table_unless_a_name_needs_that_of_the_session(sql: str, database: str) -> None:
+    (change,) = _followed(sql, session="other").changes
+    assert change.schema == database
+
+
 @pytest.mark.parametrize(
     "sql",
     [
         "ALTER TABLE t CONVERT PARTITION p TO TABLE q",
         "ALTER TABLE t CONVERT TABLE q TO PARTITION p VALUES LESS THAN (5)",
         "ALTER TABLE t FROBNICATE COLUMN w",
+        "ALTER TABLE t ADD SYSTEM VERSIONING",
+        "ALTER TABLE t DROP SYSTEM VERSIONING",
         "FROBNICATE TABLE t",
         "CREATE WIDGET t",
     ],
