@@ -105,8 +105,8 @@ DDL = (
     one(
         "DDLs are identified by their commitTs alone",
         "identity",
-        "change.commit_ts, change.schema.lower(), change.name.lower(), change.query",
-        'change.commit_ts, "", "", ""',
+        "(change.commit_ts, *(tables or (change.schema.lower(), change.name.lower(), change.query)))",
+        "(change.commit_ts,)",
     ),
     one(
         "DDLs of one moment are ordered by their offsets",

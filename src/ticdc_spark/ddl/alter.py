@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from ticdc_spark.ddl.columns import column_def, position
 from ticdc_spark.ddl.defaults import WrittenDefault, read_default
-from ticdc_spark.ddl.indexes import index_def
+from ticdc_spark.ddl.indexes import constraint_name, index_def
 from ticdc_spark.ddl.known import NO_EFFECT, WITH_LISTS
 from ticdc_spark.ddl.lex import Cursor
 from ticdc_spark.ddl.statements import (
@@ -78,7 +78,7 @@ def _add(cur: Cursor) -> list[Alteration]:
         return [AddColumn(definition, position(cur) or ("last", ""), if_not_exists)]
     columns: list[Alteration] = []
     while True:
-        added = index_def(cur)
+        added = index_def(cur, constraint_name(cur))
         if added is None:
             columns.append(AddColumn(column_def(cur), ("last", ""), if_not_exists))
         elif added.index.columns:
@@ -194,21 +194,21 @@ def _convert(cur: Cursor) -> list[Alteration]:
 
 
 def _charset(cur: Cursor, convert: bool = False) -> list[Alteration]:
-    cur.any_of("charset", "character")
+    cur.any_of("charset", "character", "char")
     cur.accept("set")
     cur.op("=")
-    charset = cur.name().lower()
+    charset = cur.charset()
     cur.accept("default")
     collate = None
     if cur.accept("collate"):
         cur.op("=")
-        collate = cur.name().lower()
+        collate = cur.charset()
     return [Charset(None if charset == "default" else charset, collate, convert)]
 
 
 def _collate(cur: Cursor) -> list[Alteration]:
     cur.op("=")
-    return [Charset(None, cur.name().lower(), False)]
+    return [Charset(None, cur.charset(), False)]
 
 
 def _exchange(cur: Cursor) -> list[Alteration]:
@@ -270,6 +270,7 @@ _PARTS: dict[str, Callable[[Cursor], list[Alteration]]] = {
     "default": _default,
     "convert": _convert,
     "character": _charset,
+    "char": _charset,
     "charset": _charset,
     "collate": _collate,
     "exchange": _exchange,

@@ -53,7 +53,14 @@ class _Options:
     virtual: bool = False
     stored: bool = False
     filled: bool = False
+    numbered: bool = False
+    """AUTO_INCREMENT, which makes it NOT NULL whatever else is written."""
     comment: str | None = None
+
+    @property
+    def null(self) -> bool | None:
+        """Whether it may be NULL; ``None``: not specified."""
+        return False if self.numbered else self.nullable
 
 
 def column_def(cur: Cursor) -> ColumnDef:
@@ -76,14 +83,14 @@ def column_def(cur: Cursor) -> ColumnDef:
     column = Column(
         name=name,
         type=kind,
-        nullable=options.nullable is not False and not options.primary,
+        nullable=options.null is not False and not options.primary,
         default=default,
         virtual=options.virtual,
         stored=options.stored,
     )
     return ColumnDef(
         column=column,
-        nullable=options.nullable,
+        nullable=options.null,
         primary=options.primary,
         unique=options.unique,
         filled=options.filled,
@@ -97,7 +104,7 @@ def _column_ends(cur: Cursor) -> bool:
     token = cur.peek()
     if token.kind == "op":
         return token.text in ",);"
-    return token.kind == "end" or token.is_word("first") or token.is_word("after")
+    return token.kind == "end" or token.is_word("first") or token.is_word("after") or cur.at_partitioning()
 
 
 def _type(cur: Cursor) -> tuple[str, str, tuple[str, ...]]:
@@ -107,7 +114,7 @@ def _type(cur: Cursor) -> tuple[str, str, tuple[str, ...]]:
         name += " " + last
     if name in ("enum", "set"):
         cur.expect_op("(")
-        return name, "", cur.members()
+        return name, "", tuple(member.rstrip(" ") for member in cur.members())
     size = cur.brackets().replace(" ", "") if cur.opens() else ""
     if name in _DECIMALS and size in ("0", "0,0"):
         size = ""
@@ -177,7 +184,7 @@ def _on(cur: Cursor, options: _Options) -> None:
 
 
 def _auto_increment(cur: Cursor, options: _Options) -> None:
-    options.filled = True
+    options.filled = options.numbered = True
 
 
 def _primary(cur: Cursor, options: _Options) -> None:
@@ -192,11 +199,19 @@ def _unique(cur: Cursor, options: _Options) -> None:
 
 def _charset(cur: Cursor, options: _Options) -> None:
     cur.accept("set")
-    options.charset = cur.name().lower()
+    options.charset = cur.charset()
 
 
 def _collate(cur: Cursor, options: _Options) -> None:
-    options.collate = cur.name().lower()
+    options.collate = cur.charset()
+
+
+def _byte(cur: Cursor, options: _Options) -> None:
+    options.charset = "binary"
+
+
+def _word(cur: Cursor, options: _Options) -> None:
+    cur.next()
 
 
 def _generated(cur: Cursor, options: _Options) -> None:
@@ -219,6 +234,16 @@ def _comment(cur: Cursor, options: _Options) -> None:
 
 def _references(cur: Cursor, options: _Options) -> None:
     cur.table()
+    if cur.opens():
+        cur.brackets()
+    while (cur.accept("match") and cur.next()) or _action(cur):
+        pass
+
+
+def _action(cur: Cursor) -> bool:
+    """Read what a foreign key does: it has words that are options of a column, too."""
+    whole = (("restrict",), ("cascade",), ("set", "null"), ("set", "default"), ("no", "action"))
+    return any(cur.accept("on", when, *words) for when in ("delete", "update") for words in whole)
 
 
 _OPTIONS: dict[str, Callable[[Cursor, _Options], None]] = {
@@ -233,7 +258,11 @@ _OPTIONS: dict[str, Callable[[Cursor, _Options], None]] = {
     "key": _primary,
     "unique": _unique,
     "character": _charset,
+    "char": _charset,
     "charset": _charset,
+    "byte": _byte,
+    "column_format": _word,
+    "storage": _word,
     "collate": _collate,
     "generated": _generated,
     "as": _generated,

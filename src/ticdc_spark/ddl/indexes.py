@@ -19,6 +19,13 @@ def key_parts(cur: Cursor) -> tuple[str, ...]:
     return tuple(parts)
 
 
+def constraint_name(cur: Cursor) -> str:
+    """Read CONSTRAINT and its name; ``""``: it has none."""
+    if not cur.accept("constraint") or cur.peek().word in ("primary", "unique", "foreign", "check"):
+        return ""
+    return cur.name()
+
+
 def index_def(cur: Cursor, named: str = "") -> AddIndex | None:
     """Read a key of CREATE TABLE or ADD, from PRIMARY, UNIQUE, KEY …; ``None`` if no key follows.
 

@@ -178,6 +178,16 @@ class Cursor:
         self.named[start] = Named(start, self.pos, (found, ""))
         return found
 
+    def charset(self) -> str:
+        """Consume the name of a character set or collation, which may be a string."""
+        return (self.string() if self.peek().kind == "string" else self.name()).lower()
+
+    def at_partitioning(self) -> bool:
+        """Whether PARTITION BY or REMOVE PARTITIONING follows, which may be behind the other parts without a comma."""
+        token = self.peek()
+        after = {"partition": "by", "remove": "partitioning"}.get(token.word)
+        return after is not None and self.peek_at(token.end).word == after
+
     def string(self) -> str:
         """Consume a string and return its value. Raises: MessageError if none follows."""
         if self.peek().kind != "string":
@@ -239,11 +249,12 @@ class Cursor:
         return self.peek().kind == "end"
 
     def skip_item(self) -> str:
-        """Consume up to the next ``,`` or ``)`` outside brackets, or to the end; returns the text."""
+        """Consume up to the next ``,`` or ``)`` outside brackets, to partitioning, or to the end; returns the text."""
         start = self.peek().start
         while True:
             token = self.peek()
-            if token.kind == "end" or (token.kind == "op" and token.text in ",);"):
+            ends = token.kind == "end" or (token.kind == "op" and token.text in ",);")
+            if ends or self.at_partitioning():
                 return self.sql[start : token.start].strip()
             if token.kind == "op" and token.text == "(":
                 self.brackets()

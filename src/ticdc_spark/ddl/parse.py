@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from ticdc_spark.ddl.alter import alteration
 from ticdc_spark.ddl.columns import column_def
-from ticdc_spark.ddl.indexes import index_def, key_parts
+from ticdc_spark.ddl.indexes import constraint_name, index_def, key_parts
 from ticdc_spark.ddl.known import STATEMENTS
 from ticdc_spark.ddl.lex import Backslash, Cursor, Name
 from ticdc_spark.ddl.statements import (
@@ -144,10 +144,7 @@ def _create_table(cur: Cursor) -> Statement:
         return Unsupported("CREATE TABLE … AS SELECT names no columns")
     columns, indexes = [], []
     while True:
-        named = ""
-        if cur.accept("constraint"):
-            named = "" if _is_key_word(cur) else cur.name()
-        added = index_def(cur, named)
+        added = index_def(cur, constraint_name(cur))
         if added is None:
             columns.append(column_def(cur))
         elif added.index.columns:
@@ -168,20 +165,16 @@ def _create_table(cur: Cursor) -> Statement:
     )
 
 
-def _is_key_word(cur: Cursor) -> bool:
-    return any(cur.peek().is_word(word) for word in ("primary", "unique", "foreign", "check"))
-
-
 def _table_options(cur: Cursor) -> tuple[Charset | None, bool]:
     """The charset, and whether a SELECT follows. Stops after PARTITION BY."""
     charset = collate = None
     while not cur.at_end():
-        if cur.accept("character", "set") or cur.accept("charset"):
+        if cur.accept("character", "set") or cur.accept("char", "set") or cur.accept("charset"):
             cur.op("=")
-            charset = cur.name().lower()
+            charset = cur.charset()
         elif cur.accept("collate"):
             cur.op("=")
-            collate = cur.name().lower()
+            collate = cur.charset()
         elif cur.any_of("select", "as", "with", "values"):
             return None, True
         elif cur.accept("partition", "by"):

@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from ticdc_spark.ddl.lex import Cursor, unescape
+from ticdc_spark.ddl.lex import Cursor, Token, unescape
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Partition, Partitioning
 from ticdc_spark.mysql import canonical_datetime, utc_timestamp
@@ -140,16 +140,18 @@ def constant(cur: Cursor, *, of_range: bool = False) -> int | str | None:
     token = cur.peek()
     if token.kind == "number":
         return _integer(cur)
-    if token.word in ("date", "timestamp") or (token.word.startswith("_") and token.word[1:] in _PLAIN):
+    if token.word in ("date", "timestamp"):
         cur.next()
         return cur.string()
+    if _is_introducer(token):
+        return _string(cur)
     if token.word in ("to_days", "year"):
         cur.next()
-        day = date.fromisoformat(in_brackets(cur, cur.string))
+        day = date.fromisoformat(in_brackets(cur, lambda: _string(cur)))
         return to_days(day) if token.word == "to_days" else day.year
     if token.word == "unix_timestamp" and isinstance(cur, SessionCursor) and cur.zone is not None:
         cur.next()
-        text = in_brackets(cur, cur.string)
+        text = in_brackets(cur, lambda: _string(cur))
         moment = f"{text} 00:00:00" if len(text) == _DAY else canonical_datetime(text, 0)
         # A time that happens twice is refused, because it is ambiguous.
         utc = datetime.fromisoformat(utc_timestamp(moment, cur.zone, 0, "reject")).replace(tzinfo=UTC)
@@ -161,6 +163,17 @@ def constant(cur: Cursor, *, of_range: bool = False) -> int | str | None:
 
 _PLAIN = frozenset(("utf8", "utf8mb3", "utf8mb4", "ascii"))
 """Character sets in which a string means what is written."""
+
+
+def _is_introducer(token: Token) -> bool:
+    return token.word.startswith("_") and token.word[1:] in _PLAIN
+
+
+def _string(cur: Cursor) -> str:
+    """A string, which may have the character set that TiCDC prints before it."""
+    if _is_introducer(cur.peek()):
+        cur.next()
+    return cur.string()
 
 
 def _integer(cur: Cursor) -> int:

@@ -27,7 +27,7 @@ from ticdc_spark.replicate.modes.watermark import read_partitions, seen_tables, 
 from ticdc_spark.replicate.plan.ddl_actions import action, names
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.names import tables_before_and_after
-from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl, Rows, Step, identity, timelines
+from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl, DdlIdentity, Rows, Step, identity, timelines
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, bound_of_schemas, is_block, known_schemas
 from ticdc_spark.replicate.state.progress import (
     Counters,
@@ -125,7 +125,7 @@ def _ddls(
     """The queue with the batch's DDLs, each with the partitions that it still waits for; and the number of replays."""
     last_ddls = {last.full_name: last for last in progress.last_ddls}
     queue = {identity(ddl.change): ddl for ddl in progress.ddls}
-    copies: dict[tuple[int, str, str, str], set[int]] = {}
+    copies: dict[DdlIdentity, set[int]] = {}
     replays = 0
     for event in ordered:
         if not isinstance(event, DdlRead):

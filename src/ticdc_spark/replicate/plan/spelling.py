@@ -24,7 +24,7 @@ from ticdc_spark.ddl.statements import (
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.replicate.plan.shard_actions import OF_SEVERAL
-from ticdc_spark.replicate.plan.timeline import identity
+from ticdc_spark.replicate.plan.timeline import DdlIdentity, identity
 from ticdc_spark.replicate.state.progress import Progress, QueuedDdl
 from ticdc_spark.spark.decode.control import (
     BootstrapRead,
@@ -35,7 +35,6 @@ from ticdc_spark.spark.decode.control import (
     SchemaBlockRead,
 )
 
-_Identity = tuple[int, str, str, str]
 _NAMING = (DdlRead, BootstrapRead, SchemaBlockRead, MessageSkipped)
 """Control events whose names are still those of the messages. Rows got theirs during the scan."""
 
@@ -199,21 +198,24 @@ def _learn(known: KnownNames, named: "_Named") -> None:
             known.meet(full)
 
 
-def _spelled_ddls(progress: Progress, read: Sequence[SchemaChange], known: KnownNames) -> dict[_Identity, SchemaChange]:
+def _spelled_ddls(
+    progress: Progress, read: Sequence[SchemaChange], known: KnownNames
+) -> dict[DdlIdentity, SchemaChange]:
     """The DDLs of the queue and of a batch, with the job's names for their tables."""
     found = {identity(ddl.change): ddl.change for ddl in progress.ddls}
     queued, routes = set(found), compiled(progress.routes)
     for change in read:
         found.setdefault(identity(change), change)
     there = _tables(progress)
-    for key in sorted(found, key=lambda key: key[0]):
+    for key in sorted(found, key=lambda key: found[key].commit_ts):
+        commit_ts = found[key].commit_ts
         named = _Named(found[key], is_raw=key not in queued)
-        meant = [_meant(named, at, there if key[0] > progress.applied else {}) for at in range(len(named.full))]
+        meant = [_meant(named, at, there if commit_ts > progress.applied else {}) for at in range(len(named.full))]
         named.full = [known.table(name) if name[1] else (known.database(name[0]), "") for name, _ in meant]
         found[key] = named.spelled(known, tuple(one for _, candidates in meant for one in candidates))
         if routes.merges:
             found[key] = as_merged(routes, found[key])
-        if key in queued or key[0] > progress.applied:
+        if key in queued or commit_ts > progress.applied:
             _follow(there, found[key])
     return found
 

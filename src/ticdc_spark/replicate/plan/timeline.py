@@ -9,7 +9,10 @@ from typing import TypeAlias
 
 import msgspec
 
+from ticdc_spark.ddl import ddl_tables
+from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, TableName
+from ticdc_spark.names import folded
 from ticdc_spark.replicate.plan.ddl_actions import Action, Refused, action, names
 from ticdc_spark.replicate.plan.names import tables_of
 from ticdc_spark.replicate.state.progress import PendingRows, QueuedDdl
@@ -49,9 +52,21 @@ class Ddl(msgspec.Struct, frozen=True, kw_only=True):
 Step: TypeAlias = Rows | Ddl
 
 
-def identity(change: SchemaChange) -> tuple[int, str, str, str]:
-    """A key that all copies of one DDL share. The case of their names may differ."""
-    return change.commit_ts, change.schema.lower(), change.name.lower(), change.query
+DdlIdentity: TypeAlias = tuple[int | str | TableName, ...]
+
+
+def identity(change: SchemaChange) -> DdlIdentity:
+    """A key that all copies of one DDL share: its commit_ts and the tables after it, or those that it drops.
+
+    After an upgrade, TiCDC may send a DDL again with another text, and an EXCHANGE PARTITION under the name of its
+    other table. The parts of one statement, such as a RENAME of several tables, have one commit_ts and other tables.
+    """
+    try:
+        before, after = ddl_tables(change.query, change.schema)
+    except MessageError:
+        before = after = ()
+    tables = sorted({folded(name) for name in after or before})
+    return (change.commit_ts, *(tables or (change.schema.lower(), change.name.lower(), change.query)))
 
 
 def timelines(

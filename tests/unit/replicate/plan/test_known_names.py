@@ -165,7 +165,8 @@ def test_a_rename_into_another_database_finds_its_table_by_its_name_alone() -> N
     tables = (TableState(schema="s", name="a"), TableState(schema="s", name="c"), TableState(schema="z", name="c"))
     gone = drop(("other", "a"), 5, ())
     progress = Progress(job="j", tables=(*tables, gone))
-    events = [ddl(f"RENAME TABLE {one} TO Other.b", 50, schema="other") for one in ("A", "c", "s.c", "x")]
+    names = enumerate(("A", "c", "s.c", "x"), 50)
+    events = [ddl(f"RENAME TABLE {one} TO Other.b", ts, schema="other") for ts, one in names]
     found = spelled(progress, *events)
     assert [change_tables(one)[0] for one in found] == [
         (("s", "a"),),
