@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from ticdc_spark import mysql
 from ticdc_spark.ddl import DdlEffect, apply_ddl, classify, column_renames, ddl_tables, fold, parse_create
+from ticdc_spark.ddl.parse import parse
+from ticdc_spark.ddl.statements import AlterTable, MoveRows
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Table, TableName
 
@@ -104,6 +106,41 @@ def test_alter_changes_columns_and_keys() -> None:
     ]
     # the only charset that the table shows is what a new text column gets
     assert [c.type.charset for c in after.columns] == ["latin1", "binary", "latin1"]
+
+
+@pytest.mark.parametrize(
+    "statements",
+    [
+        ("CREATE TABLE t (id INT AUTO_INCREMENT UNIQUE, v INT)",),
+        ("CREATE TABLE t (id INT AUTO_INCREMENT NULL, v INT, UNIQUE KEY uk (id))",),
+        ("CREATE TABLE t (id INT NOT NULL UNIQUE AUTO_INCREMENT)", "ALTER TABLE t MODIFY id BIGINT AUTO_INCREMENT"),
+        (
+            "CREATE TABLE t (id INT NOT NULL UNIQUE)",
+            "ALTER TABLE t ADD w INT DEFAULT 0 PARTITION BY KEY (id) PARTITIONS 2",
+        ),
+        ("CREATE TABLE t (id INT NOT NULL UNIQUE REFERENCES p (id) MATCH FULL ON DELETE SET NULL ON UPDATE CASCADE)",),
+        ("CREATE TABLE t (id INT COLUMN_FORMAT DEFAULT NOT NULL STORAGE DEFAULT UNIQUE)",),
+        (
+            "CREATE TABLE t (v INT)",
+            "ALTER TABLE t ADD (id INT NOT NULL, CONSTRAINT c UNIQUE (id), CONSTRAINT CHECK (v > 0))",
+        ),
+    ],
+)
+def test_the_key_that_a_server_sees(statements: tuple[str, ...]) -> None:
+    """Compared with MariaDB 11.4."""
+    after = tables_after(*statements)["d", "t"]
+    assert mysql.handle_key(after) == ("id",)
+    assert {column.name for column in after.columns} <= {"id", "v", "w"}
+
+
+@pytest.mark.parametrize("part", ["ENGINE=InnoDB", "COMMENT = 'x'", "ADD v INT", "MODIFY id BIGINT", "ADD KEY k (id)"])
+def test_partitioning_may_follow_another_part_without_a_comma(part: str) -> None:
+    by = "PARTITION BY RANGE (id) (PARTITION p0 VALUES LESS THAN (5), PARTITION p1 VALUES LESS THAN (9))"
+    for end in (by, "REMOVE PARTITIONING"):
+        statement = parse(f"ALTER TABLE t {part} {end}")
+        assert isinstance(statement, AlterTable)
+        (*others, last) = statement.parts
+        assert len(others) == 1 and isinstance(last, MoveRows) and last.what == end
 
 
 def test_renames_are_returned() -> None:

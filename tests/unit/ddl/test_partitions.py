@@ -82,9 +82,8 @@ RANGE = ("range", "(id)", {"p0": [(10,)], "p1": [(20,)]})
         ),
         ("LIST (id) (PARTITION p VALUES IN (1, DEFAULT))", ("list", "(id)", {"p": [(1,), "default"]})),
         (
-            "RANGE (TO_DAYS(`d`)) (PARTITION p VALUES LESS THAN (TO_DAYS(_UTF8MB4'2024-01-01')), "
-            "PARTITION q VALUES LESS THAN (YEAR(_UTF8MB4'2024-01-01')))",
-            ("range", "to_days(d)", {"p": [(739251,)], "q": [(2024,)]}),
+            "RANGE (TO_DAYS(`d`)) (PARTITION p VALUES LESS THAN (YEAR(_UTF8MB4'2024-01-01')))",  # as TiCDC prints it
+            ("range", "to_days(d)", {"p": [(2024,)]}),
         ),
         (
             "LIST COLUMNS(`r`) (PARTITION `pa` VALUES IN (_UTF8MB4'a', 'it''s'), PARTITION pb VALUES IN ('\\'c'))",
