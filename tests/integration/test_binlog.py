@@ -10,8 +10,8 @@ from threading import Thread
 import pymysql
 import pytest
 
-from tests.integration.binlog_stream import Rows, after, captured, captured_with_resolved, fold_rows, ops
-from tests.support.mariadb_server import Server
+from tests.integration.binlog_stream import OPTIONS, Rows, after, captured, captured_with_resolved, fold_rows, ops
+from tests.support.mariadb_server import Server, running
 from ticdc_spark.capture.base import Capture, Resolved, Transaction, follow
 from ticdc_spark.capture.binlog import BinlogCapture, group
 from ticdc_spark.errors import (
@@ -343,11 +343,12 @@ def test_a_reset_with_the_same_work_after_it_is_noticed(server: Server) -> None:
         captured(server, state)
 
 
-def test_a_certificate_that_nobody_vouches_for_names_the_keys_of_tls(server: Server) -> None:
+def test_a_certificate_that_nobody_vouches_for_names_the_keys_of_tls(tmp_path: Path) -> None:
     """MariaDB makes itself a certificate at its start."""
-    with pytest.raises(SourceFault, match=r"certificate.*ssl-ca=PATH in source-uri.*ssl-verify=false"):
-        BinlogCapture(f"{server.uri}/?tls=true").begin()
-    assert BinlogCapture(f"{server.uri}/?tls=true&ssl-verify=false").begin().position
+    with running(tmp_path, *OPTIONS, "--ssl=ON") as server:
+        with pytest.raises(SourceFault, match=r"certificate.*ssl-ca=PATH in source-uri.*ssl-verify=false"):
+            BinlogCapture(f"{server.uri}/?tls=true").begin()
+        assert BinlogCapture(f"{server.uri}/?tls=true&ssl-verify=false").begin().position
 
 
 def test_a_lost_connection_is_made_again(server: Server, caplog: pytest.LogCaptureFixture) -> None:
