@@ -7,11 +7,17 @@ import pytest
 from msgspec.structs import replace
 
 from tests.support.scanned import scanned
-from ticdc_spark.model import Column, ColumnType, Offsets, SchemaChange, Table
+from ticdc_spark.model import Column, ColumnType, Offsets, Partitioning, SchemaChange, Table
 from ticdc_spark.replicate.modes.base import Advanced, Rules, SchemaWaits
 from ticdc_spark.replicate.modes.next_progress import committed
 from ticdc_spark.replicate.modes.watermark import advance, due
-from ticdc_spark.replicate.schemas.history import ANY_VERSION, KEPT_VERSIONS, forget_schemas, without_blocks
+from ticdc_spark.replicate.schemas.history import (
+    ANY_VERSION,
+    KEPT_OF_PARTITIONED,
+    KEPT_VERSIONS,
+    forget_schemas,
+    without_blocks,
+)
 from ticdc_spark.replicate.state.conditions import Clean, Condition, Dropped
 from ticdc_spark.replicate.state.progress import KnownSchema, PartitionState, Progress
 from ticdc_spark.replicate.state.table import TableState
@@ -262,6 +268,19 @@ def test_schemas_do_not_grow_with_time(condition: Condition) -> None:
     kept = [schema.key for schema in forget_schemas(progress)]
     assert len(kept) <= KEPT_VERSIONS + 1
     assert "1990" in kept
+
+
+def test_older_versions_of_a_partitioned_table_are_kept_for_rows_of_its_older_partitions() -> None:
+    """TiCDC 8.5.4 to 8.5.7 sends such rows with the version that the table had when it began to read the partition."""
+    versions = tuple(
+        KnownSchema(schema="s", name="a", key=str(version), table=table(version=version), since=version)
+        for version in range(1, 201)
+    )
+    for partitioning, kept in ((None, KEPT_VERSIONS), (Partitioning(kind="range"), KEPT_OF_PARTITIONED)):
+        now = replace(table(version=200), partitioning=partitioning)
+        state = TableState(schema="s", name="a", table=now, condition=Clean())
+        found = forget_schemas(replace(EMPTY, tables=(state,), schemas=versions))
+        assert [schema.key for schema in found] == [str(version) for version in range(201 - kept, 201)]
 
 
 def test_a_schema_that_rows_wait_for_is_kept() -> None:
