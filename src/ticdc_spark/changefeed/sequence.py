@@ -218,7 +218,7 @@ class Sequencer:
         for table in self._state.tables:
             topic = self._layout.topic_of(table)
             if topic is not None:
-                self._bootstrap(out, topic, table, self._state.commit_ts, now, to_all=True)
+                self._send_bootstrap(out, self._partitions_of(topic), table, self._state.commit_ts, now)
 
     def _flush(self, out: list[Action], now: float) -> None:
         """Give out the taken rows, and note the state after them."""
@@ -258,16 +258,22 @@ class Sequencer:
                 if bootstraps is not None and known.rows > bootstraps.messages:
                     known = self._bootstrap(out, topic, table, change.commit_ts, now)
 
-    def _bootstrap(
-        self, out: list[Action], topic: str, table: Table, ts: int, now: float, *, to_all: bool = False
-    ) -> _Announced:
-        bootstraps = self._cadence.bootstraps
+    def _bootstrap(self, out: list[Action], topic: str, table: Table, ts: int, now: float) -> _Announced:
+        bootstraps, places = self._cadence.bootstraps, self._partitions_of(topic)
         assert bootstraps is not None
-        count = self._layout.partitions(topic) if to_all or bootstraps.to_all_partitions else 1
-        places = tuple((topic, number) for number in range(count))
+        return self._send_bootstrap(out, places if bootstraps.to_all_partitions else places[:1], table, ts, now)
+
+    def _send_bootstrap(
+        self, out: list[Action], places: tuple[Place, ...], table: Table, ts: int, now: float
+    ) -> _Announced:
         out.append(SendBootstrap(self._ticket(), places, table, ts))
+        topic = places[0][0]
         known = self._announced[topic, table.schema, table.name] = _Announced(table, now, last_row=now)
         return known
+
+    def _partitions_of(self, topic: str) -> tuple[Place, ...]:
+        """The partitions of a topic, which is created if it does not exist."""
+        return tuple((topic, number) for number in range(self._layout.partitions(topic)))
 
     def _repeat_bootstraps(self, out: list[Action], now: float) -> None:
         bootstraps = self._cadence.bootstraps
@@ -327,10 +333,9 @@ class Sequencer:
             return  # messages before it, or the DDL itself, are not acknowledged
         if not self._ddl_sent:
             for topic, change in routed.ddls:
-                count = self._layout.partitions(topic)  # always: the topic may have to be created
+                places = self._partitions_of(topic)
                 if self._cadence.ddl_to_first_partition:
-                    count = 1
-                places = tuple((topic, number) for number in range(count))
+                    places = places[:1]
                 out.append(SendDdl(self._ticket(), places, change))
             self._ddl_sent = True
             return
@@ -388,9 +393,7 @@ class Sequencer:
         self._last_watermark = self._saved.commit_ts + 1
         if self._places is None:
             topics = dict.fromkeys((*self._layout.topics(self._state.tables), *sorted(self._extra)))
-            self._places = tuple(
-                (topic, number) for topic in topics for number in range(self._layout.partitions(topic))
-            )
+            self._places = tuple(place for topic in topics for place in self._partitions_of(topic))
         self._tickets += 1
         self._watermark_ticket = self._tickets
         out.append(SendWatermark(self._tickets, self._places, self._last_watermark))
