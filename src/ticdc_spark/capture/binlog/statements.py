@@ -214,13 +214,14 @@ def _changes(
 def _database(sql: str, session: str, before: Table | None, after: Table | None) -> str:
     """The database of a DDL: its table's, as TiCDC has it, unless a name in the SQL means the session's."""
     own = _either(before, after).schema
-    if own == session or _either(after, before).schema != own:
-        return session or own
+    if session in ("", own):
+        return own
+    moves = _either(after, before).schema != own
     try:
-        names = [one.name for one in named_in(sql)]
+        is_qualified = all(one.name[0] for one in named_in(sql))
     except MessageError:
-        return session or own
-    return own if all(schema for schema, _ in names) else session or own
+        return session
+    return own if is_qualified and not moves else session
 
 
 def _either(one: Table | None, other: Table | None) -> Table:

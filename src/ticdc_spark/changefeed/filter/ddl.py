@@ -23,7 +23,7 @@ def judge_ddl(change: SchemaChange, tables: TableRules, rules: Sequence[EventRul
     The rules check the old name of a RENAME. If only the new name is excluded, the RENAME is the table's last DDL that
     is sent. An EXCHANGE PARTITION is sent if the rules accept one of its two tables.
 
-    Raises: UnsupportedDdl, as TiCDC does, for a RENAME of which only the new name is accepted.
+    Raises: UnsupportedDdl, as TiCDC does, if the rules accept only the new name of a RENAME.
     """
     event = ddl_event(change.query)
     if event is None:
@@ -33,12 +33,12 @@ def judge_ddl(change: SchemaChange, tables: TableRules, rules: Sequence[EventRul
         if not tables.matcher.accepts_schema(schema):
             return "discard"
         return "ignore" if any(_ignores(rule, event, change, (schema, "")) for rule in rules) else "send"
-    before, after = ddl_names(change)
     if event == "exchange table partition":
         accepted = [name for name in _exchanged(change) if not _why_left_out(tables, name, change)]
         if not accepted:
             return "discard"
         return "ignore" if any(_ignores(rule, event, change, name) for rule in rules for name in accepted) else "send"
+    before, after = ddl_names(change)
     if before != after:
         is_old = not _why_left_out(tables, before, change)
         is_new = not _why_left_out(tables, after, change)
