@@ -120,8 +120,8 @@ def forget_schemas(progress: Progress) -> tuple[KnownSchema, ...]:
     kept: list[KnownSchema] = []
     for (name, _), versions in by_table.items():
         versions.sort(key=lambda schema: (schema.table.version or 0, schema.since))
-        kept_versions = KEPT_OF_PARTITIONED if name in partitioned else KEPT_VERSIONS
-        newest = versions[-1:] if name in gone else versions[-kept_versions:]
+        count = 1 if name in gone else KEPT_OF_PARTITIONED if name in partitioned else KEPT_VERSIONS
+        newest = versions[-count:]
         needed = {key for schema, table, key in waiting if (schema, table) == name}
         needed |= {version.key for version in versions if plain_key(version.key) == ANY_VERSION}
         kept += [version for version in versions if version in newest or version.key in needed]
