@@ -1,8 +1,9 @@
 """The contract of a sink: a lake of tables, each with a stamp that says what the table is and what it has applied.
 
-Every write and every DDL carries its stamp in the same commit. The contract is split by what a sink can do:
-``Tables`` (find, create, drop, stamp), ``Columns`` (schema changes), ``Changes`` (rows), ``Reads`` (rows of a table),
-``Loads`` (full reads), ``Upkeep`` (files). ``Sink`` is all of them.
+Every write and every DDL carries its stamp in the same commit. The contract has a part for each thing that a sink does:
+``Tables`` (find, create, change columns, read), ``Rewrites`` (rows that are already in the target), ``Changes`` (rows
+from messages), ``Histories`` (appended rows), ``Loads`` (full reads), ``Upkeep`` (files). ``Sink`` is all of them, and
+``sinks.composed`` makes one from an object for each.
 
 A sink receives typed changes (``changes.typed``). It knows nothing of messages, offsets or protocols.
 """
@@ -100,8 +101,8 @@ def unconverted(column: LakeColumn, why: str) -> str:
 
 
 class Tables(Protocol):
-    """The tables of a lake, and their stamps. Every commit is fenced: first the sink checks that the job is still
-    ours."""
+    """The tables of a target, their columns and stamps. Every commit is fenced: first the sink checks that the job is
+    still ours."""
 
     def find(self, table: TableName) -> TableFound | None:
         """The current state of a table; ``None``: there is none. Raises: FilesGone (``drop`` still works); SinkFault"""
@@ -118,11 +119,8 @@ class Tables(Protocol):
         Raises: UsageError for a layout that the columns do not allow; NotSupported unless ``layouts``; SinkFault
         """
 
-    def drop(self, table: TableName, ended: Stamp | None = None) -> None:
-        """Drop a table and its files; no error if it does not exist.
-
-        ``ended``: the stamp of the DDL that dropped it at the source, for the table's history; ``None``: no such DDL.
-        """
+    def drop(self, table: TableName) -> None:
+        """Drop a table and its files; no error if it does not exist."""
 
     def rename(self, old: TableName, new: TableName) -> None:
         """Rename a table."""
@@ -139,10 +137,6 @@ class Tables(Protocol):
     def drop_database(self, schema: str) -> None:
         """Drop a namespace if it is empty."""
 
-
-class Columns(Protocol):
-    """Schema changes."""
-
     def columns(self, table: TableName) -> dict[str, str]:
         """The types of a table's columns by their names, in the form of ``LakeType.name``."""
 
@@ -151,6 +145,16 @@ class Columns(Protocol):
 
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
         """Rename, add, drop and promote columns, in one commit with the stamp."""
+
+    def read(self, table: TableName, columns: Sequence[str], as_of: int | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows of a table in some of its columns, named as in the target, in no order.
+
+        ``as_of``: the snapshot (``snapshot_id``). Raises: SinkFault, also if that snapshot is gone
+        """
+
+
+class Rewrites(Protocol):
+    """Changes of rows that are already in the target."""
 
     def fill_column(self, table: TableName, column: LakeColumn, fill: Fill, stamp: Stamp) -> None:
         """Give every row one value in a column, in one commit with the stamp."""
@@ -161,27 +165,6 @@ class Columns(Protocol):
         """Set a column of every row to the converted value of the column ``old``, in one commit with the stamp.
 
         Raises: DecisionNeeded where a value does not fit; SinkFault
-        """
-
-
-class Changes(Protocol):
-    """Row changes of tables."""
-
-    def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None = None) -> None:
-        """Apply the net changes of a table, all or none, in one commit with the stamp.
-
-        Ordered changes (``changes.ordered_by``) are applied only where the table has no newer row.
-        ``appended``: the stamp of a separate commit before it, if the sink appends new keys in one.
-        Raises: UnreadableRows if some rows cannot be read and must not be skipped. Nothing is applied then, except keys
-        that a separate commit has appended. SinkFault
-        """
-
-    def change_counts(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
-        """Add and remove whole rows of a table without a key, all or none, in one commit with the stamp.
-
-        ``changes`` are counted (``changes.is_counted``). Rows are equal if all their values are equal. NULL equals
-        NULL, and collations are ignored. A row to remove that is not there is skipped.
-        Raises: UnreadableRows as ``upsert``; NotSupported unless ``counts``; SinkFault
         """
 
     def take_rows(
@@ -200,22 +183,37 @@ class Changes(Protocol):
         Raises: SinkFault
         """
 
+
+class Changes(Protocol):
+    """Row changes from messages."""
+
+    def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None = None) -> None:
+        """Apply the net changes of a table, all or none, in one commit with the stamp.
+
+        Ordered changes (``changes.ordered_by``) are applied only where the table has no newer row.
+        ``appended``: the stamp of a separate commit before it, if the sink appends new keys in one.
+        Raises: UnreadableRows if some rows cannot be read and must not be skipped. Nothing is applied then, except keys
+        that a separate commit has appended. SinkFault
+        """
+
+    def change_counts(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
+        """Add and remove whole rows of a table without a key, all or none, in one commit with the stamp.
+
+        ``changes`` are counted (``changes.is_counted``). Rows are equal if all their values are equal. NULL equals
+        NULL, and collations are ignored. A row to remove that is not there is skipped.
+        Raises: UnreadableRows as ``upsert``; NotSupported unless ``counts``; SinkFault
+        """
+
+
+class Histories(Protocol):
+    """Rows of history tables."""
+
     def append(self, table: TableName, what: Appended, stamp: Stamp, beside: TableName) -> None:
         """Append rows to a history table, which has their columns, in one commit with the stamp. Looks up no row.
 
         ``beside``: the table whose history it is. Later changes of that table are committed with these rows or after
         them.
         Raises: UnreadableRows as ``upsert``; NotSupported unless ``history``; SinkFault
-        """
-
-
-class Reads(Protocol):
-    """The rows of tables."""
-
-    def read(self, table: TableName, columns: Sequence[str], as_of: int | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows of a table in some of its columns, named as in the target, in no order.
-
-        ``as_of``: the snapshot (``Tables.snapshot_id``). Raises: SinkFault, also if that snapshot is gone
         """
 
 
@@ -269,7 +267,7 @@ class Loads(Protocol):
         """Replace the rows of the table by the gathered rows, in one commit with the stamp. Raises: SinkFault"""
 
 
-class Sink(Tables, Columns, Changes, Reads, Loads, Upkeep, Protocol):
+class Sink(Tables, Rewrites, Changes, Histories, Loads, Upkeep, Protocol):
     """A target. A job has one object, which several threads may use for different tables."""
 
     @property
@@ -288,6 +286,12 @@ class Sink(Tables, Columns, Changes, Reads, Loads, Upkeep, Protocol):
     def conflicts(self) -> Tally:
         """Commits that were refused since another writer committed first, by the target's tables. Each was tried again,
         or its rows were written in another way. Not those that end with a SinkConflict."""
+
+    def drop(self, table: TableName, ended: Stamp | None = None) -> None:
+        """Drop a table and its files; no error if it does not exist.
+
+        ``ended``: the stamp of the DDL that dropped it at the source, for the table's history; ``None``: no such DDL.
+        """
 
     def state(self, job: str) -> StateStore:
         """The state of a job; not necessarily the job that writes here."""

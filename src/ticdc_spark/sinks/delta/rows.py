@@ -37,7 +37,7 @@ class DeltaRows:
     def __init__(self, tables: DeltaTables) -> None:
         self._tables, self._lake = tables, tables.lake
 
-    def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
+    def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None = None) -> None:
         """See ``sinks.base.Changes``. If all keys are new, they are appended without a look-up."""
         columns = changes.columns
         may_append = changes.new_keys and not changes.others and changes.ordered_by is None
@@ -65,7 +65,7 @@ class DeltaRows:
     def take_rows(
         self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool
     ) -> None:
-        """See ``sinks.base.Changes``."""
+        """See ``sinks.base.Rewrites``."""
         with (
             spark_faults(f"rows of {shown(source)} cannot be added to {shown(table)}"),
             self._lake.session() as session,
@@ -76,13 +76,13 @@ class DeltaRows:
                 self._merge(table, rows.withColumn(OP, sf.lit("i")), columns, stamp, None)
 
     def fill_column(self, table: TableName, column: LakeColumn, fill: Fill, stamp: Stamp) -> None:
-        """See ``sinks.base.Columns``."""
+        """See ``sinks.base.Rewrites``."""
         self._set(table, column, literal(column, fill), stamp)
 
     def convert_column(
         self, table: TableName, old: str, column: LakeColumn, conversion: ColumnConversion, stamp: Stamp
     ) -> None:
-        """See ``sinks.base.Columns``."""
+        """See ``sinks.base.Rewrites``."""
         try:
             self._set(table, column, conversion.expression.format(old=quote(old)), stamp)
         except SinkFault as fault:
@@ -91,7 +91,7 @@ class DeltaRows:
             raise DecisionNeeded(unconverted(column, str(fault)[:500])) from fault
 
     def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
-        """See ``sinks.base.Changes``."""
+        """See ``sinks.base.Rewrites``."""
         text = where_sql(where)
         with spark_faults(f"rows of {shown(table)} cannot be deleted"), self._lake.session() as session:
             self._run(session, table, f"DELETE FROM {sql_name(self._tables.living(table))} WHERE {text}", stamp)

@@ -15,12 +15,13 @@ import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import ColumnChanges, Stamp, TableFound
 from ticdc_spark.sinks.delta.history import PROPERTY, VERSION, History, Text, text_of
-from ticdc_spark.sinks.delta.lake import DeltaLake, is_conflict
+from ticdc_spark.sinks.delta.lake import DeltaLake, is_conflict, sql_name
 from ticdc_spark.sinks.delta.names import OURS
 from ticdc_spark.sinks.history import Note
 from ticdc_spark.sinks.staged import digest
@@ -94,12 +95,14 @@ class DeltaTables:
             raise SinkFault(f"there is no table {shown(table)} in {path}")
         return path
 
+    def sql_name(self, table: TableName) -> str:
+        return sql_name(self.living(table))
+
     def columns(self, table: TableName) -> dict[str, str]:
         with spark_faults(f"the columns of {shown(table)} cannot be read"), self.lake.session() as session:
             return dict(session.read.format("delta").load(self.living(table)).dtypes)
 
-    def read(self, table: TableName, columns: Sequence[str], as_of: int | None) -> Iterator[pa.RecordBatch]:
-        """See ``sinks.base.Reads``."""
+    def read(self, table: TableName, columns: Sequence[str], as_of: int | None = None) -> Iterator[pa.RecordBatch]:
         with spark_faults(f"table {shown(table)} cannot be read"), self.lake.session() as session:
             reader = session.read.format("delta")
             reader = reader if as_of is None else reader.option("versionAsOf", str(as_of))
@@ -108,7 +111,7 @@ class DeltaTables:
 
     # ---- tables come and go
 
-    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
+    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp, layout: Layout = PLAIN) -> None:
         with spark_faults(f"table {shown(table)} cannot be created"), self.lake.session() as session:
             path = self.lake.path(table)
             if self.lake.is_table(path) and self.find(table) is not None:

@@ -1,7 +1,6 @@
 """An Iceberg catalog: its Spark sessions, the names of its tables, and tables as objects of Iceberg's Java API."""
 
 import logging
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from queue import Empty, SimpleQueue
@@ -90,7 +89,6 @@ class IcebergCatalog:
         self.warehouse = warehouse.rstrip("/")
         self.properties = PROPERTIES | dict(properties)
         self._sessions: SimpleQueue[SparkSession] = SimpleQueue()
-        self._creating = threading.Lock()
         self.java: Any = JavaNames(spark._jvm.java)  # type: ignore[union-attr]
         self.iceberg: Any = JavaNames(spark._jvm.org.apache.iceberg)  # type: ignore[union-attr]
         self._identifiers: dict[TableName, Any] = {}
@@ -173,23 +171,6 @@ class IcebergCatalog:
             found = self.iceberg.catalog.TableIdentifier.of(self.namespace(table[0]), escape(table[1]))
             self._identifiers[table] = found
         return found
-
-    def create_database(self, schema: str) -> None:
-        """Create a namespace; no error if it exists."""
-        with faults(f"namespace {schema!r} cannot be created"):
-            namespace = self.namespace(schema)
-            with self._creating:  # tables of a new schema are created concurrently
-                if not self.java_catalog.namespaceExists(namespace):
-                    self.fence()
-                    self.java_catalog.createNamespace(namespace)
-
-    def drop_database(self, schema: str) -> None:
-        """Drop a namespace if it is empty."""
-        with faults(f"namespace {schema!r} cannot be dropped"):
-            namespace = self.namespace(schema)
-            if self.java_catalog.namespaceExists(namespace) and not self.java_catalog.listTables(namespace):
-                self.fence()
-                self.java_catalog.dropNamespace(namespace)
 
     def columns_of(self, loaded: Any) -> dict[str, str]:
         """The types of a loaded table's columns in Spark SQL, by their names in the lake."""

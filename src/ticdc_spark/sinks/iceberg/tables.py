@@ -7,13 +7,14 @@ change of columns. Tables are merge-on-read. Each has its own location, since a 
 import logging
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
+from threading import Lock
 from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
 from py4j.protocol import Py4JJavaError
 
-from ticdc_spark.config.layout import Layout
+from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
@@ -67,6 +68,7 @@ class IcebergTables:
         """``together``: row changes given to ``bring_in`` wait for changes of other tables."""
         self.catalog = catalog
         self.together = Together(catalog, gathers=together)
+        self._creating = Lock()
 
     def find(self, table: TableName) -> TableFound | None:
         with faults(f"the history of {shown(table)} cannot be read"):
@@ -94,12 +96,31 @@ class IcebergTables:
             place = place_of(self.catalog.load_table(table))
             return None if place is None else place[0]
 
+    def create_database(self, schema: str) -> None:
+        with faults(f"namespace {schema!r} cannot be created"):
+            namespace = self.catalog.namespace(schema)
+            with self._creating:  # tables of a new schema are created concurrently
+                if not self.catalog.java_catalog.namespaceExists(namespace):
+                    self.catalog.fence()
+                    self.catalog.java_catalog.createNamespace(namespace)
+
+    def drop_database(self, schema: str) -> None:
+        with faults(f"namespace {schema!r} cannot be dropped"):
+            namespace = self.catalog.namespace(schema)
+            if self.catalog.java_catalog.namespaceExists(namespace) and not self.catalog.java_catalog.listTables(
+                namespace
+            ):
+                self.catalog.fence()
+                self.catalog.java_catalog.dropNamespace(namespace)
+
+    def sql_name(self, table: TableName) -> str:
+        return self.catalog.sql_name(table)
+
     def columns(self, table: TableName) -> dict[str, str]:
         with faults(f"the columns of {shown(table)} cannot be read"):
             return self.catalog.columns_of(self.catalog.load_table(table))
 
-    def read(self, table: TableName, columns: Sequence[str], as_of: int | None) -> Iterator[pa.RecordBatch]:
-        """See ``sinks.base.Reads``."""
+    def read(self, table: TableName, columns: Sequence[str], as_of: int | None = None) -> Iterator[pa.RecordBatch]:
         with faults(f"table {shown(table)} cannot be read"), self.catalog.session() as session:
             name = self.catalog.sql_name(table)
             if as_of is None:
@@ -109,8 +130,8 @@ class IcebergTables:
             found = frame.select(*map(quote, columns)).toArrow()
         yield from found.to_batches()
 
-    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp, layout: Layout) -> None:
-        self.catalog.create_database(table[0])
+    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp, layout: Layout = PLAIN) -> None:
+        self.create_database(table[0])
         with faults(f"table {shown(table)} cannot be created"):
             schema = self.catalog.schema_of(columns)
             spec = spec_of(self.catalog.iceberg, schema, layout)
@@ -140,7 +161,7 @@ class IcebergTables:
 
     def rename(self, old: TableName, new: TableName) -> None:
         self.together.make_way(old)
-        self.catalog.create_database(new[0])
+        self.create_database(new[0])
         with faults(f"table {shown(old)} cannot be renamed to {shown(new)}"):
             self.catalog.fence()
             self.catalog.java_catalog.renameTable(self.catalog.identifier(old), self.catalog.identifier(new))

@@ -14,9 +14,11 @@ from typing import Any, Literal
 from uuid import uuid4
 
 import msgspec
+import pyarrow as pa
 
 from ticdc_spark import failpoints
-from ticdc_spark.clients.mysql import quoted
+from ticdc_spark.clients.mysql import driver, quoted
+from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
@@ -29,6 +31,8 @@ from ticdc_spark.spark.types import LakeColumn
 
 _WAIT = 60
 """Seconds to wait for a DDL of a process that may have crashed."""
+_READ = 10_000
+_DATABASE = "CREATE DATABASE IF NOT EXISTS {} DEFAULT CHARACTER SET utf8mb4"
 _HERE = "`db` = %s AND `name` = %s"
 _PRIMARY = "PRIMARY"
 Kind = Literal["create", "alter", "rename"]
@@ -79,6 +83,12 @@ class MysqlTables:
         names += [row[:2] for row in begun if msgspec.json.decode(row[2], type=Stamp).job == job]
         found = ((name, self.find(name)) for name in dict.fromkeys(names))
         return [name for name, one in found if one is not None and one.stamp is not None and one.stamp.job == job]
+
+    def snapshot_id(self, table: TableName) -> int | None:
+        found = self.find(table)
+        if found is None:
+            raise SinkFault(f"there is no table {shown(table)}")
+        return found.snapshot
 
     def comment(self, table: TableName) -> str | None:
         """The comment of a table; ``None``: there is no table."""
@@ -143,7 +153,20 @@ class MysqlTables:
             clauses = (f"MODIFY COLUMN {quoted(name)} {kinds[name]} NULL" for name in needy)
             self.client.run(f"ALTER TABLE {sql_name(table)} {', '.join(clauses)}")
 
+    def sql_name(self, table: TableName) -> str:
+        return sql_name(table)
+
     # ---- rows
+
+    def read(self, table: TableName, columns: Sequence[str], as_of: int | None = None) -> Iterator[pa.RecordBatch]:
+        listed = ", ".join(map(quoted, columns))
+        with self.client.connection() as connection, connection.cursor(driver().cursors.SSCursor) as cursor:
+            cursor.execute(f"SELECT {listed} FROM {sql_name(table)}")
+            while rows := cursor.fetchmany(_READ):
+                yield pa.RecordBatch.from_pylist([dict(zip(columns, row, strict=True)) for row in rows])
+
+    def stamp(self, table: TableName, stamp: Stamp) -> None:
+        self.do(Change(table, (), stamp))
 
     def do(self, change: Change, *, now: bool = False) -> None:
         """Apply row changes: with the next commit of the state, or now, after the table's waiting changes."""
@@ -182,13 +205,23 @@ class MysqlTables:
 
     # ---- DDL
 
-    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
+    def create_database(self, schema: str) -> None:
+        self.fence()
+        self.client.run(_DATABASE.format(quoted(schema)))
+
+    def drop_database(self, schema: str) -> None:
+        self.fence()
+        sql = "SELECT COUNT(*) FROM `information_schema`.`tables` WHERE `table_schema` = %s"
+        if not self.client.run(sql, schema)[0][0]:
+            self.client.run(f"DROP DATABASE IF EXISTS {quoted(schema)}")
+
+    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp, layout: Layout = PLAIN) -> None:
         self._refuse(table, "created")
         token, keys = new_token(), [column for column in columns if column.key]
         parts = [definition(column, self.types) for column in columns]
         if keys and is_indexable(keys):
             parts.append(f"PRIMARY KEY ({', '.join(quoted(column.name) for column in keys)})")
-        database = f"CREATE DATABASE IF NOT EXISTS {quoted(table[0])} DEFAULT CHARACTER SET utf8mb4"
+        database = _DATABASE.format(quoted(table[0]))
         made = f"CREATE TABLE {sql_name(table)} ({', '.join(parts)}) COMMENT = '{token}'"
         self.ddl("create", table, stamp, token, [database, made])
 
@@ -212,7 +245,7 @@ class MysqlTables:
             raise SinkFault(f"there is no table {shown(old)} to rename")
         self.flush(old)
         stamp = found.stamp or Stamp("", (0, 0), 0)
-        database = f"CREATE DATABASE IF NOT EXISTS {quoted(new[0])} DEFAULT CHARACTER SET utf8mb4"
+        database = _DATABASE.format(quoted(new[0]))
         renamed, other = f"RENAME TABLE {sql_name(old)} TO {sql_name(new)}", gathered(new)
         if self.comment(gathered(old)) is not None:
             renamed += f", {sql_name(gathered(old))} TO {sql_name(other)}"
@@ -229,6 +262,21 @@ class MysqlTables:
         token = new_token()
         altered = ", ".join([*clauses, f"COMMENT = '{token}'"])
         self.ddl("alter", table, stamp, token, [f"ALTER TABLE {sql_name(table)} {altered}"])
+
+    def truncate(self, table: TableName, stamp: Stamp) -> None:
+        self.swap(table, *self.empty_beside(table), stamp)
+
+    def empty_beside(self, table: TableName) -> tuple[str, str]:
+        """Create an empty table like another one; returns its name and its token."""
+        place, token = sql_name(gathered(table)), new_token()
+        self.client.prepare()
+        with self.locked(table) as cursor:
+            self.fence()
+            cursor.execute(f"DELETE FROM `{OURS}`.`loads` WHERE {_HERE}", table)
+            cursor.execute(f"DROP TABLE IF EXISTS {place}")
+            cursor.execute(f"CREATE TABLE {place} LIKE {sql_name(table)}")
+            cursor.execute(f"ALTER TABLE {place} COMMENT = '{token}'")
+        return place, token
 
     def swap(self, table: TableName, place: str, token: str, stamp: Stamp) -> None:
         """Replace a table by another one, whose comment is the token."""

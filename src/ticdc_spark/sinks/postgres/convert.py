@@ -27,7 +27,7 @@ _WHOLE = ("smallint", "integer", "bigint")
 def convert(
     rows: PostgresRows, table: TableName, old: str, column: LakeColumn, conversion: ColumnConversion, stamp: Stamp
 ) -> None:
-    """See ``sinks.base.Columns.convert_column``."""
+    """See ``sinks.base.Rewrites.convert_column``."""
     place = ""
     try:
         with rows.tables.step() as cursor:

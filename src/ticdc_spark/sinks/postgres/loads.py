@@ -15,7 +15,8 @@ from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.postgres.client import refused_rows
-from ticdc_spark.sinks.postgres.rows import PostgresRows, analyze, on_conflict, where_sql
+from ticdc_spark.sinks.postgres.rewrites import where_sql
+from ticdc_spark.sinks.postgres.rows import PostgresRows, analyze, on_conflict
 from ticdc_spark.sinks.postgres.staging import stage
 from ticdc_spark.sinks.postgres.tables import gathered, note_of, put_note, put_stamp, sql_name
 from ticdc_spark.sinks.staged import Staged

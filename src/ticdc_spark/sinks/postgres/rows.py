@@ -12,25 +12,24 @@ from ticdc_spark.changes.counted import copies
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.clients.postgres import quoted
 from ticdc_spark.config.routes import shown
-from ticdc_spark.errors import DecisionNeeded, SinkFault
-from ticdc_spark.model import TableName, Value
-from ticdc_spark.sinks.base import Fill, Stamp
-from ticdc_spark.sinks.conditions import Condition
+from ticdc_spark.errors import SinkFault
+from ticdc_spark.model import TableName
+from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.postgres.client import OURS, refused_rows
-from ticdc_spark.sinks.postgres.staging import EXTRA, stage, texts
+from ticdc_spark.sinks.postgres.staging import EXTRA, stage
 from ticdc_spark.sinks.postgres.tables import PostgresTables, put_stamp, sql_name
-from ticdc_spark.sinks.postgres.types import definition, type_name
+from ticdc_spark.sinks.postgres.types import definition
 from ticdc_spark.sinks.staged import Staged, digest
 from ticdc_spark.sinks.staging import tasks_for
 from ticdc_spark.spark.tasks import chain
-from ticdc_spark.spark.types import LakeColumn, LakeOptions, to_arrow
+from ticdc_spark.spark.types import LakeColumn
 
 _MANY = 10_000
 """With this many rows or more, the planner needs statistics."""
 
 
 class PostgresRows:
-    """Writes net changes, and deletes rows."""
+    """See ``sinks.base.Changes``."""
 
     def __init__(self, tables: PostgresTables, spark: SparkSession | None) -> None:
         """``spark``: runs the tasks of full reads; ``None``: this process reads."""
@@ -58,8 +57,7 @@ class PostgresRows:
         """Drop a staging table, if it still exists."""
         self.client.run(f"DROP TABLE IF EXISTS {place}")
 
-    def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
-        """See ``sinks.base.Changes.upsert``."""
+    def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None = None) -> None:
         columns = changes.columns
         self._find_columns(table, columns)
         place = self.stage_of(columns)
@@ -106,7 +104,6 @@ class PostgresRows:
                 raise SinkFault(f"{shown(table)} has no column {quoted(column.name)}")
 
     def change_counts(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
-        """See ``sinks.base.Changes``."""
         columns = changes.columns
         self._find_columns(table, columns)
         place = self.stage_of(columns, [f"{COUNT} bigint NOT NULL"])
@@ -141,39 +138,6 @@ class PostgresRows:
         comes = f"SELECT {listed} FROM {staged.place} s WHERE {counts} AND s.{COUNT} > 0"
         cursor.execute(f"INSERT INTO {target} ({listed}) {comes}")
 
-    def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
-        met, values = where_sql(where)
-        with self.tables.step() as cursor:
-            cursor.execute(f"DELETE FROM {sql_name(table)} WHERE {met}", values)
-            put_stamp(cursor, table, stamp)
-
-    def take_rows(self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp) -> None:
-        """See ``sinks.base.Changes``."""
-        names = [quoted(column.name) for column in columns]
-        keys, listed = [quoted(column.name) for column in columns if column.key], ", ".join(names)
-        on = " AND ".join(f"t.{name} = s.{name}" for name in keys)
-        with self.tables.step() as cursor:
-            cursor.execute(f"DELETE FROM {sql_name(table)} t USING {sql_name(source)} s WHERE {on}")
-            cursor.execute(f"INSERT INTO {sql_name(table)} ({listed}) SELECT {listed} FROM {sql_name(source)}")
-            put_stamp(cursor, table, stamp)
-
-    def fill(self, table: TableName, column: LakeColumn, fill: Fill, stamp: Stamp) -> None:
-        try:
-            value = text_of(column, fill.lake, fill.value)
-        except ValueError as error:
-            raise DecisionNeeded(f"the default of the new column `{column.source}` cannot be read: {error}") from error
-        with self.tables.step() as cursor:
-            sql = f"UPDATE {sql_name(table)} SET {quoted(column.name)} = $1::{type_name(column)}"
-            cursor.execute(sql, (value,))
-            put_stamp(cursor, table, stamp)
-
-    def truncate(self, table: TableName, stamp: Stamp) -> None:
-        """Delete the rows. After a TRUNCATE, readers with an older snapshot would find no rows."""
-        with self.tables.step() as cursor:
-            cursor.execute(f"DELETE FROM {sql_name(table)}")
-            cursor.execute(f"DELETE FROM {OURS}.loads WHERE db = $1 AND name = $2", table)
-            put_stamp(cursor, table, stamp)
-
 
 def analyze(cursor: Any, staged: Staged) -> None:
     """Make sure that the staged rows are there, and update their statistics. Raises: SinkFault"""
@@ -189,47 +153,3 @@ def on_conflict(keys: Sequence[str], names: Sequence[str]) -> str:
     """The end of an INSERT for rows whose key exists. Names are quoted."""
     update = ", ".join(f"{name} = EXCLUDED.{name}" for name in names if name not in keys)
     return f" ON CONFLICT ({', '.join(keys)}) DO " + (f"UPDATE SET {update}" if update else "NOTHING")
-
-
-def text_of(column: LakeColumn, options: LakeOptions, value: Value) -> str | None:
-    """A canonical value as text for the server. Raises: ValueError"""
-    array, bad, _ = to_arrow(column, options)([value])
-    if bad:
-        raise ValueError(bad[0])
-    found: str | None = texts(array)[0].as_py()
-    return found
-
-
-def where_sql(where: Sequence[Sequence[Condition]]) -> tuple[str, list[str] | None]:
-    """SQL of whether a row meets all conditions of one group in ``where``, and its parameters."""
-    values: list[str] = []
-    some = (" AND ".join(_test_of(one, values) for one in tests) or "TRUE" for tests in where)
-    return " OR ".join(f"({met})" for met in some) or "FALSE", values or None
-
-
-def _test_of(condition: Condition, values: list[str]) -> str:
-    """A condition for SQL; adds its parameters to ``values``."""
-    column = condition.column
-    kind = type_name(column)
-    name = quoted(column.name)
-    compared = f'{name} COLLATE "C"' if kind == "text" else name
-    listed = f"rtrim({name}, ' ')" if condition.rtrim else name
-
-    def place(value: Value) -> str:
-        try:
-            values.append(text_of(column, condition.lake, value) or "")
-        except ValueError as error:
-            raise SinkFault(str(error)) from error
-        return f"${len(values)}::{kind}"
-
-    tests = [] if condition.at_least is None else [f"{compared} >= {place(condition.at_least)}"]
-    tests += [] if condition.below is None else [f"{compared} < {place(condition.below)}"]
-    if condition.any_of is not None:
-        some = ", ".join(map(place, condition.any_of))
-        tests.append(f"{listed} IN ({some})" if some else "FALSE")
-    if condition.none_of:
-        tests.append(f"{listed} NOT IN ({', '.join(map(place, condition.none_of))})")
-    if condition.remainder is not None:
-        tests.append("abs({}::numeric % {}) = {}".format(name, *condition.remainder))
-    met = " AND ".join(tests) or f"{name} IS NOT NULL"
-    return f"({met} OR {name} IS NULL)" if condition.or_null else f"({met})"

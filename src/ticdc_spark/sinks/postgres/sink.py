@@ -1,43 +1,31 @@
 """The sink ``kind = "postgres"``: tables of a PostgreSQL database, all at the same commit, including DDL."""
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import cached_property
+from collections.abc import Callable
+from functools import partial
 
-import pyarrow as pa
-from msgspec.structs import replace
 from pyspark.sql import SparkSession
 
-from ticdc_spark.changes.typed import TypedChanges
-from ticdc_spark.clients.postgres import connection_options, quoted
+from ticdc_spark.clients.postgres import connection_options
 from ticdc_spark.config.job import PostgresConfig
-from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.config.routes import shown
-from ticdc_spark.errors import DecisionNeeded, SinkFault
+from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
-from ticdc_spark.sinks.appends import Appended, RowsOf
-from ticdc_spark.sinks.base import ColumnChanges, Fill, Stamp, TableFound
+from ticdc_spark.sinks.base import TableFound
 from ticdc_spark.sinks.capabilities import Capabilities
-from ticdc_spark.sinks.conditions import Condition
-from ticdc_spark.sinks.loads_base import LoadNote
-from ticdc_spark.sinks.postgres.appends import append
+from ticdc_spark.sinks.composed import ComposedSink, Parts, without_prefix
+from ticdc_spark.sinks.postgres.appends import PostgresAppends
 from ticdc_spark.sinks.postgres.client import OURS, Client
-from ticdc_spark.sinks.postgres.convert import convert
 from ticdc_spark.sinks.postgres.loads import PostgresLoads
+from ticdc_spark.sinks.postgres.rewrites import PostgresRewrites
 from ticdc_spark.sinks.postgres.rows import PostgresRows
 from ticdc_spark.sinks.postgres.state import PostgresState
-from ticdc_spark.sinks.postgres.tables import PostgresTables, put_stamp, sql_name
+from ticdc_spark.sinks.postgres.tables import PostgresTables
 from ticdc_spark.sinks.postgres.types import PostgresNames, PostgresTypes, why_no_name
 from ticdc_spark.sinks.state import StateStore
 from ticdc_spark.sinks.tally import Tally
-from ticdc_spark.sinks.type_map import ColumnConversion
-from ticdc_spark.sinks.upkeep import FilePlace, UpkeepPolicy, UpkeepResult
-from ticdc_spark.spark.tasks import ReadParts
-from ticdc_spark.spark.types import LakeColumn
-
-_READ = 10_000
 
 
-class PostgresSink:
+class PostgresSink(ComposedSink):
     """See ``sinks.base.Sink``. A database of the source is a schema here."""
 
     capabilities = Capabilities(
@@ -64,19 +52,23 @@ class PostgresSink:
         self.client = Client(connection_options(config.uri))
         self.tables = PostgresTables(self.client, fence, job)
         self.rows = PostgresRows(self.tables, spark)
-        self._loads = PostgresLoads(self.rows)
+        self.conflicts = Tally()  # stays empty: locks keep other writers out
         self._prefix = config.schema_prefix
+        parts = Parts(
+            tables=self.tables,
+            rewrites=PostgresRewrites(self.rows),
+            changes=self.rows,
+            loads=PostgresLoads(self.rows),
+            histories=PostgresAppends(self.rows),
+            upkeep=None,
+        )
+        super().__init__(self.capabilities, parts, partial(target_name, self._prefix))
 
     def begin(self) -> None:
         """Clean up after processes of this job that crashed or lost it. Raises: SinkFault, LeaseHeld"""
         self.tables.fence()
         self.tables.work.end_others()
         self.rows.remove_stages()
-
-    @cached_property
-    def conflicts(self) -> Tally:
-        """See ``sinks.base.Sink.conflicts``: locks keep other writers out, so there are none."""
-        return Tally()
 
     def state(self, job: str) -> PostgresState:
         return PostgresState(Client(self.client.options), job)
@@ -85,154 +77,13 @@ class PostgresSink:
         assert isinstance(states, PostgresState), "the state of a job is in its target"
         states.waiting = self.tables.work
 
-    # ---- tables
-
     def find(self, table: TableName) -> TableFound | None:
         if why_no_name(self._prefix + table[0]) or why_no_name(table[1]):
             return None
-        return self.tables.find(self._here(table))
+        return super().find(table)
 
     def list_tables(self, job: str) -> list[TableName]:
-        cut = len(self._prefix)
-        return [(name[0][cut:], name[1]) for name in self.tables.list_tables(job) if name[0].startswith(self._prefix)]
-
-    def snapshot_id(self, table: TableName) -> int | None:
-        found = self.find(table)
-        if found is None:
-            raise SinkFault(f"there is no table {shown(self._here(table))}")
-        return found.snapshot
-
-    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp, layout: Layout = PLAIN) -> None:
-        if layout:
-            self.capabilities.need("layouts", f"table {shown(table)} is to be made with a layout of files")
-        self.tables.create(self._here(table), columns, stamp)
-
-    def drop(self, table: TableName, ended: Stamp | None = None) -> None:
-        self.tables.drop(self._here(table))
-
-    def rename(self, old: TableName, new: TableName) -> None:
-        self.tables.rename(self._here(old), self._here(new))
-
-    def truncate(self, table: TableName, stamp: Stamp) -> None:
-        self.rows.truncate(self._here(table), stamp)
-
-    def stamp(self, table: TableName, stamp: Stamp) -> None:
-        with self.tables.step() as cursor:
-            put_stamp(cursor, self._here(table), stamp)
-
-    def create_database(self, schema: str) -> None:
-        name, _ = self._here((schema, ""))
-        with self.tables.step() as cursor:
-            self.tables.make_schema(cursor, name)
-
-    def drop_database(self, schema: str) -> None:
-        name, _ = self._here((schema, ""))
-        with self.tables.step() as cursor:
-            cursor.execute(
-                "SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = $1 LIMIT 1",
-                (name,),
-            )
-            if cursor.fetchone() is None:
-                cursor.execute(f"DROP SCHEMA IF EXISTS {quoted(name)}")
-
-    # ---- columns
-
-    def columns(self, table: TableName) -> dict[str, str]:
-        return self.tables.columns(self._here(table))
-
-    def sql_name(self, table: TableName) -> str:
-        return sql_name(self._here(table))
-
-    def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
-        self.tables.change_columns(self._here(table), changes, stamp)
-
-    def fill_column(self, table: TableName, column: LakeColumn, fill: Fill, stamp: Stamp) -> None:
-        self.rows.fill(self._here(table), column, fill, stamp)
-
-    def convert_column(
-        self, table: TableName, old: str, column: LakeColumn, conversion: ColumnConversion, stamp: Stamp
-    ) -> None:
-        convert(self.rows, self._here(table), old, column, conversion, stamp)
-
-    # ---- rows
-
-    def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None = None) -> None:
-        self.rows.upsert(self._here(table), changes, stamp)
-
-    def change_counts(self, table: TableName, changes: TypedChanges, stamp: Stamp) -> None:
-        self.rows.change_counts(self._here(table), changes, stamp)
-
-    def take_rows(
-        self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool
-    ) -> None:
-        self.rows.take_rows(self._here(table), columns, self._here(source), stamp)
-
-    def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
-        self.rows.delete_where(self._here(table), where, stamp)
-
-    def append(self, table: TableName, what: Appended, stamp: Stamp, beside: TableName) -> None:
-        if isinstance(what, RowsOf):
-            what = replace(what, source=self._here(what.source))
-        append(self.rows, self._here(table), what, stamp)
-
-    def read(self, table: TableName, columns: Sequence[str], as_of: int | None = None) -> Iterator[pa.RecordBatch]:
-        here = self._here(table)
-        if as_of is not None:
-            self.capabilities.need("time_travel", f"table {shown(here)} is to be read as of {as_of}")
-        with self.tables.work.reading() as cursor:
-            cursor.execute(f"SELECT {', '.join(map(quoted, columns))} FROM {sql_name(here)}")
-            while rows := cursor.fetchmany(_READ):
-                yield pa.RecordBatch.from_pylist([dict(zip(columns, row, strict=True)) for row in rows])
-
-    # ---- full reads
-
-    def load_note(self, table: TableName) -> LoadNote | None:
-        return self._loads.load_note(self._here(table))
-
-    def begin_load(self, table: TableName, note: LoadNote) -> None:
-        self._loads.begin_load(self._here(table), note)
-
-    def load(
-        self,
-        table: TableName,
-        columns: Sequence[LakeColumn],
-        read: ReadParts,
-        parts: int,
-        note: Callable[[int, int], LoadNote],
-    ) -> LoadNote:
-        return self._loads.load(self._here(table), columns, read, parts, note)
-
-    def load_changes(self, table: TableName, changes: TypedChanges, note: Callable[[int, int], LoadNote]) -> LoadNote:
-        return self._loads.load_changes(self._here(table), changes, note)
-
-    def load_rows(
-        self,
-        table: TableName,
-        columns: Sequence[LakeColumn],
-        source: TableName,
-        where: Sequence[Sequence[Condition]],
-        note: LoadNote,
-    ) -> None:
-        self._loads.load_rows(self._here(table), columns, self._here(source), where, note)
-
-    def finish_load(self, table: TableName, stamp: Stamp) -> None:
-        self._loads.finish_load(self._here(table), stamp)
-
-    # ---- nothing to do
-
-    def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> UpkeepResult:
-        self.capabilities.need("upkeep", f"the files of {shown(table)} are to be looked after")
-        return UpkeepResult()
-
-    def file_places(self) -> Sequence[FilePlace]:
-        self.capabilities.need("upkeep", "orphan files are to be removed")
-        return ()
-
-    def remove_orphans(self, table: TableName, older_than: float, places: Sequence[FilePlace]) -> int:
-        return len(self.file_places())
-
-    def _here(self, table: TableName) -> TableName:
-        return target_name(self._prefix, table)
+        return without_prefix(self._prefix, super().list_tables(job))
 
 
 def target_name(prefix: str, table: TableName) -> TableName:

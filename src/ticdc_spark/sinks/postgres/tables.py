@@ -10,8 +10,10 @@ from typing import Any
 from uuid import uuid4
 
 import msgspec
+import pyarrow as pa
 
 from ticdc_spark.clients.postgres import quoted
+from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
@@ -22,6 +24,7 @@ from ticdc_spark.sinks.postgres.work import Work
 from ticdc_spark.sinks.staged import digest
 from ticdc_spark.spark.types import LakeColumn
 
+_READ = 10_000
 _HERE = "db = $1 AND name = $2"
 _TABLE = (
     "FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = $1 "
@@ -74,6 +77,12 @@ class PostgresTables:
         found = ((name, self.find(name)) for name in names)
         return [name for name, one in found if one is not None and one.stamp is not None]
 
+    def snapshot_id(self, table: TableName) -> int | None:
+        found = self.find(table)
+        if found is None:
+            raise SinkFault(f"there is no table {shown(table)}")
+        return found.snapshot
+
     def is_there(self, table: TableName) -> bool:
         """Whether a table exists."""
         with self.work.reading() as cursor:
@@ -88,6 +97,26 @@ class PostgresTables:
                 table,
             )
             return dict(cursor.fetchall())
+
+    def sql_name(self, table: TableName) -> str:
+        return sql_name(table)
+
+    def read(self, table: TableName, columns: Sequence[str], as_of: int | None = None) -> Iterator[pa.RecordBatch]:
+        with self.work.reading() as cursor:
+            cursor.execute(f"SELECT {', '.join(map(quoted, columns))} FROM {sql_name(table)}")
+            while rows := cursor.fetchmany(_READ):
+                yield pa.RecordBatch.from_pylist([dict(zip(columns, row, strict=True)) for row in rows])
+
+    def stamp(self, table: TableName, stamp: Stamp) -> None:
+        with self.step() as cursor:
+            put_stamp(cursor, table, stamp)
+
+    def truncate(self, table: TableName, stamp: Stamp) -> None:
+        """Delete the rows. After a TRUNCATE, readers with an older snapshot would find no rows."""
+        with self.step() as cursor:
+            cursor.execute(f"DELETE FROM {sql_name(table)}")
+            put_note(cursor, table, None)
+            put_stamp(cursor, table, stamp)
 
     def unique_keys(self, table: TableName) -> tuple[tuple[str, list[str]] | None, int]:
         """The name and columns of the primary key, and the number of other unique keys."""
@@ -126,7 +155,20 @@ class PostgresTables:
 
     # ---- DDL
 
-    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
+    def create_database(self, schema: str) -> None:
+        with self.step() as cursor:
+            self.make_schema(cursor, schema)
+
+    def drop_database(self, schema: str) -> None:
+        with self.step() as cursor:
+            cursor.execute(
+                "SELECT FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace AND n.nspname = $1 LIMIT 1",
+                (schema,),
+            )
+            if cursor.fetchone() is None:
+                cursor.execute(f"DROP SCHEMA IF EXISTS {quoted(schema)}")
+
+    def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp, layout: Layout = PLAIN) -> None:
         marked = [column for column in columns if column.key]
         parts = [definition(column, key=is_indexable(marked)) for column in columns]
         if marked and is_indexable(marked):

@@ -36,7 +36,7 @@ class Upserts:
         """``writer``: with ``spark``, tasks write no row deltas."""
         self._tables, self._spark, self._writer = tables, spark_writer, writer
 
-    def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None) -> None:
+    def upsert(self, table: TableName, changes: TypedChanges, stamp: Stamp, appended: Stamp | None = None) -> None:
         """Apply net changes. See ``sinks.base.Changes.upsert``."""
         with self._tables.catalog.session() as session:
             if changes.ordered_by is not None:
