@@ -28,7 +28,7 @@ class MysqlAppends:
             self._append_events(table, what, stamp, beside)
             return
         if what is None:
-            self._tables.do(Change(table, (), stamp, beside=beside))
+            self._tables.commits.do(Change(table, (), stamp, beside=beside))
             return
         head, told = ", ".join(map(quoted, HISTORY)), what.op if isinstance(what, Marker) else what.marker
         statements = [f"INSERT INTO {sql_name(table)} ({head}) VALUES ({_head(told, what)})"] if told else []
@@ -38,7 +38,7 @@ class MysqlAppends:
             source = sql_name(gathered(what.source) if what.gathered else what.source)
             taken = f"SELECT {_head(what.op, what)}{names} FROM {source} WHERE {met}"
             statements.append(f"INSERT INTO {sql_name(table)} ({head}{names}) {taken}")
-        self._tables.do(Change(table, tuple((sql, ()) for sql in statements), stamp, beside=beside))
+        self._tables.commits.do(Change(table, tuple((sql, ()) for sql in statements), stamp, beside=beside))
 
     def _append_events(self, table: TableName, what: Events, stamp: Stamp, beside: TableName) -> None:
         columns = columns_of(what.changes, self._tables.types)
@@ -48,7 +48,7 @@ class MysqlAppends:
             task = stage(self._client.options, place, names)
             done = what.changes.write_events(task, what.above, tasks=tasks_for(what.changes))
         except BaseException:
-            self._tables.discard([change])
+            self._tables.commits.discard([change])
             raise
         failpoints.point("write")
         staged = Staged(place).with_answers(done)
@@ -59,7 +59,7 @@ class MysqlAppends:
                 same = same_change("t.", "s.", [quoted(column.name) for column in what.changes.columns if column.key])
                 sql += f" AND NOT EXISTS (SELECT 1 FROM {sql_name(table)} t WHERE {same})"
             change = msgspec.structs.replace(change, statements=((sql, ()),))
-        self._tables.do(change)
+        self._tables.commits.do(change)
 
 
 def _head(op: str, of: Marker | RowsOf) -> str:

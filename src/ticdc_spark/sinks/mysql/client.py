@@ -14,6 +14,8 @@ from ticdc_spark.sinks.mysql.rights import DENIED, cure_of, grants_of, missing_r
 
 OURS = "_ticdc_spark"
 """The database for what the jobs remember."""
+HERE = "`db` = %s AND `name` = %s"
+"""SQL of whether a row of our tables is of a table."""
 NOT_THERE = (1049, 1146)
 """Error codes for a missing database or table."""
 _LOGIN = (1045, 1698)

@@ -15,7 +15,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.conditions import Condition
 from ticdc_spark.sinks.loads_base import LoadNote
-from ticdc_spark.sinks.mysql.client import OURS, refused_rows
+from ticdc_spark.sinks.mysql.client import HERE, OURS, refused_rows
 from ticdc_spark.sinks.mysql.rewrites import where_sql
 from ticdc_spark.sinks.mysql.rows import MysqlRows
 from ticdc_spark.sinks.mysql.staging import stage
@@ -33,12 +33,12 @@ class MysqlLoads:
         self._rows, self._tables, self._client = rows, rows.tables, rows.client
 
     def load_note(self, table: TableName) -> LoadNote | None:
-        sql = f"SELECT `note` FROM `{OURS}`.`loads` WHERE `db` = %s AND `name` = %s"
+        sql = f"SELECT `note` FROM `{OURS}`.`loads` WHERE {HERE}"
         found = self._client.ask(sql, *table)
         return msgspec.json.decode(found[0][0], type=LoadNote) if found else None
 
     def begin_load(self, table: TableName, note: LoadNote) -> None:
-        self._tables.flush(table)
+        self._tables.commits.flush(table)
         self._tables.empty_beside(table)
         self._client.run(
             f"REPLACE INTO `{OURS}`.`loads` VALUES (%s, %s, %s)", *table, msgspec.json.encode(note).decode()
@@ -78,18 +78,18 @@ class MysqlLoads:
         where: Sequence[Sequence[Condition]],
         note: LoadNote,
     ) -> None:
-        self._tables.flush(source)
+        self._tables.commits.flush(source)
         listed, place = ", ".join(quoted(column.name) for column in columns), sql_name(gathered(table))
         self._tables.with_nullable(gathered(table), columns)
         with self._client.transaction() as cursor, refused_rows(table):
-            self._tables.fenced(cursor, self._rows.job)
+            self._tables.commits.fenced(cursor, self._rows.job)
             taken = f"SELECT {listed} FROM {sql_name(source)} WHERE {where_sql(where)}"
             cursor.execute(f"INSERT INTO {place} ({listed}) {taken}")
             self._put_note(cursor, table, note)
             failpoints.point("gather")
 
     def _put_note(self, cursor: Any, table: TableName, note: LoadNote) -> None:
-        sql = f"UPDATE `{OURS}`.`loads` SET `note` = %s WHERE `db` = %s AND `name` = %s"
+        sql = f"UPDATE `{OURS}`.`loads` SET `note` = %s WHERE {HERE}"
         cursor.execute(sql, (msgspec.json.encode(note).decode(), *table))
 
     def _take(self, table: TableName, columns: Sequence[LakeColumn], staged: Staged, note: LoadNote) -> LoadNote:
@@ -98,7 +98,7 @@ class MysqlLoads:
         verb = "REPLACE" if self._tables.with_key(gathered(table), columns) else "INSERT"
         self._tables.with_nullable(gathered(table), columns)  # columns of a table that had the name before
         with self._client.transaction() as cursor, refused_rows(table):
-            self._tables.fenced(cursor, self._rows.job)
+            self._tables.commits.fenced(cursor, self._rows.job)
             if staged.rows:
                 taken = f"SELECT {listed} FROM {staged.place} WHERE {staged.counts}"
                 cursor.execute(f"{verb} INTO {sql_name(gathered(table))} ({listed}) {taken}")
@@ -107,8 +107,8 @@ class MysqlLoads:
         return note
 
     def finish_load(self, table: TableName, stamp: Stamp) -> None:
-        token = self._tables.comment(gathered(table))
+        token = self._tables.intents.comment(gathered(table))
         if token is None:
             raise SinkFault(f"the rows that were gathered for {shown(table)} are gone: read the table again")
         self._tables.swap(table, sql_name(gathered(table)), token, stamp)
-        self._client.run(f"DELETE FROM `{OURS}`.`loads` WHERE `db` = %s AND `name` = %s", *table)
+        self._client.run(f"DELETE FROM `{OURS}`.`loads` WHERE {HERE}", *table)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from ticdc_spark.model import TableName
-from ticdc_spark.sinks.mysql.client import OURS, refused_rows
+from ticdc_spark.sinks.mysql.client import HERE, OURS, refused_rows
 
 if TYPE_CHECKING:
     from ticdc_spark.sinks.base import Stamp  # status reads the state, and starts faster without these imports
@@ -69,7 +69,7 @@ def bring_in(cursor: Any, changes: Sequence[Change]) -> None:
 def put_stamp(cursor: Any, table: TableName, stamp: "Stamp", token: str | None = None) -> None:
     """Write the stamp of a table. ``token``: given if the table is new."""
     if token is not None:
-        cursor.execute(f"DELETE FROM `{OURS}`.`marks` WHERE `db` = %s AND `name` = %s", table)
+        cursor.execute(f"DELETE FROM `{OURS}`.`marks` WHERE {HERE}", table)
     cursor.execute(
         f"INSERT INTO `{OURS}`.`marks` VALUES (%s, %s, %s, 1, %s, %s, %s, %s, %s, %s) ON DUPLICATE KEY UPDATE "
         "`number` = `number` + 1, `job` = VALUES(`job`), `commit_ts` = VALUES(`commit_ts`), `step` = VALUES(`step`), "

@@ -24,20 +24,20 @@ class MysqlRewrites:
         self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool
     ) -> None:
         """Applied at once, because the other table may change later."""
-        self._tables.flush(source)
+        self._tables.commits.flush(source)
         listed = ", ".join(quoted(column.name) for column in columns)
         insert = f"INSERT INTO {sql_name(table)} ({listed}) SELECT {listed} FROM {sql_name(source)}"
         if self._tables.with_key(table, columns):
             update = ", ".join(f"{quoted(one.name)} = VALUES({quoted(one.name)})" for one in columns)
             insert = f"{insert} ON DUPLICATE KEY UPDATE {update}"
-        self._tables.do(Change(table, ((insert, ()),), stamp), now=True)
+        self._tables.commits.do(Change(table, ((insert, ()),), stamp), now=True)
 
     def fill_column(self, table: TableName, column: LakeColumn, fill: Fill, stamp: Stamp) -> None:
         array, bad, _ = to_arrow(column, fill.lake)([fill.value])
         if bad:
             raise DecisionNeeded(f"the default of the new column `{column.source}` cannot be read: {bad[0]}")
         sql = f"UPDATE {sql_name(table)} SET {quoted(column.name)} = {literals(array)[0]}"
-        self._tables.do(Change(table, ((sql, ()),), stamp), now=True)
+        self._tables.commits.do(Change(table, ((sql, ()),), stamp), now=True)
 
     def convert_column(
         self, table: TableName, old: str, column: LakeColumn, conversion: ColumnConversion, stamp: Stamp
@@ -46,7 +46,7 @@ class MysqlRewrites:
         statements: list[Statement] = [(f"UPDATE {target} SET {new} = {was}", ())]
         try:
             if conversion.convert is not None:
-                self._tables.flush(table)
+                self._tables.commits.flush(table)
                 self._client.prepare()
                 found = self._client.run(f"SELECT DISTINCT CAST({was} AS CHAR) FROM {target} WHERE {was} IS NOT NULL")
                 values = [str(row[0]) for row in found]
@@ -55,7 +55,7 @@ class MysqlRewrites:
                     (f"UPDATE {target} SET {new} = {text_literal(str(after))} WHERE {was} = {text_literal(value)}", ())
                     for value, after in pairs
                 ]
-            self._tables.do(Change(table, tuple(statements), stamp), now=True)
+            self._tables.commits.do(Change(table, tuple(statements), stamp), now=True)
         except (DecisionNeeded, MessageError) as error:
             if isinstance(error, DecisionNeeded) and error.__cause__ is None:
                 raise  # an error of the fence
@@ -63,7 +63,7 @@ class MysqlRewrites:
 
     def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
         sql = f"DELETE FROM {sql_name(table)} WHERE {where_sql(where)}"
-        self._tables.do(Change(table, ((sql, ()),), stamp))
+        self._tables.commits.do(Change(table, ((sql, ()),), stamp))
 
 
 def where_sql(where: Sequence[Sequence[Condition]]) -> str:

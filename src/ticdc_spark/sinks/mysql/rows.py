@@ -38,7 +38,7 @@ class MysqlRows:
 
     def remove_stages(self) -> None:
         """Remove the staging tables that crashed processes of this job left."""
-        self.tables.fence()
+        self.tables.commits.fence()
         listed = "SELECT `table_name` FROM `information_schema`.`tables` WHERE `table_schema` = %s"
         for (name,) in self.client.run(f"{listed} AND `table_name` LIKE %s", OURS, f"{self._stages}%"):
             self.client.run(f"DROP TABLE IF EXISTS `{OURS}`.{quoted(name)}")
@@ -66,14 +66,14 @@ class MysqlRows:
                 stage(self.client.options, place, [*names, OP, TIES, ALWAYS]), tasks=tasks_for(changes)
             )
         except BaseException:
-            self.tables.discard([change])
+            self.tables.commits.discard([change])
             raise
         failpoints.point("write")
         staged = Staged(place).with_answers(done)
         if staged.rows:
             statements = self._merge(table, staged, changes, is_only=is_only)
             change = msgspec.structs.replace(change, statements=tuple((sql, ()) for sql in statements))
-        self.tables.do(change)
+        self.tables.commits.do(change)
 
     def _find_columns(self, table: TableName, columns: Sequence[LakeColumn]) -> list[str]:
         """The names of all columns of a table. Raises: SinkFault if one of ``columns`` is missing"""
@@ -98,10 +98,10 @@ class MysqlRows:
                 self.client.run(f"CREATE TABLE {aside} LIKE {sql_name(table)}")
                 statements = [*removing(sql_name(table), staged, aside, columns, have), *statements]
         except BaseException:
-            self.tables.discard([change])
+            self.tables.commits.discard([change])
             raise
         failpoints.point("write")
-        self.tables.do(msgspec.structs.replace(change, statements=tuple((sql, ()) for sql in statements)))
+        self.tables.commits.do(msgspec.structs.replace(change, statements=tuple((sql, ()) for sql in statements)))
 
     def _merge(self, table: TableName, staged: Staged, changes: TypedChanges, *, is_only: bool) -> list[str]:
         """``is_only``: the key of the changes is the table's only unique key."""

@@ -13,6 +13,7 @@ from ticdc_spark.sinks.capabilities import Capabilities
 from ticdc_spark.sinks.composed import ComposedSink, Parts, without_prefix
 from ticdc_spark.sinks.mysql.appends import MysqlAppends
 from ticdc_spark.sinks.mysql.client import OURS, Client
+from ticdc_spark.sinks.mysql.commits import Commits
 from ticdc_spark.sinks.mysql.loads import MysqlLoads
 from ticdc_spark.sinks.mysql.rewrites import MysqlRewrites
 from ticdc_spark.sinks.mysql.rows import MysqlRows
@@ -51,7 +52,8 @@ class MysqlSink(ComposedSink):
         """``job``: its row changes wait for ``commit_with``; ``None``: each has its own commit.
         ``spark``: runs the tasks of full reads; ``None``: this process reads."""
         self.client = Client(connection_options(config.uri))
-        self.tables = MysqlTables(self.client, fence, gathers=job is not None)
+        self.commits = Commits(self.client, fence, gathers=job is not None)
+        self.tables = MysqlTables(self.client, self.commits)
         self.rows = MysqlRows(self.tables, spark, job or "")
         self.conflicts = Tally()  # stays empty: locks keep other writers out
         self._prefix = config.database_prefix
@@ -74,7 +76,7 @@ class MysqlSink(ComposedSink):
 
     def commit_with(self, states: StateStore) -> None:
         assert isinstance(states, MysqlState), "the state of a job is in its target"
-        states.waiting = self.tables.pending
+        states.waiting = self.commits.pending
 
     def list_tables(self, job: str) -> list[TableName]:
         return without_prefix(self._prefix, super().list_tables(job))

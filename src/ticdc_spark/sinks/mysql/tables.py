@@ -1,50 +1,37 @@
-"""The tables of a MySQL sink: their stamps, and DDL that is recognised and finished after a crash.
+"""The tables of a MySQL sink, and their stamps."""
 
-In MySQL, a DDL cannot be part of a transaction. So an **intent** with a token is committed before it, and the DDL
-writes the token into the comment of the table, in the same statement. A process that finds an intent sees by the
-comment whether the DDL happened. If it did, the stamp is written; otherwise the intent is deleted, and the job runs the
-DDL again. The connection of a DDL holds a lock: a process that looks waits until the server has ended the statement of
-a crashed process.
-"""
-
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, Literal
 from uuid import uuid4
 
 import msgspec
 import pyarrow as pa
 
-from ticdc_spark import failpoints
 from ticdc_spark.clients.mysql import driver, quoted
 from ticdc_spark.config.layout import PLAIN, Layout
 from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
 from ticdc_spark.sinks.base import ColumnChanges, Stamp, TableFound
-from ticdc_spark.sinks.mysql.client import OURS, Client
-from ticdc_spark.sinks.mysql.pending import Change, Pending, bring_in, put_stamp
+from ticdc_spark.sinks.mysql.client import HERE, OURS, Client
+from ticdc_spark.sinks.mysql.commits import Commits
+from ticdc_spark.sinks.mysql.intents import Intents
+from ticdc_spark.sinks.mysql.pending import Change
 from ticdc_spark.sinks.mysql.types import MysqlTypes, definition, is_indexable, type_of
 from ticdc_spark.sinks.staged import digest
 from ticdc_spark.spark.types import LakeColumn
 
-_WAIT = 60
-"""Seconds to wait for a DDL of a process that may have crashed."""
 _READ = 10_000
 _DATABASE = "CREATE DATABASE IF NOT EXISTS {} DEFAULT CHARACTER SET utf8mb4"
-_HERE = "`db` = %s AND `name` = %s"
 _PRIMARY = "PRIMARY"
-Kind = Literal["create", "alter", "rename"]
 
 
 class MysqlTables:
     """Tables by the target's names, each with its row in ``marks``."""
 
-    def __init__(self, client: Client, fence: Callable[[], None], *, gathers: bool) -> None:
-        """``gathers``: row changes wait for the commit of the state."""
-        self.client, self.fence, self._gathers = client, fence, gathers
-        self.pending = Pending()
+    def __init__(self, client: Client, commits: Commits) -> None:
+        self.client, self.commits = client, commits
+        self.intents = Intents(client, commits)
 
     @cached_property
     def types(self) -> MysqlTypes:
@@ -53,18 +40,18 @@ class MysqlTables:
         return MysqlTypes(str(version), [row[0] for row in self.client.run("SHOW COLLATION")])
 
     def find(self, table: TableName) -> TableFound | None:
-        self.resolve(table)
-        comment = self.comment(table)
+        self.intents.resolve(table)
+        comment = self.intents.comment(table)
         if comment is None:
             return None
         found = self.client.ask(
             "SELECT `token`, `number`, `job`, `commit_ts`, `step`, `applied_before`, `about`, `job_applied` "
-            f"FROM `{OURS}`.`marks` WHERE {_HERE}",
+            f"FROM `{OURS}`.`marks` WHERE {HERE}",
             *table,
         )
-        waiting = self.pending.of(table)
+        waiting = self.commits.pending.of(table)
         if found and found[0][0] not in ("", comment):
-            self.client.run(f"DELETE FROM `{OURS}`.`marks` WHERE {_HERE} AND `token` = %s", *table, found[0][0])
+            self.client.run(f"DELETE FROM `{OURS}`.`marks` WHERE {HERE} AND `token` = %s", *table, found[0][0])
             found = []  # another table has replaced it
         if not found and not waiting:
             return TableFound(stamp=None, snapshot=0)
@@ -89,14 +76,6 @@ class MysqlTables:
         if found is None:
             raise SinkFault(f"there is no table {shown(table)}")
         return found.snapshot
-
-    def comment(self, table: TableName) -> str | None:
-        """The comment of a table; ``None``: there is no table."""
-        found = self.client.run(
-            "SELECT `table_comment` FROM `information_schema`.`tables` WHERE `table_schema` = %s AND `table_name` = %s",
-            *table,
-        )
-        return str(found[0][0]) if found else None
 
     def columns(self, table: TableName) -> dict[str, str]:
         found = self.client.run(
@@ -166,51 +145,16 @@ class MysqlTables:
                 yield pa.RecordBatch.from_pylist([dict(zip(columns, row, strict=True)) for row in rows])
 
     def stamp(self, table: TableName, stamp: Stamp) -> None:
-        self.do(Change(table, (), stamp))
-
-    def do(self, change: Change, *, now: bool = False) -> None:
-        """Apply row changes: with the next commit of the state, or now, after the table's waiting changes."""
-        if self._gathers and not now:
-            self.client.prepare()
-            self.pending.add(change)
-        else:
-            self.bring_in([*self.pending.with_history(change.table), change])
-
-    def flush(self, table: TableName) -> None:
-        """Commit the waiting changes of a table and its history."""
-        if waiting := self.pending.with_history(table):
-            self.bring_in(waiting)
-
-    def bring_in(self, changes: Sequence[Change]) -> None:
-        """Apply changes in a separate transaction."""
-        self.client.prepare()
-        try:
-            with self.client.transaction() as cursor:
-                self.fenced(cursor, changes[-1].stamp.job)
-                bring_in(cursor, changes)
-                failpoints.point("transaction")
-            self.pending.remove(changes)
-        finally:
-            self.discard(changes)
-
-    def discard(self, changes: Sequence[Change]) -> None:
-        """Drop the staging tables of changes."""
-        for place in [place for change in changes for place in change.staged]:
-            self.client.run(f"DROP TABLE IF EXISTS {place}")
-
-    def fenced(self, cursor: Any, job: str) -> None:
-        """Make sure in a transaction that the job is ours. No one can take it before the transaction ends."""
-        cursor.execute(f"SELECT `version` FROM `{OURS}`.`states` WHERE `job` = %s FOR UPDATE", (job,))
-        self.fence()
+        self.commits.do(Change(table, (), stamp))
 
     # ---- DDL
 
     def create_database(self, schema: str) -> None:
-        self.fence()
+        self.commits.fence()
         self.client.run(_DATABASE.format(quoted(schema)))
 
     def drop_database(self, schema: str) -> None:
-        self.fence()
+        self.commits.fence()
         sql = "SELECT COUNT(*) FROM `information_schema`.`tables` WHERE `table_schema` = %s"
         if not self.client.run(sql, schema)[0][0]:
             self.client.run(f"DROP DATABASE IF EXISTS {quoted(schema)}")
@@ -223,45 +167,45 @@ class MysqlTables:
             parts.append(f"PRIMARY KEY ({', '.join(quoted(column.name) for column in keys)})")
         database = _DATABASE.format(quoted(table[0]))
         made = f"CREATE TABLE {sql_name(table)} ({', '.join(parts)}) COMMENT = '{token}'"
-        self.ddl("create", table, stamp, token, [database, made])
+        self.intents.run("create", table, stamp, token, [database, made])
 
     def drop(self, table: TableName) -> None:
-        self.resolve(table)
-        self.discard(waiting := self.pending.of(table))
-        self.pending.remove(waiting)
-        self.flush(table)  # its history stays
-        with self.locked(table) as cursor:
-            self.fence()
-            if self.comment(table) is not None:
+        self.intents.resolve(table)
+        self.commits.discard(waiting := self.commits.pending.of(table))
+        self.commits.pending.remove(waiting)
+        self.commits.flush(table)  # its history stays
+        with self.intents.locked(table) as cursor:
+            self.commits.fence()
+            if self.intents.comment(table) is not None:
                 cursor.execute(f"DROP TABLE IF EXISTS {sql_name(table)}")  # a crash here leaves a mark without a table
             cursor.execute(f"DROP TABLE IF EXISTS {sql_name(gathered(table))}")
             for ours in ("marks", "loads"):
-                cursor.execute(f"DELETE FROM `{OURS}`.`{ours}` WHERE {_HERE}", table)
+                cursor.execute(f"DELETE FROM `{OURS}`.`{ours}` WHERE {HERE}", table)
 
     def rename(self, old: TableName, new: TableName) -> None:
         self._refuse(new, f"the new name of {shown(old)}")
         found = self.find(old)
         if found is None:
             raise SinkFault(f"there is no table {shown(old)} to rename")
-        self.flush(old)
+        self.commits.flush(old)
         stamp = found.stamp or Stamp("", (0, 0), 0)
         database = _DATABASE.format(quoted(new[0]))
         renamed, other = f"RENAME TABLE {sql_name(old)} TO {sql_name(new)}", gathered(new)
-        if self.comment(gathered(old)) is not None:
+        if self.intents.comment(gathered(old)) is not None:
             renamed += f", {sql_name(gathered(old))} TO {sql_name(other)}"
-        self.ddl("rename", new, stamp, "", [database, f"DROP TABLE IF EXISTS {sql_name(other)}", renamed], old)
+        self.intents.run("rename", new, stamp, "", [database, f"DROP TABLE IF EXISTS {sql_name(other)}", renamed], old)
 
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
         clauses = self._clauses(table, changes)
         # The gathered rows of a full read have other columns.
-        self.client.ask(f"DELETE FROM `{OURS}`.`loads` WHERE {_HERE}", *table)
+        self.client.ask(f"DELETE FROM `{OURS}`.`loads` WHERE {HERE}", *table)
         self._alter(table, clauses, stamp)
 
     def _alter(self, table: TableName, clauses: Sequence[str], stamp: Stamp) -> None:
-        self.flush(table)
+        self.commits.flush(table)
         token = new_token()
         altered = ", ".join([*clauses, f"COMMENT = '{token}'"])
-        self.ddl("alter", table, stamp, token, [f"ALTER TABLE {sql_name(table)} {altered}"])
+        self.intents.run("alter", table, stamp, token, [f"ALTER TABLE {sql_name(table)} {altered}"])
 
     def truncate(self, table: TableName, stamp: Stamp) -> None:
         self.swap(table, *self.empty_beside(table), stamp)
@@ -270,9 +214,9 @@ class MysqlTables:
         """Create an empty table like another one; returns its name and its token."""
         place, token = sql_name(gathered(table)), new_token()
         self.client.prepare()
-        with self.locked(table) as cursor:
-            self.fence()
-            cursor.execute(f"DELETE FROM `{OURS}`.`loads` WHERE {_HERE}", table)
+        with self.intents.locked(table) as cursor:
+            self.commits.fence()
+            cursor.execute(f"DELETE FROM `{OURS}`.`loads` WHERE {HERE}", table)
             cursor.execute(f"DROP TABLE IF EXISTS {place}")
             cursor.execute(f"CREATE TABLE {place} LIKE {sql_name(table)}")
             cursor.execute(f"ALTER TABLE {place} COMMENT = '{token}'")
@@ -280,77 +224,15 @@ class MysqlTables:
 
     def swap(self, table: TableName, place: str, token: str, stamp: Stamp) -> None:
         """Replace a table by another one, whose comment is the token."""
-        self.flush(table)
+        self.commits.flush(table)
         old = f"`{OURS}`.`old_{digest(*table)}`"
         swapped = f"RENAME TABLE {sql_name(table)} TO {old}, {place} TO {sql_name(table)}"
-        self.ddl("alter", table, stamp, token, [f"DROP TABLE IF EXISTS {old}", swapped])
+        self.intents.run("alter", table, stamp, token, [f"DROP TABLE IF EXISTS {old}", swapped])
         self.client.run(f"DROP TABLE IF EXISTS {old}")
 
-    def ddl(
-        self, kind: Kind, table: TableName, stamp: Stamp, token: str, run: Sequence[str], old: TableName | None = None
-    ) -> None:
-        """Run statements between an intent and its stamp. The last statement is the DDL."""
-        self.resolve(table)
-        with self.locked(table) as cursor:
-            with self.client.transaction() as noted:
-                self.fenced(noted, stamp.job)
-                before = old or (table if kind == "alter" else ("", ""))
-                noted.execute(
-                    f"REPLACE INTO `{OURS}`.`intents` VALUES (%s, %s, %s, %s, %s, %s)",
-                    (*table, *before, token, msgspec.json.encode(stamp).decode()),
-                )
-            failpoints.point("intent")
-            for statement in run:
-                cursor.execute(statement)
-                failpoints.point("statement")
-            self._record(table, before, token, stamp)
-        failpoints.point("recorded")
-
-    def _record(self, table: TableName, before: TableName, token: str, stamp: Stamp) -> None:
-        with self.client.transaction() as cursor:
-            if before not in (table, ("", "")):
-                for ours in ("marks", "loads"):
-                    cursor.execute(f"DELETE FROM `{OURS}`.`{ours}` WHERE {_HERE}", table)
-                    cursor.execute(
-                        f"UPDATE `{OURS}`.`{ours}` SET `db` = %s, `name` = %s WHERE {_HERE}", (*table, *before)
-                    )
-            else:
-                put_stamp(cursor, table, stamp, None if before == table else token)
-                cursor.execute(f"UPDATE `{OURS}`.`marks` SET `token` = %s WHERE {_HERE}", (token, *table))
-            cursor.execute(f"DELETE FROM `{OURS}`.`intents` WHERE {_HERE}", table)
-
-    def resolve(self, table: TableName) -> None:
-        """Finish a table's DDLs that were begun, by what the server did. Raises: SinkFault"""
-        self.client.prepare()
-        asked = f"SELECT * FROM `{OURS}`.`intents` WHERE {{}} OR (`old_db` = %s AND `old_name` = %s)".format(
-            f"({_HERE})"
-        )
-        for new in [(row[0], row[1]) for row in self.client.run(asked, *table, *table)]:
-            with self.locked(new):
-                found = self.client.run(f"SELECT * FROM `{OURS}`.`intents` WHERE {_HERE}", *new)
-                for _, _, *before, token, stamp in found:
-                    old = (before[0], before[1])
-                    there = self.comment(new)
-                    is_renamed = old not in (new, ("", "")) and there is not None and self.comment(old) is None
-                    if is_renamed or (there is not None and there == token):
-                        self._record(new, old, token, msgspec.json.decode(stamp, type=Stamp))
-                    else:
-                        self.client.run(f"DELETE FROM `{OURS}`.`intents` WHERE {_HERE}", *new)
-
-    @contextmanager
-    def locked(self, table: TableName) -> Iterator[Any]:
-        """A cursor whose connection holds the lock of a table's DDL. Closing the connection releases the lock."""
-        with self.client.connection() as connection, connection.cursor() as cursor:
-            name = f"ticdc:{digest(*table)}"
-            cursor.execute("SELECT GET_LOCK(%s, %s)", (name, _WAIT))
-            if cursor.fetchone()[0] != 1:
-                raise SinkFault(f"a DDL on {shown(table)} that another process began still runs after {_WAIT} seconds")
-            yield cursor
-            cursor.execute("SELECT RELEASE_LOCK(%s)", (name,))
-
     def _refuse(self, table: TableName, what: str) -> None:
-        self.resolve(table)
-        if self.comment(table) is not None:
+        self.intents.resolve(table)
+        if self.intents.comment(table) is not None:
             raise SinkFault(f"{shown(table)} already exists, and cannot be {what}")
 
     def _clauses(self, table: TableName, changes: ColumnChanges) -> list[str]:
