@@ -21,6 +21,7 @@ from tests.simulator.setup import JobSetup, job_of, scratch_folder, with_keys
 from tests.simulator.snapshots import DatabaseView
 from tests.support.changefeed import SCHEMA, Changefeed
 from tests.support.faults import Faults
+from ticdc_spark.capture.snapshot.base import SnapshotReader
 from ticdc_spark.changes.opening import Opening
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.operate.requests import diverged, rebuild_from_topic, rebuild_of
@@ -131,10 +132,11 @@ class Shop(Changefeed):
         self.lab.state.ask(rebuild_of(job, self.lab.state.load(), [table], reader))
         self.follow_source()
 
-    def follow_source(self) -> None:
-        """From now on, full reads of the running job see what the tables are then."""
-        if self.steps is not None and self.steps.loader is not None:
-            self.steps.loader.source = DatabaseView(cast(Database, ShopTables(self)), "now", 0)
+    def follow_source(self, view: SnapshotReader | None = None) -> None:
+        """From now on, full reads of the running job see what the tables are then, or a view."""
+        if self.steps is not None and (loader := self.steps.loader) is not None:
+            loader.source = view or DatabaseView(cast(Database, ShopTables(self)), "now", 0)
+            loader.gathering.source = loader.source
 
     def rebuild_from_topic(self, table: str) -> None:
         """``ticdc-spark rebuild --from topic`` of a table; a job that runs goes on."""

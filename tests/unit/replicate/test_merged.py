@@ -365,8 +365,7 @@ def test_a_column_that_becomes_wider_while_its_shard_waits_for_its_turn_is_read_
     shop = loaded()
     database = LiveView(shop)
     shop.start()
-    assert shop.steps is not None and shop.steps.loader is not None
-    shop.steps.loader.source = database
+    shop.follow_source(database)
     for _ in range(20):
         shop.watermark()
         shop.batch()

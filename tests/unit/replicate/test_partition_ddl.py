@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any
 
 import msgspec
 import pytest
 from msgspec.structs import replace
 
-from tests.simulator.database import Database
-from tests.simulator.snapshots import DatabaseView
 from tests.support.changefeed import SCHEMA
-from tests.support.shop import Shop, ShopTables, after_every_death
+from tests.support.shop import Shop, after_every_death
 from tests.unit.replicate.test_policies import partition_ddl
 from ticdc_spark.config.values import SkipDdl
 from ticdc_spark.ddl.partitions import parse_partitioning
@@ -450,8 +448,7 @@ def test_a_table_is_read_in_full_behind_a_ddl_whose_rows_are_not_computed() -> N
     shop.run()
     partition_ddl(shop, "ALTER TABLE t TRUNCATE PARTITION p1")
     del shop.held[(SCHEMA, "t"), "11"]
-    assert shop.steps is not None and shop.steps.loader is not None
-    shop.steps.loader.source = DatabaseView(cast(Database, ShopTables(shop)), "now", 0)
+    shop.follow_source()
     for key in "234567":
         shop.insert("t", id=key)
         shop.watermark()

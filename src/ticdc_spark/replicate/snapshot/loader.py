@@ -1,31 +1,28 @@
-"""Full reads between batches: begins the requested ones, reads a wave of chunks of some tables, and commits the tables
-that are complete. The tables themselves record how far a read is; the progress follows them."""
+"""Full reads between batches: begins the requested ones, and lets those that have begun advance by a wave. The tables
+themselves record how far a read is; the progress follows them."""
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from threading import Lock
 from typing import Literal, TypeAlias
 
 import msgspec
 
-from ticdc_spark import failpoints
-from ticdc_spark.capture.snapshot.base import SnapshotReader, TooOld, Wanted, Wave
+from ticdc_spark.capture.snapshot.base import SnapshotReader, TooOld
 from ticdc_spark.config.job import Job, SnapshotKeys
 from ticdc_spark.config.routes import compiled
 from ticdc_spark.config.shards import is_merged
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import DecisionNeeded, MessageError
 from ticdc_spark.model import Table, TableName
-from ticdc_spark.mysql import HIDDEN_NAMES, handle_key, keep_hidden_columns, no_key, tso_physical_ms
+from ticdc_spark.mysql import handle_key, keep_hidden_columns, no_key, tso_physical_ms
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
-from ticdc_spark.replicate.apply.look import missing_columns, vanished
 from ticdc_spark.replicate.modes.next_progress import DROPPED_KEPT_MS
 from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.plan.routes import stop_at_rules
 from ticdc_spark.replicate.plan.spelling import by_source
-from ticdc_spark.replicate.snapshot.merged import Merged, MergedTables, identity_with, wave_of_shards, with_shards_read
-from ticdc_spark.replicate.snapshot.steps import as_known, begin, bring_in, give_up, with_states
+from ticdc_spark.replicate.snapshot.gather import Gathering, note_rows
+from ticdc_spark.replicate.snapshot.merged import MergedTables, identity_with, with_shards_read
+from ticdc_spark.replicate.snapshot.steps import as_known, begin, with_states
 from ticdc_spark.replicate.snapshot.wanted import (
     Fate,
     is_unexplained,
@@ -45,14 +42,11 @@ from ticdc_spark.replicate.snapshot.wanted import (
     without_passed,
 )
 from ticdc_spark.replicate.state.conditions import Loading
-from ticdc_spark.replicate.state.progress import Counters, Progress, WantedLoad
-from ticdc_spark.replicate.state.table import TableState, gather
+from ticdc_spark.replicate.state.progress import Progress, WantedLoad
+from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import NO_MARK
-from ticdc_spark.spark.decode.versions import fill_of
-from ticdc_spark.spark.tasks import SourceMoved, UnreadableRows
-from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
 Outcome: TypeAlias = Literal["worked", "waits", "idle"]
@@ -89,14 +83,13 @@ class Loader:
         self, job: Job, keys: SnapshotKeys, sink: Sink, reader: SnapshotReader, batch: Callable[[Progress], Batch]
     ) -> None:
         """``batch``: what a commit to a table needs, for a progress."""
-        self.keys, self.sink, self.batch = keys, sink, batch
+        self.keys, self.batch = keys, batch
         self.job, self.parallel = job, job.parallel_tables
         self.source, self._routes = reader, compiled(job.routes)
         self.reader = MergedTables(reader, job, Progress(job=job.name))
         self._wants, self._follows = wanted_tables(keys, job), table_filter(job.tables or ["*.*"])
         self._reads = reads_unknown(keys, job, reader.fixed)
-        self._asking = Lock()
-        """Held to ask the reader, which serves one thread, while several tables are gathered."""
+        self.gathering = Gathering(job, keys, sink, reader)
         self.forget()
 
     def forget(self) -> None:
@@ -106,8 +99,7 @@ class Loader:
         """Tables that the source did not have, each with the commit_ts of its last applied DDL."""
         self._looks: dict[TableName, _Look] = {}
         """The last look at each table that waits."""
-        self._stale: set[str] = set()
-        """Reads whose base the database has garbage-collected."""
+        self.gathering.forget()
 
     def step(self, progress: Progress, save: Callable[[Progress], None], *, in_batch: bool) -> Outcome:
         """Advance the reads as far as possible now. ``save``: stores the progress.
@@ -130,7 +122,8 @@ class Loader:
         if not loading:
             waits = any(not one.from_topic for one in progress.wanted)
             return "worked" if progress != before else "waits" if waits else "idle"
-        self._gather(progress, loading[: self.parallel], save)
+        work = TimelineWork(batch=self.batch(progress), promised=progress.states())
+        self.gathering.gather(progress, work, loading[: self.parallel], save)
         return "worked"
 
     def _is_wanted(self, schema: str, name: str) -> bool:
@@ -303,7 +296,7 @@ class Loader:
         load = Loading(base=base, token=token, exact=found.exact, identity=found.identity)
         begin(work, name, table, load, lacks=lacks)
         log.info("`%s`.`%s`: a full read begins, at %d", *name, base)
-        self._note(work, name, LoadNote(token=""), self.reader.estimate(name))
+        note_rows(work, name, LoadNote(token=""), self.reader.estimate(name))
         self._looks.pop(name, None)
 
     def _counts(self, name: TableName) -> bool:
@@ -376,155 +369,6 @@ class Loader:
         except MessageError as error:
             cure = "one of them with `tables` under [job]" if is_merged(name) else "it with `tables` under [snapshot]"
             raise DecisionNeeded(f"`{name[0]}`.`{name[1]}` cannot be read in full: {error}. Exclude {cure}") from error
-
-    def _gather(self, progress: Progress, tables: Sequence[TableState], save: Callable[[Progress], None]) -> None:
-        """Read a wave of each table. Raises: DecisionNeeded, SinkFault, SourceFault"""
-        work = TimelineWork(batch=self.batch(progress), promised=progress.states())
-        waves: list[tuple[TableState, LoadNote, Wave]] = []
-        complete: list[tuple[TableName, LoadNote]] = []
-        moved: dict[TableName, str] = {}
-        for promised in tables:
-            name = promised.full_name
-            state = work.state(name)
-            if state is None or state.load is None:
-                continue  # it was brought in before a restart
-            if work.mark(name) == NO_MARK:
-                raise DecisionNeeded(vanished(self.job, name))
-            note = self._gathered(name, state.load)
-            try:
-                self._stop_if_columns_are_gone(work, state)
-                if note.done:
-                    complete.append((name, note))
-                else:
-                    waves.append((state, note, self._wave(work, state, note)))
-            except SourceMoved as error:
-                moved[name] = str(error)
-        with ThreadPoolExecutor(max(1, len(waves)), "load") as pool:
-            for state, done in zip(
-                (wave[0] for wave in waves), pool.map(lambda one: self._load(progress, work, *one), waves), strict=True
-            ):
-                name = state.full_name
-                if isinstance(done, str):
-                    moved[name] = done
-                    continue
-                self._note(work, name, done)
-                if done.done:
-                    complete.append((name, done))
-        if moved:
-            # Saved before the next commit: a job that is killed behind it would forget to read them again.
-            again = tuple(WantedLoad(schema=schema, name=name, asked=True) for schema, name in moved)
-            progress = msgspec.structs.replace(progress, wanted=(*progress.wanted, *again))
-            save(progress)
-        for name, why in moved.items():
-            log.warning("`%s`.`%s`: its full read ends and starts over: %s", *name, why)
-            give_up(work, name)
-        for name, note in complete:
-            bring_in(work, name, note)
-            log.info("`%s`.`%s`: %d rows are read and brought in", *name, note.rows)
-        read = Counters(
-            rows=sum(note.rows for _, note in complete), zero_dates=sum(note.zero_dates for _, note in complete)
-        )
-        save(msgspec.structs.replace(with_states(progress, work, self.sink), counters=progress.counters + read))
-
-    def _gathered(self, name: TableName, load: Loading) -> LoadNote:
-        """How far a read is; it begins to gather where it has not. Raises: SinkFault"""
-        note = self.sink.load_note(name)
-        if note is None or note.token != load.token:
-            note = LoadNote(token=load.token)
-            self.sink.begin_load(name, note)
-        return note
-
-    def _stop_if_columns_are_gone(self, work: TimelineWork, state: TableState) -> None:
-        if missing_columns(self._columns(work, state), self.sink.columns(state.full_name)):
-            raise SourceMoved("another writer dropped or renamed columns of it in the target")
-
-    def _columns(self, work: TimelineWork, state: TableState) -> tuple[LakeColumn, ...]:
-        """What is read of a table: no query gives TiDB's hidden columns."""
-        assert state.table is not None, "its read is under way"
-        return tuple(column for column in work.batch.columns(state.table) if column.source not in HIDDEN_NAMES)
-
-    def _wave(self, work: TimelineWork, state: TableState, note: LoadNote) -> Wave:
-        load, name = state.load, state.full_name
-        assert load is not None, "its read is under way"
-        columns = self._columns(work, state)
-        sources = frozenset(column.source for column in columns)
-        wanted = Wanted(
-            name=name,
-            columns=columns,
-            left_out=frozenset(column.name for column in state.table.columns) - sources if state.table else frozenset(),
-            where=work.batch.where(state.table) if state.table else "",
-            lake=work.batch.lake,
-            at=load.base if load.exact and load.token not in self._stale else None,
-            upto=note.upto,
-            chunk_rows=self.keys.chunk_rows,
-            parts=self.keys.parallelism,
-            identity=load.identity,
-        )
-        try:
-            return self._wave_of(work.batch, state, wanted)
-        except TooOld as error:
-            if state.table is None or not handle_key(state.table):
-                raise SourceMoved(f"as of {load.base}: {error}") from error
-            log.warning("`%s`.`%s` as of %d: %s; the rest is read as it is now", *name, load.base, error)
-            self._stale.add(load.token)
-            return self._wave_of(work.batch, state, msgspec.structs.replace(wanted, at=None))
-
-    def _wave_of(self, batch: Batch, state: TableState, wanted: Wanted) -> Wave:
-        if not is_merged(wanted.name):
-            return self.source.wave(wanted)
-        assert state.table is not None, "its read is under way"
-        # The source says defaults in UTC.
-        options = msgspec.structs.replace(batch.read_options(), default_timezone=None)
-        merged = Merged(
-            table=state.table,
-            origin=self._routes.origin(wanted.name),
-            columns_of=batch.columns,
-            filled=lambda column: fill_of(column, options),
-        )
-        return wave_of_shards(self.source, wanted, merged)
-
-    def _load(
-        self, progress: Progress, work: TimelineWork, state: TableState, before: LoadNote, wave: Wave
-    ) -> LoadNote | str:
-        """Gather a wave; a text: why the table is not what it was."""
-        name, load = state.full_name, state.load
-        assert load is not None, "its read is under way"
-        # A shard that was dropped behind the base, and before the shards were listed, is not read.
-        exact = load.exact and load.token not in self._stale and not is_merged(name)
-
-        def note(rows: int, zeros: int) -> LoadNote:
-            return msgspec.structs.replace(
-                before,
-                upto=wave.upto,
-                rows=before.rows + rows,
-                zero_dates=before.zero_dates + zeros,
-                settles=before.settles if exact else max(before.settles, self._upper(progress)),
-                done=wave.done,
-            )
-
-        try:
-            done = self.sink.load(name, self._columns(work, state), wave.read, wave.parts, note)
-        except SourceMoved as moved:
-            return str(moved)
-        except UnreadableRows as error:
-            raise DecisionNeeded(
-                f"`{name[0]}`.`{name[1]}` cannot be read in full: {error}. Correct the value at the source, or exclude "
-                "the table with `tables` under [snapshot]"
-            ) from error
-        failpoints.point("gather")
-        return done
-
-    def _upper(self, progress: Progress) -> int:
-        """A commit_ts that nothing which was read is above."""
-        marks = [one.watermark - 1 for one in progress.partitions]
-        with self._asking:
-            now = self.reader.now()
-        return max(now, progress.newest, *marks, 0)
-
-    def _note(self, work: TimelineWork, name: TableName, note: LoadNote, expected: int | None = None) -> None:
-        state = work.state(name)
-        assert state is not None, "its read is under way"
-        work.put(gather(state, note.rows, expected))
 
 
 def _has_all(progress: Progress, state: TableState | None, shards: Sequence[Table]) -> bool:
