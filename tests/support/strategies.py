@@ -270,11 +270,6 @@ def _debezium_avro(**options: Any) -> Callable[[], tuple[Encoder, Callable[[], D
     return to
 
 
-def _debezium_avro_seen(change: RowChange) -> RowChange:
-    """Without the extension ``source`` has milliseconds."""
-    return replace(change, commit_ts=change.commit_ts >> 18 << 18)
-
-
 def _open_seen(change: RowChange, changed_only: bool = False) -> RowChange:
     # "u" alone: an insert, or an update without old values or without changes
     alone = change.op == "insert" or (changed_only and change.op == "update" and change.before == change.after)
@@ -343,7 +338,6 @@ WIRES = (
         "debezium-avro, bare",
         _debezium_avro(avro_bigint_unsigned_handling_mode="string", avro_decimal_handling_mode="string"),
         values=partial(_debezium_values, digits=65),
-        seen=_debezium_avro_seen,
     ),
     Wire("avro", _registered(), values=_named_values, seen=partial(_avro_seen, extended=False)),
     Wire(

@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from msgspec.structs import replace
 
 from ticdc_spark.ddl.columns import WITH_CHARSET, to_binary
+from ticdc_spark.ddl.indexes import CLUSTERED, PRIMARY
 from ticdc_spark.ddl.statements import (
     AddColumn,
     AddIndex,
@@ -24,6 +25,7 @@ from ticdc_spark.ddl.statements import (
 from ticdc_spark.ddl.stored import stored_default
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, Index, Table
+from ticdc_spark.mysql import INTEGER_BITS
 
 # TiDB's default collations; all others are <charset>_bin.
 _COLLATES = {"binary": "binary", "gbk": "gbk_chinese_ci", "gb18030": "gb18030_chinese_ci"}
@@ -37,7 +39,7 @@ def build_table(
 
     Raises: MessageError if a key names a column that does not exist.
     """
-    building = Building(Table(schema=schema, name=name, columns=()), charset or DEFAULT_CHARSET)
+    building = Building(Table(schema=schema, name=name, columns=()), charset or DEFAULT_CHARSET, is_new=True)
     for column in columns:
         building.columns.append(building.complete(column))
     for index in indexes:  # a table's own keys come before its columns' keys
@@ -63,8 +65,9 @@ def charset_of(table: Table) -> Charset:
 class Building:
     """A table during a change. Column and index names are compared ignoring case."""
 
-    def __init__(self, table: Table, charset: Charset | None = None) -> None:
-        self._before = table
+    def __init__(self, table: Table, charset: Charset | None = None, *, is_new: bool = False) -> None:
+        """``is_new``: of a CREATE TABLE. Only there, TiDB orders rows by an integer primary key."""
+        self._before, self._is_new = table, is_new
         self._charset = charset or charset_of(table)
         self.columns = list(table.columns)
         self.indexes = list(table.indexes)
@@ -114,7 +117,7 @@ class Building:
         column = definition.column
         if column.type.name not in WITH_CHARSET:
             return column
-        charset = column.type.charset or self._charset.charset or _charset_of_collate(self._charset)
+        charset = column.type.charset or self._charset.name
         own = column.type.charset is not None and column.type.charset != self._charset.charset
         collate = column.type.collate or (None if own else self._charset.collate) or _collate(charset)
         kind = to_binary(replace(column.type, charset=charset, collate=collate))
@@ -128,11 +131,16 @@ class Building:
             for name in names:
                 at = self._at(name)
                 self.columns[at] = replace(self.columns[at], nullable=False)
-        self.indexes.append(replace(index, name=index.name or self._free_name(names[0]), columns=tuple(names)))
+        name = index.name or (self._primary_name(names) if index.primary else self._free_name(names[0]))
+        self.indexes.append(replace(index, name=name, columns=tuple(names)))
+
+    def _primary_name(self, names: Sequence[str]) -> str:
+        is_integer = self.columns[self._at(names[0])].type.name in INTEGER_BITS
+        return CLUSTERED if self._is_new and len(names) == 1 and is_integer else PRIMARY
 
     def _free_name(self, first: str) -> str:
         base = "expression_index" if first.startswith("(") else first
-        taken = {index.name.lower() for index in self.indexes} | {"primary"}
+        taken = {index.name.lower() for index in self.indexes} | {PRIMARY.lower()}
         name, number = base, 2
         while name.lower() in taken:
             name, number = f"{base}_{number}", number + 1
@@ -225,7 +233,7 @@ class Building:
     def _add_keys(self, indexes: Sequence[Index], there: Collection[str]) -> None:
         """``there``: the names before the statement; no key is added with one of these."""
         for index in indexes:
-            if (index.name or index.columns[0]).lower() not in there:
+            if (PRIMARY if index.primary else index.name or index.columns[0]).lower() not in there:
                 self.add_index(index)
 
     def _drop_indexes(self, parts: Sequence[Alteration]) -> None:
@@ -241,7 +249,7 @@ class Building:
     def _convert(self, part: Charset) -> None:
         if not part.convert:
             return  # the table's default, which is not stored
-        charset = part.charset or _charset_of_collate(part)
+        charset = part.name
         collate = part.collate or _collate(charset)
         for at, column in enumerate(self.columns):
             if column.type.name in WITH_CHARSET:
@@ -252,7 +260,8 @@ class Building:
 def keys_of(definition: ColumnDef) -> list[Index]:
     """The keys that a column's definition declares."""
     name = definition.column.name
-    primary = Index(name="PRIMARY", unique=True, primary=True, nullable=False, columns=(name,))
+    named = PRIMARY if definition.nonclustered else ""
+    primary = Index(name=named, unique=True, primary=True, nullable=False, columns=(name,))
     unique = Index(name="", unique=True, primary=False, nullable=True, columns=(name,))
     return [primary] * definition.primary + [unique] * definition.unique
 
@@ -261,10 +270,6 @@ def _is_meant(index: Index, drop: DropIndex) -> bool:
     if not drop.name:
         return index.primary
     return index.name.lower() == drop.name.lower() and (index.unique or not drop.unique)
-
-
-def _charset_of_collate(charset: Charset) -> str:
-    return charset.collate.partition("_")[0] if charset.collate else "utf8mb4"
 
 
 def _collate(charset: str) -> str:

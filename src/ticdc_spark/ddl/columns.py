@@ -45,6 +45,7 @@ class _Options:
     unsigned: bool = False
     zerofill: bool = False
     primary: bool = False
+    nonclustered: bool = False
     unique: bool = False
     nullable: bool | None = None
     charset: str | None = None
@@ -92,6 +93,7 @@ def column_def(cur: Cursor) -> ColumnDef:
         column=column,
         nullable=options.null,
         primary=options.primary,
+        nonclustered=options.nonclustered,
         unique=options.unique,
         filled=options.filled,
         computed=not known,
@@ -190,6 +192,7 @@ def _auto_increment(cur: Cursor, options: _Options) -> None:
 def _primary(cur: Cursor, options: _Options) -> None:
     cur.accept("key")
     options.primary = True
+    options.nonclustered = cur.accept("nonclustered")
 
 
 def _unique(cur: Cursor, options: _Options) -> None:

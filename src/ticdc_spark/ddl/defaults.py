@@ -29,7 +29,8 @@ class WrittenDefault(msgspec.Struct, frozen=True):
 
 
 def read_default(cur: Cursor) -> WrittenDefault:
-    """Read what follows DEFAULT. ``CURRENT_TIMESTAMP`` and its synonyms are expressions with that text.
+    """Read what follows DEFAULT. ``CURRENT_TIMESTAMP`` and its synonyms are expressions with that
+    text, without the number of digits: TiDB stores none.
 
     Raises: MessageError if it is not a default.
     """
@@ -90,7 +91,7 @@ def _named(cur: Cursor) -> WrittenDefault:
         return WrittenDefault("null") if value is None else WrittenDefault("number", value)
     argument = cur.brackets() if cur.opens() else None
     if word.lower() in _NOW:
-        return WrittenDefault("expression", f"CURRENT_TIMESTAMP({argument})" if argument else "CURRENT_TIMESTAMP")
+        return WrittenDefault("expression", "CURRENT_TIMESTAMP")
     return WrittenDefault("expression", word if argument is None else f"{word}({argument})")
 
 

@@ -6,6 +6,11 @@ from ticdc_spark.ddl.lex import Cursor
 from ticdc_spark.ddl.statements import AddIndex
 from ticdc_spark.model import Index
 
+PRIMARY = "PRIMARY"
+"""The name of a primary key, if it is an index of its own."""
+CLUSTERED = "primary"
+"""The name in Simple of a primary key for which TiDB has no index: the integer by which it orders the rows."""
+
 
 def key_parts(cur: Cursor) -> tuple[str, ...]:
     """Read ``(a, b(5) DESC, (expression))``; an expression is returned as ``(expression)``."""
@@ -30,7 +35,8 @@ def index_def(cur: Cursor, named: str = "") -> AddIndex | None:
     """Read a key of CREATE TABLE or ADD, from PRIMARY, UNIQUE, KEY …; ``None`` if no key follows.
 
     ``named`` is the constraint's name. FOREIGN KEY, CHECK and PERIOD FOR are skipped and return an index without
-    columns. An index without a name gets ``""``. Whether it can be NULL is decided by the table.
+    columns. An index without a name gets ``""``, as does a primary key that is not NONCLUSTERED. The table decides
+    whether it can be NULL.
     """
     primary = unique = False
     if cur.accept("primary", "key"):
@@ -52,7 +58,9 @@ def index_def(cur: Cursor, named: str = "") -> AddIndex | None:
     if cur.any_of("using", "type"):
         cur.name()
     columns = key_parts(cur)
-    cur.skip_item()
-    name = "PRIMARY" if primary else name
+    if primary:
+        name = PRIMARY if "NONCLUSTERED" in cur.skip_item().upper().split() else ""
+    else:
+        cur.skip_item()
     index = Index(name=name, unique=unique, primary=primary, nullable=True, columns=columns)
     return AddIndex(index, if_not_exists)

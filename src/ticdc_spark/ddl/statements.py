@@ -18,6 +18,8 @@ class ColumnDef(msgspec.Struct, frozen=True, kw_only=True):
     nullable: bool | None = None
     """``None``: not specified."""
     primary: bool = False
+    nonclustered: bool = False
+    """Its primary key is an index of its own, not the order of the rows (TiDB)."""
     unique: bool = False
     filled: bool = False
     """AUTO_INCREMENT, or a TIMESTAMP with ON UPDATE CURRENT_TIMESTAMP."""
@@ -105,6 +107,11 @@ class Charset(msgspec.Struct, frozen=True):
     charset: str | None
     collate: str | None
     convert: bool
+
+    @property
+    def name(self) -> str:
+        """The charset, or that of the collation."""
+        return self.charset or (self.collate.partition("_")[0] if self.collate else "utf8mb4")
 
 
 class MoveRows(msgspec.Struct, frozen=True):

@@ -17,7 +17,7 @@ Compression: TypeAlias = Literal["none", "snappy", "lz4"]
 MAX_UNPACKED_BYTES = 256 * 1024 * 1024
 """A value whose header has a larger size is refused before memory is allocated."""
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
-_JSON_STARTS = (b'{"', b"{}")
+JSON_STARTS = (b'{"', b"{}")
 
 
 def compress(value: bytes, compression: Compression) -> bytes:
@@ -35,7 +35,7 @@ def unpack(value: bytes, limit: int = MAX_UNPACKED_BYTES) -> bytes:
 
     Raises: MessageError if it is neither JSON nor snappy nor lz4, or larger than ``limit`` bytes when unpacked.
     """
-    if value[:2] in _JSON_STARTS or not value:
+    if value[:2] in JSON_STARTS or not value:
         return value
     try:
         if value.startswith(_LZ4_MAGIC):

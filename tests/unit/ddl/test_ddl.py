@@ -70,7 +70,7 @@ def test_types_as_tidb_has_them(written: str, meant: str) -> None:
         ("BIT(4) DEFAULT b'101'", 5),
         ("VARBINARY(4) DEFAULT x'6162'", "ab"),
         ("BINARY(3) DEFAULT 'a'", "a\0\0"),
-        ("DATETIME(3) DEFAULT NOW(3)", "CURRENT_TIMESTAMP(3)"),
+        ("DATETIME(3) DEFAULT NOW(3)", "CURRENT_TIMESTAMP"),
         ("JSON DEFAULT (JSON_OBJECT('a', 1))", "JSON_OBJECT('a', 1)"),
         ("BOOL DEFAULT TRUE", "1"),
         ("INT DEFAULT NULL", None),
@@ -100,7 +100,7 @@ def test_alter_changes_columns_and_keys() -> None:
     assert columns_of(after) == ["bb varchar(20) not null", "a int(11) not null", "d text"]
     assert [(i.name, i.columns, i.nullable) for i in after.indexes] == [
         ("b", ("bb",), False),
-        ("PRIMARY", ("a",), False),
+        ("primary", ("a",), False),
         ("k", ("d", "(a + 1)"), True),
         ("u", ("bb", "d"), True),
     ]
@@ -201,7 +201,31 @@ ALTERED = "CREATE TABLE t (id INT PRIMARY KEY, a INT, b TEXT, c DATE, KEY ka (a)
 def test_parts_of_an_alter_name_what_was_there_before_it(parts: str, columns: str, keys: str) -> None:
     table = tables_after(ALTERED, f"ALTER TABLE t {parts}")["d", "t"]
     assert ", ".join(f"{c.name} {c.type.name}" for c in table.columns) == columns
-    assert " ".join(sorted(f"{i.name}({','.join(i.columns)})" for i in table.indexes)) == keys
+    names = ["PRIMARY" if index.primary else index.name for index in table.indexes]
+    found = zip(names, table.indexes, strict=True)
+    assert " ".join(sorted(f"{name}({','.join(index.columns)})" for name, index in found)) == keys
+
+
+@pytest.mark.parametrize(
+    ("sql", "name"),
+    [
+        ("CREATE TABLE p (id BIGINT UNSIGNED PRIMARY KEY)", "primary"),
+        ("CREATE TABLE p (id INT, PRIMARY KEY (id) USING BTREE)", "primary"),
+        ("CREATE TABLE p (id INT, CONSTRAINT c PRIMARY KEY (id) /*T![clustered_index] CLUSTERED */)", "primary"),
+        ("CREATE TABLE p (id INT, PRIMARY KEY (id) /*T![clustered_index] NONCLUSTERED */)", "PRIMARY"),
+        ("CREATE TABLE p (id INT PRIMARY KEY NONCLUSTERED)", "PRIMARY"),
+        ("CREATE TABLE p (id VARCHAR(9) PRIMARY KEY)", "PRIMARY"),
+        ("CREATE TABLE p (id INT, v INT, PRIMARY KEY (id, v))", "PRIMARY"),
+    ],
+)
+def test_only_an_integer_key_that_orders_the_rows_is_named_in_lower_case(sql: str, name: str) -> None:
+    (index,) = tables_after(sql)["d", "p"].indexes
+    assert (index.name, index.primary) == (name, True)
+
+
+def test_a_primary_key_that_is_added_does_not_order_the_rows() -> None:
+    (index,) = tables_after("CREATE TABLE p (id INT NOT NULL)", "ALTER TABLE p ADD PRIMARY KEY (id)")["d", "p"].indexes
+    assert index.name == "PRIMARY"
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,7 @@ from ticdc_spark.mysql import (
 from ticdc_spark.protocols.base import ReadOptions
 from ticdc_spark.protocols.shared.avro_reads import read_digits, read_double, read_float, read_unsigned
 from ticdc_spark.protocols.shared.go_text import go_float
+from ticdc_spark.protocols.shared.member_names import listed, shortened
 from ticdc_spark.wire.avro_binary import (
     DOUBLE,
     FLOAT,
@@ -129,9 +130,10 @@ def _enum_reader(wire: WireType, _: ReadOptions) -> Read:
 
     def read(data: bytes, at: int) -> tuple[Value, int]:
         name, at = read_text(data, at)
-        if name not in indexes:
+        index = indexes.get(name) or indexes.get(shortened(name))
+        if index is None:
             raise MessageError(f"{name!r} is no member of ENUM {wire.elements}")
-        return indexes[name], at
+        return index, at
 
     return read
 
@@ -141,7 +143,7 @@ def _set_reader(wire: WireType, _: ReadOptions) -> Read:
 
     def read(data: bytes, at: int) -> tuple[Value, int]:
         names, at = read_text(data, at)
-        return set_mask(column_type, names), at
+        return set_mask(column_type, shortened(names)), at
 
     return read
 
@@ -220,12 +222,22 @@ def _number_default(_: ColumnType, default: str | int) -> Any:
     return wrapped(int(default))
 
 
-def _float_default(_: ColumnType, default: str | int) -> Any:
+def _double_default(_: ColumnType, default: str | int) -> Any:
     return msgspec.Raw(go_float(canonical_float(str(default), 64)).encode())
+
+
+def _float_default(_: ColumnType, default: str | int) -> Any:
+    """The value of 32 bits, with all digits of its 64 bits."""
+    (value,) = FLOAT.unpack(FLOAT.pack(float(default)))
+    return msgspec.Raw(go_float(repr(value)).encode())
 
 
 def _text_default(_: ColumnType, default: str | int) -> Any:
     return str(default)
+
+
+def _read_float_default(default: Any) -> str | int:
+    return canonical_float(str(default), 32)
 
 
 def _bytes_default(_: ColumnType, default: str | int) -> Any:
@@ -270,9 +282,13 @@ _CODECS: Mapping[tuple[str, str], TypeCodec] = {
         _column("bigint unsigned"), _always(read_digits), _text, _text_default, _same
     ),
     ("YEAR", "int"): TypeCodec(_column("year"), *_INTEGER),
-    ("FLOAT", "float"): TypeCodec(_column("float"), _always(read_float), _packed(FLOAT), _float_default, _same),
-    ("FLOAT", "double"): TypeCodec(_column("float"), _always(_read_wide_float), _packed(DOUBLE), _float_default, _same),
-    ("DOUBLE", "double"): TypeCodec(_column("double"), _always(read_double), _packed(DOUBLE), _float_default, _same),
+    ("FLOAT", "float"): TypeCodec(
+        _column("float"), _always(read_float), _packed(FLOAT), _float_default, _read_float_default
+    ),
+    ("FLOAT", "double"): TypeCodec(
+        _column("float"), _always(_read_wide_float), _packed(DOUBLE), _double_default, _same
+    ),
+    ("DOUBLE", "double"): TypeCodec(_column("double"), _always(read_double), _packed(DOUBLE), _double_default, _same),
     ("DECIMAL", "bytes"): TypeCodec(_decimal_column, _decimal_reader, decimal_writer, None, _same),
     ("DECIMAL", "string"): TypeCodec(_decimal_column, _always(read_text), _text, _text_default, _same),
     ("BIT", "bytes"): TypeCodec(
@@ -349,7 +365,7 @@ def wire_type(column_type: ColumnType, *, decimal_string: bool, unsigned_string:
     if name == "bit":
         return WireType(tidb, avro, length=column_type.length or 1)
     if name in ("enum", "set"):
-        return WireType(tidb, avro, allowed=",".join(member.replace(",", "\\,") for member in column_type.elements))
+        return WireType(tidb, avro, allowed=listed(column_type.elements))
     return WireType(tidb, avro)
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from ticdc_spark.ddl.build import charset_of
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.statements import (
     AddColumn,
@@ -109,7 +110,7 @@ def _table(table: Table, statement: Statement) -> str:
     written = {definition.column.name.lower(): definition for definition in _definitions(statement)}
     columns = [column for column in table.columns if not column.name.startswith(_HIDDEN)]
     described = {
-        "defaultCharsetName": _charset(statement) or "utf8mb4",
+        "defaultCharsetName": _charset(statement) or charset_of(table).charset,
         "primaryKeyColumnNames": list(handle_key(table)),
         "columns": [_column(at, column, written.get(column.name.lower())) for at, column in enumerate(columns, 1)],
         "comment": None,
@@ -131,10 +132,10 @@ def _json(value: Any) -> str:
 
 def _charset(statement: Statement) -> str | None:
     match statement:
-        case CreateTable(charset=Charset(charset=charset)):
-            return charset
+        case CreateTable(charset=Charset() as charset):
+            return charset.name
         case AlterTable(parts=parts):
-            return next((part.charset for part in parts if isinstance(part, Charset)), None)
+            return next((part.name for part in parts if isinstance(part, Charset)), None)
     return None
 
 

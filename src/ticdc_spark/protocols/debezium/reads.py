@@ -21,6 +21,7 @@ from ticdc_spark import mysql
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType, Value
 from ticdc_spark.protocols.shared.json_rows import Cell
+from ticdc_spark.protocols.shared.member_names import shortened
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  DATETIME has no zone
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
@@ -254,7 +255,7 @@ def read_enum(column_type: ColumnType) -> Cell:
     indexes = {"": "0"} | {name: str(at) for at, name in reversed([*enumerate(column_type.elements, 1)])}
 
     def read(name: str) -> Value:
-        index = indexes.get(name)
+        index = indexes.get(name) or indexes.get(shortened(name))
         return mysql.enum_index(column_type, name) if index is None else index
 
     return Cell(str | None, read)

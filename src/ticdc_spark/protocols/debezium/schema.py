@@ -15,10 +15,11 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, ColumnType, Table
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols.debezium.types import codec_for
-from ticdc_spark.protocols.debezium.values import double, quote
+from ticdc_spark.protocols.debezium.values import EPOCH, double, quote
 from ticdc_spark.protocols.shared.avro_names import sanitized
 
 _NOT_IN_NAME = re.compile(r"[^A-Za-z0-9._]")
+_MOMENT = re.compile(r"\d{4}-\d\d-\d\d")
 _NUMBERS = frozenset(("tinyint", "smallint", "mediumint", "int", "bigint", "float", "double", "decimal"))
 _WRITTEN = frozenset(("bit", "date", "datetime", "timestamp", "time"))
 """Types whose defaults are written like values."""
@@ -238,6 +239,14 @@ def _constant(column: Column) -> str | None:
         return text if int(text) else "2000"
     if name not in _WRITTEN:
         return quote(text)
-    if text.upper().startswith("CURRENT_TIMESTAMP"):
-        return '"1970-01-01T00:00:00Z"' if name == "timestamp" else "0"
-    return codec_for(column_type).write(column_type, column.nullable)(text)
+    if name in ("datetime", "timestamp") and not _MOMENT.match(text):
+        return _unknown_moment(column, text)
+    written = codec_for(column_type).write(column_type, column.nullable)(text)
+    return None if written == "null" or (written == EPOCH and column.nullable) else written
+
+
+def _unknown_moment(column: Column, text: str) -> str | None:
+    """What stands for an expression of a DATETIME or TIMESTAMP."""
+    if column.type.name == "datetime" or not text.upper().startswith("CURRENT_TIMESTAMP"):
+        return "0"
+    return None if column.nullable else EPOCH

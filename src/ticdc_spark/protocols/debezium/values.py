@@ -19,6 +19,7 @@ from ticdc_spark import mysql
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType
 from ticdc_spark.protocols.shared.go_text import decimal_float, integer
+from ticdc_spark.protocols.shared.member_names import listed
 from ticdc_spark.wire.avro_binary import wrapped
 
 Write: TypeAlias = Callable[[Any], str]
@@ -26,6 +27,8 @@ Write: TypeAlias = Callable[[Any], str]
 
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  DATETIME has no zone
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
+EPOCH = '"1970-01-01T00:00:00Z"'
+"""What stands for a TIMESTAMP that is not known."""
 _MILLI, _MICRO = timedelta(milliseconds=1), timedelta(microseconds=1)
 _MILLIS_FSP = 3
 """DATETIME with up to this many fractional digits is in milliseconds, with more in microseconds."""
@@ -96,9 +99,8 @@ def connect_datetime(column_type: ColumnType) -> Connect:
 
 
 def connect_enum(column_type: ColumnType) -> Connect:
-    """Members with their commas escaped."""
-    members = ",".join(member.replace(",", "\\,") for member in column_type.elements)
-    return _with("string", "io.debezium.data.Enum", "allowed", members)
+    """Its members."""
+    return _with("string", "io.debezium.data.Enum", "allowed", listed(column_type.elements))
 
 
 def connect_set(column_type: ColumnType) -> Connect:
@@ -199,12 +201,10 @@ def write_datetime(column_type: ColumnType, nullable: bool) -> Write:
 
 
 def write_timestamp(column_type: ColumnType, nullable: bool) -> Write:
-    """RFC 3339 in UTC; the zero timestamp is the epoch."""
+    """RFC 3339 in UTC; the zero timestamp is the epoch, without digits."""
 
     def write(text: str) -> str:
-        if text.startswith("0000-00-00"):
-            text = "1970-01-01" + text[10:]
-        return f'"{text[:10]}T{text[11:]}Z"'
+        return EPOCH if text.startswith("0000-00-00") else f'"{text[:10]}T{text[11:]}Z"'
 
     return write
 

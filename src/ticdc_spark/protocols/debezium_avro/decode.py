@@ -1,7 +1,7 @@
 """Debezium in Avro with a schema registry (``protocol=debezium-avro`` of TiCDC's new architecture): to events.
 
 A value is framed with its schema's id. It is a record with ``before``, ``after``, ``source`` and ``op``, as in JSON.
-There are no DDL and no watermarks. Without TiDB's extension ``source`` has no ``commit_ts``: then it is
+There are no DDL and no watermarks. TiCDC always writes ``source.commit_ts``. Without it, the commit_ts is
 ``source.ts_ms`` with a logical part of 0. Values are as in Debezium's JSON, except that bytes are bytes, DECIMAL is an
 unscaled number, and a BIGINT UNSIGNED may be text.
 

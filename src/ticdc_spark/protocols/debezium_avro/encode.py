@@ -131,7 +131,7 @@ class DebeziumAvroEncoder:
                     f"no registry takes, and sends no rows of the table in debezium-avro"
                 )
         source = ".".join((sanitized(config.cluster_id), sanitized(table.schema), "Source"))
-        value_schema = write_envelope(name, source, [*fields.values()], extended=extended)
+        value_schema = write_envelope(name, source, [*fields.values()])
         value_id = self._registry.register(f"{topic}-value", value_schema)
         cells = tuple(_Cell(column.name, codecs[column.name].write) for column in table.columns)
         return _Plan(
@@ -173,7 +173,7 @@ class DebeziumAvroEncoder:
         if missing := next((cell.name for cell in plan.key_cells if cell.name not in row), None):
             raise MessageError(f"a row of {_name(plan.table)} without its handle key's `{missing}`")
         start, behind = plan.source
-        ts = change.commit_ts
+        ts = change.commit_ts  # sent with and without TiDB's extension
         value = (
             plan.value
             + self._image(before, change, plan)
@@ -181,10 +181,11 @@ class DebeziumAvroEncoder:
             + start
             + write_long(tso_physical_ms(ts))
             + behind
+            + write_long(ts)
+            + write_text(config.cluster_id)
+            + write_text(op)
+            + write_long(config.build_ts())
         )
-        if config.enable_tidb_extension:
-            value += write_long(ts) + write_text(config.cluster_id)
-        value += write_text(op) + write_long(config.build_ts())
         return Encoded(plan.key + _cells(plan.key_cells, row), value, 1)
 
     def _image(self, row: Row | None, change: RowChange, plan: _Plan) -> bytes:

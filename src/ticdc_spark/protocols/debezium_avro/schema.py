@@ -188,8 +188,9 @@ _SOURCE: tuple[tuple[str, str, bool], ...] = (
     ("row", "int", False),
     ("thread", "long", True),
     ("query", "string", True),
+    ("commit_ts", "long", False),
+    ("cluster_id", "string", False),
 )
-_EXTENSION = (("commit_ts", "long", False), ("cluster_id", "string", False))
 
 
 def write_key(name: str, fields: Sequence[WrittenField]) -> str:
@@ -200,13 +201,12 @@ def write_key(name: str, fields: Sequence[WrittenField]) -> str:
     return _text(_written(f"{name}Key", _columns(name, fields)))
 
 
-def write_envelope(name: str, source: str, fields: Sequence[WrittenField], *, extended: bool) -> str:
-    """The schema of a table's values. ``source``: the name of that record. ``extended``: with TiDB's extension.
+def write_envelope(name: str, source: str, fields: Sequence[WrittenField]) -> str:
+    """The schema of a table's values. ``source``: the name of that record.
 
     Raises: MessageError for names that become equal when sanitised.
     """
     row = _written(name, _columns(name, fields))
-    more = _EXTENSION if extended else ()
     envelope = _written(
         f"{name}Envelope",
         [
@@ -214,7 +214,7 @@ def write_envelope(name: str, source: str, fields: Sequence[WrittenField], *, ex
             _written_field("after", f"{row['namespace']}.{row['name']}", optional=True),
             _written_field(
                 "source",
-                _written(source, [_written_field(field, kind, optional=null) for field, kind, null in _SOURCE + more]),
+                _written(source, [_written_field(field, kind, optional=null) for field, kind, null in _SOURCE]),
                 optional=False,
             ),
             _written_field("op", "string", optional=False),

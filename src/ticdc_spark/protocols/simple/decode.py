@@ -33,7 +33,7 @@ from ticdc_spark.protocols.simple.message import (
     read_table,
 )
 from ticdc_spark.protocols.simple.rows import row_reader
-from ticdc_spark.wire.compression import unpack
+from ticdc_spark.wire.compression import JSON_STARTS, unpack
 
 
 class SimpleDecoder:
@@ -168,14 +168,17 @@ def _read(wire: WireTable | None) -> Table | None:
 
 
 def _unpacked(value: bytes) -> bytes | None:
-    """The content of a compressed value; ``None`` if it is none. Tried only if the plain value is no message."""
-    if value.lstrip()[:1] == b"{" or value[:1] in (b"\x00", MARK):
+    """The content of a compressed value; ``None`` if it is none. Tried only if the plain value is no message.
+
+    The first byte of a snappy value is its length, which may be that of ``{``.
+    """
+    if value[:2] in JSON_STARTS or value[:1] in (b"\x00", MARK):
         return None
     try:
         plain = unpack(value)
     except MessageError:
         return None
-    return plain if plain[:1] in (b"{", MARK) else None
+    return plain if plain[:2] in JSON_STARTS or plain[:1] == MARK else None
 
 
 def _reason(value: bytes, error: Exception) -> str:

@@ -11,7 +11,7 @@ from typing import Annotated, Literal, TypeAlias
 import msgspec
 
 from ticdc_spark.model import Checksum, Column, ColumnType, Index, Op, Table
-from ticdc_spark.mysql import TIME_TYPES
+from ticdc_spark.mysql import TIME_TYPES, handle_key
 
 VERSION = 1
 MAX_TS = 2**63 - 1
@@ -30,6 +30,9 @@ _ZERO_DECIMAL = TIME_TYPES | {"decimal"}
 # these write -1 for none
 _NO_LENGTH = "vector"
 _NO_DECIMAL = "var_string"
+_SCALE_UNSENT = ("float", "double")
+_ADDED = "primary"
+"""The name of the index that TiCDC adds."""
 
 
 def _wire_name(field: str) -> str:
@@ -143,8 +146,18 @@ def write_table(table: Table) -> WireTable:
         columns=tuple(
             WireColumn(c.name, _write_type(c.type), c.nullable, _write_default(c.default)) for c in table.columns
         ),
-        indexes=tuple(WireIndex(i.name, i.unique, i.primary, i.nullable, i.columns) for i in table.indexes),
+        indexes=tuple(WireIndex(i.name, i.unique, i.primary, i.nullable, i.columns) for i in _indexes(table)),
     )
+
+
+def _indexes(table: Table) -> list[Index]:
+    """TiCDC adds the key that TiDB has no index for: an integer that orders the rows, or a handle key that is only
+    unique."""
+    primary = next((index for index in table.indexes if index.primary), None)
+    others = [index for index in table.indexes if index is not primary or index.name != _ADDED]
+    if primary is None and (columns := tuple(handle_key(table))):
+        primary = Index(name=_ADDED, unique=True, primary=True, nullable=False, columns=columns)
+    return others if primary is None or primary in others else [*others, primary]
 
 
 def _read_type(wire: WireType) -> ColumnType:
@@ -168,7 +181,7 @@ def _write_type(column_type: ColumnType) -> WireType:
         charset=column_type.charset or "",
         collate=column_type.collate or "",
         length=length if length is not None else -1 if name == _NO_LENGTH else 0,
-        decimal=decimal if decimal is not None else -1 if name == _NO_DECIMAL else 0,
+        decimal=0 if name in _SCALE_UNSENT else decimal if decimal is not None else -1 if name == _NO_DECIMAL else 0,
         elements=column_type.elements,
         unsigned=column_type.unsigned,
         zerofill=column_type.zerofill,

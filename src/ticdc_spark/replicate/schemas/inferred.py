@@ -20,9 +20,10 @@ import msgspec
 
 from ticdc_spark.errors import UnsupportedDdl
 from ticdc_spark.model import Column, ColumnType, Table
-from ticdc_spark.mysql import INTEGER_BITS, format_type, handle_key
+from ticdc_spark.mysql import INTEGER_BITS, format_type, handle_key, is_bytes, is_text
 
 Policy: TypeAlias = Literal["stop", "keep"]
+_NUMBERS = frozenset((*INTEGER_BITS, "decimal", "float", "double"))
 
 
 class Additions(msgspec.Struct, frozen=True):
@@ -37,6 +38,8 @@ class Other(msgspec.Struct, frozen=True):
     reasons: tuple[str, ...]
     columns: tuple[Column, ...]
     """New columns, in addition."""
+    misread: tuple[str, ...] = ()
+    """The columns whose new values may read as other ones of the old type: the members of an ENUM, units of time."""
 
 
 def schema_change(old: Table, new: Table) -> Additions | Other:
@@ -49,10 +52,15 @@ def schema_change(old: Table, new: Table) -> Additions | Other:
         for name in before.keys() & after.keys()
         if not _continues(before[name].type, after[name].type)
     ]
+    misread = [
+        column.name
+        for name, column in before.items()
+        if name in after and not (_continues(column.type, after[name].type) or _is_alike(column.type, after[name].type))
+    ]
     keys = [tuple(name.casefold() for name in handle_key(table) or ()) for table in (old, new)]
     if set(keys[0]) != set(keys[1]):
         reasons.append(f"the key was ({', '.join(keys[0])}) and is ({', '.join(keys[1])})")
-    return Other(tuple(sorted(reasons)), added) if reasons else Additions(added)
+    return Other(tuple(sorted(reasons)), added, tuple(misread)) if reasons else Additions(added)
 
 
 def follow(old: Table, new: Table, policy: Policy) -> Table:
@@ -60,14 +68,20 @@ def follow(old: Table, new: Table, policy: Policy) -> Table:
 
     With ``keep``, missing columns, changed types and the key stay as they were.
 
-    Raises: UnsupportedDdl for other changes than additions, with ``stop``
+    Raises: UnsupportedDdl for other changes than additions, with ``stop``; with ``keep``, for a type whose values the
+    old one would misread
     """
     change = schema_change(old, new)
-    if isinstance(change, Other) and policy == "stop":
+    if isinstance(change, Other) and (policy == "stop" or change.misread):
+        cure = (
+            'schema-change = "keep" under [job] keeps the columns that the table has; a value that does not fit them '
+        )
+        cure += "is then rejected"
+        if change.misread:
+            cure = f"Values of `{'`, `'.join(change.misread)}` would be misread as the old type, so it cannot be kept. "
+            cure += "Exclude the table with `tables` under [job]"
         raise UnsupportedDdl(
-            f"the schema of `{old.schema}`.`{old.name}` changed without a DDL: "
-            f'{"; ".join(change.reasons)}. schema-change = "keep" under [job] keeps the columns that the table has; '
-            "a value that does not fit them is then rejected"
+            f"the schema of `{old.schema}`.`{old.name}` changed without a DDL: {'; '.join(change.reasons)}. {cure}"
         )
     latest = {column.name.casefold(): column for column in new.columns}
     kept = tuple(_newest(column, latest.get(column.name.casefold(), column)) for column in old.columns)
@@ -89,6 +103,12 @@ def _continues(old: ColumnType, new: ColumnType) -> bool:
         and new.elements[: len(old.elements)] == old.elements
         and msgspec.structs.replace(old, elements=new.elements) == new
     )
+
+
+def _is_alike(old: ColumnType, new: ColumnType) -> bool:
+    """Whether a value of the new type is read as itself by the old one, or not at all."""
+    kinds = (is_text, is_bytes, lambda kind: kind.name in _NUMBERS)
+    return any(alike(old) and alike(new) for alike in kinds)
 
 
 def _widens(old: ColumnType, new: ColumnType) -> bool:

@@ -88,7 +88,7 @@ def test_the_schemas_that_are_registered() -> None:
     )
     for expected in (
         '{"default":3,"name":"ti","type":[{"type":"int","connect.parameters":{"tidb_type":"INT UNSIGNED"}},"null"]}',
-        '{"default":1e+30,"name":"f","type":[{"type":"float","connect.parameters":{"tidb_type":"FLOAT"}},"null"]}',
+        '{"default":1.0000000150474662e+30,"name":"f","type":[{"type":"float","connect.parameters":{"tidb_type":"FLOAT"}},"null"]}',
         (
             '{"default":null,"name":"n","type":["null",{"type":"bytes","connect.parameters":{"tidb_type":"DECIMAL"},'
             '"logicalType":"decimal","precision":20,"scale":5}]}'
@@ -109,7 +109,7 @@ def test_the_schemas_that_are_registered() -> None:
     assert '"g"' not in value
     found = table_from_schemas(key, value)
     defaults = {column.name: column.default for column in found.columns if column.default is not None}
-    assert defaults == {"ti": "3", "f": "1e+30", "d": "-2.5", "bit": 5, "v": "<é>", "s": "x,y", "vb": "vb"}
+    assert defaults == {"ti": "3", "f": "1e30", "d": "-2.5", "bit": 5, "v": "<é>", "s": "x,y", "vb": "vb"}
     assert mysql.handle_key(found) == ("id", "k")
 
 

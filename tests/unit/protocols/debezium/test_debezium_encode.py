@@ -222,7 +222,7 @@ def cell(kind: str, value: Value, **options: Any) -> Any:
         ("date", "0018-01-01", 17532),
         ("date", "2024-00-00", None),
         ("datetime", "0000-00-00 00:00:00", None),
-        ("timestamp(3)", "0000-00-00 00:00:00.000", "1970-01-01T00:00:00.000Z"),
+        ("timestamp(3)", "0000-00-00 00:00:00.000", "1970-01-01T00:00:00Z"),
         ("time(3)", "-838:59:59.000", -3020399000000),
         ("bit(10)", "1023", "/wM="),
         ("bigint unsigned", "18446744073709551615", -1),
@@ -270,9 +270,15 @@ def test_values_that_debezium_cannot_carry(kind: str, value: Value, reason: str)
     [
         ("int", "42", 42),
         ("int", "(rand())", None),
-        ("datetime", "CURRENT_TIMESTAMP(3)", 0),
-        ("timestamp", "CURRENT_TIMESTAMP", "1970-01-01T00:00:00Z"),
+        ("datetime", "CURRENT_TIMESTAMP", 0),
+        ("datetime", "str_to_date('1','%d')", 0),
+        ("datetime", "0000-00-00 00:00:00", None),
+        ("timestamp", "CURRENT_TIMESTAMP", None),
+        ("timestamp", "str_to_date('1','%d')", 0),
+        ("timestamp", "0000-00-00 00:00:00", None),
+        ("timestamp(3)", "2020-01-01 00:00:00.500", "2020-01-01T00:00:00.500Z"),
         ("date", "2020-02-29", 18321),
+        ("date", "0000-00-00", None),
         ("year", "0000", 2000),
         ("bit(10)", 10, "CgA="),
         ("json", "json_object()", "json_object()"),
@@ -280,8 +286,30 @@ def test_values_that_debezium_cannot_carry(kind: str, value: Value, reason: str)
 )
 def test_defaults_in_the_schema(kind: str, default: str | int, expected: Any) -> None:
     change = RowChange(op="insert", table=table_of(kind, default=default), commit_ts=1, after={"c": None})
+    assert declared(change).get("default", None) == expected
+    assert ("default" in declared(change)) is (expected is not None), "a default that is null is not written"
+
+
+@pytest.mark.parametrize(
+    ("kind", "default", "expected"),
+    [
+        ("timestamp", "CURRENT_TIMESTAMP", "1970-01-01T00:00:00Z"),
+        ("timestamp", "0000-00-00 00:00:00", "1970-01-01T00:00:00Z"),
+        ("datetime", "0000-00-00 00:00:00", 0),
+        ("date", "0000-00-00", 0),
+    ],
+)
+def test_a_column_that_is_not_null_has_a_default_in_place_of_no_moment(kind: str, default: str, expected: Any) -> None:
+    table = table_of(kind, default=default, nullable=False)
+    change = RowChange(op="insert", table=table, commit_ts=1, after={"c": "2020-01-01 00:00:00"})
+    assert declared(change)["default"] == expected
+
+
+def declared(change: RowChange) -> dict[str, Any]:
+    """The column in the schema block."""
     (encoded,) = encoder(config()).rows([change])
-    assert json.loads(encoded.value or b"")["schema"]["fields"][0]["fields"][0].get("default") == expected
+    found: dict[str, Any] = json.loads(encoded.value or b"")["schema"]["fields"][0]["fields"][0]
+    return found
 
 
 def integers(kind: str) -> st.SearchStrategy[str]:

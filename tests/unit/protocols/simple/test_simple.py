@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
@@ -23,6 +24,7 @@ from tests.support.simple_examples import (
     opened,
     reason,
 )
+from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import (
     Bootstrap,
@@ -217,6 +219,42 @@ def test_compression_and_checksum_are_applied_when_set() -> None:
         assert encoded.value is not None
         assert encoded.value[:1] != b"{"
         assert decode(DECODER, None, encoded.value, TABLES) == [row]
+
+
+def test_a_snappy_value_whose_length_looks_like_json_is_unpacked() -> None:
+    ddl = SchemaChange(commit_ts=7, query=f"CREATE DATABASE `{'a' * 31}`", kind="QUERY", schema="", name="")
+    packed = encoder(SimpleConfig(compression="snappy", build_ts=lambda: 1708923662983)).ddl(ddl)
+    assert packed is not None and packed.value is not None and packed.value[:1] == b"{"
+    (event,) = DECODER.open_message(None, packed.value)
+    assert isinstance(event, SchemaChange) and event.query == ddl.query
+
+
+def schema_of(sql: str) -> dict[str, Any]:
+    """The table of a CREATE TABLE as Simple sends it."""
+    encoded = ENCODER.bootstrap(parse_create(sql, "d"))
+    assert encoded is not None and encoded.value is not None
+    found: dict[str, Any] = json.loads(encoded.value)["tableSchema"]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("keys", "names"),
+    [
+        ("PRIMARY KEY (id), UNIQUE u (v)", ["u", "primary"]),
+        ("PRIMARY KEY (id) NONCLUSTERED, UNIQUE u (v)", ["PRIMARY", "u"]),
+        ("UNIQUE u (id)", ["u", "primary"]),
+        ("UNIQUE u (v)", ["u"]),
+    ],
+)
+def test_a_key_that_tidb_has_no_index_for_is_added_last(keys: str, names: list[str]) -> None:
+    table = schema_of(f"CREATE TABLE t (id INT NOT NULL, v INT, {keys})")
+    assert [index["name"] for index in table["indexes"]] == names
+
+
+def test_neither_digits_of_the_current_time_nor_the_scale_of_floats_are_sent() -> None:
+    at, number = schema_of("CREATE TABLE t (a DATETIME(6) DEFAULT NOW(6), f FLOAT(7,3))")["columns"]
+    assert at["default"] == "CURRENT_TIMESTAMP"
+    assert "decimal" not in number["dataType"]
 
 
 def test_the_protocol_is_found_by_its_name() -> None:

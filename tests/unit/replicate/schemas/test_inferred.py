@@ -57,21 +57,8 @@ def test_additions(new: Table, added: list[str]) -> None:
         (table("id int", "e enum('a','b')"), ["column `a` is gone"], ["id", "a", "e"]),
         (table("id int", "x longtext", "e enum('a','b')"), ["column `a` is gone"], ["id", "a", "e", "x"]),
         (table("id smallint", "a longtext", "e enum('a','b')"), ["column `id` was int(11) and is smallint(6)"], None),
-        (
-            table("id int", "a longblob", "e enum('a','b')"),
-            ["column `a` was longtext and is longblob"],
-            None,
-        ),
-        (
-            table("id int", "a longtext", "e enum('b','a')"),
-            ["column `e` was enum('a','b') and is enum('b','a')"],
-            None,
-        ),
-        (table("id int", "a longtext", "e enum('a')"), ["column `e` was enum('a','b') and is enum('a')"], None),
-        (table("id int", "a longtext", "e set('a','b')"), ["column `e` was enum('a','b') and is set('a','b')"], None),
         (table("id int", "a longtext", "e enum('a','b')", key=("a",)), ["the key was (id) and is (a)"], None),
         (table("id int", "a longtext", "e enum('a','b')", key=()), ["the key was (id) and is ()"], None),
-        (table("id int", "a int"), ["column `a` was longtext", "column `e` is gone"], None),
     ],
 )
 def test_anything_else_is_for_the_operator_to_decide(new: Table, reasons: list[str], kept: list[str] | None) -> None:
@@ -122,6 +109,25 @@ def test_a_type_that_may_change_values_is_for_the_operator_to_decide(old: str, n
         follow(table("id int", f"v {old}"), table("id int", f"v {new}"), "stop")
 
 
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("enum('a','b')", "enum('x','a','b')"),
+        ("enum('a','b')", "set('a','b')"),
+        ("longtext", "enum('a','b')"),
+        ("longtext", "longblob"),
+        ("longtext", "int"),
+        ("datetime(6)", "datetime"),
+        ("datetime", "timestamp"),
+        ("int", "date"),
+    ],
+)
+def test_a_type_whose_values_would_be_misread_cannot_be_kept(old: str, new: str) -> None:
+    for before, after in ((old, new), (new, old)):
+        with pytest.raises(UnsupportedDdl, match=r"`v` would be misread as the old type.*Exclude the table"):
+            follow(table("id int", f"v {before}"), table("id int", f"v {after}"), "keep")
+
+
 def test_a_column_that_comes_back_is_the_one_that_was_kept() -> None:
     without = table("id int", "e enum('a','b')")
     assert follow(follow(OLD, without, "keep"), OLD, "stop").columns == OLD.columns
@@ -134,7 +140,10 @@ TABLES = st.lists(
 
 @given(TABLES, TABLES, TABLES)
 def test_what_is_kept_holds_the_columns_of_every_schema(first: Table, second: Table, third: Table) -> None:
-    followed = follow(follow(first, second, "keep"), third, "keep")
+    try:
+        followed = follow(follow(first, second, "keep"), third, "keep")
+    except UnsupportedDdl:
+        return  # a type cannot be kept
     names = [column.name for column in followed.columns]
     assert set(names) == {column.name for each in (first, second, third) for column in each.columns}
     assert len(set(names)) == len(names)
