@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from ticdc_spark.ddl.build import charset_of
+from ticdc_spark.ddl.build import DEFAULT_CHARSET, charset_of
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.statements import (
     AddColumn,
@@ -110,7 +110,7 @@ def _table(table: Table, statement: Statement) -> str:
     written = {definition.column.name.lower(): definition for definition in _definitions(statement)}
     columns = [column for column in table.columns if not column.name.startswith(_HIDDEN)]
     described = {
-        "defaultCharsetName": _charset(statement) or charset_of(table).charset,
+        "defaultCharsetName": _charset(statement, table),
         "primaryKeyColumnNames": list(handle_key(table)),
         "columns": [_column(at, column, written.get(column.name.lower())) for at, column in enumerate(columns, 1)],
         "comment": None,
@@ -130,13 +130,14 @@ def _json(value: Any) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _charset(statement: Statement) -> str | None:
+def _charset(statement: Statement, table: Table) -> str | None:
+    """The default charset of a table, which only its columns show where the SQL does not have it."""
     match statement:
-        case CreateTable(charset=Charset() as charset):
-            return charset.name
+        case CreateTable():
+            return (statement.charset or DEFAULT_CHARSET).name
         case AlterTable(parts=parts):
-            return next((part.name for part in parts if isinstance(part, Charset)), None)
-    return None
+            return next((part.name for part in parts if isinstance(part, Charset)), charset_of(table).charset)
+    return DEFAULT_CHARSET.name
 
 
 def _definitions(statement: Statement) -> Iterator[ColumnDef]:

@@ -107,7 +107,7 @@ def _continues(old: ColumnType, new: ColumnType) -> bool:
 
 def _is_alike(old: ColumnType, new: ColumnType) -> bool:
     """Whether a value of the new type is read as itself by the old one, or not at all."""
-    kinds = (is_text, is_bytes, lambda kind: kind.name in _NUMBERS)
+    kinds = (is_bytes, lambda kind: is_text(kind) or kind.name in _NUMBERS)
     return any(alike(old) and alike(new) for alike in kinds)
 
 

@@ -68,7 +68,7 @@ def test_a_nullable_unique_index_is_enough_where_there_is_no_handle_key() -> Non
 def test_the_table_that_is_sent_has_the_columns_and_whole_indexes() -> None:
     found = select_columns(T, ("Id", "a"))
     assert [column.name for column in found.columns] == ["Id", "a"]
-    assert [index.name for index in found.indexes] == ["PRIMARY"]
+    assert [index.name for index in found.indexes] == ["primary"]
 
 
 def test_rows_are_sent_with_these_columns() -> None:

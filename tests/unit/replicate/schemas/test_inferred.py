@@ -116,7 +116,6 @@ def test_a_type_that_may_change_values_is_for_the_operator_to_decide(old: str, n
         ("enum('a','b')", "set('a','b')"),
         ("longtext", "enum('a','b')"),
         ("longtext", "longblob"),
-        ("longtext", "int"),
         ("datetime(6)", "datetime"),
         ("datetime", "timestamp"),
         ("int", "date"),
