@@ -202,7 +202,7 @@ def _length(column: Column, written: ColumnDef | None) -> int | None:
 def _default(column: Column, written: ColumnDef | None) -> str | None:
     kind, default = column.type, column.default
     if written is not None and (kind.name in TIME_TYPES or kind.name == "year"):
-        default = default if written.column.default is None else written.column.default
+        default = _written_default(written, default)
     if default is None:
         return None
     if kind.name == "bit":
@@ -210,6 +210,16 @@ def _default(column: Column, written: ColumnDef | None) -> str | None:
     if kind.name in TIME_TYPES and str(default).upper().startswith("CURRENT_TIMESTAMP"):
         return "1970-01-01 00:00:00"
     return str(default)
+
+
+def _written_default(definition: ColumnDef, stored: str | int | None) -> str | int | None:
+    """TiCDC sees no sign: a negative number is an expression to its parser."""
+    written = definition.written
+    if written is None or definition.column.default is None:
+        return stored
+    if written.kind == "number":
+        return stored if written.text.startswith("-") else written.text
+    return definition.column.default
 
 
 def _bits(number: int, length: int) -> str:

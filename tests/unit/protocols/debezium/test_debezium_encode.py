@@ -138,6 +138,26 @@ def test_the_kinds_of_ddl(sql: str, kind: str | None) -> None:
     assert isinstance(event, SchemaChange) and event.kind == kind
 
 
+@pytest.mark.parametrize(
+    ("written", "stored", "shown"),
+    [
+        ("DATETIME DEFAULT 0", "0000-00-00 00:00:00", "0"),
+        ("TIME DEFAULT -1", "-00:00:01", "-00:00:01"),
+        ("TIME DEFAULT '1:2'", "01:02:00", "1:2"),
+    ],
+)
+def test_the_default_of_a_time_is_as_written_but_for_a_sign(written: str, stored: str, shown: str) -> None:
+    column = Column(name="c", type=parse_type(written.split()[0].lower()), default=stored)
+    table = Table(schema="d", name="t", columns=(column,))
+    change = SchemaChange(
+        commit_ts=1, query=f"CREATE TABLE t (c {written})", kind="", schema="d", name="t", table=table
+    )
+    encoded = encoder(config()).ddl(change)
+    assert encoded is not None and encoded.value is not None
+    (described,) = json.loads(encoded.value)["payload"]["tableChanges"][0]["table"]["columns"]
+    assert described["defaultValueExpression"] == shown
+
+
 def test_a_column_in_the_statement_goes_before_that_in_the_table() -> None:
     sql = (
         "CREATE TABLE `t` (`id` INT AUTO_INCREMENT PRIMARY KEY,`at` TIMESTAMP ON UPDATE CURRENT_TIMESTAMP,"
