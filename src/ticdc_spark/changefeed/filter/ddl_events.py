@@ -3,28 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 
 from ticdc_spark.ddl import classify
-from ticdc_spark.ddl.job_parts import job_parts, view_event
-from ticdc_spark.ddl.parse import parse
-from ticdc_spark.ddl.statements import (
-    AddColumn,
-    AddIndex,
-    Alteration,
-    AlterTable,
-    ChangeColumn,
-    Charset,
-    DropColumn,
-    DropIndex,
-    MoveRows,
-    NoEffect,
-    RenameColumn,
-    RenameIndex,
-    RenameTo,
-    SetDefault,
-)
 from ticdc_spark.errors import MessageError
+from ticdc_spark.protocols.shared.tidb_ddl_codes import ddl_type_code
 
 DML_EVENTS = ("insert", "update", "delete")
 TABLE_EVENTS = (
@@ -76,114 +58,56 @@ EVENTS = ("all dml", "all ddl", *DML_EVENTS, "alter table", *SYNONYMS, *DDL_EVEN
 DATABASE_EVENTS = frozenset(("create database", "drop database", "modify schema charset and collate"))
 
 
+_EVENTS = {
+    1: "create database",
+    2: "drop database",
+    3: "create table",
+    4: "drop table",
+    5: "add column",
+    6: "drop column",
+    7: "create index",
+    8: "drop index",
+    9: "add foreign key",
+    10: "drop foreign key",
+    11: "truncate table",
+    12: "modify column",
+    13: "rebase auto id",
+    14: "rename table",
+    15: "set default value",
+    17: "modify table comment",
+    18: "rename index",
+    19: "add table partition",
+    20: "drop table partition",
+    21: "create view",
+    22: "modify table charset and collate",
+    23: "truncate table partition",
+    24: "drop view",
+    25: "recover table",
+    26: "modify schema charset and collate",
+    32: "add primary key",
+    33: "drop primary key",
+    41: "alter index visibility",
+    42: "exchange table partition",
+    61: "multi schema change",
+    64: "reorganize table partition",
+    65: "alter ttl info",
+    67: "alter ttl remove",
+    71: "alter table partitioning",
+    72: "remove table partitioning",
+}
+"""By the numbers of TiDB's DDL jobs."""
+_UNREAD = {"alter database": _EVENTS[26], "restore table": _EVENTS[25], "none": None}
+"""By the first words, where they are not the kind's name."""
+_FULLTEXT = re.compile(r"\badd\s+fulltext\s+index\b", re.IGNORECASE)
+
+
 def ddl_event(sql: str) -> str | None:
     """The kind of a DDL; ``None``: TiCDC does not replicate it.
 
-    An ALTER TABLE with several parts is ``multi schema change``, as in TiDB. SQL that cannot be read gets its kind from
-    its first words, and an ALTER TABLE is then ``alter table``.
+    SQL that cannot be read gets its kind from its first words, and an ALTER TABLE is then ``alter table``.
     """
-    kind = classify(sql)
-    if kind in _BY_KIND:
-        return _BY_KIND[kind]
-    if kind == "alter table":
-        event = _alter_event(sql)
-        return "add fulltext index" if event == "create index" and _FULLTEXT.search(sql) else event
-    return view_event(sql) or None
-
-
-def _alter_event(sql: str) -> str | None:
     try:
-        statement = parse(sql)
+        event = _EVENTS.get(ddl_type_code(sql))
     except MessageError:
-        return "alter table"
-    if not isinstance(statement, AlterTable):
-        return "alter table"
-    if not statement.parts:  # TTL_ENABLE as TiCDC sends it
-        return "alter ttl info"
-    parts = job_parts(statement)
-    events = [event for event in map(_part_event, parts) if event is not None]
-    if not events:
-        return None
-    return "multi schema change" if len(parts) > 1 else events[0]
-
-
-def _part_event(part: Alteration) -> str | None:
-    for kind, event in _BY_PART:
-        if isinstance(part, kind):
-            return event(part) if callable(event) else event
-    return None
-
-
-def _index_event(part: Alteration) -> str:
-    assert isinstance(part, AddIndex)
-    return "add primary key" if part.index.primary else "create index"
-
-
-def _drop_index_event(part: Alteration) -> str | None:
-    assert isinstance(part, DropIndex)
-    if part.unique:  # DROP CONSTRAINT, of a CHECK in TiDB
-        return None
-    return "drop index" if part.name else "drop primary key"
-
-
-def _rows_event(part: Alteration) -> str:
-    assert isinstance(part, MoveRows)
-    what = part.what.lower()
-    for begins, event in _PARTITIONS.items():
-        if what.startswith(begins):
-            return event
-    return "reorganize table partition"
-
-
-def _other_event(part: Alteration) -> str | None:
-    assert isinstance(part, NoEffect)
-    what = " ".join(part.what.lower().split())
-    return next((event for pattern, event in _OTHERS if re.match(pattern, what)), None)
-
-
-_BY_KIND = {
-    "create database": "create database",
-    "drop database": "drop database",
-    "alter database": "modify schema charset and collate",
-    "create table": "create table",
-    "drop table": "drop table",
-    "truncate table": "truncate table",
-    "rename table": "rename table",
-    "restore table": "recover table",
-}
-_BY_PART: tuple[tuple[type, str | Callable[[Alteration], str | None]], ...] = (
-    (AddColumn, "add column"),
-    (DropColumn, "drop column"),
-    (ChangeColumn, "modify column"),
-    (RenameColumn, "modify column"),
-    (SetDefault, "set default value"),
-    (AddIndex, _index_event),
-    (DropIndex, _drop_index_event),
-    (RenameIndex, "rename index"),
-    (RenameTo, "rename table"),
-    (Charset, "modify table charset and collate"),
-    (MoveRows, _rows_event),
-    (NoEffect, _other_event),
-)
-_FULLTEXT = re.compile(r"\badd\s+fulltext\s+index\b", re.IGNORECASE)
-_PARTITIONS = {
-    "add partition partitions": "reorganize table partition",
-    "exchange": "exchange table partition",
-    "truncate": "truncate table partition",
-    "drop partition": "drop table partition",
-    "add partition": "add table partition",
-    "remove partitioning": "remove table partitioning",
-    "partition": "alter table partitioning",
-    "first": "drop table partition",
-    "last": "add table partition",
-}
-_OTHERS = (
-    (r"comment\b", "modify table comment"),
-    (r"add partition\b", "add table partition"),
-    (r"alter index\b", "alter index visibility"),
-    (r"auto_increment\b", "rebase auto id"),
-    (r"(ttl|ttl_enable|ttl_job_interval)\b", "alter ttl info"),
-    (r"remove ttl\b", "alter ttl remove"),
-    (r"drop foreign key\b", "drop foreign key"),
-    (r"add foreign key\b", "add foreign key"),
-)
+        return _UNREAD.get(kind := classify(sql), kind)
+    return "add fulltext index" if event == "create index" and _FULLTEXT.search(sql) else event

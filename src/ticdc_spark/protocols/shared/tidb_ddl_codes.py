@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+from ticdc_spark.ddl import classify
 from ticdc_spark.ddl.job_parts import job_parts, view_event
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.statements import (
@@ -29,10 +30,14 @@ from ticdc_spark.ddl.statements import (
     SetDefault,
     Statement,
     TruncateTable,
+    Unsupported,
 )
 
 _MULTI_SCHEMA_CHANGE = 61
 _TTL = 65
+_REORGANIZE = 64
+_UNREAD = {"create table": 3, "restore table": 25}
+"""Statements that are known, but not what they do."""
 _STATEMENTS: dict[type[Statement], int] = {
     CreateTable: 3,
     DropTables: 4,
@@ -67,11 +72,11 @@ _WORDS = {
     "EXCHANGE PARTITION": 42,
     "FIRST PARTITION": 20,
     "LAST PARTITION": 19,
-    "MERGE FIRST PARTITION": 64,
-    "SPLIT MAXVALUE PARTITION": 64,
-    "REORGANIZE PARTITION": 64,
-    "COALESCE PARTITION": 64,
-    "ADD PARTITION PARTITIONS": 64,
+    "MERGE FIRST PARTITION": _REORGANIZE,
+    "SPLIT MAXVALUE PARTITION": _REORGANIZE,
+    "REORGANIZE PARTITION": _REORGANIZE,
+    "COALESCE PARTITION": _REORGANIZE,
+    "ADD PARTITION PARTITIONS": _REORGANIZE,
     "TTL": _TTL,
     "TTL_ENABLE": _TTL,
     "TTL_JOB_INTERVAL": _TTL,
@@ -95,8 +100,10 @@ def ddl_type_code(sql: str) -> int:
         case AlterTable(parts=()):  # TTL_ENABLE as TiCDC sends it
             return _TTL
         case AlterTable():
-            parts = job_parts(statement)
-            return _MULTI_SCHEMA_CHANGE if len(parts) > 1 else _part(parts[0]) if parts else 0
+            codes = [_part(part) for part in job_parts(statement)]
+            return _MULTI_SCHEMA_CHANGE if len(codes) > 1 and any(codes) else sum(codes)
+        case Unsupported():
+            return _UNREAD.get(classify(sql), 0)
     return _STATEMENTS.get(type(statement), 0)
 
 
@@ -111,5 +118,7 @@ def _part(part: Alteration) -> int:
         case MoveRows(what=what) | NoEffect(what=what):
             text = " ".join(what.upper().split())
             found = [words for words in _WORDS if re.match(rf"{words}(?![\w$])", text)]
-            return _WORDS[max(found, key=len)] if found else 0
+            if not found:  # rows that move in a way that TiDB does not have, such as IMPORT PARTITION
+                return _REORGANIZE * isinstance(part, MoveRows)
+            return _WORDS[max(found, key=len)]
     return _PARTS[type(part)]

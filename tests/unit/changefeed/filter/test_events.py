@@ -230,6 +230,10 @@ def test_other_ddl_is_not_replicated(sql: str) -> None:
         ("ALTER TABLE t MERGE FIRST PARTITION LESS THAN (9)", "reorganize table partition", 64),
         ("ALTER TABLE t SPLIT MAXVALUE PARTITION LESS THAN (9)", "reorganize table partition", 64),
         ("ALTER TABLE `t`", "alter ttl info", 65),
+        ("ALTER TABLE t DISCARD PARTITION p TABLESPACE", "reorganize table partition", 64),
+        ("ALTER TABLE t ENGINE=InnoDB, ROW_FORMAT=DYNAMIC", None, 0),
+        ("CREATE TABLE t AS SELECT 1", "create table", 3),
+        ("RECOVER TABLE BY JOB 5", "recover table", 25),
         (
             "CREATE OR REPLACE ALGORITHM = UNDEFINED DEFINER = CURRENT_USER SQL SECURITY DEFINER VIEW `v` AS SELECT 1",
             "create view",
