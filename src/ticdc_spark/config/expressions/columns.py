@@ -32,7 +32,7 @@ def column_node(column: Column, time_zone: str) -> Node:
     if name in ("enum", "set"):
         return _node(column, "names", int, unsigned=True, text=_names(kind_of), collation=collation_of(kind_of.collate))
     if name == "bit":
-        return _node(column, "bits", int, unsigned=True, size=((kind_of.length or 1) + 7) // 8)
+        return _node(column, "int", int, unsigned=True, size=((kind_of.length or 1) + 7) // 8)
     if name == "date" or name in TIME_TYPES:
         return _temporal(column, time_zone)
     if name == "json":

@@ -105,16 +105,16 @@ def common_kind(nodes: Sequence[Node]) -> Kind:
     kinds = {node.kind for node in nodes if node.kind != "null"}
     if not kinds:
         return "null"
+    if any(node.size for node in nodes):
+        raise Unsupported("a BIT or X'…' as one of several values (+ 0 makes it a number)")
     if kinds <= set(NUMERIC):
         return "real" if "real" in kinds else "decimal" if "decimal" in kinds else "int"
-    if len(kinds) == 1 and not kinds & {"names", "bits", "json"}:
+    if len(kinds) == 1 and not kinds & {"names", "json"}:
         return kinds.pop()
     if kinds <= set(MOMENTS):
         return "datetime"
     if "json" in kinds:
         raise Unsupported("a JSON value beside others (->> gives its text)")
-    if "bits" in kinds:
-        raise Unsupported("a BIT or X'…' as one of several values (+ 0 makes it a number)")
     return "bytes" if "bytes" in kinds else "text"
 
 

@@ -12,6 +12,7 @@ from ticdc_spark.config.expressions.nodes import (
     as_bytes,
     as_text,
     as_truth,
+    has_bytes,
     mapped,
     value_of,
 )
@@ -149,6 +150,6 @@ def _quoted(text: str) -> str:
 
 def shared_collation(left: Node, right: Node) -> collations.Collation:
     """The collation in which two values compare."""
-    if "bytes" in (left.kind, right.kind) or "bits" in (left.kind, right.kind):
+    if has_bytes(left) or has_bytes(right):
         return BINARY
     return collations.common(left.collation, right.collation)

@@ -15,8 +15,9 @@ from ticdc_spark.model import Row
 Kind: TypeAlias = Literal[
     "null", "int", "decimal", "real", "text", "bytes", "date", "datetime", "time", "names", "bits", "json"
 ]
-"""``names``: an ENUM or SET: a number, whose text is of its members. ``bits``: BIT and X'…': a number among numbers,
-bytes among texts. ``date`` and ``datetime``: ``YYYY-MM-DD hh:mm:ss.ffffff``. ``time``: microseconds."""
+"""``names``: an ENUM or SET: a number, whose text is of its members. ``bits``: X'…': a number among numbers, bytes
+among texts. A BIT column is an int, and bytes only to functions of texts. ``date`` and ``datetime``:
+``YYYY-MM-DD hh:mm:ss.ffffff``. ``time``: microseconds."""
 Evaluate: TypeAlias = Callable[[Row], Any]
 
 NUMERIC = ("int", "decimal", "real")
@@ -38,7 +39,7 @@ class Node:
     text: Callable[[Any], str] | None = None
     """Gives the text of a value whose kind has another text, such as an ENUM's name."""
     size: int = 0
-    """How many bytes a BIT has."""
+    """How many bytes a BIT or X'…' has."""
     year: bool = False
     """Whether it is a YEAR. A two-digit literal beside it is a year too."""
 
@@ -96,9 +97,9 @@ def as_number(node: Node) -> Node:
     """As an int, decimal or real: a text becomes a real, a time a decimal."""
     match node.kind:
         case "int" | "decimal" | "real" | "null":
-            return node
+            return replace(node, size=0)
         case "names" | "bits":
-            return replace(node, kind="int", text=None, unsigned=True)
+            return replace(node, kind="int", text=None, unsigned=True, size=0)
         case "text":
             return mapped(node, "real", convert.text_to_real)
         case "bytes":
@@ -146,6 +147,8 @@ def as_integer(node: Node) -> Node:
 def as_text(node: Node) -> Node:
     """As a text."""
     collation = node.collation
+    if node.size or node.kind == "bits":
+        raise Unsupported("a BIT or X'…' as text")
     match node.kind:
         case "text" | "null":
             return node
@@ -169,14 +172,19 @@ def as_text(node: Node) -> Node:
         case "time":
             fraction = node.scale
             return mapped(node, "text", lambda value: _time_text(value, fraction))
-    raise Unsupported("a JSON value as text (->> gives its text)" if node.kind == "json" else "a BIT or X'…' as text")
+    raise Unsupported(f"a {node.kind} value as text (->> gives its text)")
+
+
+def has_bytes(node: Node) -> bool:
+    """Whether functions of texts take it as bytes."""
+    return node.kind in ("bytes", "bits") or node.size > 0
 
 
 def as_bytes(node: Node) -> Node:
     """As bytes."""
     if node.kind in ("bytes", "null"):
         return node
-    if node.kind == "bits":
+    if node.size or node.kind == "bits":
         size = node.size
         return mapped(node, "bytes", lambda value: value.to_bytes(size, "big"))
     return mapped(as_text(node), "bytes", encode)
@@ -186,6 +194,8 @@ def as_moment(node: Node) -> Node:
     """As a date and time. A text or number that is none becomes NULL; such a literal is refused."""
     if node.kind in MOMENTS or node.kind == "null":
         return replace(node, kind="datetime") if node.kind == "date" else node
+    if node.size:
+        raise Unsupported("a BIT as a date (+ 0 makes it a number)")
     if node.kind == "int":
         found = mapped(node, "datetime", convert.number_to_moment, scale=6)
     elif node.kind in ("text", "bytes", "names"):

@@ -16,6 +16,7 @@ from ticdc_spark.config.expressions.nodes import (
     as_bytes,
     as_integer,
     as_text,
+    has_bytes,
     joined,
     mapped,
 )
@@ -53,14 +54,14 @@ def trimmed(node: Node, what: Node | None, side: str) -> Node:
 
 def concatenated(nodes: list[Node]) -> Node:
     """``CONCAT``: NULL if one is; bytes if one is."""
-    if any(node.kind in ("bytes", "bits") for node in nodes):
+    if any(map(has_bytes, nodes)):
         return joined([as_bytes(node) for node in nodes], "bytes", lambda *parts: b"".join(parts))
     collation = next((node.collation for node in nodes if node.collation), None)
     return joined([as_text(node) for node in nodes], "text", lambda *parts: "".join(parts), collation=collation)
 
 
 def _concat_ws(args: list[Node]) -> Node:
-    kind: Kind = "bytes" if any(node.kind in ("bytes", "bits") for node in args) else "text"
+    kind: Kind = "bytes" if any(map(has_bytes, args)) else "text"
     between, *rest = [(as_bytes(node) if kind == "bytes" else as_text(node)).of for node in args]
 
     def evaluate(row: Row) -> Any:
@@ -71,7 +72,7 @@ def _concat_ws(args: list[Node]) -> Node:
 
 
 def _sliced(node: Node) -> Node:
-    return as_bytes(node) if node.kind in ("bytes", "bits") else as_text(node)
+    return as_bytes(node) if has_bytes(node) else as_text(node)
 
 
 def _substring(args: list[Node]) -> Node:

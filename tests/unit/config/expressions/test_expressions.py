@@ -62,6 +62,15 @@ def holds(sql: str, row: Row = ROW, zone: str = "UTC") -> bool:
     return bool(compile_condition(sql, T, time_zone=zone, where="event-filters[0] ignore-insert-value-expr")(row))
 
 
+def judged(sql: str, create: str, row: Row, **collate: str) -> bool:
+    """A condition over a table of its own. ``collate``: collations by the names of columns."""
+    of = table(create)
+    columns = [
+        replace(one, type=replace(one.type, collate=collate.get(one.name, one.type.collate))) for one in of.columns
+    ]
+    return bool(compile_condition(sql, replace(of, columns=tuple(columns)), time_zone="UTC", where="x")(row))
+
+
 TRUE = [
     "id = 5",
     "ID = '5'",

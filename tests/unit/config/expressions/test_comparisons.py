@@ -1,0 +1,40 @@
+"""Comparisons of values of different kinds. A MariaDB and TiDB's source give the same answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.config.expressions.test_expressions import ROW, holds
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "bt = '65'",
+        "'65' = bt",
+        "bt = '65.0'",
+        "not (bt <> '65')",
+        "bt < '100'",
+        "bt in ('64', '65')",
+        "bt between '1' and '65'",
+        "bt = '65x'",
+        "bt <> 'A'",
+        "hex(bt) = '41'",
+    ],
+)
+def test_a_bit_is_a_number(sql: str) -> None:
+    assert holds(sql)
+
+
+def test_a_bit_beside_an_enum_or_set_is_a_number() -> None:
+    row = {**ROW, "bt": "2", "st": "2"}
+    assert holds("bt = e", row) and holds("bt <=> st", row)
+
+
+def test_functions_of_texts_take_a_bit_as_bytes() -> None:
+    assert holds("concat(bt, '') = x'0041' and length(bt) = 2 and right(bt, 1) = 'A' and bt like '_A'")
+    assert holds("concat(bt + 0) = '65' and length(round(bt)) = 2")
+
+
+def test_a_hexadecimal_literal_beside_a_text_is_bytes() -> None:
+    assert holds("s = x'41622563' and 'A' = 0x41 and x'' = ''")
