@@ -25,6 +25,7 @@ _NOT_BEHIND_A_COLUMN = (TokenType.L_PAREN, TokenType.STRING)
 """A word before one of these is a function or a type: ``DATE '…'``."""
 _WORDS = frozenset(("BOTH", "LEADING", "TRAILING", "SIGNED", "UNSIGNED", "UNKNOWN", "ESCAPE", "DIV", "MOD"))
 """SQL keywords that the tokenizer takes for names."""
+_ORDERS = (exp.LT, exp.LTE, exp.GT, exp.GTE)
 _CLASS = re.compile(r" (?:in \w+(?=\. Line)|for <class '[\w.]*'>)")
 """The parser's name of a function, in its errors."""
 
@@ -72,6 +73,7 @@ def parse_expression(sql: str) -> exp.Expression:
         raise UsageError("it must be one expression" + (f", without {others[0].upper()}" if others else ""))
     found: exp.Expression = statement.expressions[0]
     _refuse_losses(sql, found)
+    _refuse_other_ranks(found)
     return found
 
 
@@ -142,6 +144,18 @@ def _refuse_losses(sql: str, tree: exp.Expression) -> None:
     lost = [text for text in written - read if text.upper() not in _WORDS]
     if lost:
         raise UsageError(f"{lost[0]!r} is not understood there")
+
+
+def _refuse_other_ranks(tree: exp.Expression) -> None:
+    """Refuse ``a = b < c``. In SQL it is ``(a = b) < c``, but the parser ranks ``=`` below ``<``.
+
+    Behind ``<=>`` the parser adds parentheses, so there the written ones cannot be told from its own.
+    """
+    for node in tree.find_all(exp.EQ, exp.NEQ, exp.NullSafeEQ):
+        right = node.expression.unnest() if isinstance(node, exp.NullSafeEQ) else node.expression
+        if isinstance(right, _ORDERS):
+            way = "write it in front" if isinstance(node, exp.NullSafeEQ) else "write parentheses"
+            raise UsageError(f"a comparison behind another one is not supported there ({way})")
 
 
 def _unsigned(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.config.expressions.test_expressions import ROW, holds
+from ticdc_spark.errors import UsageError
 
 
 @pytest.mark.parametrize(
@@ -38,3 +39,17 @@ def test_functions_of_texts_take_a_bit_as_bytes() -> None:
 
 def test_a_hexadecimal_literal_beside_a_text_is_bytes() -> None:
     assert holds("s = x'41622563' and 'A' = 0x41 and x'' = ''")
+
+
+@pytest.mark.parametrize("sql", ["id = 3 < 1", "id <> u >= 3", "id <=> u > 3", "id = u < 3 = 1", "not (id = u <= 3)"])
+def test_comparisons_of_one_rank_need_parentheses(sql: str) -> None:
+    with pytest.raises(UsageError, match=r"a comparison behind another one .*(parentheses|in front)"):
+        holds(sql)
+
+
+def test_comparisons_are_grouped_from_the_left() -> None:
+    row = {**ROW, "id": "7"}
+    assert (
+        holds("(id = 3) < 1", row) and holds("id = (3 > 1) is false", row) and holds("3 < 1 = 0 and 3 < 1 <=> 0", row)
+    )
+    assert holds("1 < 2 < 3 and 7 = id = 1", row)
