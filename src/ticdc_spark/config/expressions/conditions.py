@@ -91,7 +91,7 @@ def like(node: Node, pattern: Node, escape: str) -> Node:
         if value is None or wild is None:
             return None
         shape = compiled_regex(_like_regex(wild, escape, collation))
-        return shape.search(_searchable(collation.fold(value))) is not None
+        return shape.search(_searchable(collation.letters(value))) is not None
 
     return truth(evaluate)
 
@@ -133,7 +133,7 @@ def _like_regex(pattern: str, escape: str, collation: collations.Collation) -> s
     found, escaped = ["(?s)\\A"], False
     for char in pattern:
         if escaped or char not in (escape, "%", "_"):
-            found.append(_quoted(collation.fold(char)))
+            found.append(_quoted(collation.letters(char)))
             escaped = False
         elif char == escape:
             escaped = True

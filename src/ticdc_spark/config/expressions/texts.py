@@ -113,7 +113,7 @@ def _locate(args: list[Node]) -> Node:
     def find(part: str, text: str, start: int = 1) -> int:
         if start < 1:
             return 0
-        return collation.fold(text).find(collation.fold(part), start - 1) + 1
+        return collation.letters(text).find(collation.letters(part), start - 1) + 1
 
     return joined([as_text(args[0]), as_text(args[1]), *map(as_integer, args[2:])], "int", find)
 
