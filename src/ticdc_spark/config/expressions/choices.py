@@ -84,10 +84,5 @@ def _united(nodes: list[Node]) -> tuple[Kind, dict[str, Any]]:
     elif kind in ("decimal", "datetime", "time"):
         more["scale"] = max(node.scale for node in nodes)
     elif kind == "text":
-        known = [node.collation for node in nodes if node.collation is not None]
-        if known:
-            first = known[0]
-            for collation in known[1:]:
-                first = collations.common(first, collation)
-            more["collation"] = first
+        more["collation"] = collations.united(node.collation for node in nodes)
     return kind, more

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from functools import lru_cache
+from collections.abc import Iterable
+from functools import lru_cache, reduce
 
 import msgspec
 
@@ -94,13 +95,17 @@ def collation_of(name: str | None) -> Collation:
     return Collation(name.lower()) if name else DEFAULT
 
 
-def common(left: Collation | None, right: Collation | None) -> Collation:
-    """The collation in which two values compare. ``None``: a literal, which takes the other's."""
-    if left is None or right is None:
-        return left or right or DEFAULT
+def common(left: Collation, right: Collation) -> Collation:
+    """The collation in which two values compare."""
     if left.explicit != right.explicit:
         return left if left.explicit else right
     return right if left.folds and not right.folds else left
+
+
+def united(found: Iterable[Collation | None]) -> Collation | None:
+    """The collation of several values. ``None``: a literal, which takes the others'; the result: all are literals."""
+    known = [collation for collation in found if collation is not None]
+    return reduce(common, known) if known else None
 
 
 def compare(left: str, right: str, collation: Collation) -> int:

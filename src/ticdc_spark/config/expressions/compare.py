@@ -69,8 +69,13 @@ def null_safe(left: Node, right: Node) -> Node:
 
 
 def between(node: Node, low: Node, high: Node) -> Node:
-    """``BETWEEN``; all sides are evaluated, as an overflow in one is an error."""
-    above, below, of = comparison(">=", node, low).of, comparison("<=", node, high).of, node.of
+    """``BETWEEN``; all sides are evaluated, as an overflow in one is an error. Beside a number all are numbers."""
+    bounds = _with_one_collation(node, (low, high))
+    if node.kind in TEXTUAL and any(bound.kind in NUMERIC for bound in bounds):
+        if any(bound.kind not in (*NUMERIC, *TEXTUAL, "null") for bound in bounds):
+            raise Unsupported(f"BETWEEN {low.kind} AND {high.kind} of a {node.kind} value")
+        node = as_number(node)
+    above, below, of = comparison(">=", node, bounds[0]).of, comparison("<=", node, bounds[1]).of, node.of
 
     def evaluate(row: Row) -> bool | None:
         if of(row) is None:
@@ -197,10 +202,7 @@ def _with_one_collation(left: Node, members: Sequence[Node]) -> list[Node]:
         return list(members)
     if any(node.kind in ("bytes", "bits") for node in texts):
         return [as_bytes(node) for node in members]
-    collation = left.collation
-    for node in members:
-        collation = collations.common(collation, node.collation)
-    name = (collation or collations.DEFAULT).name
+    name = (collations.united(node.collation for node in texts) or collations.DEFAULT).name
     return [replace(as_text(node), collation=collations.Collation(name, explicit=True)) for node in members]
 
 

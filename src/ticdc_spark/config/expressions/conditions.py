@@ -152,4 +152,4 @@ def shared_collation(left: Node, right: Node) -> collations.Collation:
     """The collation in which two values compare."""
     if has_bytes(left) or has_bytes(right):
         return BINARY
-    return collations.common(left.collation, right.collation)
+    return collations.united((left.collation, right.collation)) or collations.DEFAULT

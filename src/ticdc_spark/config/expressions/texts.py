@@ -56,7 +56,7 @@ def concatenated(nodes: list[Node]) -> Node:
     """``CONCAT``: NULL if one is; bytes if one is."""
     if any(map(has_bytes, nodes)):
         return joined([as_bytes(node) for node in nodes], "bytes", lambda *parts: b"".join(parts))
-    collation = next((node.collation for node in nodes if node.collation), None)
+    collation = collations.united(node.collation for node in nodes)
     return joined([as_text(node) for node in nodes], "text", lambda *parts: "".join(parts), collation=collation)
 
 
@@ -68,7 +68,7 @@ def _concat_ws(args: list[Node]) -> Node:
         separator = between(row)
         return None if separator is None else separator.join(text for of in rest if (text := of(row)) is not None)
 
-    return Node(kind=kind, of=evaluate, collation=next((node.collation for node in args if node.collation), None))
+    return Node(kind=kind, of=evaluate, collation=collations.united(node.collation for node in args))
 
 
 def _sliced(node: Node) -> Node:

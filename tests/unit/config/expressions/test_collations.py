@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.config.expressions.test_expressions import judged
+from tests.unit.config.expressions.test_expressions import ROW, holds, judged
 from ticdc_spark.config.expressions.collations import Collation, compare
 from ticdc_spark.errors import MessageError
+from ticdc_spark.model import Row
 
 GENERAL, UNICODE, UNICODE_520, UCA1400, MYSQL_8, AS_CI = (
     "utf8mb4_general_ci",
@@ -78,3 +79,14 @@ def test_like_and_locate_take_a_letter_that_equals_two_as_one() -> None:
     create, row = "t (a varchar(20) primary key)", {"a": "straße"}
     for sql in ("a like 'stra_e'", "a like 'STRAßE'", "a not like 'strasse'", "locate('e', a) = 6", "a = 'strasse'"):
         assert judged(sql, create, row, a="utf8mb4_unicode_ci"), sql
+
+
+def test_literals_before_a_column_in_a_list_take_its_collation() -> None:
+    assert holds("'AB' in ('x', ci)") and holds("'AB' between 'a' and ci")
+
+
+def test_a_binary_collation_wins_in_concat() -> None:
+    row: Row = {**ROW, "ci": "a", "s": "a"}
+    assert not holds("concat(ci, s) = 'AA'", row)
+    assert not holds("concat_ws('-', ci, s) like 'A%'", row)
+    assert holds("concat('A', ci) = 'aa' and concat(ci, s) collate utf8mb4_general_ci = 'AA'", row)

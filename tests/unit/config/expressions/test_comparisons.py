@@ -53,3 +53,28 @@ def test_comparisons_are_grouped_from_the_left() -> None:
         holds("(id = 3) < 1", row) and holds("id = (3 > 1) is false", row) and holds("3 < 1 = 0 and 3 < 1 <=> 0", row)
     )
     assert holds("1 < 2 < 3 and 7 = id = 1", row)
+
+
+@pytest.mark.parametrize(
+    ("sql", "wanted"),
+    [
+        ("s between '10' and 20", False),
+        ("s not between '10' and 20", True),
+        ("s between 10 and '20'", False),
+        ("s between 1 and '20'", True),
+        ("s between '10' and '20'", False),
+        ("5 between '10' and 20", False),
+        ("s between null and 1", False),
+    ],
+)
+def test_between_compares_all_three_as_one_kind(sql: str, wanted: bool) -> None:
+    assert holds(sql, {**ROW, "s": "5"}) is wanted
+
+
+def test_between_compares_all_three_in_one_collation() -> None:
+    assert holds("ci between 'a' and 'B' and not (ci between 'a' and s)", {**ROW, "ci": "A", "s": "b"})
+
+
+def test_between_of_a_text_a_date_and_a_number_is_refused() -> None:
+    with pytest.raises(UsageError, match="BETWEEN date AND int of a text"):
+        holds("s between dt and 20240301")
