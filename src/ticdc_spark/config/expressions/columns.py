@@ -28,7 +28,7 @@ def column_node(column: Column, time_zone: str) -> Node:
     if name == "double":
         return _node(column, "real", float)
     if name == "float":
-        return _node(column, "real", _widened)
+        return _node(column, "real", _widened, text=lambda value: convert.real_to_text(value, 32))
     if name in ("enum", "set"):
         return _node(column, "names", int, unsigned=True, text=_names(kind_of), collation=collation_of(kind_of.collate))
     if name == "bit":

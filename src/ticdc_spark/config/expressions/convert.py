@@ -6,6 +6,8 @@ import re
 from datetime import date
 from decimal import ROUND_HALF_UP, Context, Decimal, InvalidOperation
 
+from ticdc_spark.mysql import float_text
+
 MATH = Context(prec=200, rounding=ROUND_HALF_UP)
 """Wider than any DECIMAL, so digits are only cut on purpose."""
 
@@ -124,16 +126,9 @@ def time_to_number(micros: int) -> Decimal:
     return -number if micros < 0 else number
 
 
-def real_to_text(number: float) -> str:
-    """A DOUBLE as MySQL prints it: the shortest text, with an exponent where it is shorter."""
-    text = repr(number)
-    if "e" not in text:
-        return text.removesuffix(".0")
-    mantissa, exponent = text.split("e")
-    places = int(exponent)
-    if -15 <= places <= 14:
-        return format(Decimal(text), "f")
-    return f"{mantissa}e{places}"
+def real_to_text(number: float, bits: int = 64) -> str:
+    """A DOUBLE or a FLOAT as TiDB prints it: the shortest text, without an exponent, which MySQL has for large ones."""
+    return format(Decimal(float_text(number, bits)), "f")
 
 
 def _full_year(digits: str) -> str:

@@ -37,7 +37,7 @@ class Node:
     """The collation of a text; ``None`` for a literal."""
     literal: bool = False
     text: Callable[[Any], str] | None = None
-    """Gives the text of a value whose kind has another text, such as an ENUM's name."""
+    """Gives the text of a value whose kind has another text: an ENUM's name, a FLOAT's shortest digits."""
     size: int = 0
     """How many bytes a BIT or X'…' has."""
     year: bool = False
@@ -161,7 +161,7 @@ def as_text(node: Node) -> Node:
             scale = node.scale
             return mapped(node, "text", lambda value: format(convert.round_half_up(value, scale), "f"))
         case "real":
-            return mapped(node, "text", convert.real_to_text)
+            return mapped(node, "text", node.text or convert.real_to_text)
         case "bytes":
             return mapped(node, "text", lambda value: value.decode("utf-8", "surrogateescape"), collation=BINARY)
         case "date":
