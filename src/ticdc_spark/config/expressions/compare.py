@@ -168,8 +168,8 @@ def _order(left: Node, right: Node) -> Evaluate:
 
 
 def _is_moment(node: Node) -> bool:
-    """Whether a value that is compared with a date is read as one: texts, dates, and number literals."""
-    return node.kind in ("date", "datetime", "text", "bytes", "names") or (node.kind == "int" and node.literal)
+    """Whether a value that is compared with a date is read as one: texts, dates, years, and number literals."""
+    return node.kind in (*MOMENTS, "text", "bytes", "names") or node.year or (node.kind in NUMERIC and node.literal)
 
 
 def _exact(node: Node, other: Node) -> Node:

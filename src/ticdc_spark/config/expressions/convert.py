@@ -80,15 +80,15 @@ def text_to_moment(text: str) -> str | None:
     return _moment(_full_year(digits[:at]), month, day, hour, minute, second, fraction)
 
 
-def number_to_moment(number: int) -> str | None:
-    """``text_to_moment`` for a number such as 20240131 or 20240131235959."""
+def number_to_moment(number: int | Decimal | float) -> str | None:
+    """``text_to_moment`` for a number such as 20240131 or 20240131235959.5."""
     if number == 0:
         return "0000-00-00" + MIDNIGHT
-    digits = str(number)
+    digits, _, fraction = format(Decimal(str(number)), "f").partition(".")
     if number < 0 or len(digits) not in (5, 6, 7, 8, 11, 12, 13, 14):
         return None
     width = {5: 6, 7: 8, 11: 12, 13: 14}.get(len(digits), len(digits))
-    return text_to_moment(digits.zfill(width))
+    return text_to_moment(digits.zfill(width) + (f".{fraction}" if fraction and width > 8 else ""))
 
 
 def moment_to_number(moment: str, digits: int) -> Decimal:

@@ -41,7 +41,7 @@ class Node:
     size: int = 0
     """How many bytes a BIT or X'…' has."""
     year: bool = False
-    """Whether it is a YEAR. A two-digit literal beside it is a year too."""
+    """Whether it is a YEAR. A two-digit literal beside it is a year too. Beside a date it is YYYY-00-00."""
 
 
 class Unsupported(Exception):
@@ -196,7 +196,9 @@ def as_moment(node: Node) -> Node:
         return replace(node, kind="datetime") if node.kind == "date" else node
     if node.size:
         raise Unsupported("a BIT as a date (+ 0 makes it a number)")
-    if node.kind == "int":
+    if node.year:
+        return mapped(node, "datetime", lambda value: f"{value:04}-00-00{convert.MIDNIGHT}")
+    if node.kind == "int" or (node.kind in NUMERIC and node.literal):
         found = mapped(node, "datetime", convert.number_to_moment, scale=6)
     elif node.kind in ("text", "bytes", "names"):
         found = mapped(as_text(node), "datetime", convert.text_to_moment, scale=6)

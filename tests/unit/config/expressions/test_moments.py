@@ -1,0 +1,34 @@
+"""Dates and times beside other kinds, and what is added to them. A MariaDB gives the same answers."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.config.expressions.test_expressions import ROW, holds
+
+
+@pytest.mark.parametrize("sql", ["y < dt", "year(y) = 1999", "month(y) = 0", "not (y > dt)", "dt in (y, '2024-02-29')"])
+def test_a_year_beside_a_date_is_a_date(sql: str) -> None:
+    assert holds(sql)
+
+
+def test_the_last_years_are_later_than_dates() -> None:
+    assert holds("y > dt and y >= dm and not (ts > y)", {**ROW, "y": "2155"})
+    assert holds("y < dt", {**ROW, "y": "0"})
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "dm = 20240229.0",
+        "dm = 20240229e0",
+        "dm = 20240229.5",
+        "dm in (20240229.0)",
+        "ts >= 20240229.0",
+        "not (dm > 20240301.0)",
+        "dm < 20240229000000.5",
+        "dm between 20240228235959.9 and 20240229000000.1",
+    ],
+)
+def test_any_number_beside_a_datetime_is_a_date(sql: str) -> None:
+    assert holds(sql, {**ROW, "dm": "2024-02-29 00:00:00.000"})
