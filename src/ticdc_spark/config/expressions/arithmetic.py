@@ -10,8 +10,9 @@ from typing import Any
 from ticdc_spark.config.expressions.convert import MATH, truncate
 from ticdc_spark.config.expressions.nodes import (
     Node,
+    as_bits,
     as_decimal,
-    as_integer,
+    as_exact,
     as_number,
     as_real,
     in_range,
@@ -35,7 +36,7 @@ def arithmetic(sign: str, left: Node, right: Node) -> Node:
     if sign == "/":
         return _divide(one, other)
     if sign == "DIV":
-        return _divide_whole(one, other)
+        return _divide_whole(left, right, unsigned=one.unsigned or other.unsigned)
     if "real" in (one.kind, other.kind):
         return joined([as_real(one), as_real(other)], "real", _REALS[sign])
     unsigned = one.unsigned or other.unsigned
@@ -67,12 +68,12 @@ def negative(node: Node) -> Node:
 
 def bits(sign: str, left: Node, right: Node) -> Node:
     """``|``, ``&``, ``^``, ``<<`` and ``>>`` of 64 bits; the result is unsigned."""
-    return joined([as_integer(left), as_integer(right)], "int", _BITS[sign], unsigned=True)
+    return joined([as_bits(left), as_bits(right)], "int", _BITS[sign], unsigned=True)
 
 
 def inverted(node: Node) -> Node:
     """``~``."""
-    return mapped(as_integer(node), "int", lambda value: ~value & _MASK, unsigned=True)
+    return mapped(as_bits(node), "int", lambda value: ~value & _MASK, unsigned=True)
 
 
 def _divide(left: Node, right: Node) -> Node:
@@ -90,13 +91,11 @@ def _divide(left: Node, right: Node) -> Node:
     return joined([as_decimal(left), as_decimal(right)], "decimal", divide, scale=scale)
 
 
-def _divide_whole(left: Node, right: Node) -> Node:
-    unsigned = left.unsigned or right.unsigned
-
+def _divide_whole(left: Node, right: Node, *, unsigned: bool) -> Node:
     def divide(one: Decimal, other: Decimal) -> int | None:
-        return None if other == 0 else in_range(int(MATH.divide_int(one, other)), unsigned=unsigned)
+        return None if other == 0 else in_range(int(MATH.divide(one, other)), unsigned=unsigned)
 
-    return joined([as_decimal(left), as_decimal(right)], "int", divide, unsigned=unsigned)
+    return joined([as_exact(left), as_exact(right)], "int", divide, unsigned=unsigned)
 
 
 def _words(digits: int) -> int:

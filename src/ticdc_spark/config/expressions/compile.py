@@ -17,8 +17,8 @@ from sqlglot.errors import SqlglotError
 
 from ticdc_spark.config.expressions.nodes import Evaluate, Unsupported, UnsupportedFunction
 from ticdc_spark.config.expressions.trees import Compiler
-from ticdc_spark.errors import UsageError
-from ticdc_spark.model import Table
+from ticdc_spark.errors import MessageError, UsageError
+from ticdc_spark.model import Row, Table
 
 _LEAVES = (TokenType.NUMBER, TokenType.STRING, TokenType.VAR, TokenType.IDENTIFIER)
 _NOT_BEHIND_A_COLUMN = (TokenType.L_PAREN, TokenType.STRING)
@@ -52,7 +52,15 @@ def compile_condition(sql: str, table: Table, *, time_zone: str, where: str, onl
     except RecursionError as error:
         raise UsageError(f"{where}: the expression is nested too deep") from error
     of = node.of
-    return (lambda row: of(row) == 1) if only_one else (lambda row: bool(of(row)))
+
+    def holds(row: Row) -> bool:
+        try:
+            value = of(row)
+        except ArithmeticError as error:
+            raise MessageError(f"{where} {sql!r}: a number is too large") from error
+        return value == 1 if only_one else bool(value)
+
+    return holds
 
 
 def parse_expression(sql: str) -> exp.Expression:

@@ -11,8 +11,6 @@ from ticdc_spark.mysql import float_text
 MATH = Context(prec=200, rounding=ROUND_HALF_UP)
 """Wider than any DECIMAL, so digits are only cut on purpose."""
 
-_EXACT = 1e15
-"""From here on, doubles have hardly any digits after the point, and their shortest text is another integer."""
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
 _INTEGER = re.compile(r"\s*([+-]?\d+)", re.ASCII)
 _PUNCTUATION = r"[!-/:-@\[-`{-~]"
@@ -52,10 +50,16 @@ def text_to_integer(text: str) -> int:
     return int(found[1]) if found else 0
 
 
-def round_half_up(number: Decimal | float, digits: int = 0) -> Decimal:
+def round_half_up(number: Decimal, digits: int = 0) -> Decimal:
     """Rounded to ``digits`` after the point, halves away from zero."""
-    exact = number if isinstance(number, Decimal) else Decimal(number if abs(number) >= _EXACT else repr(number))
-    return exact.quantize(Decimal(1).scaleb(-digits), context=MATH)
+    if number.adjusted() + digits > MATH.prec - 2:
+        return number  # it has no digits there
+    return number.quantize(Decimal(1).scaleb(-digits), context=MATH)
+
+
+def nearest(number: int | Decimal | float) -> int:
+    """The nearest integer. Between two it is the even one for a real, and the one away from zero for a decimal."""
+    return int(round_half_up(number)) if isinstance(number, Decimal) else round(number)
 
 
 def truncate(number: Decimal, digits: int) -> Decimal:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import date, datetime, timedelta
+from decimal import Decimal
 from typing import Any
 
 from ticdc_spark.config.expressions.convert import MIDNIGHT
@@ -11,6 +12,7 @@ from ticdc_spark.config.expressions.nodes import (
     Node,
     Unsupported,
     UnsupportedFunction,
+    as_exact,
     as_integer,
     as_moment,
     joined,
@@ -21,6 +23,8 @@ _MONTHS = {"MONTH": 1, "QUARTER": 3, "YEAR": 12}
 _MICROS = {"MICROSECOND": 1, "SECOND": 10**6, "MINUTE": 60 * 10**6, "HOUR": 3600 * 10**6}
 _DAYS = {"DAY": 1, "WEEK": 7}
 _FORMAT = "%Y-%m-%d %H:%M:%S.%f"
+_MOST_SECONDS = Decimal(10**12)
+"""More than the years 1 to 9999 have."""
 _YEAR_0 = 366
 """Days before 0001-01-01."""
 
@@ -51,12 +55,19 @@ def shifted(node: Node, amount: Node, unit: str, sign: int) -> Node:
         raise Unsupported(f"INTERVAL … {unit}")
     is_date = node.kind == "date" and unit not in _MICROS
     scale = 6 if unit == "MICROSECOND" else node.scale
+    if unit == "SECOND" and amount.kind not in ("int", "null"):  # the one unit whose fraction counts
+        scale = max(scale, min(amount.scale, 6) if amount.kind == "decimal" else 6)
+        amount, unit = mapped(as_exact(amount), "int", _micros_of), "MICROSECOND"
     return joined(
         [moment, as_integer(amount)],
         "date" if is_date else "datetime",
         lambda value, count: _shift(value, count * sign, unit),
         scale=0 if is_date else scale,
     )
+
+
+def _micros_of(seconds: Decimal) -> int:
+    return int(min(max(seconds, -_MOST_SECONDS), _MOST_SECONDS) * 10**6)
 
 
 def _shift(moment: str, count: int, unit: str) -> str | None:

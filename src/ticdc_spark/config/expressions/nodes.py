@@ -134,14 +134,30 @@ def as_decimal(node: Node) -> Node:
     return mapped(number, "decimal", lambda value: Decimal(repr(value)), scale=30)
 
 
-def as_integer(node: Node) -> Node:
-    """As an int: digits after the point are rounded, and too large a number becomes the largest BIGINT."""
+def as_exact(node: Node) -> Node:
+    """As a decimal; a text by its digits, not by the real that it becomes among numbers."""
     if node.kind in ("text", "bytes"):
-        node = mapped(as_text(node), "decimal", convert.text_to_decimal)
+        return mapped(as_text(node), "decimal", convert.text_to_decimal)
+    return as_decimal(node)
+
+
+def as_integer(node: Node) -> Node:
+    """As an int that counts something: texts are cut at the point, numbers rounded, too large ones BIGINT's largest."""
+    if node.kind in ("text", "bytes"):
+        node = mapped(as_text(node), "int", convert.text_to_integer)
+    number = as_number(node)
+    if number.kind == "null":
+        return number
+    return mapped(number, "int", lambda value: min(max(convert.nearest(value), -(2**63)), 2**63 - 1))
+
+
+def as_bits(node: Node) -> Node:
+    """As an int of 64 bits. Unlike ``as_integer`` texts and reals are decimals first."""
     number = as_number(node)
     if number.kind in ("int", "null"):
         return number
-    return mapped(number, "int", lambda value: min(max(int(convert.round_half_up(value)), -(2**63)), 2**63 - 1))
+    low, high = Decimal(-(2**63)), Decimal(2**64 - 1)
+    return mapped(as_exact(node), "int", lambda value: convert.nearest(min(max(value, low), high)))
 
 
 def as_text(node: Node) -> Node:

@@ -13,6 +13,7 @@ from ticdc_spark.config.expressions.nodes import (
     Unsupported,
     as_bytes,
     as_decimal,
+    as_exact,
     as_moment,
     as_number,
     as_real,
@@ -99,7 +100,7 @@ def _rounded(args: list[Node], *, cut: bool) -> Node:
     if number.kind == "null":
         return number
     if number.kind == "real":
-        shift = 10.0**digits
+        shift = 10.0 ** max(min(digits, 308), -308)
         return mapped(number, "real", lambda value: _in_float(value, shift, cut))
     if number.kind == "int" and digits >= 0:
         return number
@@ -150,7 +151,7 @@ def _whole(node: Node, *, unsigned: bool) -> Node:
     number = as_number(node)
     if number.kind != "int":
         most = _MASK if unsigned else 2**63 - 1
-        number = mapped(number, "int", lambda value: min(max(int(convert.round_half_up(value)), -(2**63)), most))
+        number = mapped(number, "int", lambda value: min(max(convert.nearest(value), -(2**63)), most))
     return mapped(number, "int", lambda value: _wrapped(int(value), unsigned), unsigned=unsigned)
 
 
@@ -161,10 +162,8 @@ def _wrapped(value: int, unsigned: bool) -> int:
 
 def _decimal(node: Node, precision: int, scale: int) -> Node:
     most = Decimal(10) ** (precision - scale) - Decimal(1).scaleb(-scale)
-    text = node.kind in ("text", "bytes")
-    number = mapped(as_text(node), "decimal", convert.text_to_decimal) if text else as_decimal(node)
 
     def fitted(value: Decimal) -> Decimal:
-        return min(max(convert.round_half_up(value, scale), -most), most)
+        return convert.round_half_up(min(max(value, -most), most), scale)
 
-    return mapped(number, "decimal", fitted, scale=scale)
+    return mapped(as_exact(node), "decimal", fitted, scale=scale)

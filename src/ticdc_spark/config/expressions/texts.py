@@ -13,6 +13,7 @@ from ticdc_spark.config.expressions.nodes import (
     Kind,
     Node,
     UnsupportedFunction,
+    as_bits,
     as_bytes,
     as_integer,
     as_text,
@@ -147,7 +148,7 @@ def _substring_index(args: list[Node]) -> Node:
 
 def _hex(args: list[Node]) -> Node:
     if args[0].kind in ("int", "decimal", "real"):
-        return mapped(as_integer(args[0]), "text", lambda value: format(value & (2**64 - 1), "X"))
+        return mapped(as_bits(args[0]), "text", lambda value: format(value & (2**64 - 1), "X"))
     return mapped(as_bytes(args[0]), "text", lambda value: value.hex().upper())
 
 

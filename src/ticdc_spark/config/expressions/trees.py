@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from decimal import Decimal
 
@@ -24,6 +25,7 @@ from ticdc_spark.config.expressions.texts import concatenated, text_function, tr
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Table
 
+_WHOLE = re.compile(r"\s*-?[0-9]+\s*")
 _MAX_BIGINT = 2**64 - 1
 _COMPARISONS: dict[type, str] = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _ARITHMETIC: dict[type, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "DIV", exp.Mod: "%"}
@@ -102,6 +104,9 @@ class Compiler:
         if not isinstance(unit, exp.Var):
             raise Unsupported("an INTERVAL without its unit")
         amount = tree.expression if not isinstance(tree, exp.Interval) else tree.this
+        if isinstance(amount, exp.Literal) and unit.name.upper() != "SECOND" and not _WHOLE.fullmatch(amount.name):
+            # a text is cut and a number rounded, but the parser has one form for both
+            raise Unsupported(f"INTERVAL {amount.name} {unit.name} (an integer is needed)")
         return moments.shifted(self.node(moment), self.node(amount), unit.name, sign)
 
     def _function(self, tree: exp.Expression) -> Node:

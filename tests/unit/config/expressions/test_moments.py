@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.config.expressions.test_expressions import ROW, holds
+from ticdc_spark.errors import UsageError
 
 
 @pytest.mark.parametrize("sql", ["y < dt", "year(y) = 1999", "month(y) = 0", "not (y > dt)", "dt in (y, '2024-02-29')"])
@@ -32,3 +33,28 @@ def test_the_last_years_are_later_than_dates() -> None:
 )
 def test_any_number_beside_a_datetime_is_a_date(sql: str) -> None:
     assert holds(sql, {**ROW, "dm": "2024-02-29 00:00:00.000"})
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "dm + interval 0.5 second = '2024-02-29 12:30:01'",
+        "dm + interval '1.5' second = '2024-02-29 12:30:02'",
+        "dm + interval '0.000001' second = '2024-02-29 12:30:00.500001'",
+        "dm + interval '-0.5' second = '2024-02-29 12:30:00'",
+        "date_sub(dm, interval 0.5 second) = '2024-02-29 12:30:00'",
+        "dm + interval d second = '2024-02-29 12:30:02'",
+        # of other units a text is cut, a number rounded
+        "dm + interval (1.6) day = '2024-03-02 12:30:00.5'",
+        "dt + interval ('1.5') day = '2024-03-01'",
+    ],
+)
+def test_fractions_of_an_interval(sql: str) -> None:
+    assert holds(sql)
+
+
+@pytest.mark.parametrize("amount", ["1.6 day", "'1.6' day", "-0.5 hour", "'x' month"])
+def test_a_written_fraction_of_another_unit_than_seconds_is_refused(amount: str) -> None:
+    for sql in (f"dm + interval {amount} > dt", f"date_sub(dm, interval {amount}) > dt"):
+        with pytest.raises(UsageError, match="an integer is needed"):
+            holds(sql)
