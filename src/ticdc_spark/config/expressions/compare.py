@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
-from ticdc_spark.config.expressions import collations
+from ticdc_spark.config.expressions import collations, convert
 from ticdc_spark.config.expressions.conditions import shared_collation, truth
 from ticdc_spark.config.expressions.nodes import (
     MOMENTS,
@@ -173,17 +173,16 @@ def _is_moment(node: Node) -> bool:
 
 
 def _exact(node: Node, other: Node) -> Node:
-    """A text literal beside an integer is a decimal: as doubles, different big numbers would be equal."""
-    if node.kind == "text" and node.literal and other.kind in ("int", "decimal") and not other.literal:
-        text = value_of(node)
-        if text is not None and _is_integer(text):
-            return literal("int", int(text))
-    return node
-
-
-def _is_integer(text: str) -> bool:
-    digits = text.strip().removeprefix("-")
-    return digits.isascii() and digits.isdigit()
+    """A literal beside an integer, and a text beside a decimal, are exact: as doubles, big numbers are equal."""
+    kinds = {"int": ("text", "decimal", "real"), "decimal": ("text",)}.get(other.kind, ())
+    if not node.literal or other.literal or node.kind not in kinds:
+        return node
+    text = str(value_of(node))
+    if not convert.is_number(text):
+        return node
+    exact = convert.text_to_decimal(text)
+    is_whole = exact.adjusted() < 30 and exact == exact.to_integral_value()
+    return literal("int", int(exact)) if is_whole else literal("decimal", exact)
 
 
 def _full_year(node: Node) -> Node:

@@ -35,6 +35,11 @@ def text_to_real(text: str) -> float:
     )
 
 
+def is_number(text: str) -> bool:
+    """Whether a text is a number and nothing else."""
+    return _NUMBER.fullmatch(text.rstrip()) is not None
+
+
 def text_to_decimal(text: str) -> Decimal:
     """The number that a text begins with, or 0, exactly."""
     found = _NUMBER.match(text)

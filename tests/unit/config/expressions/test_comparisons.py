@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.config.expressions.test_expressions import ROW, holds
+from tests.unit.config.expressions.test_expressions import ROW, holds, judged
 from ticdc_spark.errors import UsageError
+from ticdc_spark.model import Row
 
 
 @pytest.mark.parametrize(
@@ -78,3 +79,28 @@ def test_between_compares_all_three_in_one_collation() -> None:
 def test_between_of_a_text_a_date_and_a_number_is_refused() -> None:
     with pytest.raises(UsageError, match="BETWEEN date AND int of a text"):
         holds("s between dt and 20240301")
+
+
+def test_numbers_in_text_are_exact_beside_exact_columns() -> None:
+    create = "t (id bigint primary key, d decimal(20,6))"
+    row: Row = {"id": "9007199254740993", "d": "99999999999999.999999"}
+    for sql in (
+        "id = '9007199254740993.0' and id <> '9007199254740992.0'",
+        "id > '9007199254740992.5'",
+        "id <> 9007199254740992e0",
+        "d > '99999999999999.999998'",
+        "d in ('99999999999999.999999') and not d in ('99999999999999.999998')",
+        "id < '1e400' and id > '-1e400'",
+        "id = ' 9007199254740993 '",
+        "d = '99999999999999.9999989x'",
+    ):
+        assert judged(sql, create, row), sql
+
+
+def test_a_double_beside_a_decimal_is_a_double() -> None:
+    assert judged("d = 1e14", "t (d decimal(20,6) primary key)", {"d": "99999999999999.999999"})
+
+
+@pytest.mark.parametrize("year", ["99", "'99'", "99.0", "99e0", "1999.0"])
+def test_a_year_of_two_digits_in_any_form(year: str) -> None:
+    assert holds(f"y = {year}")
