@@ -72,7 +72,8 @@ def cast(node: Node, to: str, params: list[int]) -> Node:
                 moment = mapped(moment, "datetime", lambda value: _cut_moment(value, digits))
             return mapped(moment, "datetime", lambda value: value, scale=digits)
         case "time":
-            return mapped(as_time(node), "time", lambda value: value, scale=params[0] if params else 0)
+            digits = params[0] if params else 0
+            return mapped(as_time(node), "time", lambda value: _cut_time(value, digits), scale=digits)
         case "char" | "varchar" | "nchar" | "text":
             text = as_text(node)
             return mapped(text, "text", lambda value: value[: params[0]] if params else value, collation=DEFAULT)
@@ -85,9 +86,20 @@ def cast(node: Node, to: str, params: list[int]) -> Node:
 
 
 def _cut_moment(moment: str, digits: int) -> str:
-    if set(moment[20 + digits :]) > {"0"}:
-        raise MessageError(f"{moment} has more digits after the point than CAST keeps")
+    if moment[20 + digits :].strip("0"):
+        raise _cut(moment)
     return moment
+
+
+def _cut_time(micros: int, digits: int) -> int:
+    if micros % 10 ** (6 - digits):
+        raise _cut(f"a TIME of {micros / 10**6} s")
+    return micros
+
+
+def _cut(what: str) -> MessageError:
+    """MySQL and TiDB round, and MariaDB cuts."""
+    return MessageError(f"{what} has more digits after the point than CAST keeps, as in CAST(… AS TIME(6))")
 
 
 def _rounded(args: list[Node], *, cut: bool) -> Node:

@@ -19,10 +19,11 @@ from ticdc_spark.config.expressions.nodes import (
     as_text,
     literal,
     mapped,
+    value_of,
 )
 from ticdc_spark.config.expressions.numbers import cast, number_function
 from ticdc_spark.config.expressions.texts import concatenated, text_function, trimmed
-from ticdc_spark.errors import UsageError
+from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Table
 
 _WHOLE = re.compile(r"\s*-?[0-9]+\s*")
@@ -159,9 +160,15 @@ class Compiler:
             return as_text(self.node(tree.this))
         node = self.node(tree.this)
         params = [int(param.name) for param in to.expressions]
-        if node.literal and node.kind == "text" and what in ("timestamptz", "timestamp", "datetime") and not params:
+        if what == "timestamptz" and not params:
             params = [6]  # TIMESTAMP '…' keeps all its digits
-        return cast(node, what, params)
+        found = cast(node, what, params)
+        if found.literal:
+            try:
+                value_of(found)
+            except MessageError as error:
+                raise UsageError(str(error)) from error
+        return found
 
     def is_value(self, tree: exp.Expression) -> Node:
         """IS TRUE, FALSE, NULL and UNKNOWN."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.config.expressions.test_expressions import ROW, holds
-from ticdc_spark.errors import UsageError
+from ticdc_spark.errors import MessageError, UsageError
 
 
 @pytest.mark.parametrize("sql", ["y < dt", "year(y) = 1999", "month(y) = 0", "not (y > dt)", "dt in (y, '2024-02-29')"])
@@ -58,3 +58,27 @@ def test_a_written_fraction_of_another_unit_than_seconds_is_refused(amount: str)
     for sql in (f"dm + interval {amount} > dt", f"date_sub(dm, interval {amount}) > dt"):
         with pytest.raises(UsageError, match="an integer is needed"):
             holds(sql)
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "cast('10:11:12.6' as time) = '10:11:12'",
+        "cast('10:11:12.66' as time(1)) = '10:11:12.6'",
+        "tm < time '10:11:12.6'",
+        "cast('2024-02-29 12:30:00.6' as datetime) = dm",
+        "convert('2024-02-29 12:30:00.6', datetime) = dm",
+    ],
+)
+def test_a_fraction_that_a_cast_does_not_keep_is_refused(sql: str) -> None:
+    with pytest.raises(UsageError, match="more digits after the point than CAST keeps"):
+        holds(sql)
+
+
+def test_a_cast_keeps_the_fraction_that_its_type_has() -> None:
+    assert holds("cast('10:11:12.6' as time(1)) = '10:11:12.6' and cast('10:11:12' as time) = '10:11:12'")
+    assert holds("cast('2024-02-29 12:30:00.5' as datetime(3)) = dm and timestamp '2024-02-29 12:30:00.5' = dm")
+    assert holds("cast(s as time) = '10:11:12' and cast(tm as time) = tm", {**ROW, "s": "10:11:12.0"})
+    for value in ("cast(s as time)", "cast(dm as datetime)"):
+        with pytest.raises(MessageError, match="more digits"):
+            holds(f"{value} is null", {**ROW, "s": "-10:11:12.6"})
