@@ -69,13 +69,15 @@ def named_columns(where: str) -> frozenset[str]:
     return named
 
 
-def source_condition(where: str, table: Table) -> str | None:
+def source_condition(where: str, table: Table, *, tidb: bool) -> str | None:
     """A condition for a MySQL-compatible server that selects the same rows; ``None``: it may select others.
 
-    The session must be in UTC.
+    ``tidb``: whether the server is a TiDB, whose REGEXP and quotients the job has. The session must be in UTC.
     """
-    from ticdc_spark.config.expressions import with_columns
+    from ticdc_spark.config.expressions import is_of_tidb, with_columns
 
+    if not tidb and is_of_tidb(where):
+        return None
     named = [column for column in table.columns if column.name.casefold() in named_columns(where)]
     if any(column.type.elements for column in named):
         return None  # compared by a collation or as a number, depending on its use

@@ -17,7 +17,9 @@ Form: TypeAlias = Literal["integer", "bool", "decimal", "text", "bytes", "date",
 _ORDERED: frozenset[Form] = frozenset({"integer", "decimal", "bytes", "moment"})
 """Forms of keys that all sides sort in the same order."""
 NO_KEY = "it has no key, so rows cannot be matched"
-NOT_JUDGED = "[[route]] where names an ENUM or SET, which the source may evaluate differently than the job"
+NOT_JUDGED = (
+    "the source may evaluate [[route]] where differently than the job: it names an ENUM or SET, or has REGEXP or /"
+)
 _VIRTUAL = "a virtual generated column: no message has its values"
 
 

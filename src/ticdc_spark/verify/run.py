@@ -167,7 +167,7 @@ class _Run:
         plan = plan_of((table, state.table), (here, there), lake, protocol)
         if isinstance(plan, str):
             return plan
-        where = _where(progress, state.table)
+        where = _where(progress, state.table, tidb=self._ends.reader.exact)
         if where is None:
             return NOT_JUDGED
         kept = {one.column.name: "kept after the source dropped it" for one in state.kept_columns}
@@ -301,11 +301,11 @@ def _begun(job: str, options: Options, path: Path) -> Report:
     return Report(job=job, started=now, options=options.named, kept=kept)
 
 
-def _where(progress: Progress, table: Table) -> str | None:
+def _where(progress: Progress, table: Table, *, tidb: bool) -> str | None:
     """The condition of a table's rows, ``""`` for all; ``None``: the source may evaluate it differently than the
     job."""
     rule = compiled(progress.routes).rule(table.full_name)
-    return source_condition(rule.where, table) if rule is not None and rule.where else ""
+    return source_condition(rule.where, table, tidb=tidb) if rule is not None and rule.where else ""
 
 
 def _is_there(state: TableState) -> bool:

@@ -83,4 +83,13 @@ def test_a_condition_that_a_table_cannot_meet_is_refused(where: str, text: str) 
     ],
 )
 def test_a_server_compares_text_as_the_job_does(where: str, asked: str | None) -> None:
-    assert source_condition(where, T) == asked
+    assert source_condition(where, T, tidb=False) == asked
+    assert source_condition(where, T, tidb=True) == asked
+
+
+@pytest.mark.parametrize(
+    "where", ["n / 3 > 0.5", "region REGEXP '^E'", "NOT region RLIKE '^E'", "REGEXP_LIKE(region, 'E')"]
+)
+def test_only_tidb_evaluates_regular_expressions_and_quotients_as_the_job(where: str) -> None:
+    assert source_condition(where, T, tidb=False) is None
+    assert source_condition(where, T, tidb=True) == where.replace("region", EXACT.format("region"))

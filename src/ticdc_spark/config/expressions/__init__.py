@@ -1,5 +1,11 @@
 """SQL value expressions, of event filters and of rules for rows: MySQL's semantics over canonical values."""
 
-from ticdc_spark.config.expressions.compile import columns_of, compile_condition, parse_expression, with_columns
+from ticdc_spark.config.expressions.compile import (
+    columns_of,
+    compile_condition,
+    is_of_tidb,
+    parse_expression,
+    with_columns,
+)
 
-__all__ = ["columns_of", "compile_condition", "parse_expression", "with_columns"]
+__all__ = ["columns_of", "compile_condition", "is_of_tidb", "parse_expression", "with_columns"]

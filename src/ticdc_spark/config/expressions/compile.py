@@ -90,6 +90,11 @@ def columns_of(tree: exp.Expression) -> frozenset[str]:
     return frozenset(column.name.casefold() for column in tree.find_all(exp.Column))
 
 
+def is_of_tidb(sql: str) -> bool:
+    """Whether other servers may find another value than TiDB: their regular expressions and quotients differ."""
+    return parse_expression(sql).find(exp.RegexpLike, exp.Div) is not None
+
+
 def with_columns(sql: str, instead: Mapping[str, str]) -> str:
     """An expression with some columns replaced by other SQL. ``instead``: by column name in lower case."""
     tokens = Dialect.get_or_raise("mysql").tokenize(sql)
