@@ -14,6 +14,17 @@ from ticdc_spark.errors import MessageError
 _ABSENT = object()
 
 
+class _Written(float):
+    """A number with a point or an exponent, and its text, which Python would write otherwise."""
+
+    text: str
+
+    def __new__(cls, text: str) -> _Written:
+        found = super().__new__(cls, text)
+        found.text = text
+        return found
+
+
 def extracted(node: Node, path: exp.Expression | None) -> Node:
     """The JSON text at a path; NULL if there is none. Raises: Unsupported for wildcards."""
     if node.kind != "json":
@@ -36,7 +47,7 @@ def extracted(node: Node, path: exp.Expression | None) -> Node:
             value = _step(value, step)
             if value is _ABSENT:
                 return None
-        return json.dumps(value, ensure_ascii=False)
+        return value.text if isinstance(value, _Written) else json.dumps(value, ensure_ascii=False)
 
     return mapped(node, "json", extract)
 
@@ -54,7 +65,7 @@ def unquoted(node: Node) -> Node:
 
 def _parsed(text: str) -> Any:
     try:
-        return json.loads(text)
+        return json.loads(text, parse_float=_Written)
     except ValueError as error:
         raise MessageError(f"a JSON value cannot be read: {error}") from error
 

@@ -19,3 +19,9 @@ def test_floating_point_numbers_have_no_exponent_as_text() -> None:
     assert holds(
         "concat(f) = '0.00000015' and concat(g) = '-0.00000000000000000001'", {**row, "f": "1.5e-7", "g": "-1e-20"}
     )
+
+
+@pytest.mark.parametrize("number", ["0.00001", "1.5e-7", "1e21", "1.0", "-0.5", "12345678901234567890"])
+def test_a_number_in_json_keeps_its_text(number: str) -> None:
+    assert holds(f"j->>'$.a' = '{number}' and j->>'$.a' = {number}", {**ROW, "j": f'{{"a": {number}}}'})
+    assert holds(f"j->>'$[0]' = '{number}'", {**ROW, "j": f"[{number}]"})
