@@ -6,7 +6,7 @@ from typing import Any
 
 from ticdc_spark.config.expressions import collations
 from ticdc_spark.config.expressions.compare import as_kind, common_kind, comparison
-from ticdc_spark.config.expressions.nodes import Kind, Node, as_truth
+from ticdc_spark.config.expressions.nodes import Kind, Node, Unsupported, as_truth
 from ticdc_spark.model import Row
 
 
@@ -50,6 +50,8 @@ def nullif(node: Node, other: Node) -> Node:
 
 def extreme(nodes: list[Node], *, largest: bool) -> Node:
     """GREATEST and LEAST: NULL if any value is."""
+    if len(nodes) < 2:
+        raise Unsupported("GREATEST or LEAST of one value")
     kind, more = _united(nodes)
     ofs = [as_kind(node, kind).of for node in nodes]
     collation = more.get("collation")

@@ -172,7 +172,8 @@ def as_text(node: Node) -> Node:
             assert node.text is not None
             return mapped(node, "text", node.text, collation=collation)
         case "int":
-            return mapped(node, "text", lambda value: str(int(value)))
+            digits = 4 if node.year else 1
+            return mapped(node, "text", lambda value: f"{int(value):0{digits}}")
         case "decimal":
             scale = node.scale
             return mapped(node, "text", lambda value: format(convert.round_half_up(value, scale), "f"))

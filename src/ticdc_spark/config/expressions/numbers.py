@@ -31,7 +31,7 @@ _MASK = 2**64 - 1
 
 def number_function(name: str, args: list[Node]) -> Node | None:
     """A function of numbers by its name in SQL, lower case; ``None``: there is none. Raises: Unsupported."""
-    if name in ("round", "truncate"):
+    if name in ("round", "truncate") and len(args) < 3:
         return _rounded(args, cut=name == "truncate")
     if name in ("pow", "power"):
         return joined([as_real(node) for node in args], "real", _power)

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ticdc_spark.config.expressions import collations
+from ticdc_spark.config.expressions.collations import Collation
 from ticdc_spark.config.expressions.conditions import shared_collation
 from ticdc_spark.config.expressions.nodes import (
     Kind,
@@ -19,6 +20,7 @@ from ticdc_spark.config.expressions.nodes import (
     as_text,
     has_bytes,
     joined,
+    literal,
     mapped,
 )
 from ticdc_spark.model import Row
@@ -39,9 +41,8 @@ def text_function(name: str, args: list[Node]) -> Node | None:
 
 def trimmed(node: Node, what: Node | None, side: str) -> Node:
     """``TRIM``; ``side``: LEADING, TRAILING or BOTH."""
-    text, taken = as_text(node), as_text(what) if what else None
 
-    def trim(value: str, part: str = " ") -> str:
+    def trim(value: Any, part: Any) -> Any:
         if not part:
             return value
         while side != "TRAILING" and value.startswith(part):
@@ -50,26 +51,35 @@ def trimmed(node: Node, what: Node | None, side: str) -> Node:
             value = value[: -len(part)]
         return value
 
-    return joined([text, taken] if taken else [text], "text", trim, collation=text.collation)
+    return _of_alike([node, what or literal("text", " ")], trim, collation=node.collation)
 
 
 def concatenated(nodes: list[Node]) -> Node:
     """``CONCAT``: NULL if one is; bytes if one is."""
-    if any(map(has_bytes, nodes)):
-        return joined([as_bytes(node) for node in nodes], "bytes", lambda *parts: b"".join(parts))
     collation = collations.united(node.collation for node in nodes)
-    return joined([as_text(node) for node in nodes], "text", lambda *parts: "".join(parts), collation=collation)
+    return _of_alike(nodes, lambda first, *rest: first[:0].join((first, *rest)), collation=collation)
 
 
 def _concat_ws(args: list[Node]) -> Node:
-    kind: Kind = "bytes" if any(map(has_bytes, args)) else "text"
-    between, *rest = [(as_bytes(node) if kind == "bytes" else as_text(node)).of for node in args]
+    kind, (between, *rest) = _alike(args)
 
     def evaluate(row: Row) -> Any:
-        separator = between(row)
-        return None if separator is None else separator.join(text for of in rest if (text := of(row)) is not None)
+        separator = between.of(row)
+        return None if separator is None else separator.join(text for one in rest if (text := one.of(row)) is not None)
 
     return Node(kind=kind, of=evaluate, collation=collations.united(node.collation for node in args))
+
+
+def _alike(nodes: Sequence[Node]) -> tuple[Kind, list[Node]]:
+    """All as bytes if one is, else as texts."""
+    if any(map(has_bytes, nodes)):
+        return "bytes", [as_bytes(node) for node in nodes]
+    return "text", [as_text(node) for node in nodes]
+
+
+def _of_alike(nodes: Sequence[Node], function: Callable[..., Any], collation: Collation | None) -> Node:
+    kind, alike = _alike(nodes)
+    return joined(alike, kind, function, collation=collation)
 
 
 def _sliced(node: Node) -> Node:
@@ -101,22 +111,22 @@ def _right(args: list[Node]) -> Node:
 
 
 def _replaced(args: list[Node]) -> Node:
-    def replace(value: str, old: str, new: str) -> str:
+    def replace(value: Any, old: Any, new: Any) -> Any:
         return value.replace(old, new) if old else value
 
-    return joined([as_text(node) for node in args], "text", replace, collation=args[0].collation)
+    return _of_alike(args, replace, collation=collations.united(node.collation for node in args))
 
 
 def _locate(args: list[Node]) -> Node:
     """``LOCATE(part, text, from)``."""
     collation = shared_collation(args[0], args[1])
 
-    def find(part: str, text: str, start: int = 1) -> int:
+    def find(part: Any, text: Any, start: int = 1) -> int:
         if start < 1:
             return 0
-        return collation.letters(text).find(collation.letters(part), start - 1) + 1
+        return int(collation.letters(text).find(collation.letters(part), start - 1)) + 1
 
-    return joined([as_text(args[0]), as_text(args[1]), *map(as_integer, args[2:])], "int", find)
+    return joined([*_alike(args[:2])[1], *map(as_integer, args[2:])], "int", find)
 
 
 def _strcmp(args: list[Node]) -> Node:
@@ -137,13 +147,18 @@ def _find_in_set(args: list[Node]) -> Node:
 
 
 def _substring_index(args: list[Node]) -> Node:
-    def part(text: str, mark: str, count: int) -> str:
+    def part(text: Any, mark: Any, count: int) -> Any:
         if not mark or count == 0:
-            return ""
+            return text[:0]
         parts = text.split(mark)
         return mark.join(parts[:count] if count > 0 else parts[count:])
 
-    return joined([as_text(args[0]), as_text(args[1]), as_integer(args[2])], "text", part, collation=args[0].collation)
+    kind, alike = _alike(args[:2])
+    return joined([*alike, as_integer(args[2])], kind, part, collation=args[0].collation)
+
+
+def _reversed(args: list[Node]) -> Node:
+    return _of_alike(args, lambda value: value[::-1], collation=args[0].collation)
 
 
 def _hex(args: list[Node]) -> Node:
@@ -155,6 +170,8 @@ def _hex(args: list[Node]) -> Node:
 def _cased(change: Callable[[str], str]) -> Callable[[list[Node]], Node]:
     def one(char: str) -> str:
         changed = change(char)
+        if char == "İ":
+            return changed[0]  # Python's small form has a dot behind the i
         return changed if len(changed) == 1 else char
 
     def cased(value: str) -> str:
@@ -166,12 +183,6 @@ def _cased(change: Callable[[str], str]) -> Callable[[list[Node]], Node]:
         return mapped(as_text(args[0]), "text", cased, collation=args[0].collation)
 
     return build
-
-
-def _of_text(kind: Any, function: Callable[[str], Any]) -> Callable[[list[Node]], Node]:
-    return lambda args: mapped(
-        as_text(args[0]), kind, function, collation=args[0].collation if kind == "text" else None
-    )
 
 
 def _of_bytes(kind: Any, function: Callable[[bytes], Any]) -> Callable[[list[Node]], Node]:
@@ -199,7 +210,7 @@ _FUNCTIONS: dict[str, tuple[int, int, Callable[[list[Node]], Node]]] = {
     "strcmp": (2, 2, _strcmp),
     "find_in_set": (2, 2, _find_in_set),
     "substring_index": (3, 3, _substring_index),
-    "reverse": (1, 1, _of_text("text", lambda value: value[::-1])),
+    "reverse": (1, 1, _reversed),
     "hex": (1, 1, _hex),
     "md5": (1, 1, _of_bytes("text", lambda value: hashlib.md5(value, usedforsecurity=False).hexdigest())),
     "crc32": (1, 1, _of_bytes("int", zlib.crc32)),

@@ -274,7 +274,10 @@ def _located(compiler: Compiler, tree: exp.Expression) -> Node:
 
 
 def _length(compiler: Compiler, tree: exp.Expression) -> Node:
-    return compiler.call("length" if tree.args.get("binary") else "char_length", [tree.this])
+    binary = tree.args.get("binary")
+    if isinstance(binary, exp.Expression):
+        raise UnsupportedFunction("function CHAR_LENGTH", " with 2 arguments")
+    return compiler.call("length" if binary else "char_length", [tree.this])
 
 
 def _negative(compiler: Compiler, tree: exp.Expression) -> Node:
