@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from decimal import Decimal
 
 from sqlglot import exp
 
-from ticdc_spark.config.expressions import arithmetic, collations, compare, conditions, moments
+from ticdc_spark.config.expressions import arithmetic, collations, compare, conditions, convert, moments
 from ticdc_spark.config.expressions.choices import case, chosen, extreme, nullif
 from ticdc_spark.config.expressions.columns import column_node
 from ticdc_spark.config.expressions.json_paths import extracted, unquoted
@@ -26,7 +25,6 @@ from ticdc_spark.config.expressions.texts import concatenated, text_function, tr
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Table
 
-_WHOLE = re.compile(r"\s*-?[0-9]+\s*")
 _MAX_BIGINT = 2**64 - 1
 _COMPARISONS: dict[type, str] = {exp.EQ: "=", exp.NEQ: "<>", exp.LT: "<", exp.LTE: "<=", exp.GT: ">", exp.GTE: ">="}
 _ARITHMETIC: dict[type, str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "DIV", exp.Mod: "%"}
@@ -105,10 +103,12 @@ class Compiler:
         if not isinstance(unit, exp.Var):
             raise Unsupported("an INTERVAL without its unit")
         amount = tree.expression if not isinstance(tree, exp.Interval) else tree.this
-        if isinstance(amount, exp.Literal) and unit.name.upper() != "SECOND" and not _WHOLE.fullmatch(amount.name):
-            # a text is cut and a number rounded, but the parser has one form for both
-            raise Unsupported(f"INTERVAL {amount.name} {unit.name} (an integer is needed)")
-        return moments.shifted(self.node(moment), self.node(amount), unit.name, sign)
+        count = self.node(amount)
+        if isinstance(amount, exp.Literal):  # the parser makes a text of every number
+            count = _number(amount.name.strip()) if convert.is_number(amount.name) else count
+            if count.kind != "int" and unit.name.upper() != "SECOND":  # a text would be cut, a number rounded
+                raise Unsupported(f"INTERVAL {amount.name} {unit.name} (an integer is needed)")
+        return moments.shifted(self.node(moment), count, unit.name, sign)
 
     def _function(self, tree: exp.Expression) -> Node:
         if isinstance(tree, exp.Anonymous):

@@ -44,6 +44,8 @@ def test_any_number_beside_a_datetime_is_a_date(sql: str) -> None:
         "dm + interval '-0.5' second = '2024-02-29 12:30:00'",
         "date_sub(dm, interval 0.5 second) = '2024-02-29 12:30:00'",
         "dm + interval d second = '2024-02-29 12:30:02'",
+        "concat(ts + interval 0.5 second) = '2024-02-29 23:00:00.5'",
+        "concat(ts + interval 1 second) = '2024-02-29 23:00:01'",
         # of other units a text is cut, a number rounded
         "dm + interval (1.6) day = '2024-03-02 12:30:00.5'",
         "dt + interval ('1.5') day = '2024-03-01'",
