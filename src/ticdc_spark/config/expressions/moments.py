@@ -25,6 +25,8 @@ _DAYS = {"DAY": 1, "WEEK": 7}
 _FORMAT = "%Y-%m-%d %H:%M:%S.%f"
 _MOST_SECONDS = Decimal(10**12)
 """More than the years 1 to 9999 have."""
+_HALF = 500_000
+"""Microseconds of half a second; what becomes a number is cut at the second."""
 _YEAR_0 = 366
 """Days before 0001-01-01."""
 
@@ -64,6 +66,13 @@ def shifted(node: Node, amount: Node, unit: str, sign: int) -> Node:
         lambda value, count: _shift(value, count * sign, unit),
         scale=0 if is_date else scale,
     )
+
+
+def to_second(node: Node) -> Node:
+    """A DATETIME or TIME to the nearest second, before it becomes an integer, as in MySQL and TiDB; MariaDB cuts."""
+    if node.kind == "time":
+        return mapped(node, "time", lambda micros: micros + (_HALF if micros >= 0 else -_HALF))
+    return mapped(node, "datetime", lambda value: _shift(value, _HALF, "MICROSECOND") or value)
 
 
 def _micros_of(seconds: Decimal) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 from ticdc_spark.config.expressions import convert
 from ticdc_spark.config.expressions.collations import DEFAULT
+from ticdc_spark.config.expressions.moments import to_second
 from ticdc_spark.config.expressions.nodes import (
     Node,
     Unsupported,
@@ -160,7 +161,7 @@ def _whole(node: Node, *, unsigned: bool) -> Node:
         return mapped(
             number, "int", lambda value: _wrapped(min(max(value, -(2**63)), high), unsigned), unsigned=unsigned
         )
-    number = as_number(node)
+    number = as_number(to_second(node) if node.kind in ("datetime", "time") and node.scale else node)
     if number.kind != "int":
         most = _MASK if unsigned else 2**63 - 1
         number = mapped(number, "int", lambda value: min(max(convert.nearest(value), -(2**63)), most))

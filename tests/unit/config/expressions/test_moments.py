@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.config.expressions.test_expressions import ROW, holds
+from tests.unit.config.expressions.test_expressions import ROW, holds, judged
 from ticdc_spark.errors import MessageError, UsageError
 
 
@@ -84,3 +84,9 @@ def test_a_cast_keeps_the_fraction_that_its_type_has() -> None:
     for value in ("cast(s as time)", "cast(dm as datetime)"):
         with pytest.raises(MessageError, match="more digits"):
             holds(f"{value} is null", {**ROW, "s": "-10:11:12.6"})
+
+
+def test_a_cast_to_an_integer_rounds_to_seconds() -> None:
+    assert holds("cast(dm as signed) = 20240301000000", {**ROW, "dm": "2024-02-29 23:59:59.700"})
+    assert holds("cast(dm as signed) = 20240229235959", {**ROW, "dm": "2024-02-29 23:59:59.499"})
+    assert judged("cast(m as signed) = -240000", "t (m time(3) primary key)", {"m": "-23:59:59.500"})
