@@ -11,6 +11,8 @@ from ticdc_spark.mysql import float_text
 MATH = Context(prec=200, rounding=ROUND_HALF_UP)
 """Wider than any DECIMAL, so digits are only cut on purpose."""
 
+_LARGEST = Decimal("1e81")
+"""More than the 65 digits of a DECIMAL hold."""
 _NUMBER = re.compile(r"\s*([+-]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][+-]?\d+)?)", re.ASCII)
 _INTEGER = re.compile(r"\s*([+-]?\d+)", re.ASCII)
 _PUNCTUATION = r"[!-/:-@\[-`{-~]"
@@ -44,7 +46,7 @@ def text_to_decimal(text: str) -> Decimal:
     """The number that a text begins with, or 0, exactly."""
     found = _NUMBER.match(text)
     try:
-        return Decimal(found[1]) if found else Decimal(0)
+        return min(max(Decimal(found[1]), -_LARGEST), _LARGEST) if found else Decimal(0)
     except InvalidOperation:  # an exponent that is too large
         return Decimal(0)
 

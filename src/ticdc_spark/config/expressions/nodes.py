@@ -152,12 +152,14 @@ def as_integer(node: Node) -> Node:
 
 
 def as_bits(node: Node) -> Node:
-    """As an int of 64 bits. Unlike ``as_integer`` texts and reals are decimals first."""
-    number = as_number(node)
+    """As an int of 64 bits; a text is a decimal first. Raises, of a row: MessageError if BIGINT does not hold it.
+
+    MariaDB rounds a real as if it were a decimal.
+    """
+    number = as_exact(node) if node.kind in ("text", "bytes") else as_number(node)
     if number.kind in ("int", "null"):
         return number
-    low, high = Decimal(-(2**63)), Decimal(2**64 - 1)
-    return mapped(as_exact(node), "int", lambda value: convert.nearest(min(max(value, low), high)))
+    return mapped(number, "int", lambda value: in_range(convert.nearest(value), unsigned=False))
 
 
 def as_text(node: Node) -> Node:
