@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from ticdc_spark.config.expressions import convert
 from ticdc_spark.config.expressions.collations import Collation
-from ticdc_spark.errors import MessageError
+from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Row
 
 Kind: TypeAlias = Literal[
@@ -62,8 +62,11 @@ def literal(kind: Kind, value: Any, **more: Any) -> Node:
 
 
 def value_of(node: Node) -> Any:
-    """The value of a literal."""
-    return node.of({})
+    """The value of a literal, or of what is computed of literals. Raises: UsageError if that is an error in SQL."""
+    try:
+        return node.of({})
+    except (MessageError, ArithmeticError) as error:
+        raise UsageError(str(error) if isinstance(error, MessageError) else "a number is too large") from error
 
 
 def mapped(node: Node, kind: Kind, function: Callable[[Any], Any], **more: Any) -> Node:
@@ -159,7 +162,7 @@ def as_bits(node: Node) -> Node:
     number = as_exact(node) if node.kind in ("text", "bytes") else as_number(node)
     if number.kind in ("int", "null"):
         return number
-    return mapped(number, "int", lambda value: in_range(convert.nearest(value), unsigned=False))
+    return mapped(number, "int", lambda value: in_range(convert.nearest(value), unsigned=value > 0))
 
 
 def as_text(node: Node) -> Node:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.unit.config.expressions.test_expressions import ROW, holds, judged
-from ticdc_spark.errors import MessageError
+from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Row
 
 
@@ -62,11 +62,15 @@ def test_large_numbers(sql: str) -> None:
 
 @pytest.mark.parametrize(
     "sql",
-    ["g div 1 = 1", "g & 1 = 1", "-g | 0 = 1", "~g = 1", "hex(g) = 'F'", "s | 0 = 1", "s div 1 = 1", "1e19 | 0 = 1"],
+    ["g div 1 = 1", "g & 1 = 1", "-g | 0 = 1", "~g = 1", "hex(g) = 'F'", "s | 0 = 1", "s div 1 = 1", "1e20 | 0 = 1"],
 )
 def test_what_no_integer_holds_is_an_error(sql: str) -> None:
     with pytest.raises(MessageError, match="out of the range of BIGINT"):
         holds(sql, {**ROW, "g": "1e300", "s": "1e999999"})
+
+
+def test_bits_of_a_value_that_is_signed_or_unsigned() -> None:
+    assert holds("if(id = 5, u, -1) | 0 = u and if(id = 5, -1, u) | 0 = u")
 
 
 def test_a_number_of_too_many_digits_is_an_error_of_the_message() -> None:
@@ -77,3 +81,11 @@ def test_a_number_of_too_many_digits_is_an_error_of_the_message() -> None:
 def test_a_text_is_divided_by_its_digits() -> None:
     row: Row = {"id": "1", "s": "9007199254740993"}
     assert judged("s div 1 = 9007199254740993", "t (id int primary key, s varchar(20))", row)
+
+
+@pytest.mark.parametrize(
+    "sql", ["id < 1e0 * (18446744073709551615 + 1)", "dt > 18446744073709551615 * 2", f"id = {'9' * 210} % 1"]
+)
+def test_literals_that_overflow_are_refused_where_their_value_matters(sql: str) -> None:
+    with pytest.raises(UsageError, match=r"out of the range|too large"):
+        holds(sql)
