@@ -214,7 +214,8 @@ def _drop_database(work: TimelineWork, schema: str, mark: Mark, ts: int) -> None
     every = {**work.promised, **work.known}
     for name in [name for name, state in every.items() if name[0] == schema and state and not state.is_gone]:
         state = work.state(name)
-        if state is not None and (state.applied <= ts or work.mark(name) != NO_MARK):
+        # In a mode without a resolved ts, a later table of the name may be there: its DDL was read first.
+        if state is not None and state.ddl_ts <= ts and (state.applied <= ts or work.mark(name) != NO_MARK):
             _drop(work, name, mark, ts, comes_back=False)
     # Rows of a table that is new to the job were not written, since they are dropped here.
     for name in {rows.full_name for rows in work.batch.pending if rows.schema == schema and rows.min_ts <= ts}:
