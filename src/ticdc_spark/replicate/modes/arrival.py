@@ -10,6 +10,7 @@ Marks have the number of the batch in place of a commit_ts, because it only rise
 
 import logging
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from hashlib import blake2b
 from typing import ClassVar
 
@@ -25,6 +26,7 @@ from ticdc_spark.replicate.modes.next_progress import committed
 from ticdc_spark.replicate.modes.waiting import describe_missing
 from ticdc_spark.replicate.modes.watermark import read_partitions, seen_tables, waiting_rows
 from ticdc_spark.replicate.plan.ddl_actions import action, names
+from ticdc_spark.replicate.plan.freed_names import freed_names
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.names import tables_before_and_after
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl, DdlIdentity, Rows, Step, identity, timelines
@@ -80,11 +82,18 @@ def advance_arrived(
         }
         named |= {table.full_name for table in tables if table.table is not None}
 
+        @cache
+        def after(bound: int) -> tuple[dict[TableName, int], frozenset[TableName]]:
+            due = [ddl for ddl in ddls if ddl.change.commit_ts <= bound]
+            return freed_names(tables, due, named), waits.named_after(due)
+
         def is_known(rows: PendingRows, bound: int) -> bool:
             name = rows.full_name
-            if name in named or waits.left_out(*name):
+            if waits.left_out(*name):
                 return True
-            return name in waits.named_after([ddl for ddl in ddls if ddl.change.commit_ts <= bound])
+            freed, made = after(bound)
+            # Rows behind the DDL that freed their name are of the next table, whatever is known of the former one.
+            return rows.max_ts <= freed.get(name, rows.max_ts) and (name in named or name in made)
 
         bound, missing = bound_of_schemas(pending, bound, is_known)
     if missing:

@@ -30,7 +30,7 @@ from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.schemas.inferred import follow
 from ticdc_spark.replicate.schemas.registered import restrict_columns
 from ticdc_spark.replicate.state.progress import PendingRows
-from ticdc_spark.replicate.state.table import TableState, unverify
+from ticdc_spark.replicate.state.table import TableState, diverge, unverify
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.decode.versions import ReadPlan
 
@@ -55,7 +55,8 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
     keys = tuple(sorted({rows.schema_key for rows in waiting}))
     target, followed = _target(batch, state, keys)
     if target is None:
-        log.warning("`%s`.`%s`: ignoring deletes of a table that has had no rows", *name)
+        above = max(step.above, min(rows.min_ts for rows in waiting) - 1, state.ddl_ts)
+        _leave_out(work, state, batch.waiting(name, waiting, above, step.upto))
         return
     inferred = bool(followed)
     state = _prepared(work, name, state, target, mark, inferred=inferred)
@@ -71,6 +72,17 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
     applied = max(state.applied, newest)
     work.put(msgspec.structs.replace(unverify(state), applied=applied, schema_keys=followed))
     work.count(name, step.upto, None)
+
+
+def _leave_out(work: TimelineWork, state: TableState, scan: RowScan) -> None:
+    """Skip the rows of a table that is not there and has no schema. It is marked, unless they are all deletes."""
+    name = state.full_name
+    if not work.batch.rows.has_rows(msgspec.structs.replace(scan, ops=("insert", "update"))):
+        log.warning("`%s`.`%s`: ignoring deletes of a table that has had no rows", *name)
+        return
+    why = "rows were left out, since no schema of the table was known"
+    log.warning("`%s`.`%s`: %s", *name, why)
+    work.put(diverge(state, scan.above + 1, why))
 
 
 class _Group(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.arrival_shop import CREATE, ArrivalShop
+from ticdc_spark.config.job import SchemaFiles
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["canal-json", "debezium"])
 
@@ -24,3 +25,63 @@ def test_a_drop_database_that_is_read_late_leaves_a_later_table(protocol: str) -
     shop.run()
     assert shop.row_ids("n") == [2]
     assert shop.rows("t") is None
+
+
+@pytest.mark.parametrize("rows", [1, 1000])
+def test_rows_behind_a_drop_wait_for_the_next_create(rows: int) -> None:
+    shop = ArrivalShop("canal-json", 2)
+    shop.ddl(CREATE)
+    shop.put("t", id="1", v="1")
+    shop.run()
+    shop.ddl("DROP TABLE t")
+    create = shop.change(CREATE)
+    shop.put("t", 1, id="2", v="2")
+    shop.run(rows)
+    assert shop.lab.view().hold.startswith("`shop`.`t` waits for the schema")
+    shop.put_ddl(create)
+    shop.run()
+    assert (shop.row_ids(), shop.condition("t")) == ([2], "unverified")
+
+
+@PROTOCOLS
+def test_rows_behind_a_drop_database_wait_for_the_next_create(protocol: str) -> None:
+    shop = ArrivalShop(protocol)
+    shop.ddl("CREATE DATABASE shop")
+    shop.ddl(CREATE, "cdc_t")
+    shop.run()
+    shop.ddl("DROP DATABASE shop")
+    shop.ddl("CREATE DATABASE shop")
+    create = shop.change(CREATE)
+    shop.put("t", topic="cdc_rows", id="2", v="2")
+    shop.run()
+    assert not shop.row_ids()
+    shop.put_ddl(create, "cdc_t")
+    shop.run()
+    assert shop.row_ids() == [2]
+
+
+@PROTOCOLS
+def test_tables_with_a_topic_each_are_swapped_whenever_their_topics_are_read(protocol: str) -> None:
+    shop = ArrivalShop(protocol)
+    for name in ("t", "t_new"):
+        shop.ddl(f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT)", f"cdc_{name}")
+    shop.put("t", topic="cdc_t", id="1", v="1")
+    shop.put("t_new", topic="cdc_t_new", id="1", v="10")
+    shop.run()
+    away = shop.change("RENAME TABLE t TO t_old")
+    here = shop.change("RENAME TABLE t_new TO t", ts=shop.ts)
+    shop.put_ddl(away, "cdc_t")
+    shop.put("t", topic="cdc_t", id="2", v="20")
+    shop.run()
+    shop.put_ddl(here, "cdc_t_new")
+    shop.run()
+    assert shop.row_ids("t") == [1, 2]
+    assert shop.row_ids("t_old") == [1]
+
+
+def test_rows_of_a_table_that_skip_to_known_leaves_out_mark_it() -> None:
+    shop = ArrivalShop("canal-json", schema=SchemaFiles(skip_to_known=("shop.t",)))
+    shop.change(CREATE)
+    shop.put("t", id="1", v="1")
+    shop.run()
+    assert shop.condition("t") == "diverged"
