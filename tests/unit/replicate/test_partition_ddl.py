@@ -274,8 +274,12 @@ def test_a_table_that_may_lack_a_ddl_has_no_known_partitions_even_once_it_is_cle
         shop.run()
 
 
-def test_without_watermarks_the_rows_of_a_partition_are_not_computed() -> None:
-    shop = shop_of("canal-json", mode="arrival")
+@pytest.mark.parametrize("protocol", ["canal-json", "debezium"])
+@pytest.mark.parametrize("cut", [False, True])
+def test_without_watermarks_the_rows_of_a_partition_are_not_computed(protocol: str, cut: bool) -> None:
+    shop = shop_of(protocol, mode="arrival")
+    if cut:
+        shop.run()
     partition_ddl(shop, "ALTER TABLE t TRUNCATE PARTITION p1")
     with pytest.raises(UnsupportedDdl, match="not known"):
         shop.run()

@@ -102,3 +102,9 @@ def _having(change: SchemaChange, before: Partitioning | None, after: Partitioni
 def without_partitions(table: Table) -> Table:
     """A table without its known partitions."""
     return table if table.partitioning is None else msgspec.structs.replace(table, partitioning=None)
+
+
+def change_without_partitions(change: SchemaChange) -> SchemaChange:
+    """A DDL whose tables have no known partitions."""
+    table, before = (one and without_partitions(one) for one in (change.table, change.pre_table))
+    return msgspec.structs.replace(change, table=table, pre_table=before)

@@ -29,7 +29,7 @@ from ticdc_spark.replicate.plan.ddl_actions import NAMED_OTHERWISE, UNCERTAIN
 from ticdc_spark.replicate.plan.names import model_of, source_tables
 from ticdc_spark.replicate.plan.parked import is_parked, parked_name, parked_of
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
-from ticdc_spark.replicate.schemas.partitioned import with_partitions, without_partitions
+from ticdc_spark.replicate.schemas.partitioned import change_without_partitions, with_partitions, without_partitions
 from ticdc_spark.replicate.state.progress import KnownSchema, QueuedDdl
 from ticdc_spark.replicate.state.table import TableState, is_unfollowed
 
@@ -135,6 +135,7 @@ def with_schemas(
         unsure |= lacking
         untold = after if rules.is_skipped(change) or not rules.has_partitions else lacking
         tables |= {name: without_partitions(tables[name]) for name in untold if name in tables}
+        change = change if rules.has_partitions else change_without_partitions(change)
         if rules.sanitised and _names(change) != {sanitized(name) for name in _names(change)}:
             change = msgspec.structs.replace(change, kind=NAMED_OTHERWISE)
         filled.append(msgspec.structs.replace(ddl, change=change))
