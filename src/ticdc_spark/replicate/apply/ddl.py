@@ -414,12 +414,14 @@ def _create_missing(
     empty: bool = False,
     certain: bool = True,
     why: str = "",
+    followed: tuple[str, ...] = (),
 ) -> None:
     """Create a table at a DDL other than its CREATE, which the job never saw: it began in the middle, or TiCDC did not
-    send it."""
+    send it. ``followed``: as for ``alter``."""
     name = table.full_name
     before = work.state(name)
     state = create_late(table, ts, before.topics if before else (), certain=certain, empty=empty)
+    state = msgspec.structs.replace(state, schema_keys=followed)
     state = diverge(state, ts, why, columns=True) if why else state
     if given_up := passed_by(before, ts):
         log.warning("`%s`.`%s`: %s", *name, given_up)
@@ -432,12 +434,19 @@ def _create_missing(
 
 
 def alter(
-    work: TimelineWork, act: Alter, mark: Mark, ts: int, pre_table: Table | None = None, *, inferred: bool = False
+    work: TimelineWork,
+    act: Alter,
+    mark: Mark,
+    ts: int,
+    pre_table: Table | None = None,
+    *,
+    followed: tuple[str, ...] = (),
 ) -> None:
     """Give a table the columns and the name of ``act.table``.
 
     ``mark``: of the first commit. ``ts``: the commit_ts, which is the value of a default like CURRENT_TIMESTAMP.
-    ``pre_table``: the source's schema before, if known. ``inferred``: the new schema came from rows, not from a DDL.
+    ``pre_table``: the source's schema before, if known. ``followed``: if schemas of rows brought the columns, the keys
+    of all that the table has then followed; else it is a DDL.
 
     Raises: DecisionNeeded, SinkFault, Quarantined
     """
@@ -450,7 +459,7 @@ def alter(
     state = work.state(new)
     if work.mark(new) == NO_MARK:
         if state is None or state.table is None or state.is_dropped:
-            _create_missing(work, act.table, (at, step), ts, certain=act.certain)
+            _create_missing(work, act.table, (at, step), ts, certain=act.certain, followed=followed)
         else:
             # A later DDL dropped or renamed it before a restart: only its former state is known.
             work.put(msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts))
@@ -458,7 +467,7 @@ def alter(
     assert state is not None, "a table of the lake has a state"
     wanted = keep_hidden_columns(act.table, state.table)
     # Schemas of rows have no partitions.
-    act = msgspec.structs.replace(act, table=with_partitions_of(wanted, state.table) if inferred else wanted)
+    act = msgspec.structs.replace(act, table=with_partitions_of(wanted, state.table) if followed else wanted)
     if work.mark(new) >= (at, mark[1] + DDL_STEPS):
         return  # It already has this DDL and more.
     if state.ddl_ts == at and state.ddl_step >= step and state.table == act.table:
@@ -466,10 +475,10 @@ def alter(
     if work.mark(new) < (at, step):
         stop_if_columns_are_gone(work, state)
         state = with_columns_before(work, state, act)
-    found = commits_of(work, state, act, (at, step), ts, pre_table, inferred=inferred)
+    found = commits_of(work, state, act, (at, step), ts, pre_table, inferred=bool(followed))
     commits, inexact = found.commits, found.inexact
-    after = msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts, schema_keys=(), columns_before=())
-    after = msgspec.structs.replace(after, kept_columns=found.kept)
+    after = msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts, columns_before=())
+    after = msgspec.structs.replace(after, schema_keys=followed, kept_columns=found.kept)
     if state.table is None:  # adopted
         after = unverify(after)
     if inexact:

@@ -58,8 +58,7 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
         above = max(step.above, min(rows.min_ts for rows in waiting) - 1, state.ddl_ts)
         _leave_out(work, state, batch.waiting(name, waiting, above, step.upto))
         return
-    inferred = bool(followed)
-    state = _prepared(work, name, state, target, mark, inferred=inferred)
+    state = _prepared(work, state, target, mark, followed)
     if not any(column.key for column in batch.columns(target)):
         work.put(leave_out_rows(work, state, max(step.above + 1, min(rows.min_ts for rows in waiting))))
         return
@@ -167,9 +166,11 @@ def _version(batch: Batch, name: TableName, key: str, target: Table, followed: S
 
 
 def _prepared(
-    work: TimelineWork, name: TableName, state: TableState, target: Table, mark: Mark, *, inferred: bool
+    work: TimelineWork, state: TableState, target: Table, mark: Mark, followed: tuple[str, ...]
 ) -> TableState:
-    """Create the table, or add the columns that it lacks, with marks before that of the rows."""
+    """Create the table, or add the columns that it lacks, with marks before that of the rows. A restart before the rows
+    finds in it what it has followed."""
+    name = state.full_name
     if work.mark(name) == NO_MARK and state.table is not None and not state.is_gone:
         raise DecisionNeeded(vanished(work.batch.job, name, resolves=False))
     if state.table == target:
@@ -177,7 +178,7 @@ def _prepared(
     if state.table is not None:
         log.warning("`%s`.`%s`: a new schema changes its columns without a DDL", *name)
     newest = max((rows.max_ts for rows in work.batch.pending if rows.full_name == name), default=0)
-    alter(work, Alter(name, target, {}), (mark[0], mark[1] - DDL_STEPS // 2), newest, inferred=inferred)
+    alter(work, Alter(name, target, {}), (mark[0], mark[1] - DDL_STEPS // 2), newest, followed=followed)
     if COMMIT_TS not in work.batch.sink.columns(name):
         message = (
             f"cannot adopt `{name[0]}`.`{name[1]}`: it has no column `{COMMIT_TS}`, which orders changes in a job "
