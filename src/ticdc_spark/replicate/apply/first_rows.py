@@ -19,7 +19,7 @@ def there_already(batch: Batch, state: TableState, ts: int) -> str:
         mine = [rows for rows in batch.pending if rows.full_name == state.full_name]
         there = batch.rows.identities(batch.waiting(state.full_name, mine, -1, ts))
         first = min(there, key=lambda row: (row.commit_ts, row.partition, row.offset), default=None)
-        where = f"of commitTs {state.mark[0]} or before"
+        where = f"of commitTs {state.mark[0] if batch.resolves else state.ddl_ts} or before"
         if first is not None:
             where = (
                 f"(topic {first.topic}, partition {first.partition}, offset {first.offset}, commitTs {first.commit_ts})"

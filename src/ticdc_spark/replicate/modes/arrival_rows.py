@@ -52,11 +52,15 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
     ]
     if not waiting:
         return
+    above = max(step.above, min(rows.min_ts for rows in waiting) - 1)
+    above = max(above, state.ddl_ts) if state.is_dropped else above
+    scan = batch.waiting(name, waiting, above, step.upto)
+    if (work.mark(name) == NO_MARK or state.is_gone) and not batch.rows.has_rows(scan):
+        return  # The waiting rows are of another table of this name, which was there before or comes later.
     keys = tuple(sorted({rows.schema_key for rows in waiting}))
     target, followed = _target(batch, state, keys)
     if target is None:
-        above = max(step.above, min(rows.min_ts for rows in waiting) - 1, state.ddl_ts)
-        _leave_out(work, state, batch.waiting(name, waiting, above, step.upto))
+        _leave_out(work, state, scan)
         return
     state = _prepared(work, state, target, mark, followed)
     if not any(column.key for column in batch.columns(target)):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.support.arrival_shop import CREATE, ArrivalShop
+from tests.support.shop import Shop, after_every_death
 from ticdc_spark.config.job import SchemaFiles
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["canal-json", "debezium"])
@@ -85,3 +86,38 @@ def test_rows_of_a_table_that_skip_to_known_leaves_out_mark_it() -> None:
     shop.put("t", id="1", v="1")
     shop.run()
     assert shop.condition("t") == "diverged"
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("gap", ["DROP TABLE t", "RENAME TABLE t TO o"])
+def test_a_table_is_made_anew_within_one_batch(protocol: str, gap: str) -> None:
+    shop = ArrivalShop(protocol)
+    shop.ddl(CREATE)
+    shop.put("t", id="1", v="1")
+    shop.ddl(gap)
+    shop.ddl(CREATE)
+    shop.put("t", id="2", v="2")
+    shop.run()
+    assert shop.row_ids() == [2]
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("gap", ["DROP TABLE t", "RENAME TABLE t TO o"])
+@pytest.mark.parametrize("is_known", [False, True])
+def test_a_table_is_made_anew_whenever_the_job_dies(protocol: str, gap: str, is_known: bool) -> None:
+    def make() -> Shop:
+        shop = ArrivalShop(protocol)
+        shop.ddl(CREATE)
+        if is_known:
+            shop.put("t", id="3", v="1")
+            shop.run()
+        shop.put("t", id="1", v="1")
+        shop.ddl(gap)
+        shop.ddl(CREATE)
+        shop.put("t", id="2", v="2")
+        return shop
+
+    def judge(shop: Shop) -> None:
+        assert [row[0] for row in shop.rows("t") or ()] == [2]
+
+    assert after_every_death(make, judge) > 5

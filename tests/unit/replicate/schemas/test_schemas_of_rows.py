@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.arrival_shop import CREATE, ArrivalShop
 from tests.support.changefeed import SCHEMA
-from ticdc_spark.errors import RejectedMessage
+from ticdc_spark.errors import DecisionNeeded, RejectedMessage
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["debezium", "avro", "debezium-avro"])
 
@@ -49,3 +49,14 @@ def test_a_table_that_was_made_before_a_bad_row_follows_later_schemas() -> None:
     shop.run()
     assert shop.row_ids() == [2, 3]
     assert "c" in shop.columns("t")
+
+
+def test_a_create_of_a_table_that_its_rows_have_made_names_a_commit_ts() -> None:
+    shop = ArrivalShop("debezium", extension=True)
+    shop.change(CREATE)
+    row = shop.put("t", id="1", v="1")
+    shop.run()
+    shop.change("DROP TABLE t")
+    shop.ddl(CREATE)
+    with pytest.raises(DecisionNeeded, match=f"a row of commitTs {row.commit_ts} or before comes before the CREATE"):
+        shop.run()
