@@ -57,6 +57,8 @@ def without_topics(progress: Progress, topics: Collection[str]) -> Progress:
         partitions=tuple(state for state in progress.partitions if state.topic not in left),
         # If their topic is read again, it is read from its start.
         pending=tuple(rows for rows in progress.pending if rows.topic not in left),
+        # So is a DDL that waits for rows before it there: without them, these would count as replays.
+        ddls=tuple(ddl for ddl in progress.ddls if ddl.topic not in left or not ddl.waits),
         catching_up=tuple(
             one for name, one in catching_up.items() if name in stay or not {need[0] for need in one.needs} & left
         ),

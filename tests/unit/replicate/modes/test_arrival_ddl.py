@@ -121,3 +121,24 @@ def test_a_table_is_made_anew_whenever_the_job_dies(protocol: str, gap: str, is_
         assert [row[0] for row in shop.rows("t") or ()] == [2]
 
     assert after_every_death(make, judge) > 5
+
+
+def test_a_ddl_that_waits_for_rows_of_a_topic_comes_again_with_the_topic() -> None:
+    shop = ArrivalShop("debezium", 2)
+    for name in "ab":
+        shop.ddl(f"CREATE TABLE {name} (id INT PRIMARY KEY)", f"cdc_{name}")
+        shop.put(name, 1, f"cdc_{name}", id="1")
+    shop.run()
+    end = shop.broker.end_offsets()["cdc_a", 1]
+    shop.put("a", 1, "cdc_a", id="2")
+    shop.ddl("ALTER TABLE a ADD COLUMN c INT", "cdc_a")
+    shop.batch_behind({("cdc_a", 1): end})
+    assert shop.lab.view().hold.startswith("DDL at")
+    shop.configure(topics=("cdc_b",))
+    shop.put("b", topic="cdc_b", id="3")
+    shop.run()
+    assert (shop.row_ids("a"), shop.row_ids("b")) == ([1], [1, 3])
+    shop.configure(topics=None)
+    shop.run()
+    assert shop.row_ids("a") == [1, 2]
+    assert "c" in shop.columns("a")
