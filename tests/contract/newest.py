@@ -108,6 +108,21 @@ class NewestContract:
         arrive(member, [insert(of, COARSE, id="2", v="9", w=None)], 4)
         assert now(member) == [(2, 9, COARSE)]
 
+    @pytest.mark.parametrize("batches", [1, 2])
+    @pytest.mark.parametrize("at", [EXACT, COARSE])
+    def test_keys_that_are_shifted_keep_their_rows(self, member: Member, batches: int, at: int) -> None:
+        started(member)
+        of = member.of
+        arrive(member, [insert(of, at, **source(1)), insert(of, at, **source(2))], 1)
+        later = at + (1 << 18)
+        shifted = [update(of, later, source(1), id="2"), update(of, later, source(2), id="3")]
+        if batches == 1:
+            arrive(member, shifted, 2)
+        else:
+            arrive(member, shifted[:1], 2)
+            arrive(member, shifted[1:], 3)
+        assert now(member) == [(2, 1, later), (3, 2, later)]
+
     def test_a_delete_that_hides_its_time_follows_its_partition(self, member: Member) -> None:
         started(member)
         of = member.of

@@ -41,8 +41,8 @@ def _newest(rows: Sequence[TypedRow]) -> Newest:
         before = max(before, row.ts)
         hidden = row.op == "d" and row.ts == 0
         ts = before if hidden else row.ts
-        # At one exact commit_ts a delete comes before the insert that follows it.
-        first = row.op == "d" and ts & _LOGICAL != 0 and not hidden
+        # At one exact commit_ts a delete comes before the insert that follows it. So does that of a key change.
+        first = row.op == "d" and (ts & _LOGICAL != 0 or row.seq < 0) and not hidden
         order = (ts, 0 if first else 1, row.offset, row.seq)
         found.append((order, Newest(row, ts, not first, hidden and ts == 0)))
     return max(found, key=lambda item: item[0])[1]

@@ -40,6 +40,7 @@ class TypedRow(NamedTuple):
     ts: int
     offset: int
     seq: int
+    """Below 0: of the delete of the old key of a key change."""
     cells: tuple[Any, ...]
     """A value for each of ``ReadPlan.columns``, of the lake's type."""
 
@@ -114,12 +115,13 @@ def _read_version(plan: ReadPlan, version: Version, rows: list[RawRow], found: R
         columns.append(values)
     if bad and plan.strict:
         raise MessageError(next(iter(bad.values())))
-    for letter, at, cells in zip(letters, source, zip(*columns, strict=True), strict=True):
+    for number, (letter, at, cells) in enumerate(zip(letters, source, zip(*columns, strict=True), strict=True)):
         row = rows[at]
         if at in bad:
             found.bad.append(_bad(row, bad[at]))
         else:
-            found.typed.append(TypedRow(letter, row.commit_ts, row.offset, row.seq, cells))
+            seq = ~row.seq if number >= size and letter == "d" else row.seq
+            found.typed.append(TypedRow(letter, row.commit_ts, row.offset, seq, cells))
     return found._replace(zero_dates=found.zero_dates + nulled)
 
 

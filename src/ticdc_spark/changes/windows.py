@@ -43,14 +43,15 @@ def newest_changes(typed: DataFrame, columns: Sequence[LakeColumn]) -> DataFrame
     table with the same commit_ts (``TIES``), or with any commit_ts (``ALWAYS``).
 
     At one commit_ts, a delete comes before the insert that follows it; otherwise offsets decide the order. If only the
-    millisecond is known, only offsets decide within it. A delete without commit_ts gets the commit_ts of the change
-    before it.
+    millisecond is known, offsets decide within it, also for deletes. But the delete of the old key of a key change
+    comes first even then: one statement may give that key to another row. A delete without commit_ts gets the commit_ts
+    of the change before it.
     """
     keys = [quote(column.name) for column in columns if column.key]
     hidden = (sf.col(OP) == "d") & (sf.col(TS) == 0)
     before = Window.partitionBy(*keys).orderBy(ORDER, SEQ).rowsBetween(Window.unboundedPreceding, 0)
     exact = sf.col(TS).bitwiseAND(_LOGICAL) != 0
-    first = (sf.col(OP) == "d") & exact & ~sf.col(ALWAYS)
+    first = (sf.col(OP) == "d") & (exact | (sf.col(SEQ) < 0)) & ~sf.col(ALWAYS)
     order = [sf.col(TS), sf.when(first, 0).otherwise(1), sf.col(ORDER), sf.col(SEQ)]
     last = Window.partitionBy(*keys).orderBy(*(column.desc() for column in order))
     return (

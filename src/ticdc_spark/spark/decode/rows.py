@@ -36,7 +36,8 @@ TRY = "_ticdc_try"
 """A column that raw rows may have, see ``changes.tries``. If present, ``ORDER`` has its value instead of the offset."""
 META_DDL = f"`{OP}` string, `{TS}` bigint, `{ORDER}` bigint, `{SEQ}` int, `{BAD}` string"
 """``op``: d, i or u (u if the protocol does not distinguish them), I or U, or b for the row that a u replaces
-(``ReadPlan.has_befores``); ``bad``: JSON of ``BadRow``."""
+(``ReadPlan.has_befores``). ``seq``: of the change in its message; its complement, below 0, for the delete of the old
+key of a key change. ``bad``: JSON of ``BadRow``."""
 UNKEPT = ("I", "U")
 """The letters of an insert and an update to a row that the target does not keep: they only have the key. Such an event
 is no delete among the events of one commit_ts, but counts as one if it is the last event (``as_deletes``)."""
@@ -235,12 +236,12 @@ def _meta(batch: pa.RecordBatch, letters: pa.Array, source: Sequence[int], bad: 
         taken = taken.take(pa.array(source, pa.int64()))
     for at, origin in enumerate(source[batch.num_rows :], batch.num_rows):
         reasons[at] = reasons[origin]
+    stamps, order, seq = taken.columns
+    if len(source) != batch.num_rows:
+        is_behind = pa.array([at >= batch.num_rows for at in range(len(source))], pa.bool_())
+        seq = pc.if_else(pc.and_(is_behind, pc.not_equal(letters, "b")), pc.bit_wise_not(seq), seq)
     return pa.RecordBatch.from_arrays(
-        [
-            letters,
-            *taken.columns,
-            pa.array(reasons, pa.string()),
-        ],
+        [letters, stamps, order, seq, pa.array(reasons, pa.string())],
         names=[OP, TS, ORDER, SEQ, BAD],
     )
 
