@@ -98,6 +98,10 @@ class Batch:
         ranges: tuple[RowRange, ...] = self.rows.ranges_since(above + 1, self.read, topics)
         return RowScan(table=name, ranges=ranges, above=above, upto=upto, names=self.names)
 
+    def are_deletes(self, scan: RowScan) -> bool:
+        """Whether a scan has no other rows than deletes. Raises: SourceFault"""
+        return not self.rows.has_rows(msgspec.structs.replace(scan, ops=("insert", "update", "upsert")))
+
     def read_plan(
         self, table: Table, versions: Mapping[str, Table], columns: Sequence[LakeColumn], *, inferred: bool = False
     ) -> ReadPlan:

@@ -27,7 +27,7 @@ from ticdc_spark.replicate.apply.rejects import apply_readable
 from ticdc_spark.replicate.plan.ddl_actions import Alter
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
-from ticdc_spark.replicate.schemas.inferred import follow
+from ticdc_spark.replicate.schemas.inferred import follow, is_continued
 from ticdc_spark.replicate.schemas.registered import restrict_columns
 from ticdc_spark.replicate.state.progress import PendingRows
 from ticdc_spark.replicate.state.table import TableState, diverge, unverify
@@ -80,7 +80,7 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
 def _leave_out(work: TimelineWork, state: TableState, scan: RowScan) -> None:
     """Skip the rows of a table that is not there and has no schema. It is marked, unless they are all deletes."""
     name = state.full_name
-    if not work.batch.rows.has_rows(msgspec.structs.replace(scan, ops=("insert", "update"))):
+    if work.batch.are_deletes(scan):
         log.warning("`%s`.`%s`: ignoring deletes of a table that has had no rows", *name)
         return
     why = "rows were left out, since no schema of the table was known"
@@ -156,11 +156,20 @@ def _target(batch: Batch, state: TableState, keys: Sequence[str]) -> tuple[Table
     new_keys = [key for key in keys if key not in followed and (*name, key) in batch.schemas]
     for key in sorted(new_keys, key=lambda key: batch.schemas[*name, key].version or int(key)):
         new = batch.schemas[*name, key]
-        if table is None or batch.registry is not None or (new.version or 0) >= (table.version or 0):
-            # an older block comes from a partition that is behind
-            table = new if table is None else follow(table, new, batch.job.schema_change)
+        if table is None:
+            table = new
+        elif not _is_behind(batch, key, new, table, followed):
+            table = follow(table, new, batch.job.schema_change)
         followed = (*followed, key)
     return table, followed
+
+
+def _is_behind(batch: Batch, key: str, new: Table, table: Table, followed: Sequence[str]) -> bool:
+    """Whether a schema is an older one, of a partition that is behind: an older block, or a schema that was registered
+    before one that was followed, and of which the table has everything."""
+    if batch.registry is None:
+        return (new.version or 0) < (table.version or 0)
+    return any(int(one) > int(key) for one in followed) and is_continued(new, table)
 
 
 def _version(batch: Batch, name: TableName, key: str, target: Table, followed: Sequence[str] = ()) -> Table:

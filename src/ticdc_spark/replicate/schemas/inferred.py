@@ -6,8 +6,9 @@ before the point, DOUBLE for FLOAT. Any other difference may come from one of se
 may be a RENAME COLUMN. A new type may come with rewritten rows that no message has. So the operator must decide:
 ``stop``, or ``keep`` the lake's columns. TRUNCATE, DROP and RENAME TABLE leave no trace in any schema.
 
-The caller follows a schema that it sees for the first time, except a schema block that is older than the table's: that
-one comes from a partition that is behind. A registry returns the old id when a table returns to an old schema. So rows
+The caller follows a schema that it sees for the first time, except one that comes from a partition that is behind: a
+schema block that is older than the table's, or a schema that was registered before one that it has followed, and that
+the table continues. A registry returns the old id when a table returns to an old schema. So rows
 of a known schema are read into the present columns, replays or not. A schema block has no id: the commit_ts of its
 first row is its version.
 """
@@ -61,6 +62,11 @@ def schema_change(old: Table, new: Table) -> Additions | Other:
     if set(keys[0]) != set(keys[1]):
         reasons.append(f"the key was ({', '.join(keys[0])}) and is ({', '.join(keys[1])})")
     return Other(tuple(sorted(reasons)), added, tuple(misread)) if reasons else Additions(added)
+
+
+def is_continued(old: Table, new: Table) -> bool:
+    """Whether a table has all columns of an older schema of it, with the same types or wider ones, and its key."""
+    return isinstance(schema_change(old, new), Additions)
 
 
 def follow(old: Table, new: Table, policy: Policy) -> Table:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.arrival_shop import CREATE, ArrivalShop
 from tests.support.changefeed import SCHEMA
-from ticdc_spark.errors import DecisionNeeded, RejectedMessage
+from ticdc_spark.errors import DecisionNeeded, RejectedMessage, UnsupportedDdl
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["debezium", "avro", "debezium-avro"])
 
@@ -59,4 +59,44 @@ def test_a_create_of_a_table_that_its_rows_have_made_names_a_commit_ts() -> None
     shop.change("DROP TABLE t")
     shop.ddl(CREATE)
     with pytest.raises(DecisionNeeded, match=f"a row of commitTs {row.commit_ts} or before comes before the CREATE"):
+        shop.run()
+
+
+@pytest.mark.parametrize("protocol", ["avro", "debezium-avro"])
+@pytest.mark.parametrize("rows", [4, 10, 1000])
+def test_an_older_schema_of_a_partition_that_is_behind_changes_no_column(protocol: str, rows: int) -> None:
+    shop = ArrivalShop(protocol, 2, extension=True)
+    shop.change(CREATE)
+    for number in range(30):
+        shop.put("t", 0, id=str(number), v="1")
+    shop.change("ALTER TABLE t ADD COLUMN c INT DEFAULT 7")
+    shop.put("t", 0, id="50", v="1", c="1")
+    shop.change("ALTER TABLE t ADD COLUMN d INT")
+    shop.put("t", 1, id="60", v="1", c="1", d="1")
+    shop.run(rows)
+    assert sorted(shop.row_ids()) == [*range(30), 50, 60]
+    assert shop.columns("t")[:4] == ("id", "v", "c", "d")
+
+
+@PROTOCOLS
+@pytest.mark.parametrize("extension", [False, True])
+def test_a_table_is_made_of_its_first_row_whatever_commit_ts_rows_have(protocol: str, extension: bool) -> None:
+    shop = ArrivalShop(protocol, extension=extension)
+    shop.change(CREATE)
+    shop.put("t", id="1", v="1")
+    shop.run()
+    shop.put("t", id="2", v="2")
+    shop.run()
+    assert [row[:2] for row in shop.rows("t") or ()] == [(1, 1), (2, 2)]
+
+
+@pytest.mark.parametrize("change", ["DROP COLUMN v", "RENAME COLUMN v TO w"])
+def test_a_newer_schema_without_a_column_still_stops_the_job(change: str) -> None:
+    shop = ArrivalShop("avro", extension=True)
+    shop.change(CREATE)
+    shop.put("t", id="1", v="1")
+    shop.run()
+    shop.change(f"ALTER TABLE t {change}")
+    shop.put("t", id="2", v="2", w="2")
+    with pytest.raises(UnsupportedDdl, match="column `v` is gone"):
         shop.run()
