@@ -51,7 +51,7 @@ from ticdc_spark.replicate.state.table import (
     unverify,
 )
 from ticdc_spark.sinks.base import ColumnChanges, Stamp
-from ticdc_spark.sinks.mark import NO_MARK, ROWS_APPENDED, ROWS_MERGED
+from ticdc_spark.sinks.mark import NO_MARK, ROWS_APPENDED, ROWS_MERGED, Mark
 from ticdc_spark.spark.tasks import Misplaced
 
 log = logging.getLogger(__name__)
@@ -87,8 +87,7 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         gone = state.ddl_ts if mark == NO_MARK and state.is_gone else 0
         above = max(state.emptied, gone, min(above, max(taken or 0, min(rows.min_ts for rows in late) - 1)))
     scan = batch.rows_since(state, above, upto) if late else batch.waiting(name, waiting, above, upto)
-    if state.is_gone and (mark == NO_MARK or state.is_kept) and not batch.rows.has_rows(scan):
-        # The waiting rows are of a later table of this name.
+    if _gets_nothing(batch, state, mark, scan):
         work.put(msgspec.structs.replace(state, applied=max(state.applied, upto)))
         return
     versions = _versions(work, name, state, waiting, everything=bool(late))
@@ -119,6 +118,14 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
         raise
     failpoints.point("merge")
     work.count(name, upto, None if late or redo else applied.rows)
+
+
+def _gets_nothing(batch: Batch, state: TableState, mark: Mark, scan: RowScan) -> bool:
+    """Whether waiting rows change nothing of a table that is not there: they are of a later table of this name, or
+    deletes of a table that has had no rows. A registry has only the schema of the key for these."""
+    if state.is_gone and (mark == NO_MARK or state.is_kept) and not batch.rows.has_rows(scan):
+        return True
+    return batch.registry is not None and mark == NO_MARK and state.table is None and batch.are_deletes(scan)
 
 
 def _with_columns_of_rows(state: TableState, versions: Mapping[str, Table], above: int) -> TableState:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from typing import Any
+
 import msgspec
 import pytest
 
 from tests.support.arrival_shop import CREATE, ArrivalShop
 from tests.support.changefeed import SCHEMA
 from ticdc_spark.errors import DecisionNeeded, RejectedMessage, UnsupportedDdl
+from ticdc_spark.model import RowChange
+from ticdc_spark.protocols.base import Encoded, Encoder
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["debezium", "avro", "debezium-avro"])
 
@@ -100,3 +105,36 @@ def test_a_newer_schema_without_a_column_still_stops_the_job(change: str) -> Non
     shop.put("t", id="2", v="2", w="2")
     with pytest.raises(UnsupportedDdl, match="column `v` is gone"):
         shop.run()
+
+
+class DeletesWithTime:
+    """An encoder of Avro whose deletes have a commitTs, as in TiCDC's new architecture."""
+
+    def __init__(self, encoder: Encoder) -> None:
+        self._encoder = encoder
+
+    def rows(self, changes: Iterable[RowChange]) -> Iterator[Encoded]:
+        for change in changes:
+            (encoded,) = self._encoder.rows([change])
+            value = b"\3" + change.commit_ts.to_bytes(8, "big") if change.op == "delete" else encoded.value
+            yield msgspec.structs.replace(encoded, value=value)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._encoder, name)
+
+
+@pytest.mark.parametrize("cut", [False, True])
+def test_with_watermarks_a_delete_makes_no_table_of_its_key(cut: bool) -> None:
+    shop = ArrivalShop("avro", extension=True, mode="watermark")
+    shop.encoder = DeletesWithTime(shop.encoder)
+    shop.change(CREATE)
+    shop.held[(SCHEMA, "t"), "1"] = {"id": "1", "v": "1"}
+    shop.put_row(shop.row("delete", (SCHEMA, "t"), {"id": "1"}))
+    if cut:
+        shop.watermark()
+        shop.run()
+        assert shop.rows("t") is None
+    shop.put("t", id="2", v="5")
+    shop.watermark()
+    shop.run()
+    assert (shop.columns("t"), shop.rows("t")) == (("id", "v"), [(2, 5)])
