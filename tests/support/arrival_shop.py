@@ -26,7 +26,6 @@ from ticdc_spark.replicate.resources import Resources
 from ticdc_spark.replicate.schemas.registered import Registered
 
 CREATE = "CREATE TABLE t (id INT PRIMARY KEY, v INT)"
-MARKED = ("diverged", "quarantined")
 
 
 class Registry(dict[int, str]):
@@ -44,8 +43,8 @@ class ArrivalShop(Shop):
 
     def __init__(self, protocol: str, partitions: int = 1, *, extension: bool = False, **job: Any) -> None:
         self.schemas = Registry()
-        self.wants_everywhere = protocol != "canal-json"
-        super().__init__("debezium" if self.wants_everywhere else "canal-json", **{"mode": "arrival", **job})
+        self.ddl_everywhere = protocol != "canal-json"
+        super().__init__("debezium" if self.ddl_everywhere else "canal-json", **{"mode": "arrival", **job})
         self.partitions = partitions
         self.lab.broker = self.broker = Broker(partitions)
         self.encoder = self._encoder(protocol, extension)
@@ -87,7 +86,7 @@ class ArrivalShop(Shop):
         return change
 
     def put_ddl(self, change: SchemaChange, topic: str = "cdc") -> None:
-        for partition in range(self.partitions if self.wants_everywhere else 1):
+        for partition in range(self.partitions if self.ddl_everywhere else 1):
             self.send(self.encoder.ddl(change), topic, partition)
 
     def put(self, table: str, partition: int = 0, topic: str = "cdc", **row: Value) -> RowChange:

@@ -25,6 +25,13 @@ from ticdc_spark.replicate.apply.exchange import is_begun as is_begun_exchange
 from ticdc_spark.replicate.apply.first_rows import there_already
 from ticdc_spark.replicate.apply.look import OLD_VALUES
 from ticdc_spark.replicate.apply.merged import absorbing, clear_shards
+from ticdc_spark.replicate.apply.newer_rows import (
+    diverge_behind,
+    doubt_shape,
+    has_newer_rows,
+    rows_until,
+    with_lost_rows,
+)
 from ticdc_spark.replicate.apply.park import park_dropped, park_emptied
 from ticdc_spark.replicate.apply.partitions import doubt_of, thin, with_partitions_of
 from ticdc_spark.replicate.apply.rename import is_begun, passed_by, rename, set_aside
@@ -305,6 +312,7 @@ def _create(work: TimelineWork, act: Create, mark: Mark, ts: int) -> None:
         set_aside(work, name)
         now = NO_MARK
     new = create(table, ts, before.topics if before else (), certain=act.certain)
+    new = with_lost_rows(work, new, before)
     if now == NO_MARK:
         columns = commented(work.batch.columns(table), act.comments)
         work.commit(new, mark, mark[0], lambda stamp: work.batch.sink.create(name, columns, stamp))
@@ -332,7 +340,8 @@ def _drop(work: TimelineWork, name: TableName, mark: Mark, ts: int, *, comes_bac
         work.batch.sink.drop(name, work.batch.stamp(state, mark, mark[0]))
         work.gone(name)
         failpoints.point("ddl")
-    work.put(drop(name, ts, state.topics, state.rows))
+    gone = drop(name, ts, state.topics, state.rows)
+    work.put(diverge_behind(gone, ts) if has_newer_rows(work, state, ts) else gone)
 
 
 def _keep(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
@@ -345,6 +354,7 @@ def _keep(work: TimelineWork, name: TableName, mark: Mark, ts: int) -> None:
         work.put(drop(name, ts, state.topics, state.rows))  # An interrupted batch may have dropped it.
         return
     kept = msgspec.structs.replace(keep(doubt_load(state, ts)), applied=ts, ddl_ts=ts)
+    kept = diverge_behind(kept, ts) if has_newer_rows(work, state, ts) else kept
     work.commit(kept, mark, mark[0], lambda stamp: work.batch.sink.stamp(name, stamp))
     failpoints.point("stamp")
 
@@ -389,7 +399,11 @@ def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain:
     after = unverify(held) if keeps_rows else truncate(held, ts, in_shape=in_shape)
     after = msgspec.structs.replace(after, table=known, applied=ts, ddl_ts=ts)
     write = sink.stamp if keeps_rows else sink.truncate
-    work.commit(after, mark, mark[0], lambda stamp: write(name, stamp))
+    if held.table is not None and not keeps_rows and has_newer_rows(work, held, ts):
+        where = rows_until(work.batch, held, ts)
+        work.commit(unverify(after), mark, mark[0], lambda stamp: sink.delete_where(name, where, stamp))
+    else:
+        work.commit(after, mark, mark[0], lambda stamp: write(name, stamp))
     failpoints.point("ddl")
 
 
@@ -487,7 +501,7 @@ def alter(
     if (again := doubt_load(after, ts)) != after:
         log.warning("`%s`.`%s`: %s", *new, again.diverged_why)
         after = again
-    after = lose_hidden_values(after, state.table)
+    after = doubt_shape(work, state, lose_hidden_values(after, state.table), ts)
     last = commits[-1].mark
     after = msgspec.structs.replace(after, ddl_step=last[1])
     for one in commits:

@@ -14,6 +14,7 @@ from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import TableName
 from ticdc_spark.names import aside, shortened
 from ticdc_spark.replicate.apply.batch import TimelineWork
+from ticdc_spark.replicate.apply.newer_rows import diverge_behind, has_newer_rows
 from ticdc_spark.replicate.plan.parked import is_parked
 from ticdc_spark.replicate.state.table import TableState, come_back, diverge, drop, from_stamp
 from ticdc_spark.sinks.mark import NO_MARK, Mark
@@ -62,7 +63,8 @@ def rename(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: i
         work.put(msgspec.structs.replace(before, schema=new[0], name=new[1]))
     # If a later DDL took the name away, that one is remembered.
     if work.mark(old) == NO_MARK and (before is None or not before.is_gone or before.ddl_ts < ts):
-        work.put(drop(old, ts, () if before is None else before.topics))
+        gone = drop(old, ts, () if before is None else before.topics)
+        work.put(diverge_behind(gone, ts) if before is not None and has_newer_rows(work, before, ts) else gone)
 
 
 def is_begun(work: TimelineWork, old: TableName, new: TableName, mark: Mark) -> bool:

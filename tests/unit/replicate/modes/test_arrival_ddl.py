@@ -80,6 +80,18 @@ def test_tables_with_a_topic_each_are_swapped_whenever_their_topics_are_read(pro
     assert shop.row_ids("t_old") == [1]
 
 
+def test_rows_that_skip_to_known_leaves_out_mark_the_next_table_of_the_name() -> None:
+    shop = ArrivalShop("canal-json", 2, schema=SchemaFiles(skip_to_known=("shop.t",)))
+    shop.ddl(CREATE)
+    shop.ddl("DROP TABLE t")
+    create = shop.change(CREATE)
+    shop.put("t", 1, id="2", v="2")
+    shop.run()
+    shop.put_ddl(create)
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == ([], "diverged")
+
+
 def test_rows_of_a_table_that_skip_to_known_leaves_out_mark_it() -> None:
     shop = ArrivalShop("canal-json", schema=SchemaFiles(skip_to_known=("shop.t",)))
     shop.change(CREATE)
