@@ -19,6 +19,7 @@ from ticdc_spark.config.values import ModeName
 from ticdc_spark.ddl.known_names import Names
 from ticdc_spark.model import Offsets, Table, TableName
 from ticdc_spark.mysql import tso_physical_ms
+from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.batch import Batch
 from ticdc_spark.replicate.apply.timelines import TimelineResult, apply, settle
 from ticdc_spark.replicate.decide import Decided, Decider
@@ -179,7 +180,8 @@ def reach(job: OpenJob, progress: Progress, targets: Offsets | None) -> Reached:
     if interrupted is not None and interrupted.batch != number:
         interrupted = None
     if interrupted is None:
-        chosen = choose_offsets(job.job, source, progress, targets)
+        ddl_first = mode != "watermark" and PROTOCOLS[job.protocol].traits.ddl_to_first_partition
+        chosen = choose_offsets(job.job, source, progress, targets, ddl_first=ddl_first)
     else:
         mode = interrupted.mode or mode
         interrupted = without_left_out(source, interrupted, config, left_out)

@@ -51,13 +51,33 @@ def reach_of(plan: Plan) -> Reach:
     return Reach({(topic, partition): end for topic, partition, end in plan.end_offsets}, plan.full)
 
 
-def choose_offsets(job: Job, source: Source, progress: Progress, targets: Offsets | None) -> Reach:
-    """How far a new batch reads: to ``targets`` or to where the topics end now, cut to the size of a batch."""
+def choose_offsets(
+    job: Job, source: Source, progress: Progress, targets: Offsets | None, *, ddl_first: bool = False
+) -> Reach:
+    """How far a new batch reads: to ``targets`` or to where the topics end now, cut to the size of a batch.
+
+    ``ddl_first``: DDL is in the first partition of a topic only, and no watermark shows which rows of other partitions
+    are behind it. So other partitions are read once the first ones are read to their end, which is listed after theirs.
+    """
     end_offsets = source.end_offsets() if targets is None else targets
     starts = first_offsets(source, progress, end_offsets)
     end_offsets = _not_far_ahead(progress, end_offsets, WAITING_BATCHES * job.batch_rows)
-    cut = source.cap(starts, end_offsets, job.batch_rows, job.batch_bytes)
+    cut: Offsets = {}
+    if ddl_first:
+        later = source.end_offsets()
+        end_offsets |= {place: later.get(place, end) for place, end in end_offsets.items() if _has_ddl(place)}
+        first = {place: end for place, end in end_offsets.items() if _has_ddl(place)}
+        cut = source.cap(starts, first, job.batch_rows, job.batch_bytes)
+        if cut != first:
+            return Reach({place: starts.get(place, 0) for place in end_offsets} | cut, full=True)
+    rest = {place: end for place, end in end_offsets.items() if place not in cut}
+    cut |= source.cap(starts, rest, job.batch_rows, job.batch_bytes)
     return Reach(cut, any(cut[place] < end for place, end in end_offsets.items()))
+
+
+def _has_ddl(place: tuple[str, int]) -> bool:
+    _, partition = place
+    return partition == 0
 
 
 def _not_far_ahead(progress: Progress, end_offsets: Offsets, most: int) -> Offsets:

@@ -88,3 +88,16 @@ def test_deaths_do_not_take_the_mark_of_changed_columns() -> None:
 
     query = "ALTER TABLE t MODIFY COLUMN v VARCHAR(9)"
     assert after_every_death(lambda: shop_behind(query, id="3", v="3"), judge) > 4
+
+
+def test_the_partition_with_ddl_is_read_to_its_end_before_the_others() -> None:
+    shop = ArrivalShop("canal-json", 2)
+    shop.ddl(CREATE)
+    shop.run()
+    for number in range(30):
+        shop.put("t", id=str(10 + number), v="1")
+    shop.ddl("ALTER TABLE t ADD COLUMN c INT")
+    shop.put("t", 1, id="3", v="3", c="9")
+    shop.run(10)
+    assert sorted(shop.row_ids()) == [3, *range(10, 40)]
+    assert shop.condition("t") == "unverified"
