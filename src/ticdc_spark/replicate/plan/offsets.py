@@ -65,8 +65,8 @@ def choose_offsets(
     cut: Offsets = {}
     if ddl_first:
         later = source.end_offsets()
-        end_offsets |= {place: later.get(place, end) for place, end in end_offsets.items() if _has_ddl(place)}
-        first = {place: end for place, end in end_offsets.items() if _has_ddl(place)}
+        first = {place: later.get(place, end) for place, end in end_offsets.items() if _has_ddl(place)}
+        end_offsets = end_offsets | first
         cut = source.cap(starts, first, job.batch_rows, job.batch_bytes)
         if cut != first:
             return Reach({place: starts.get(place, 0) for place in end_offsets} | cut, full=True)

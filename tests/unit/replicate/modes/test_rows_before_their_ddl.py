@@ -6,6 +6,7 @@ import pytest
 
 from tests.support.arrival_shop import CREATE, ArrivalShop
 from tests.support.shop import Shop, after_every_death
+from ticdc_spark.replicate.plan.offsets import choose_offsets
 
 
 def shop_behind(*ddls: str, create: str = CREATE, drop_table: str = "drop", **row: str) -> ArrivalShop:
@@ -101,3 +102,18 @@ def test_the_partition_with_ddl_is_read_to_its_end_before_the_others() -> None:
     shop.run(10)
     assert sorted(shop.row_ids()) == [3, *range(10, 40)]
     assert shop.condition("t") == "unverified"
+
+
+def test_a_run_to_an_end_reads_the_ddl_behind_it_and_keeps_its_end() -> None:
+    shop = ArrivalShop("canal-json", 2)
+    shop.ddl(CREATE)
+    shop.run()
+    assert shop.steps is not None
+    job, source, progress = shop.steps.open.job, shop.steps.source, shop.steps.progress
+    shop.put("t", 1, id="1", v="1")
+    ends = source.end_offsets()
+    targets = dict(ends)
+    shop.ddl("ALTER TABLE t ADD COLUMN c INT")
+    found = choose_offsets(job, source, progress, targets, ddl_first=True)
+    assert targets == ends
+    assert found.end_offsets == source.end_offsets() != ends
