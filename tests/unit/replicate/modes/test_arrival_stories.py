@@ -1,0 +1,117 @@
+"""Random stories without watermarks: rows and DDL over partitions, small batches, deaths and messages sent again."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from tests.simulator.faults import Fault
+from tests.support.arrival_shop import ArrivalShop
+from tests.support.changefeed import SCHEMA
+from ticdc_spark.model import Value
+
+_TABLES = ("t", "u")
+_KEYS = 6
+
+
+class Story:
+    """What happens at the source and to the job, chosen by a seed. A key's rows are always in one partition."""
+
+    def __init__(self, protocol: str, partitions: int, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.shop = ArrivalShop(protocol, partitions)
+        self.columns = 0
+
+    def tell(self, steps: int) -> None:
+        """Let things happen, and then let the job read everything."""
+        for _ in range(steps):
+            roll = self.random.random()
+            if roll < 0.62:
+                self._change_row()
+            elif roll < 0.78:
+                self._run_ddl()
+            elif roll < 0.82:
+                self._send_again()
+            else:
+                self._let_the_job_run()
+        self.shop.run(self.random.choice([3, 100_000]), again=True)
+
+    def _table(self) -> str | None:
+        there = [name for name in _TABLES if (SCHEMA, name) in self.shop.tables]
+        return self.random.choice(there) if there else None
+
+    def _change_row(self) -> None:
+        name = self._table()
+        if name is None:
+            return
+        key = str(self.random.randrange(_KEYS))
+        at, table = ((SCHEMA, name), key), self.shop.tables[SCHEMA, name]
+        row: dict[str, Value] = {column.name: str(self.random.randrange(99)) for column in table.columns} | {"id": key}
+        op = "insert" if at not in self.shop.held else self.random.choice(["update", "update", "delete"])
+        change = self.shop.row(op, (SCHEMA, name), {"id": key} if op == "delete" else row)
+        self.shop.put_row(change, int(key) % self.shop.partitions)
+
+    def _run_ddl(self) -> None:
+        name = self.random.choice(_TABLES)
+        if (SCHEMA, name) not in self.shop.tables:
+            self.shop.ddl(f"CREATE TABLE {name} (id INT PRIMARY KEY, v INT)")
+            return
+        self.columns += 1
+        other = next(one for one in _TABLES if one != name)
+        choices = [f"ALTER TABLE {name} ADD COLUMN c{self.columns} INT", f"TRUNCATE TABLE {name}"]
+        last = self.shop.tables[SCHEMA, name].columns[-1].name
+        choices += [f"ALTER TABLE {name} DROP COLUMN {last}"] if last != "id" else []
+        choices += [f"DROP TABLE {name}"]
+        choices += [f"RENAME TABLE {name} TO {other}"] if (SCHEMA, other) not in self.shop.tables else []
+        self.shop.ddl(self.random.choice(choices))
+
+    def _send_again(self) -> None:
+        """TiCDC restarts: some last messages of each partition come once more."""
+        back = self.random.randint(1, 8)
+        for name, topic in self.shop.broker.topics.items():
+            for at, partition in enumerate(topic.partitions):
+                for message in partition.messages[-back:]:
+                    self.shop.broker.append((name, at), message.key, message.value, message.timestamp)
+
+    def _let_the_job_run(self) -> None:
+        rows = self.random.choice([1, 3, 10, 100_000])
+        if self.random.random() < 0.3:
+            kind = self.random.choice(["die_before", "die_after"])
+            self.shop.dies_at(Fault(at=self.random.randrange(12), kind=kind), rows)
+            self.shop.faults.arm(None)
+        else:
+            self.shop.batch(rows)
+
+    def source(self) -> dict[str, list[Mapping[str, Value]]]:
+        """The rows of each table at the source, by key."""
+        found: dict[str, list[Mapping[str, Value]]] = {}
+        for (schema, name), table in self.shop.tables.items():
+            rows = [row for (at, _), row in sorted(self.shop.held.items()) if at == (schema, name)]
+            found[name] = [{column.name: row.get(column.name) for column in table.columns} for row in rows]
+        return found
+
+    def lake(self) -> dict[str, list[dict[str, Any]]]:
+        """The same of the lake."""
+        found = {}
+        for name in _TABLES:
+            table = self.shop.lake(name)
+            if table is not None:
+                rows = [
+                    {c: None if row[c] is None else str(row[c]) for c in table.columns if c != "_ticdc_commit_ts"}
+                    for row in table.rows
+                ]
+                found[name] = sorted(rows, key=lambda row: str(row["id"]))
+        return found
+
+
+@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize(
+    ("protocol", "partitions"), [("canal-json", 1), ("canal-json", 3), ("debezium", 1), ("debezium", 3)]
+)
+def test_the_lake_ends_as_the_source(protocol: str, partitions: int, seed: int) -> None:
+    story = Story(protocol, partitions, seed)
+    story.tell(40)
+    assert story.lake() == story.source()
