@@ -188,7 +188,7 @@ class _RunState:
     def turn(self, steps: Steps) -> bool:
         """Do one batch, and wait until the next one is due. Returns: whether there is a next one"""
         if self.once and self.targets is None:
-            self.targets = steps.source.end_offsets()
+            self.targets = steps.ends()
         began = time.monotonic()
         if began - self.requests_looked_for >= self.heartbeat.store.pause:
             self.requests_looked_for = began
@@ -219,7 +219,7 @@ class _RunState:
         waits = loads == "waits" and time.monotonic() - self.quiet_since < self.job.idle_partition_timeout
         if loads == "worked" or (waits and not steps.source.is_recorded):
             # A full read can begin once the feed has reached its base: read on until then.
-            self.targets = steps.source.end_offsets() if waits else self.targets
+            self.targets = steps.ends() if waits else self.targets
             self.stop.wait(self.job.poll_interval if waits else 0)
             return False
         further = steps.lagging(self.targets or {})

@@ -100,6 +100,10 @@ class OpenJob:
         """``None`` until messages show the mode. Raises: UsageError for a mode that the job cannot have"""
         return of_job(self.job.mode, self.protocol, progress)
 
+    def is_ddl_first(self, progress: Progress) -> bool:
+        """Whether partitions with DDL are read before the others: nothing else shows which rows are behind a DDL."""
+        return self.mode(progress) != "watermark" and PROTOCOLS[self.protocol].traits.ddl_to_first_partition
+
     def memory(self, progress: Progress, offsets: Offsets) -> str:
         """See ``Source.memory``. ``progress``: with the waiting rows; ``offsets``: where reading continues."""
         return self.resources.source.memory(offsets, stretches(map(range_of, progress.pending)))
@@ -180,8 +184,7 @@ def reach(job: OpenJob, progress: Progress, targets: Offsets | None) -> Reached:
     if interrupted is not None and interrupted.batch != number:
         interrupted = None
     if interrupted is None:
-        ddl_first = mode != "watermark" and PROTOCOLS[job.protocol].traits.ddl_to_first_partition
-        chosen = choose_offsets(job.job, source, progress, targets, ddl_first=ddl_first)
+        chosen = choose_offsets(job.job, source, progress, targets, ddl_first=job.is_ddl_first(progress))
     else:
         mode = interrupted.mode or mode
         interrupted = without_left_out(source, interrupted, config, left_out)

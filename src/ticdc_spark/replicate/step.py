@@ -19,7 +19,7 @@ from ticdc_spark.replicate.pipeline import (
     scan_batch,
     taken_ddls,
 )
-from ticdc_spark.replicate.plan.offsets import known_offsets, lagging, may_advance
+from ticdc_spark.replicate.plan.offsets import ends_now, is_read, known_offsets, lagging, may_advance
 from ticdc_spark.replicate.plan.parked import expired, is_parked
 from ticdc_spark.replicate.plan.pending import range_of
 from ticdc_spark.replicate.report import BatchReport, tables_read
@@ -59,6 +59,8 @@ class Steps:
         self.from_topic = TopicReads(job.job, self.source, self.sink, job.resources.rows, job.batch)
         self._is_due = True
         """There may be changes to apply without a new message: after a start, a request or a full read."""
+        self._round: Offsets = {}
+        """If partitions with DDL are read first: where this round of reading ends. They may grow without an end."""
         self.in_batch = is_interrupted(self.progress, self.store)
         """Whether tables may have changes of an unfinished batch."""
 
@@ -68,7 +70,7 @@ class Steps:
         began, looked_at, number = time.monotonic(), job.clock(), before.batch + 1
         phases: dict[str, float] = {}
         beat("source", number)
-        reached = reach(job, before, targets)
+        reached = reach(job, before, targets or self._end_of_round())
         if reached.interrupted is None and not reached.messages and not self._may_advance():
             self._is_due = False
             return BatchReport(
@@ -120,6 +122,18 @@ class Steps:
             commits=job.commits.take(),
             conflicts=self._conflicts(),
         )
+
+    def ends(self) -> Offsets:
+        """Where the topics end now. Raises: SourceFault"""
+        return ends_now(self.source, ddl_first=self.open.is_ddl_first(self.progress))
+
+    def _end_of_round(self) -> Offsets | None:
+        """Where a batch reads to without an end of the run; ``None``: to where the topics end now."""
+        if not self.open.is_ddl_first(self.progress):
+            return None
+        if is_read(self.progress, self._round):
+            self._round = self.ends()
+        return self._round
 
     def take_requests(self) -> None:
         """Take the requests that wait. Raises: DecisionNeeded, EnvironmentFault"""

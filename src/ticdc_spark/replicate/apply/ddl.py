@@ -61,6 +61,7 @@ from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl
 from ticdc_spark.replicate.state.table import (
     TableState,
     adopt,
+    come_back,
     create,
     create_late,
     diverge,
@@ -250,9 +251,8 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
         if name in freed and work.mark(name) > ddl.mark:
             continue  # It is already the next table of this name.
         state = work.state(name) or TableState(schema=name[0], name=name[1])
-        if state.is_dropped and name in after:
-            # The source again has a table of this name.
-            state = TableState(schema=name[0], name=name[1], applied=state.applied, topics=state.topics)
+        if name in after:
+            state = _there_again(state)
         if OLD_VALUES in (work.batch.sink.columns(name) if work.mark(name) != NO_MARK else ()):
             _undo(work, state, ddl)
         if not state.is_dropped:
@@ -266,6 +266,13 @@ def _skip(work: TimelineWork, ddl: Ddl) -> None:
             work.put(diverge(state, change.commit_ts, why, columns=columns))
         if name in freed:
             _keep(work, name, ddl.mark, change.commit_ts)
+
+
+def _there_again(state: TableState) -> TableState:
+    """The state of a name under which the source has a table again. A kept table takes its rows."""
+    if state.is_dropped:
+        return TableState(schema=state.schema, name=state.name, applied=state.applied, topics=state.topics)
+    return come_back(state)
 
 
 def _doubt_parked(work: TimelineWork, ddl: Ddl) -> None:
@@ -396,13 +403,18 @@ def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain:
     # A table that lacks a column keeps its known columns: the missing one would count as dropped by another writer.
     known = table if held.table is None or (held.has_unsure_columns and in_shape) else held.table
     sink = work.batch.sink
+    leaves_rows = held.table is not None and not keeps_rows and has_newer_rows(work, held, ts)
     after = unverify(held) if keeps_rows else truncate(held, ts, in_shape=in_shape)
+    if leaves_rows:
+        if held.has_diverged:  # The rows that stay may be what the mark is for.
+            after = msgspec.structs.replace(held, emptied=ts, partition_ids=())
+        after = unverify(after)
     after = msgspec.structs.replace(after, table=known, applied=ts, ddl_ts=ts)
-    write = sink.stamp if keeps_rows else sink.truncate
-    if held.table is not None and not keeps_rows and has_newer_rows(work, held, ts):
+    if leaves_rows:
         where = rows_until(work.batch, held, ts)
-        work.commit(unverify(after), mark, mark[0], lambda stamp: sink.delete_where(name, where, stamp))
+        work.commit(after, mark, mark[0], lambda stamp: sink.delete_where(name, where, stamp))
     else:
+        write = sink.stamp if keeps_rows else sink.truncate
         work.commit(after, mark, mark[0], lambda stamp: write(name, stamp))
     failpoints.point("ddl")
 

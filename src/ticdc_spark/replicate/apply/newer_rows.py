@@ -5,9 +5,11 @@ canal-json sends a DDL to one partition. The others may be read further than tha
 
 import logging
 
-from ticdc_spark.model import Column, TableName
+import msgspec
+
+from ticdc_spark.model import ColumnType, TableName
 from ticdc_spark.replicate.apply.batch import COMMIT_TS, Batch, TimelineWork
-from ticdc_spark.replicate.state.table import TableState, diverge
+from ticdc_spark.replicate.state.table import TableState, diverge, lose_rows, unverify
 from ticdc_spark.sinks.conditions import Condition
 
 log = logging.getLogger(__name__)
@@ -24,6 +26,10 @@ def diverge_behind(state: TableState, ts: int) -> TableState:
     """Mark a table that has, or loses, rows from after a DDL at ``ts``."""
     why = f"the DDL at {ts} was read after rows from behind it"
     log.warning("`%s`.`%s`: %s", state.schema, state.name, why)
+    if state.is_gone:  # The mark is for the next table of the name.
+        state = unverify(lose_rows(state, ts + 1, why))
+        known = msgspec.structs.replace(state.known, since=ts + 1, why=why)
+        return msgspec.structs.replace(state, condition=msgspec.structs.replace(state.lifted, rows=known))
     return diverge(state, ts, why)
 
 
@@ -38,13 +44,16 @@ def with_lost_rows(work: TimelineWork, new: TableState, before: TableState | Non
     """Mark a table that is made now if rows of it went with the table before it, or were left out since that one was
     gone. ``before``: what is known of its name."""
     since = None if work.batch.resolves or before is None or not before.is_gone else before.diverged_since
-    if before is None or since is None or since < before.ddl_ts:
+    if before is None or since is None or since <= before.ddl_ts:
         return new
     return diverge(new, since, before.diverged_why)
 
 
-def _shape(state: TableState) -> tuple[TableName, tuple[Column, ...]] | None:
-    return None if state.table is None else (state.table.full_name, state.table.columns)
+def _shape(state: TableState) -> tuple[TableName, list[tuple[str, ColumnType]]] | None:
+    """What rows are read by: a default or NOT NULL changes none of them. Only the places show that names swapped."""
+    if state.table is None:
+        return None
+    return state.table.full_name, [(column.name, column.type) for column in state.table.columns]
 
 
 def rows_until(batch: Batch, state: TableState, ts: int) -> tuple[tuple[Condition, ...], ...]:

@@ -62,7 +62,7 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
     if target is None:
         _leave_out(work, state, scan)
         return
-    state = _prepared(work, state, target, mark, followed)
+    state = _prepared(work, state, target, step, followed)
     if not any(column.key for column in batch.columns(target)):
         work.put(leave_out_rows(work, state, max(step.above + 1, min(rows.min_ts for rows in waiting))))
         return
@@ -179,18 +179,20 @@ def _version(batch: Batch, name: TableName, key: str, target: Table, followed: S
 
 
 def _prepared(
-    work: TimelineWork, state: TableState, target: Table, mark: Mark, followed: tuple[str, ...]
+    work: TimelineWork, state: TableState, target: Table, step: Rows, followed: tuple[str, ...]
 ) -> TableState:
     """Create the table, or add the columns that it lacks, with marks before that of the rows. A restart before the rows
     finds in it what it has followed."""
-    name = state.full_name
+    name, mark = state.full_name, step.mark
+    assert mark is not None, "steps of this mode have one"
     if work.mark(name) == NO_MARK and state.table is not None and not state.is_gone:
         raise DecisionNeeded(vanished(work.batch.job, name, resolves=False))
     if state.table == target:
         return forget_kept_columns(work, state)
     if state.table is not None:
         log.warning("`%s`.`%s`: a new schema changes its columns without a DDL", *name)
-    newest = max((rows.max_ts for rows in work.batch.pending if rows.full_name == name), default=0)
+    mine = [rows for rows in work.batch.pending if rows.full_name == name and rows.min_ts <= step.upto]
+    newest = max((min(rows.max_ts, step.upto) for rows in mine), default=0)
     alter(work, Alter(name, target, {}), (mark[0], mark[1] - DDL_STEPS // 2), newest, followed=followed)
     if COMMIT_TS not in work.batch.sink.columns(name):
         message = (

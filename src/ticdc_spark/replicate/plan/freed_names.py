@@ -17,11 +17,16 @@ def freed_names(
 
     ``tables``: before the DDLs. ``named``: all known names, for a DROP DATABASE.
     """
-    freed = {table.full_name: table.ddl_ts for table in tables if table.is_gone}
+    there: dict[TableName, int] = {}
+    freed: dict[TableName, int] = {}
+    for table in tables:
+        (freed if table.is_gone else there)[table.full_name] = table.ddl_ts
     for ddl in in_order(ddls):
         before, after = tables_before_and_after(ddl.change)
         if database := database_of(ddl.change):
             before = {name for name in {*named, *freed} if name[0] == database}
-        freed |= dict.fromkeys(before - after, ddl.change.commit_ts)
+        # A DDL that is read late leaves a later table of the name.
+        gone = {name for name in before - after if there.get(name, 0) <= ddl.change.commit_ts}
+        freed |= dict.fromkeys(gone, ddl.change.commit_ts)
         freed = {name: ts for name, ts in freed.items() if name not in after}
     return freed

@@ -51,27 +51,40 @@ def reach_of(plan: Plan) -> Reach:
     return Reach({(topic, partition): end for topic, partition, end in plan.end_offsets}, plan.full)
 
 
+def ends_now(source: Source, *, ddl_first: bool) -> Offsets:
+    """Where the topics end now. ``ddl_first``: partitions with DDL are listed last, so they have every DDL that is
+    before a row of the others."""
+    end_offsets = source.end_offsets()
+    if not ddl_first:
+        return end_offsets
+    return end_offsets | {place: end for place, end in source.end_offsets().items() if _has_ddl(place)}
+
+
+def is_read(progress: Progress, end_offsets: Offsets) -> bool:
+    """Whether the job has read to some offsets."""
+    known = known_offsets(progress)
+    return all(known.get(place, 0) >= end for place, end in end_offsets.items())
+
+
 def choose_offsets(
     job: Job, source: Source, progress: Progress, targets: Offsets | None, *, ddl_first: bool = False
 ) -> Reach:
     """How far a new batch reads: to ``targets`` or to where the topics end now, cut to the size of a batch.
 
     ``ddl_first``: DDL is in the first partition of a topic only, and no watermark shows which rows of other partitions
-    are behind it. So other partitions are read once the first ones are read to their end, which is listed after theirs.
+    are behind it. So the others are read once the first ones are read to ``targets`` (``ends_now``).
     """
     end_offsets = source.end_offsets() if targets is None else targets
     starts = first_offsets(source, progress, end_offsets)
     end_offsets = _not_far_ahead(progress, end_offsets, WAITING_BATCHES * job.batch_rows)
-    cut: Offsets = {}
-    if ddl_first:
-        later = source.end_offsets()
-        first = {place: later.get(place, end) for place, end in end_offsets.items() if _has_ddl(place)}
-        end_offsets = end_offsets | first
-        cut = source.cap(starts, first, job.batch_rows, job.batch_bytes)
-        if cut != first:
-            return Reach({place: starts.get(place, 0) for place in end_offsets} | cut, full=True)
-    rest = {place: end for place, end in end_offsets.items() if place not in cut}
-    cut |= source.cap(starts, rest, job.batch_rows, job.batch_bytes)
+    first = {place: end for place, end in end_offsets.items() if ddl_first and _has_ddl(place)}
+    cut = source.cap(starts, first, job.batch_rows, job.batch_bytes) if first else {}
+    room = job.batch_rows - sum(end - starts.get(place, 0) for place, end in cut.items())
+    rest = {place: end for place, end in end_offsets.items() if place not in first}
+    if cut == first and room > 0:
+        cut |= source.cap(starts, rest, room, job.batch_bytes)
+    else:
+        cut |= {place: starts.get(place, 0) for place in rest}
     return Reach(cut, any(cut[place] < end for place, end in end_offsets.items()))
 
 

@@ -7,6 +7,7 @@ import pytest
 from tests.support.arrival_shop import CREATE, ArrivalShop
 from tests.support.shop import Shop, after_every_death
 from ticdc_spark.config.job import SchemaFiles
+from ticdc_spark.config.values import SkipDdl
 
 PROTOCOLS = pytest.mark.parametrize("protocol", ["canal-json", "debezium"])
 
@@ -154,3 +155,58 @@ def test_a_ddl_that_waits_for_rows_of_a_topic_comes_again_with_the_topic() -> No
     shop.run()
     assert shop.row_ids("a") == [1, 2]
     assert "c" in shop.columns("a")
+
+
+@pytest.mark.parametrize(
+    ("ddls", "more"),
+    [
+        (["ALTER TABLE t ADD COLUMN c INT"], {"c": "3"}),
+        (["TRUNCATE TABLE t"], {}),
+        (["DROP TABLE t", CREATE], {}),
+        (["RENAME TABLE t TO o", CREATE], {}),
+    ],
+)
+def test_a_job_that_begins_in_the_middle_doubts_no_table_for_rows_behind_its_first_ddl(
+    ddls: list[str], more: dict[str, str]
+) -> None:
+    shop = ArrivalShop("canal-json", schema_sql="CREATE TABLE shop.t (id INT PRIMARY KEY, v INT);")
+    shop.change("CREATE DATABASE shop")
+    shop.change(CREATE)
+    shop.put("t", id="1", v="1")
+    for query in ddls:
+        shop.ddl(query)
+    shop.put("t", id="2", v="2", **more)
+    shop.run()
+    assert 2 in shop.row_ids()
+    assert shop.condition("t") == "unverified"
+
+
+@PROTOCOLS
+def test_a_kept_table_takes_the_rows_of_a_table_whose_create_is_skipped(protocol: str) -> None:
+    shop = ArrivalShop(protocol, drop_table="keep")
+    shop.ddl(CREATE)
+    shop.put("t", id="1", v="1")
+    shop.run()
+    drop, create = shop.change("DROP TABLE t"), shop.change(CREATE)
+    sent = create.commit_ts >> 18 << 18 if protocol == "canal-json" else create.commit_ts
+    shop.configure(skip_ddl=(SkipDdl(commit_ts=sent, prefix="*"),))
+    shop.put_ddl(drop)
+    shop.put_ddl(create)
+    shop.put("t", id="2", v="2")
+    shop.run()
+    assert (shop.row_ids(), shop.condition("t")) == ([1, 2], "diverged")
+
+
+@PROTOCOLS
+def test_a_rename_that_is_read_late_holds_back_no_row_of_a_later_table(protocol: str) -> None:
+    shop = ArrivalShop(protocol)
+    shop.ddl("CREATE DATABASE shop")
+    old, rename = shop.change(CREATE), shop.change("RENAME TABLE t TO o")
+    shop.ddl(CREATE, "cdc_n")
+    shop.put("t", topic="cdc_n", id="2", v="2")
+    shop.run()
+    shop.put_ddl(old, "cdc_t")
+    shop.put_ddl(rename, "cdc_t")
+    shop.put("t", topic="cdc_n", id="3", v="3")
+    shop.run()
+    assert shop.row_ids() == [2, 3]

@@ -6,7 +6,6 @@ import pytest
 
 from tests.support.arrival_shop import CREATE, ArrivalShop
 from tests.support.shop import Shop, after_every_death
-from ticdc_spark.replicate.plan.offsets import choose_offsets
 
 
 def shop_behind(*ddls: str, create: str = CREATE, drop_table: str = "drop", **row: str) -> ArrivalShop:
@@ -104,16 +103,27 @@ def test_the_partition_with_ddl_is_read_to_its_end_before_the_others() -> None:
     assert shop.condition("t") == "unverified"
 
 
-def test_a_run_to_an_end_reads_the_ddl_behind_it_and_keeps_its_end() -> None:
+def test_a_partition_with_ddl_that_grows_as_fast_as_it_is_read_does_not_hold_back_the_others() -> None:
     shop = ArrivalShop("canal-json", 2)
     shop.ddl(CREATE)
     shop.run()
+    for number in range(40):
+        for at in range(5):
+            shop.put("t", id=str(10 + at), v=str(number))
+        shop.put("t", 1, id="1", v=str(number))
+        shop.batch(5)
+    assert 1 in shop.row_ids()
     assert shop.steps is not None
-    job, source, progress = shop.steps.open.job, shop.steps.source, shop.steps.progress
-    shop.put("t", 1, id="1", v="1")
-    ends = source.end_offsets()
-    targets = dict(ends)
+    ends = shop.steps.ends()
+    shop.put("t", 1, id="2", v="2")
     shop.ddl("ALTER TABLE t ADD COLUMN c INT")
-    found = choose_offsets(job, source, progress, targets, ddl_first=True)
-    assert targets == ends
-    assert found.end_offsets == source.end_offsets() != ends
+    assert ends == {place: end - 1 for place, end in shop.steps.ends().items()}
+
+
+@pytest.mark.parametrize(
+    "ddls", [["DROP TABLE t", CREATE], ["ALTER TABLE t MODIFY COLUMN v VARCHAR(9)"]], ids=["drop", "modify"]
+)
+def test_a_truncate_that_leaves_rows_leaves_the_mark_of_a_ddl_before_it(ddls: list[str]) -> None:
+    shop = shop_behind(*ddls, "TRUNCATE TABLE t", id="3", v="3")
+    shop.run()
+    assert shop.condition("t") == "diverged"
