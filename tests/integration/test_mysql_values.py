@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,9 @@ def test_a_value_of_every_type_is_what_the_same_sql_makes_it(
     (rows, types), (wanted, kinds) = (read(target, of, "column_type") for of in ("s.t", "j.t"))
     for at, name in enumerate(["id", *NAMES]):
         assert [row[at] for row in rows] == [row[at] for row in wanted], (name, kinds[at])
-    assert types == kinds
+    # Simple does not have the scale of FLOAT(M,D) and DOUBLE(M,D).
+    without = re.compile(r"^(float|double)\(.*\)")
+    assert types == [(name, without.sub(r"\1", kind), collation) for name, kind, collation in kinds]
 
 
 def _is_text(kind: str) -> bool:

@@ -22,7 +22,7 @@ from ticdc_spark.model import Change, Column, ColumnType, Row, Table, TableName,
 from ticdc_spark.mysql import parse_type
 from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.conversions import Conversion
-from ticdc_spark.sinks.postgres.rows import text_of
+from ticdc_spark.sinks.postgres.rewrites import text_of
 from ticdc_spark.sinks.postgres.sink import PostgresSink
 from ticdc_spark.sinks.postgres.tables import sql_name
 from ticdc_spark.sinks.postgres.types import PostgresTypes

@@ -80,9 +80,8 @@ class Run:
             progress=progress,
             in_batch=False,
             registry=None,
-            source=SimpleNamespace(
-                end_offsets=lambda: {(topic, 0): 7}, close=lambda: None, is_recorded=True, retention=dict
-            ),
+            source=SimpleNamespace(close=lambda: None, is_recorded=True, retention=dict),
+            ends=lambda: {(topic, 0): 7},
             sink=SimpleNamespace(capabilities=SimpleNamespace(upkeep=False)),
             take_requests=lambda: None,
             load=lambda _beat: "idle",
