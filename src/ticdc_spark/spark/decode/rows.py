@@ -238,8 +238,9 @@ def _meta(batch: pa.RecordBatch, letters: pa.Array, source: Sequence[int], bad: 
         reasons[at] = reasons[origin]
     stamps, order, seq = taken.columns
     if len(source) != batch.num_rows:
-        is_behind = pa.array([at >= batch.num_rows for at in range(len(source))], pa.bool_())
-        seq = pc.if_else(pc.and_(is_behind, pc.not_equal(letters, "b")), pc.bit_wise_not(seq), seq)
+        sent, old = seq.slice(0, batch.num_rows), seq.slice(batch.num_rows)
+        is_replaced = pc.equal(letters.slice(batch.num_rows), "b")
+        seq = pa.concat_arrays([sent, pc.if_else(is_replaced, old, pc.bit_wise_not(old))])
     return pa.RecordBatch.from_arrays(
         [letters, stamps, order, seq, pa.array(reasons, pa.string())],
         names=[OP, TS, ORDER, SEQ, BAD],
