@@ -5,6 +5,8 @@ restart in the middle computes the same commits with the same marks.
 """
 
 import logging
+from collections.abc import Callable
+from functools import partial
 from typing import assert_never
 
 import msgspec
@@ -69,10 +71,11 @@ from ticdc_spark.replicate.state.table import (
     drop,
     keep,
     truncate,
+    truncate_older,
     unverify,
     want_load,
 )
-from ticdc_spark.sinks.base import ColumnChanges
+from ticdc_spark.sinks.base import ColumnChanges, Stamp
 from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.types import commented
 
@@ -403,19 +406,15 @@ def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain:
     # A table that lacks a column keeps its known columns: the missing one would count as dropped by another writer.
     known = table if held.table is None or (held.has_unsure_columns and in_shape) else held.table
     sink = work.batch.sink
-    leaves_rows = held.table is not None and not keeps_rows and has_newer_rows(work, held, ts)
-    after = unverify(held) if keeps_rows else truncate(held, ts, in_shape=in_shape)
-    if leaves_rows:
-        if held.has_diverged:  # The rows that stay may be what the mark is for.
-            after = msgspec.structs.replace(held, emptied=ts, partition_ids=())
-        after = unverify(after)
-    after = msgspec.structs.replace(after, table=known, applied=ts, ddl_ts=ts)
-    if leaves_rows:
-        where = rows_until(work.batch, held, ts)
-        work.commit(after, mark, mark[0], lambda stamp: sink.delete_where(name, where, stamp))
+    write: Callable[[Stamp], None]
+    if keeps_rows:
+        after, write = unverify(held), partial(sink.stamp, name)
+    elif held.table is not None and has_newer_rows(work, held, ts):
+        after = truncate_older(held, ts, in_shape=in_shape)
+        write = partial(sink.delete_where, name, rows_until(work.batch, held, ts))
     else:
-        write = sink.stamp if keeps_rows else sink.truncate
-        work.commit(after, mark, mark[0], lambda stamp: write(name, stamp))
+        after, write = truncate(held, ts, in_shape=in_shape), partial(sink.truncate, name)
+    work.commit(msgspec.structs.replace(after, table=known, applied=ts, ddl_ts=ts), mark, mark[0], write)
     failpoints.point("ddl")
 
 

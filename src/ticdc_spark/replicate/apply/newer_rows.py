@@ -5,11 +5,9 @@ canal-json sends a DDL to one partition. The others may be read further than tha
 
 import logging
 
-import msgspec
-
 from ticdc_spark.model import ColumnType, TableName
 from ticdc_spark.replicate.apply.batch import COMMIT_TS, Batch, TimelineWork
-from ticdc_spark.replicate.state.table import TableState, diverge, lose_rows, unverify
+from ticdc_spark.replicate.state.table import TableState, diverge, lose_rows_of_next
 from ticdc_spark.sinks.conditions import Condition
 
 log = logging.getLogger(__name__)
@@ -26,11 +24,7 @@ def diverge_behind(state: TableState, ts: int) -> TableState:
     """Mark a table that has, or loses, rows from after a DDL at ``ts``."""
     why = f"the DDL at {ts} was read after rows from behind it"
     log.warning("`%s`.`%s`: %s", state.schema, state.name, why)
-    if state.is_gone:  # The mark is for the next table of the name.
-        state = unverify(lose_rows(state, ts + 1, why))
-        known = msgspec.structs.replace(state.known, since=ts + 1, why=why)
-        return msgspec.structs.replace(state, condition=msgspec.structs.replace(state.lifted, rows=known))
-    return diverge(state, ts, why)
+    return lose_rows_of_next(state, ts + 1, why) if state.is_gone else diverge(state, ts, why)
 
 
 def doubt_shape(work: TimelineWork, before: TableState, after: TableState, ts: int) -> TableState:

@@ -261,6 +261,15 @@ def truncate(state: TableState, ts: int, *, in_shape: bool) -> TableState:
     return state if state.is_clean else unverify(state)
 
 
+def truncate_older(state: TableState, ts: int, *, in_shape: bool) -> TableState:
+    """A TRUNCATE empties it but for newer rows, which may be what its mark is for. ``in_shape``: as in ``truncate``."""
+    if state.has_diverged:
+        state = msgspec.structs.replace(state, emptied=ts, partition_ids=())
+    else:
+        state = truncate(state, ts, in_shape=in_shape)
+    return unverify(state)
+
+
 def doubt_partitions(state: TableState, why: str) -> TableState:
     """Its rows contradict what is known about its partitions."""
     if state.table is None or state.table.partitioning is None:
@@ -318,6 +327,12 @@ def lose_rows(state: TableState, since: int, why: str) -> TableState:
     """Rows of it from a commit_ts on are skipped. They may be older than the rows that it lacked before."""
     first = since if state.diverged_since is None else min(since, state.diverged_since)
     return _with_known(state, msgspec.structs.replace(diverge(state, first, why).known, since=first, why=why))
+
+
+def lose_rows_of_next(state: TableState, since: int, why: str) -> TableState:
+    """It is gone, and rows of the next table of its name went with it. That one lacks them, from a commit_ts on."""
+    unsure = state.has_unsure_columns
+    return _with_known(state, Diverged(since=since, why=why, columns_unsure=unsure))
 
 
 def doubt_load(state: TableState, ts: int) -> TableState:
