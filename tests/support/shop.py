@@ -135,8 +135,7 @@ class Shop(Changefeed):
     def follow_source(self, view: SnapshotReader | None = None) -> None:
         """From now on, full reads of the running job see what the tables are then, or a view."""
         if self.steps is not None and (loader := self.steps.loader) is not None:
-            loader.source = view or DatabaseView(cast(Database, ShopTables(self)), "now", 0)
-            loader.gathering.source = loader.source
+            loader.gathering.source = view or DatabaseView(cast(Database, ShopTables(self)), "now", 0)
 
     def rebuild_from_topic(self, table: str) -> None:
         """``ticdc-spark rebuild --from topic`` of a table; a job that runs goes on."""

@@ -85,7 +85,7 @@ class Loader:
         """``batch``: what a commit to a table needs, for a progress."""
         self.keys, self.batch = keys, batch
         self.job, self.parallel = job, job.parallel_tables
-        self.source, self._routes = reader, compiled(job.routes)
+        self._routes = compiled(job.routes)
         self.reader = MergedTables(reader, job, Progress(job=job.name))
         self._wants, self._follows = wanted_tables(keys, job), table_filter(job.tables or ["*.*"])
         self._reads = reads_unknown(keys, job, reader.fixed)
@@ -110,7 +110,7 @@ class Loader:
         Raises: DecisionNeeded, SinkFault, SourceFault
         """
         before = progress
-        self.reader = MergedTables(self.source, self.job, progress)
+        self.reader = MergedTables(self.gathering.source, self.job, progress)
         progress = progress if in_batch else self._want(progress)
         wanted = [one for one in progress.wanted if not one.from_topic and (one.asked or not in_batch)]
         if wanted and is_resolving(progress.mode) and (progress.mode or progress.applied):
@@ -135,7 +135,7 @@ class Loader:
     def _want(self, progress: Progress) -> Progress:
         if not self._listed:
             self._listed = True
-            known = by_source(progress, self.source.tables())
+            known = by_source(progress, self.gathering.source.tables())
             _stop_at_twins({name: one for name, one in known.items() if self._wants(*one)})
             wanted = [one for one in by_source(progress, self.reader.tables()).values() if self._is_wanted(*one)]
             if not wanted:
