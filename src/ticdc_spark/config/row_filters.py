@@ -74,9 +74,9 @@ def source_condition(where: str, table: Table, *, tidb: bool) -> str | None:
 
     ``tidb``: whether the server is a TiDB, whose REGEXP and quotients the job has. The session must be in UTC.
     """
-    from ticdc_spark.config.expressions import is_of_tidb, with_columns
+    from ticdc_spark.config.expressions import depends_on_server, with_columns
 
-    if not tidb and is_of_tidb(where):
+    if not tidb and depends_on_server(where):
         return None
     named = [column for column in table.columns if column.name.casefold() in named_columns(where)]
     if any(column.type.elements for column in named):

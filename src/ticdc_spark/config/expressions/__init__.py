@@ -3,9 +3,9 @@
 from ticdc_spark.config.expressions.compile import (
     columns_of,
     compile_condition,
-    is_of_tidb,
+    depends_on_server,
     parse_expression,
     with_columns,
 )
 
-__all__ = ["columns_of", "compile_condition", "is_of_tidb", "parse_expression", "with_columns"]
+__all__ = ["columns_of", "compile_condition", "depends_on_server", "parse_expression", "with_columns"]

@@ -90,8 +90,8 @@ def columns_of(tree: exp.Expression) -> frozenset[str]:
     return frozenset(column.name.casefold() for column in tree.find_all(exp.Column))
 
 
-def is_of_tidb(sql: str) -> bool:
-    """Whether other servers may find another value than TiDB: their regular expressions and quotients differ."""
+def depends_on_server(sql: str) -> bool:
+    """Whether TiDB, MySQL and MariaDB may find different values: their regular expressions and quotients differ."""
     return parse_expression(sql).find(exp.RegexpLike, exp.Div) is not None
 
 
