@@ -246,7 +246,7 @@ def _constant(column: Column) -> str | None:
 
 
 def _unknown_moment(column: Column, text: str) -> str | None:
-    """What stands for an expression of a DATETIME or TIMESTAMP."""
+    """The default that TiCDC writes for an expression of a DATETIME or TIMESTAMP; ``None``: it writes none."""
     if column.type.name == "datetime" or not text.upper().startswith("CURRENT_TIMESTAMP"):
         return "0"
     return None if column.nullable else EPOCH

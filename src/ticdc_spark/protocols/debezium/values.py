@@ -28,7 +28,7 @@ Write: TypeAlias = Callable[[Any], str]
 _EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001  DATETIME has no zone
 _EPOCH_DAY = date(1970, 1, 1).toordinal()
 EPOCH = '"1970-01-01T00:00:00Z"'
-"""What stands for a TIMESTAMP that is not known."""
+"""TiCDC writes it for a zero TIMESTAMP, and as the default of one that is not known."""
 _MILLI, _MICRO = timedelta(milliseconds=1), timedelta(microseconds=1)
 _MILLIS_FSP = 3
 """DATETIME with up to this many fractional digits is in milliseconds, with more in microseconds."""

@@ -165,8 +165,8 @@ def _target(batch: Batch, state: TableState, keys: Sequence[str]) -> tuple[Table
 
 
 def _is_behind(batch: Batch, key: str, new: Table, table: Table, followed: Sequence[str]) -> bool:
-    """Whether a schema is an older one, of a partition that is behind: an older block, or a schema that was registered
-    before one that was followed, and of which the table has everything."""
+    """Whether a schema is an older one, of a partition that is behind. A block is, if it is older than the table's. A
+    registered schema is, if a later one was followed and the table has all its columns."""
     if batch.registry is None:
         return (new.version or 0) < (table.version or 0)
     return any(int(one) > int(key) for one in followed) and is_continued(new, table)

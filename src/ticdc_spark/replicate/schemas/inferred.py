@@ -6,11 +6,10 @@ before the point, DOUBLE for FLOAT. Any other difference may come from one of se
 may be a RENAME COLUMN. A new type may come with rewritten rows that no message has. So the operator must decide:
 ``stop``, or ``keep`` the lake's columns. TRUNCATE, DROP and RENAME TABLE leave no trace in any schema.
 
-The caller follows a schema that it sees for the first time, except one that comes from a partition that is behind: a
-schema block that is older than the table's, or a schema that was registered before one that it has followed, and that
-the table continues. A registry returns the old id when a table returns to an old schema. So rows
-of a known schema are read into the present columns, replays or not. A schema block has no id: the commit_ts of its
-first row is its version.
+The caller follows a schema that it sees for the first time, unless it comes from a partition that is behind. A schema
+block does if it is older than the table's. A registered schema does if a later one was followed and the table continues
+it. A registry returns the old id when a table returns to an old schema. So rows of a known schema are read into the
+present columns, replays or not. A schema block has no id: the commit_ts of its first row is its version.
 """
 
 from __future__ import annotations
