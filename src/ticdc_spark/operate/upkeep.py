@@ -7,6 +7,7 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
+from ticdc_spark.replicate.parallel import looks
 from ticdc_spark.replicate.run.open import open_spark
 from ticdc_spark.replicate.run.upkeep import policy_of
 from ticdc_spark.sinks.registry import open_sink, sink_kind
@@ -31,16 +32,19 @@ def look_after(job: Job, rules: Sequence[str], orphans: float | None) -> Iterato
             places = sink.file_places()
         except SinkFault as raised:
             fault, orphans = raised, None
-    for name in sorted(sink.list_tables(job.name)):
-        if wanted(*name):
-            done: list[str] = []
-            try:
-                done += sink.look_after(name, policy_of(job.upkeep), time.time()).done
-                if orphans is not None and (removed := sink.remove_orphans(name, orphans, places)):
-                    done.append(f"{removed} orphan files removed")
-            except SinkFault as raised:
-                fault = raised
-                done.append(str(raised))
-            yield name, done
+
+    def one(name: TableName) -> tuple[TableName, list[str], SinkFault | None]:
+        done: list[str] = []
+        try:
+            done += sink.look_after(name, policy_of(job.upkeep), time.time()).done
+            if orphans is not None and (removed := sink.remove_orphans(name, orphans, places)):
+                done.append(f"{removed} orphan files removed")
+        except SinkFault as raised:
+            return name, [*done, str(raised)], raised
+        return name, done, None
+
+    for name, done, failed in looks(job, one, [name for name in sorted(sink.list_tables(job.name)) if wanted(*name)]):
+        fault = failed or fault
+        yield name, done
     if fault is not None:
         raise fault

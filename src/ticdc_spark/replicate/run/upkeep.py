@@ -1,14 +1,15 @@
-"""Upkeep of tables between the batches of a job: one table at a time, for a limited share of the time."""
+"""Upkeep of tables: one at a time between batches, for a limited share of the time; several at the end of a run."""
 
 import logging
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from ticdc_spark.config.job import Job, UpkeepKeys
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.log_events import event
 from ticdc_spark.model import TableName
+from ticdc_spark.replicate.parallel import looks
 from ticdc_spark.replicate.run.watch import UNWATCHED, Maintained, Watcher
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.table import TableState
@@ -23,7 +24,7 @@ class UpkeepScheduler:
     """Decides which table gets its upkeep, and when. Only tables that changed since their last upkeep need it."""
 
     def __init__(self, job: Job, clock: Callable[[], float] = time.time) -> None:
-        self._job, self._keys = job.name, job.upkeep
+        self._job, self._keys = job, job.upkeep
         self._clock = clock
         self._began = clock()
         self._spent = 0.0
@@ -45,7 +46,8 @@ class UpkeepScheduler:
         if not due:
             return False
         watcher.phase("upkeep", progress.batch)
-        self._look_after(sink, min(due)[1], tables, watcher)
+        name = min(due)[1]
+        self._note(self._looked_after(sink, name), tables[name], watcher)
         return True
 
     def finish(
@@ -53,32 +55,34 @@ class UpkeepScheduler:
     ) -> None:
         """Do the upkeep of the tables that a run wrote. A run to an end may be too short for any interval."""
         tables = _living(progress)
-        for name in touched if self._keys.enabled else ():
-            if name in tables:
-                self._look_after(sink, name, tables, watcher)
+        due = [name for name in touched if name in tables] if self._keys.enabled else []
+        for done in looks(self._job, lambda name: self._looked_after(sink, name), due):
+            self._note(done, tables[done.table], watcher)
 
-    def _look_after(
-        self, sink: Upkeep, name: TableName, tables: Mapping[TableName, TableState], watcher: Watcher
-    ) -> None:
-        began, result, why = self._clock(), UpkeepResult(), ""
+    def _looked_after(self, sink: Upkeep, name: TableName) -> Maintained:
+        began = self._clock()
         try:
-            result = sink.look_after(name, policy_of(self._keys), began)
+            result, why = sink.look_after(name, policy_of(self._keys), began), ""
         except SinkFault as fault:
             # Another writer may have been faster. An unreachable catalog ends the next batch, not the upkeep.
-            why = str(fault)
-            told = self._event(name, (), why)
-            log.warning("%s; retrying in %.0f seconds", fault, self._keys.interval, extra=told)
-        else:
-            if result.done:
-                told = self._event(name, result.done, "")
-                log.info("upkeep of %s.%s: %s", *name, "; ".join(result.done), extra=told)
-        now = self._clock()
-        watcher.maintained(Maintained(table=name, seconds=now - began, result=result, fault=why))
-        self._spent += now - began
-        self._looked[name] = (now, tables[name].snapshot_id)
+            result, why = UpkeepResult(), str(fault)
+        return Maintained(table=name, seconds=self._clock() - began, result=result, fault=why)
+
+    def _note(self, done: Maintained, state: TableState, watcher: Watcher) -> None:
+        """Log the upkeep of a table, and remember it."""
+        name, changes = done.table, done.result.done
+        if done.fault:
+            told = self._event(name, (), done.fault)
+            log.warning("%s; retrying in %.0f seconds", done.fault, self._keys.interval, extra=told)
+        elif changes:
+            told = self._event(name, changes, "")
+            log.info("upkeep of %s.%s: %s", *name, "; ".join(changes), extra=told)
+        watcher.maintained(done)
+        self._spent += done.seconds
+        self._looked[name] = (self._clock(), state.snapshot_id)
 
     def _event(self, table: TableName, done: Sequence[str], why: str) -> dict[str, Any]:
-        return event("upkeep", job=self._job, schema=table[0], table=table[1], done=done, reason=why)
+        return event("upkeep", job=self._job.name, schema=table[0], table=table[1], done=done, reason=why)
 
 
 def policy_of(keys: UpkeepKeys) -> UpkeepPolicy:

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from threading import Barrier
 
 import msgspec
 import pytest
@@ -10,6 +11,7 @@ from ticdc_spark.config.job import FilesSource, IcebergConfig, Job, UpkeepKeys
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.replicate.run.upkeep import SHARE, UpkeepScheduler
+from ticdc_spark.replicate.run.watch import Watcher
 from ticdc_spark.replicate.state.conditions import Dropped
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.table import TableState
@@ -212,3 +214,18 @@ def test_deletes_count_where_they_are_many() -> None:
     assert is_mostly_deleted({"total-records": "10000", "total-position-deletes": "3001"})
     assert not is_mostly_deleted({"total-records": "10000", "total-position-deletes": "3000"})
     assert not is_mostly_deleted({"total-records": "10", "total-position-deletes": "9"})
+
+
+def test_the_upkeep_at_the_end_of_a_run_looks_after_several_tables_at_a_time() -> None:
+    both_began = Barrier(2)
+
+    class Slow(Tables):
+        def look_after(self, table: TableName, policy: UpkeepPolicy, now: float) -> UpkeepResult:
+            both_began.wait(timeout=30)
+            return super().look_after(table, policy, now)
+
+    clock = Clock()
+    tables, told = Slow(clock), []
+    watcher = Watcher(maintained=lambda done: told.append(done.table[1]))
+    UpkeepScheduler(job(), clock).finish(tables, progress(a=1, b=1), [("s", "a"), ("s", "b")], watcher)
+    assert (sorted(tables.done), told) == (["a", "b"], ["a", "b"])
