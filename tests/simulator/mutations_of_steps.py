@@ -24,7 +24,7 @@ MARKS = (
     one("a stamp does not have what the table is", "Batch.stamp", "about", '""'),
     one(
         "what a batch decides of a table is not written with it",
-        "TimelineWork.settle",
+        "TimelineWork.write_decisions",
         "for name, stamp in list(self.stamps.items()):",
         "for name, stamp in []:",
         "continue",

@@ -11,7 +11,7 @@ from ticdc_spark.mysql import tso_time
 from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
 from ticdc_spark.replicate.plan.parked import is_parked
 from ticdc_spark.replicate.state.notes import CatchUp
-from ticdc_spark.replicate.state.progress import Progress, Refused
+from ticdc_spark.replicate.state.progress import Progress, RefusedLoad
 from ticdc_spark.replicate.state.table import ConditionName, TableState, come_back, condition_of, is_unfollowed
 
 
@@ -123,7 +123,7 @@ def _wanted(table: TableStatus) -> TableStatus:
     )
 
 
-def _refused(table: TableStatus, refused: Refused | None) -> TableStatus:
+def _refused(table: TableStatus, refused: RefusedLoad | None) -> TableStatus:
     """The status of a table whose last full read was refused, if it was."""
     if refused is None:
         return table

@@ -1,4 +1,4 @@
-"""The loop of ``replicate``: plan, scan, decide, apply, commit, batch after batch."""
+"""The loop of ``replicate``: reach, scan, decide, apply, commit, batch after batch."""
 
 import logging
 import threading

@@ -21,7 +21,7 @@ from ticdc_spark.model import Offsets, Table, TableName
 from ticdc_spark.mysql import tso_physical_ms
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.batch import Batch
-from ticdc_spark.replicate.apply.timelines import TimelineResult, apply, settle
+from ticdc_spark.replicate.apply.timelines import TimelineResult, apply, write_decisions
 from ticdc_spark.replicate.decide import Decided, Decider
 from ticdc_spark.replicate.first_messages import refuse_other
 from ticdc_spark.replicate.letters import Letters
@@ -300,9 +300,9 @@ def apply_batch(job: OpenJob, before: Progress, planned: Planned, *, all_tables:
     ddls = _without(ddls, result.left)
     states, _ = mark_noted(states, progress, decided.resolved, ddls, from_dump=job.reads_dump)
     states = without_beginning(before, states, progress.partitions)
-    settled = settle(batch, states, _judged(before.states(), result.states, states, all_tables=all_tables))
+    written = write_decisions(batch, states, _to_stamp(before.states(), result.states, states, all_tables=all_tables))
     return msgspec.structs.replace(
-        result, states=settled.states, touched=result.touched | settled.touched, left=(*held, *result.left)
+        result, states=written.states, touched=result.touched | written.touched, left=(*held, *result.left)
     )
 
 
@@ -336,7 +336,7 @@ def next_progress(job: OpenJob, planned: Planned, result: TimelineResult) -> Pro
     )
 
 
-def _judged(
+def _to_stamp(
     before: Mapping[TableName, TableState],
     applied: Mapping[TableName, TableState],
     now: Mapping[TableName, TableState],
@@ -344,13 +344,13 @@ def _judged(
     all_tables: bool,
 ) -> Collection[TableName]:
     """The tables whose stamps may lack something that was decided."""
-    changed = [name for name, state in now.items() if _is_judged(before.get(name), state)]
+    changed = [name for name, state in now.items() if _has_new_condition(before.get(name), state)]
     changed += [name for name, state in now.items() if applied.get(name) != state]
     changed += [name for name, state in now.items() if all_tables and state.cleared is not None]
     return dict.fromkeys(changed)
 
 
-def _is_judged(before: TableState | None, now: TableState) -> bool:
+def _has_new_condition(before: TableState | None, now: TableState) -> bool:
     """Whether a table's condition has changed: it diverged, was quarantined, or resumed."""
     if before is None or now.is_gone:
         return False

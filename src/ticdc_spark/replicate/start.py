@@ -52,7 +52,7 @@ def begin(job: Job, source: Source, sink: Sink, store: ProgressStore, protocol: 
         found = msgspec.structs.replace(found, source=source_notes(source, found), source_memory=memory)
         store.save(found)
     elif with_routes(job, found) != found:
-        found = _with_routes(job, sink, found, store)
+        found = _take_over_routes(job, sink, found, store)
     whole = not is_interrupted(found, store)
     found = take(store, found, source.beginning_offsets, reads=job.snapshot is not None, replays=whole) or found
     progress = msgspec.structs.replace(with_schema_files(found, job.schema.file), protocol=protocol)
@@ -88,7 +88,7 @@ def _source_memory(progress: Progress | None, store: ProgressStore) -> str:
     return progress.source_memory if plan is None else plan.source_memory
 
 
-def _with_routes(job: Job, sink: Sink, progress: Progress, store: ProgressStore) -> Progress:
+def _take_over_routes(job: Job, sink: Sink, progress: Progress, store: ProgressStore) -> Progress:
     """The progress with the current rules of ``[[route]]``. Raises: UsageError, SinkFault"""
     changed = with_routes(job, progress)
     if is_interrupted(progress, store):
@@ -173,7 +173,9 @@ def _stop_if_there_are_tables(job: Job, sink: Sink) -> None:
 
 
 def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], plan: Plan | None) -> Progress:
-    """Look at tables of the job. ``plan``: of an unfinished batch, which may have dropped or renamed some.
+    """Look at tables of the job. A table without files that is to be read again is dropped.
+
+    ``plan``: of an unfinished batch, which may have dropped or renamed some.
 
     Returns: the progress, corrected by what the tables show.
     """
@@ -258,7 +260,10 @@ def _keep_restored(job: Job, sink: Sink, progress: Progress) -> dict[TableName, 
 
 
 def _to_be_read(sink: Sink, table: TableState, looked: Looked) -> TableState:
-    """The state of a table that has changed since, and that has a requested full read: any condition is accepted."""
+    """Stamp a table that has changed since and has a requested full read. Any condition is accepted.
+
+    Returns: its state
+    """
     if looked.stamp is None:
         return TableState(schema=table.schema, name=table.name, applied=table.applied, topics=table.topics)
     stamp, since = looked.stamp, looked.stamp.mark[0]

@@ -1,4 +1,4 @@
-"""What is appended to a history table. See ``sinks.base.Changes.append``."""
+"""What is appended to a history table. See ``sinks.base.Histories.append``."""
 
 from collections.abc import Sequence
 from typing import TypeAlias

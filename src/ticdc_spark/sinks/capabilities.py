@@ -27,10 +27,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     ordered_upsert: bool = True
     """``Changes.upsert`` with changes that a column orders (arrival mode)."""
     time_travel: bool = True
-    """``Reads.read`` as of an earlier snapshot."""
-    transactional_ddl: bool = True
-    """A change of columns and its stamp are one commit. ``False``: the sink detects and repairs a crash between the
-    two."""
+    """``Tables.read`` as of an earlier snapshot."""
     atomic_tables: bool = False
     """``Sink.commit_with``: the rows of all tables are one commit; in a database, with the job's state. ``False``: each
     table has its own commit, and the state comes last."""
@@ -45,11 +42,9 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     comments: bool = True
     """``ColumnChanges.comments``, and the comments of new columns. ``False``: columns have none."""
     history: bool = True
-    """``Changes.append``: a table may have a history table."""
+    """``Histories.append``: a table may have a history table."""
     counts: bool = True
     """``Changes.change_counts``: tables without a key are kept equal to the source."""
-    parallel_writers: bool = True
-    """Several tasks may write one upsert in parallel. ``False``: the sink asks ``TypedChanges.write`` for one task."""
 
     def need(self, name: str, what: str) -> None:
         """Refuse a request that the sink cannot fulfil. Raises: NotSupported"""

@@ -17,7 +17,7 @@ class StateRow(msgspec.Struct, frozen=True, kw_only=True):
     """The kind of thing: ``job``, ``table`` …"""
     schema: str | None = None
     table: str | None = None
-    """If the row is about a table: the table's name at the source."""
+    """If the row is about a table: the table's name in the target."""
     resolved_ts: int | None = None
     """Changes up to this commit_ts are applied."""
     snapshot_id: int | None = None

@@ -274,7 +274,7 @@ class TimelineWork:
         if state is not None:
             self.known[table] = msgspec.structs.replace(state, rows=state.rows + rows)
 
-    def settle(self) -> None:
+    def write_decisions(self) -> None:
         """Write to the stamps what was decided about tables since their last commit, such as a quarantine."""
         for name, stamp in list(self.stamps.items()):
             state = self.known.get(name)

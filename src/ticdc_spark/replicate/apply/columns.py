@@ -13,7 +13,7 @@ from ticdc_spark.model import ColumnType, Table, TableName
 from ticdc_spark.mysql import HIDDEN_NAMES, format_type, handle_key, may_merge, with_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.look import OLD_VALUES, missing_columns, rebuild_line, why_gone
-from ticdc_spark.replicate.apply.rejects import HiddenColumns, Quarantined
+from ticdc_spark.replicate.apply.rejects import HiddenColumns, TimelineStopped
 from ticdc_spark.replicate.state.table import TableState, diverge
 from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.mark import NO_MARK, Mark
@@ -51,7 +51,7 @@ def stop_at_another_key(work: TimelineWork, name: TableName, new: TableName, mar
 
     ``new``: its name after the DDL. ``mark``: of the DDL.
 
-    Raises: Quarantined
+    Raises: TimelineStopped
     """
     state, has_begun = work.state(name), work.mark(name) >= mark
     if before is None or has_begun or work.mark(name) == NO_MARK or not work.batch.resolves:
@@ -63,7 +63,7 @@ def stop_at_another_key(work: TimelineWork, name: TableName, new: TableName, mar
         return
     keys = [", ".join(f"{one} {format_type(kind)}" for one, kind in key.items()) for key in (held, wanted)]
     keys = [f"({key})" if key else "none" for key in keys]
-    raise Quarantined(
+    raise TimelineStopped(
         f"its key is {keys[0]}, and the source's is {keys[1]}: it lacks a DDL, or is an older table of this name. "
         f"{rebuild_line(work.batch.job, new)} reads it again",
         mark[0],
@@ -106,7 +106,7 @@ def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> Collectio
     why = why_gone(state, gone)
     marked = diverge(state, state.applied, why, columns=True)
     work.put(marked)
-    work.settle()
+    work.write_decisions()
     again = f". Then {rebuild_line(work.batch.job, name)} clears the mark" if work.batch.resolves else ""
     is_adopted = state.origin == "adopted"
     ways = "Add them" if is_adopted else "Rename them back, or add them again"

@@ -473,7 +473,7 @@ def alter(
     ``pre_table``: the source's schema before, if known. ``followed``: if schemas of rows brought the columns, the keys
     of all that the table has then followed; else it is a DDL.
 
-    Raises: DecisionNeeded, SinkFault, Quarantined
+    Raises: DecisionNeeded, SinkFault, TimelineStopped
     """
     new = act.table.full_name
     at, step = mark

@@ -230,7 +230,7 @@ def _not_ours(sink: Sink, job: Job, name: TableName, promise: TableState | None,
         raise DecisionNeeded(message)
     owner = "no job" if stamp is None else f"job {stamp.job!r}"
     if job.adopt:
-        _refuse_living(sink, job, name, stamp)
+        _refuse_living(sink, name, stamp)
         adopted = promise or TableState(schema=name[0], name=name[1])
         adopted = msgspec.structs.replace(adopt(adopted, "adopted"), mark=(0, 0))
         return Looked(state=adopted, stamp=Stamp(job.name, (0, 0), 0), snapshot=found.snapshot)
@@ -241,7 +241,7 @@ def _not_ours(sink: Sink, job: Job, name: TableName, promise: TableState | None,
     raise DecisionNeeded(message)
 
 
-def _refuse_living(sink: Sink, job: Job, name: TableName, stamp: Stamp | None) -> None:
+def _refuse_living(sink: Sink, name: TableName, stamp: Stamp | None) -> None:
     """Stop if another running job writes to the table: two jobs would undo each other's rows.
 
     Raises: DecisionNeeded, SinkFault

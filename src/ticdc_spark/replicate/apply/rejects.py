@@ -23,7 +23,7 @@ LOGGED = 5
 """Most unreadable messages or rows, of a batch or of a table in it, that get their own log line."""
 
 
-class Quarantined(Exception):
+class TimelineStopped(Exception):
     """A timeline stops here: by ``on-reject = "quarantine"``, or at a table of another key. Other tables continue."""
 
     def __init__(self, reason: str, since: int) -> None:
@@ -52,7 +52,7 @@ def apply_readable(
     ``since``: their lowest commit_ts. ``apply(state, leave_out)`` commits them, without unreadable ones if
     ``leave_out``.
     Returns: what was read. The table is marked as diverged if rows were skipped, or lack columns.
-    Raises: RejectedMessage, Quarantined, HiddenColumns, EnvironmentFault when there are more than ``max-rejects``
+    Raises: RejectedMessage, TimelineStopped, HiddenColumns, EnvironmentFault when there are more than ``max-rejects``
     """
     name = state.full_name
     try:
@@ -84,7 +84,7 @@ def apply_readable(
         first = min(row.commit_ts for row in bad)
         if policy == "quarantine":
             work.put(quarantine(state, reason))
-            raise Quarantined(reason, first) from unreadable
+            raise TimelineStopped(reason, first) from unreadable
         state = lose_rows(state, first, reason)
         applied = apply(state, True)
     work.zero_dates += applied.zero_dates

@@ -36,7 +36,7 @@ from ticdc_spark.replicate.apply.keyless import (
 from ticdc_spark.replicate.apply.look import missing_columns, rebuild_line, vanished
 from ticdc_spark.replicate.apply.merged import prepare_merged, versions_of_shards
 from ticdc_spark.replicate.apply.partitions import partitions_to_check
-from ticdc_spark.replicate.apply.rejects import Quarantined, apply_readable, lacks
+from ticdc_spark.replicate.apply.rejects import TimelineStopped, apply_readable, lacks
 from ticdc_spark.replicate.plan.timeline import Rows
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN
 from ticdc_spark.replicate.schemas.registered import restrict_columns
@@ -60,7 +60,7 @@ log = logging.getLogger(__name__)
 def apply_rows(work: TimelineWork, step: Rows) -> None:
     """Apply a table's rows from where it is to ``step.upto``.
 
-    Raises: RejectedMessage, Quarantined, DecisionNeeded, SinkFault
+    Raises: RejectedMessage, TimelineStopped, DecisionNeeded, SinkFault
     """
     batch, name, upto = work.batch, step.table, step.upto
     state = work.state(name) or TableState(schema=name[0], name=name[1])
@@ -112,7 +112,7 @@ def apply_rows(work: TimelineWork, step: Rows) -> None:
     group = _Group(waiting=waiting, scan=scan, versions=versions, is_redo=redo)
     try:
         applied = merge_with_hidden_columns(work, state, above, lambda now: _merge(work, now, group))
-    except Quarantined as stop:
+    except TimelineStopped as stop:
         if not (late or redo):
             _apply_before(work, name, group, stop.since)
         raise
@@ -174,8 +174,8 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
         columns, tries = batch.columns(state.table), tries_of(batch, name, waiting)
         state = doubt(state, tries, above, upto)
     assert state.table is not None, "as before"
+    # Whether a key whose first change is an insert surely has no row in the target.
     is_new = state.is_clean and not group.is_redo and not late and name not in batch.lacking
-    """Whether a key whose first change is an insert surely has no row in the lake."""
     partitioned = None if late else partitions_to_check(state, columns)
     plan = batch.read_plan(state.table, group.versions, columns)
     if histories(batch.job.histories).befores(name):

@@ -11,7 +11,7 @@ from ticdc_spark.config.shards import is_merged
 from ticdc_spark.model import TableName
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.ddl import apply_ddl
-from ticdc_spark.replicate.apply.rejects import Quarantined
+from ticdc_spark.replicate.apply.rejects import TimelineStopped
 from ticdc_spark.replicate.apply.rename import was_set_aside
 from ticdc_spark.replicate.plan.ddl_actions import Alter, Drop, DropDatabase, Exchange, Leave, names
 from ticdc_spark.replicate.plan.parked import parks
@@ -79,12 +79,12 @@ def apply(
     return _fold(states, results)
 
 
-def settle(batch: Batch, states: Mapping[TableName, TableState], names: Iterable[TableName]) -> TimelineResult:
+def write_decisions(batch: Batch, states: Mapping[TableName, TableState], names: Iterable[TableName]) -> TimelineResult:
     """Write what was decided about tables without a timeline in a batch. Raises: as ``apply``"""
     work = TimelineWork(batch=batch, promised=states)
     for name in names:
         work.state(name)
-    work.settle()
+    work.write_decisions()
     return _fold(states, [_result(work, ())])
 
 
@@ -128,7 +128,7 @@ def _work(
                 apply_ddl(work, step)
             elif not _doomed(work, step.table, line[at + 1 :]):
                 apply_rows(work, step)
-        except Quarantined as reason:
+        except TimelineStopped as reason:
             if _is_needless(work, step, line[at + 1 :]):
                 continue
             _quarantine(work, line, step, str(reason))
@@ -136,7 +136,7 @@ def _work(
             break
     else:
         _note_missing(work)
-    work.settle()
+    work.write_decisions()
     return _result(work, left)
 
 

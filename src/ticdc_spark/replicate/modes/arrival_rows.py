@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 def apply_arrived(work: TimelineWork, step: Rows) -> None:
     """Apply the rows of one table with ``step.above < commit_ts <= step.upto``.
 
-    Raises: RejectedMessage, Quarantined, DecisionNeeded, SinkFault
+    Raises: RejectedMessage, TimelineStopped, DecisionNeeded, SinkFault
     """
     batch, name, mark = work.batch, step.table, step.mark
     assert mark is not None, "steps of arrival mode have marks"

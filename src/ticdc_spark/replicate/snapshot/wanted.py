@@ -15,7 +15,7 @@ from ticdc_spark.replicate.plan.catch_up import database_of
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.names import joined_to, source_tables, tables_before_and_after, tables_of
 from ticdc_spark.replicate.schemas.history import VALID_THEN
-from ticdc_spark.replicate.state.progress import KnownSchema, Progress, QueuedDdl, Refused, WantedLoad
+from ticdc_spark.replicate.state.progress import KnownSchema, Progress, QueuedDdl, RefusedLoad, WantedLoad
 from ticdc_spark.replicate.state.table import TableState, diverge, is_new, lift, settle_load
 from ticdc_spark.sinks.mark import NO_MARK
 
@@ -111,7 +111,7 @@ def without(progress: Progress, names: Collection[TableName]) -> Progress:
 def with_refused(progress: Progress, name: TableName, why: str, *, from_topic: bool = True) -> Progress:
     """The progress without a request, and with the reason for refusing it."""
     others = tuple(one for one in progress.refused if one.full_name != name)
-    refused = (*others, Refused(schema=name[0], name=name[1], why=why, from_topic=from_topic))
+    refused = (*others, RefusedLoad(schema=name[0], name=name[1], why=why, from_topic=from_topic))
     return msgspec.structs.replace(without(progress, {name}), refused=refused)
 
 

@@ -61,7 +61,7 @@ class WantedLoad(msgspec.Struct, frozen=True, kw_only=True):
         return self.schema, self.name
 
 
-class Refused(msgspec.Struct, frozen=True, kw_only=True):
+class RefusedLoad(msgspec.Struct, frozen=True, kw_only=True):
     """A table that cannot be read in full: from the topics, as a person asked, or from the source, as it has no key."""
 
     schema: str
@@ -246,7 +246,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     catching_up: tuple[CatchUp, ...] = ()
     wanted: tuple[WantedLoad, ...] = ()
     """Tables that need a full read."""
-    refused: tuple[Refused, ...] = ()
+    refused: tuple[RefusedLoad, ...] = ()
     """The last full read of each table, if it was refused."""
     hold: Hold = Hold(kind="none", what="")
     schema_wait_since: float = 0.0

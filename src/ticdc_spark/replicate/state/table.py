@@ -55,6 +55,7 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     table: Table | None = None
     """The schema of the copy; ``None``: it is not created yet, or it was dropped."""
     origin: Literal["create", "bootstrap", "adopted", "snapshot"] = "bootstrap"
+    """How its rows began; ``bootstrap``: the job did not see their beginning."""
     cleared: int | None = None
     """``diverged_since`` before the operator cleared it (``resume --clear-diverged``). It overrides the stamp."""
     snapshot_id: int | None = None
@@ -350,7 +351,7 @@ def clear(state: TableState) -> TableState:
 
 
 def quarantine(state: TableState, why: str) -> TableState:
-    """A message that cannot be read stops it where it is."""
+    """A message that cannot be read stops it where it is, or a key that is not the source's."""
     return msgspec.structs.replace(state, condition=Quarantined(why=state.quarantined or why, lifted=state.lifted))
 
 

@@ -10,11 +10,10 @@ import msgspec
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import ColumnType, Value
 from ticdc_spark.mysql import Ambiguous
-from ticdc_spark.sinks.conversions.route import NO_ZONE, Side, family, route
+from ticdc_spark.sinks.conversions.route import NO_ZONE, Side, route
 from ticdc_spark.sinks.conversions.steps import Cell, Step, literal, render
 from ticdc_spark.spark.types import LakeColumn, LakeType
 
-_CALENDAR = ("date", "datetime", "timestamp")
 _OLD = "`old\0`"
 
 
@@ -41,11 +40,6 @@ class Conversion(msgspec.Struct, frozen=True, kw_only=True):
     def keeps_lake(self) -> bool:
         """Whether the values in the lake do not change, so that nothing is rewritten."""
         return self.exact and self.old.spark == self.new.spark and all(step.sql == "{x}" for step in self.steps)
-
-    @property
-    def hides_zero_dates(self) -> bool:
-        """Whether a NULL in the lake may be a zero date, which the source converts to text or a number."""
-        return family(self.before) in _CALENDAR and family(self.after) not in _CALENDAR
 
     def sql(self, old: str) -> str:
         """Spark SQL (session time zone UTC) of the new value; ``old`` is the old column's name, quoted.

@@ -3,7 +3,7 @@
 A partition is a JSON list with a value for each field of the spec, in Iceberg's single-value serialisation.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import date, datetime
 from decimal import Decimal
 from typing import Any, TypeAlias
@@ -16,7 +16,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 Numbers: TypeAlias = npt.NDArray[np.int64]
-Transform: TypeAlias = Callable[[pa.Array], pa.Array]
 NO_PARTITION = "[]"
 _DAY, _HOUR = 86_400_000_000, 3_600_000_000
 """Microseconds."""

@@ -48,7 +48,7 @@ class IcebergAppends:
         self._spark, self._writer, self._types = spark_writer, writer, SparkTypes()
 
     def append(self, table: TableName, what: Appended, stamp: Stamp, beside: TableName) -> None:
-        """See ``sinks.base.Changes.append``."""
+        """See ``sinks.base.Histories.append``."""
         at = NewRows(table, stamp, beside=beside)
         with self._catalog.session() as session:
             match what:

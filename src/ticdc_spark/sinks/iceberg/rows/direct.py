@@ -54,14 +54,14 @@ def apply_directly(
         parts = changes.write(write, tasks=number, keep_first=may_append)
     finally:
         if not parts:
-            _tidy(tables, to)
+            _tidy(to)
     failpoints.point("write")
     written = read_written(parts)
     old = positions(tables, session, to, columns, read_keys(written.keys))
     return "done" if commit(tables, to, written, old, stamp) else "touched"
 
 
-def _tidy(tables: IcebergTables, to: Target) -> None:
+def _tidy(to: Target) -> None:
     """Remove the files that tasks wrote before one of them failed, if possible."""
     try:
         left = written_by(to.files)

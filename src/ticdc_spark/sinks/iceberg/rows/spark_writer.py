@@ -55,20 +55,20 @@ class SparkWriter:
         with faults(f"column {column} of {shown(table)} cannot be filled"), self._catalog.session() as session:
             self._begin(session, table, stamp)
             session.sql(f"UPDATE {self._catalog.sql_name(table)} SET {quote(column)} = {expression}")
-            self._settle(table, stamp)
+            self._write_note(table, stamp)
 
     def delete_where(self, table: TableName, where: Sequence[Sequence[Condition]], stamp: Stamp) -> None:
-        """See ``sinks.base.Changes``."""
+        """See ``sinks.base.Rewrites``."""
         text = where_sql(where)
         with faults(f"rows of {shown(table)} cannot be deleted"), self._catalog.session() as session:
             self._begin(session, table, stamp)
             session.sql(f"DELETE FROM {self._catalog.sql_name(table)} WHERE {text}")
-            self._settle(table, stamp)
+            self._write_note(table, stamp)
 
     def take_rows(
         self, table: TableName, columns: Sequence[LakeColumn], source: TableName, stamp: Stamp, *, new_keys: bool
     ) -> None:
-        """See ``sinks.base.Changes``."""
+        """See ``sinks.base.Rewrites``."""
         with (
             faults(f"rows of {shown(source)} cannot be added to {shown(table)}"),
             self._catalog.session() as session,
@@ -109,7 +109,7 @@ class SparkWriter:
                 self._catalog.conflicts.add(table)
                 log.warning("%s.%s was changed by another writer meanwhile: %s", *table, error.java_exception)
                 return False
-            self._settle(table, stamp)
+            self._write_note(table, stamp)
             return True
 
     def merge(
@@ -130,7 +130,7 @@ class SparkWriter:
                 changes.sparkSession.sql(merge_sql(self._catalog.sql_name(table), view, columns, by))
             finally:
                 changes.sparkSession.catalog.dropTempView(view)
-            self._settle(table, stamp)
+            self._write_note(table, stamp)
 
     def change_counts(self, table: TableName, counts: DataFrame, columns: Sequence[LakeColumn], stamp: Stamp) -> None:
         """Add and remove whole rows. ``counts``: has the column ``COUNT``."""
@@ -143,7 +143,7 @@ class SparkWriter:
                 counts.sparkSession.sql(counts_sql(self._catalog.sql_name(table), view, columns, have))
             finally:
                 counts.sparkSession.catalog.dropTempView(view)
-            self._settle(table, stamp)
+            self._write_note(table, stamp)
 
     def _begin(
         self, session: SparkSession, table: TableName, stamp: Stamp, columns: Sequence[LakeColumn] | None = None
@@ -168,7 +168,7 @@ class SparkWriter:
             session.conf.unset(f"{SUMMARY}{ABOUT}")
         return loaded, note
 
-    def _settle(self, table: TableName, stamp: Stamp) -> None:
+    def _write_note(self, table: TableName, stamp: Stamp) -> None:
         """Write the stamp of Spark's last commit to the properties, where no expiry removes it."""
         self._tables.change(table, stamp, lambda _, __: None)
 

@@ -198,11 +198,6 @@ def test_null_stays_null_everywhere() -> None:
     assert all(change.python(None) is None for *_, change in every_conversion())
 
 
-def test_a_zero_date_hidden_by_null_is_known() -> None:
-    assert modify("datetime", "text").hides_zero_dates
-    assert not modify("datetime", "date").hides_zero_dates
-
-
 CELLS = st.one_of(
     st.sampled_from([value for values in VALUES.values() for value in values]),
     st.text(max_size=12),
