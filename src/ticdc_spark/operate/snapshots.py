@@ -14,8 +14,9 @@ from ticdc_spark.model import TableName
 from ticdc_spark.operate.table_status import TableStatus, table_status
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.rows import job_state
+from ticdc_spark.sinks.lake_tables import made_again, open_tables
 from ticdc_spark.sinks.mark import NO_MARK
-from ticdc_spark.sinks.states import made_again, open_state, open_tables
+from ticdc_spark.sinks.states import open_state
 
 if TYPE_CHECKING:
     from pyiceberg.table import DataScan

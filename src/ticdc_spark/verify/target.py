@@ -17,6 +17,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.rows import job_state
 from ticdc_spark.replicate.state.table import TableState
+from ticdc_spark.sinks.lake_tables import made_again, newest
 from ticdc_spark.sinks.mysql.client import OURS as MYSQL_OURS
 from ticdc_spark.sinks.mysql.types import MysqlNames
 from ticdc_spark.sinks.postgres.client import OURS as POSTGRES_OURS
@@ -24,7 +25,7 @@ from ticdc_spark.sinks.registry import sink_kind
 from ticdc_spark.sinks.shaped_types import ShapedTypes
 from ticdc_spark.sinks.spark_types import LakeNames
 from ticdc_spark.sinks.state import StoredState
-from ticdc_spark.sinks.states import made_again, newest, open_state
+from ticdc_spark.sinks.states import open_state
 from ticdc_spark.sinks.type_map import NameRule, TypeMap
 from ticdc_spark.spark.types import LakeOptions
 from ticdc_spark.verify.columns import TablePlan
