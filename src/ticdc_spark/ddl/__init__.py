@@ -17,6 +17,7 @@ from ticdc_spark.ddl.effect import (
     fold,
     parse_create,
 )
+from ticdc_spark.ddl.key_names import Dialect, with_key_names
 from ticdc_spark.ddl.names import (
     change_tables,
     column_comments,
@@ -33,6 +34,7 @@ __all__ = [
     "Altered",
     "Charset",
     "DdlEffect",
+    "Dialect",
     "Kind",
     "MovedRows",
     "NameCase",
@@ -50,4 +52,5 @@ __all__ = [
     "replaced_columns",
     "statement_of",
     "unknown_part",
+    "with_key_names",
 ]
