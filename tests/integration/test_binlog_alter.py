@@ -12,7 +12,7 @@ from tests.integration.binlog_stream import captured
 from tests.support.mariadb_server import Server
 from ticdc_spark.capture.base import CapturedDdl, follow
 from ticdc_spark.capture.binlog import BinlogCapture
-from ticdc_spark.ddl import apply_ddl, fold
+from ticdc_spark.ddl import apply_ddl, computed_columns, fold
 from ticdc_spark.model import Table, TableName
 
 _TYPES = (
@@ -309,3 +309,17 @@ def test_a_dropped_constraint_is_the_foreign_key_of_that_name(server: Server) ->
         state = follow(state, one)
     (table,) = [one for one in state.tables if one.name == "t"]
     assert {index.name for index in table.indexes} == {"k", "x"}
+
+
+@pytest.mark.parametrize("default", ["X'31'", "0x31", "X'2D35'", "b'110001'"])
+def test_readers_know_a_hexadecimal_default_of_a_number(server: Server, default: str) -> None:
+    """MariaDB takes X'31' for '1', and MySQL and TiDB take it for 49."""
+    server.execute("DROP TABLE IF EXISTS d.t", "CREATE TABLE d.t (a INT PRIMARY KEY)", "INSERT INTO d.t VALUES (1)")
+    state = BinlogCapture(server.uri).begin()
+    server.execute(f"ALTER TABLE d.t ADD b BIGINT DEFAULT {default}")
+    (value,) = server.execute("SELECT b FROM d.t")[0]
+    (ddl,) = [one for one in captured(server, state) if isinstance(one, CapturedDdl)]
+    readers = {table.full_name: table for table in state.tables}
+    (altered,) = apply_ddl(readers, "d", ddl.changes[0].query).altered
+    assert altered.after.columns[-1].default == str(value)
+    assert computed_columns(ddl.changes[0].query) == ()

@@ -5,6 +5,7 @@ Used for protocols that carry only SQL (Open, canal-json), for schema files, and
 """
 
 from ticdc_spark.ddl.defaults import is_moment
+from ticdc_spark.ddl.dialect import Dialect, clarified
 from ticdc_spark.ddl.effect import (
     Altered,
     DdlEffect,
@@ -17,7 +18,6 @@ from ticdc_spark.ddl.effect import (
     fold,
     parse_create,
 )
-from ticdc_spark.ddl.key_names import Dialect, with_key_names
 from ticdc_spark.ddl.names import (
     change_tables,
     column_comments,
@@ -41,6 +41,7 @@ __all__ = [
     "apply_change",
     "apply_ddl",
     "change_tables",
+    "clarified",
     "classify",
     "column_comments",
     "column_renames",
@@ -52,5 +53,4 @@ __all__ = [
     "replaced_columns",
     "statement_of",
     "unknown_part",
-    "with_key_names",
 ]

@@ -8,8 +8,10 @@ from typing import TypeGuard
 from msgspec.structs import replace
 
 from ticdc_spark.ddl.columns import WITH_CHARSET, to_binary
+from ticdc_spark.ddl.defaults import WrittenDefault
+from ticdc_spark.ddl.dialect import Dialect, Replacement
 from ticdc_spark.ddl.indexes import CLUSTERED, PRIMARY, keys_of
-from ticdc_spark.ddl.key_names import Dialect, begins_with, doubt_about, free_name, in_order, is_needed
+from ticdc_spark.ddl.key_names import begins_with, doubt_about, free_name, in_order, is_needed
 from ticdc_spark.ddl.statements import (
     AddColumn,
     AddForeignKey,
@@ -28,9 +30,9 @@ from ticdc_spark.ddl.statements import (
     RenameIndex,
     SetDefault,
 )
-from ticdc_spark.ddl.stored import stored_default
+from ticdc_spark.ddl.stored import as_text, is_number, stored_default
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import Column, Index, Table
+from ticdc_spark.model import Column, ColumnType, Index, Table
 from ticdc_spark.mysql import INTEGER_BITS
 
 # TiDB's default collations; all others are <charset>_bin.
@@ -78,8 +80,7 @@ class Building:
         self.columns = list(table.columns)
         self.indexes = list(table.indexes)
         self.foreign_keys = list(table.foreign_keys)
-        self.key_names: list[tuple[int, str]] = []
-        """The names of the added keys to which the statement gives none, each with its place in the SQL."""
+        self.clarified: list[Replacement] = []
 
     def table(self) -> Table:
         """The current table."""
@@ -129,7 +130,8 @@ class Building:
         """A column with its charset filled in from the table, if it names none."""
         column = definition.column
         if column.type.name not in WITH_CHARSET:
-            return column
+            written = definition.written
+            return column if written is None else replace(column, default=self._default(written, column.type))
         charset = column.type.charset or self._charset.name
         own = column.type.charset is not None and column.type.charset != self._charset.charset
         collate = column.type.collate or (None if own else self._charset.collate) or _collate(charset)
@@ -181,7 +183,8 @@ class Building:
                 index = replace(index, name=name)
                 taken.add(name.lower())
             if place is not None:
-                self.key_names.append((place, index.name))
+                quoted = index.name.replace("`", "``")
+                self.clarified.append((place, place, f" `{quoted}` "))
             self.indexes.append(index)
 
     def _spelled(self, index: Index) -> Index:
@@ -278,8 +281,14 @@ class Building:
         return new
 
     def _set_default(self, part: SetDefault, at: int) -> None:
-        default, _ = stored_default(part.default, self.columns[at].type)
-        self.columns[at] = replace(self.columns[at], default=default)
+        self.columns[at] = replace(self.columns[at], default=self._default(part.default, self.columns[at].type))
+
+    def _default(self, written: WrittenDefault, kind: ColumnType) -> str | int | None:
+        text = as_text(written) if self._dialect == "mariadb" and is_number(kind) else None
+        if text is not None:
+            quoted = text.text.replace("\\", "\\\\").replace("'", "''")
+            self.clarified.append((*text.place, f"'{quoted}'"))
+        return stored_default(text or written, kind)[0]
 
     def _lacks(self, part: SetDefault) -> bool:
         return part.if_exists and not self._has(part.name)

@@ -9,7 +9,8 @@ import msgspec
 from msgspec.structs import replace
 
 from ticdc_spark.ddl.build import Building, build_table
-from ticdc_spark.ddl.key_names import Dialect, as_shown
+from ticdc_spark.ddl.dialect import Dialect, Replacement
+from ticdc_spark.ddl.key_names import as_shown
 from ticdc_spark.ddl.lex import Backslash, Cursor, Name
 from ticdc_spark.ddl.names import column_renames
 from ticdc_spark.ddl.parse import parse
@@ -81,8 +82,8 @@ class DdlEffect(msgspec.Struct, frozen=True, kw_only=True):
     renamed: tuple[tuple[TableName, TableName], ...] = ()
     altered: tuple[Altered, ...] = ()
     moved: tuple[MovedRows, ...] = ()
-    key_names: tuple[tuple[int, str], ...] = ()
-    """The names of the keys to which the SQL gives none, each with its place in the SQL."""
+    clarified: tuple[Replacement, ...] = ()
+    """Replacements after which TiDB reads the SQL as its server does."""
     database: str = ""
     """The database of CREATE, ALTER and DROP DATABASE; the tables that DROP removes are in ``dropped``."""
     unsupported: str = ""
@@ -140,7 +141,7 @@ def apply_ddl(
     """What a DDL does to ``tables`` when it runs under ``schema``. Changes nothing; see ``fold``.
 
     ``dropped``: tables as they were when dropped, for RECOVER and FLASHBACK. ``charset``: the database's default;
-    utf8mb4 if not given. ``dialect``: the server, whose rules name keys without a name. For SQL that cannot be
+    utf8mb4 if not given. ``dialect``: the server, whose rules count where they differ. For SQL that cannot be
     read, or that names an unknown table or column, the effect has ``unsupported``.
     """
     known = _Known(tables, schema, dropped or {}, charset, case, dialect)
@@ -251,7 +252,7 @@ class _Known:
             copy = replace(model, schema=schema, name=table, table_id=None, version=None, foreign_keys=())
             return DdlEffect(kind="none", created=(copy,))
         building = build_table(*name, statement, self._charset, self._dialect)
-        return DdlEffect(kind="none", created=(building.table(),), key_names=tuple(building.key_names))
+        return DdlEffect(kind="none", created=(building.table(),), clarified=tuple(building.clarified))
 
     def _rename(self, statement: RenameTables) -> DdlEffect:
         pairs = [(self._renamed(old), self._full(new)) for old, new in statement.pairs]
@@ -293,7 +294,7 @@ class _Known:
             altered=altered,
             moved=tuple(moved),
             renamed=((name, renamed),) if renamed else (),
-            key_names=tuple(building.key_names),
+            clarified=tuple(building.clarified),
         )
 
     def _restore(self, statement: RestoreTable) -> DdlEffect:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from typing import Literal, TypeAlias
 
 from msgspec.structs import replace
 
+from ticdc_spark.ddl.dialect import Dialect
 from ticdc_spark.ddl.statements import AddForeignKey, AddIndex, Key
 from ticdc_spark.model import Index, Table
-
-Dialect: TypeAlias = Literal["tidb", "mysql", "mariadb"]
-"""The server that runs a statement."""
 
 
 def in_order(keys: Sequence[Key], dialect: Dialect) -> list[Key]:
@@ -90,12 +87,3 @@ def doubt_about(name: str, indexes: Sequence[Index]) -> str:
         if is_unsure and re.fullmatch(rf"{re.escape(index.name)}(_\d+)?", name, re.IGNORECASE):
             return f"the server may have made the index `{index.name}` for a foreign key, and dropped it since"
     return ""
-
-
-def with_key_names(sql: str, names: Iterable[tuple[int, str]]) -> str:
-    """The statement with names for its keys, each at its place."""
-    for at, name in sorted(names, reverse=True):
-        quoted = name.replace("`", "``")
-        blank = "" if sql[at - 1].isspace() else " "
-        sql = f"{sql[:at]}{blank}`{quoted}` {sql[at:]}"
-    return sql

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ticdc_spark.ddl import Dialect, apply_ddl, fold, parse_create, with_key_names
+from ticdc_spark.ddl import Dialect, apply_ddl, clarified, fold, parse_create
 from ticdc_spark.model import Table, TableName
 
 INLINE = "CREATE TABLE t (a INT UNIQUE, b INT, UNIQUE (a, b))"
@@ -162,7 +162,7 @@ def test_a_table_that_is_shown_has_the_indexes_that_are_shown() -> None:
 )
 def test_names_of_keys_are_written_into_sql(sql: str, named: str) -> None:
     effect = apply_ddl({}, "d", sql, dialect="mariadb")
-    assert with_key_names(sql, effect.key_names) == named
+    assert clarified(sql, effect.clarified) == named
 
 
 def test_tidb_gives_the_written_names_too() -> None:
@@ -170,6 +170,6 @@ def test_tidb_gives_the_written_names_too() -> None:
     sql = "CREATE TABLE t (UNIQUE (a, b), a INT UNIQUE, UNIQUE (a), b INT UNIQUE, UNIQUE (b, a))"
     effect = apply_ddl({}, "d", sql, dialect="mysql")
     (of_mysql,) = effect.created
-    (of_tidb,) = apply_ddl({}, "d", with_key_names(sql, effect.key_names)).created
+    (of_tidb,) = apply_ddl({}, "d", clarified(sql, effect.clarified)).created
     assert sorted(_keys(of_tidb)) == sorted(_keys(of_mysql))
     assert sorted(_keys(of_mysql)) == ["a a,b", "a_2 a", "a_3 a", "b b", "b_2 b,a"]

@@ -18,10 +18,10 @@ from ticdc_spark.ddl import (
     DdlEffect,
     NameCase,
     apply_ddl,
+    clarified,
     ddl_tables,
     fold,
     unknown_part,
-    with_key_names,
 )
 from ticdc_spark.ddl.renaming import named_in
 from ticdc_spark.errors import MessageError
@@ -84,9 +84,8 @@ def follow_ddl(step: int, tables: Tables, found: Query, sql: str, *, charset: Ch
             "".join(f"DROP TABLE {_full(name)}" for name in gone),
         )
     else:
-        is_rewritten = replaces or effect.key_names or sql_mode & (ANSI_QUOTES | NO_BACKSLASH_ESCAPES)
-        # Readers take the SQL for TiDB's, which gives keys other names.
-        query = with_key_names(text, effect.key_names) if is_rewritten else sql
+        is_rewritten = replaces or effect.clarified or sql_mode & (ANSI_QUOTES | NO_BACKSLASH_ESCAPES)
+        query = clarified(text, effect.clarified) if is_rewritten else sql
     changes = _changes(effect, tables, schema, query, text, facts)
     after = {name: presented(table, mariadb=facts.mariadb) for name, table in fold(tables, effect).items()}
     if found.error and (changes or after != tables):
