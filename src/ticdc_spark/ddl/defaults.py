@@ -89,6 +89,8 @@ def _read(cur: Cursor) -> WrittenDefault | None:
 
 
 def _named(cur: Cursor) -> WrittenDefault:
+    if cur.peek().word == "case":
+        return WrittenDefault("expression", _case(cur))
     word = cur.next().text
     if word.lower() in _CONSTANTS:
         value = _CONSTANTS[word.lower()]
@@ -97,6 +99,18 @@ def _named(cur: Cursor) -> WrittenDefault:
     if word.lower() in _NOW:
         return WrittenDefault("expression", "CURRENT_TIMESTAMP")
     return WrittenDefault("expression", word if argument is None else f"{word}({argument})")
+
+
+def _case(cur: Cursor) -> str:
+    """Read CASE to its END, which only MariaDB accepts without brackets. Its words are no options of a column."""
+    start, depth = cur.peek().start, 0
+    while True:
+        token = cur.next()
+        if token.kind == "end":
+            raise cur.fail("END")
+        depth += (token.word == "case") - (token.word == "end")
+        if depth == 0:
+            return cur.sql[start : token.end]
 
 
 def is_moment(default: str) -> bool:

@@ -80,6 +80,24 @@ def test_defaults(written: str, meant: object) -> None:
     assert parse_create(f"CREATE TABLE t (c {written})", "d").columns[0].default == meant
 
 
+@pytest.mark.parametrize(
+    "default",
+    [
+        "CASE WHEN a THEN 2 ELSE NULL END",
+        "(CASE WHEN a THEN 2 ELSE NULL END)",
+        "CASE a WHEN 1 THEN CASE WHEN 1 THEN '2,)' END ELSE 3 END",
+    ],
+)
+def test_words_of_a_case_are_no_options_of_its_column(default: str) -> None:
+    for column in (f"NOT NULL DEFAULT {default}", f"DEFAULT {default} NOT NULL"):
+        made, other = parse_create(f"CREATE TABLE t (c INT {column}, d INT)", "d").columns
+        assert (made.default, made.nullable, other.nullable) == (
+            default.removeprefix("(").removesuffix(")"),
+            False,
+            True,
+        )
+
+
 @pytest.mark.parametrize("members", ['"yes","no"', "'yes', -- the first\n 'no'", "N'yes',n'no'", "0x796573, 'no'"])
 def test_members_of_an_enum_are_read_however_they_are_written(members: str) -> None:
     (column,) = parse_create(f"CREATE TABLE t (c ENUM({members}))", "d", "escape").columns
