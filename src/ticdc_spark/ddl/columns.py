@@ -34,9 +34,13 @@ _TO_BINARY = {
     "longtext": "longblob",
 }
 _CHARS = ("char", "character", "varchar")
-_NEXT_WORDS = {"double": ("precision",), "long": ("varchar", "varbinary"), "national": _CHARS} | dict.fromkeys(
-    _CHARS, ("varying", "byte")
-)
+_NEXT_WORDS = {
+    "double": ("precision",),
+    "long": ("varchar", "varbinary", "char", "character"),
+    "national": _CHARS,
+    "nchar": ("varying", "varchar"),
+    **dict.fromkeys(_CHARS, ("varying", "byte")),
+}
 
 
 @dataclass

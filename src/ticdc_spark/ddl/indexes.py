@@ -50,9 +50,9 @@ def index_def(cur: Cursor, named: str = "") -> Key | None:
     elif cur.accept("check") or cur.accept("period", "for"):
         cur.skip_item()
         return AddIndex(_NO_KEY)
-    elif cur.any_of("fulltext", "spatial", "columnar"):
+    elif cur.any_of("fulltext", "spatial"):
         cur.any_of("key", "index")
-    elif not (cur.accept("vector", "index") or cur.any_of("key", "index")):
+    elif not (_is_columnar(cur) or cur.any_of("key", "index")):
         return None
     if_not_exists = cur.accept("if", "not", "exists")
     name, start = named, cur.peek().start
@@ -68,6 +68,11 @@ def index_def(cur: Cursor, named: str = "") -> Key | None:
         cur.skip_item()
     index = Index(name=name, unique=unique, primary=primary, nullable=True, columns=columns)
     return AddIndex(index, if_not_exists, unnamed_at=None if primary or name else start)
+
+
+def _is_columnar(cur: Cursor) -> bool:
+    """Read VECTOR INDEX or COLUMNAR INDEX. These words may name a column, too."""
+    return any(cur.accept(first, "index") or cur.accept(first, "key") for first in ("vector", "columnar"))
 
 
 def _foreign_key(cur: Cursor, named: str) -> AddForeignKey:

@@ -43,6 +43,10 @@ BASE = "CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(9) CHARACTER SET latin1, c 
         ("FLOAT(25)", "double"),
         ("NUMERIC(7)", "decimal(7,0)"),
         ("NATIONAL CHAR VARYING(5)", "varchar(5)"),
+        ("NATIONAL VARCHAR(5)", "varchar(5)"),
+        ("NCHAR VARYING(5)", "varchar(5)"),
+        ("NCHAR VARCHAR(5)", "varchar(5)"),
+        ("LONG CHAR VARYING", "mediumtext"),
         ("CHAR(3) CHARACTER SET binary", "binary(3)"),
         ("TEXT CHARACTER SET binary", "blob"),
         ("TEXT(200)", "tinytext"),
@@ -96,6 +100,14 @@ def test_words_of_a_case_are_no_options_of_its_column(default: str) -> None:
             False,
             True,
         )
+
+
+@pytest.mark.parametrize("name", ["columnar", "vector"])
+def test_a_column_may_have_the_first_word_of_an_index(name: str) -> None:
+    created = tables_after(f"CREATE TABLE t (a INT, {name} INT, {name} INDEX i ((a + 1)))")["d", "t"]
+    added = tables_after("CREATE TABLE t (a INT)", f"ALTER TABLE t ADD {name} INT")["d", "t"]
+    assert columns_of(created) == columns_of(added) == ["a int(11)", f"{name} int(11)"]
+    assert [index.name for index in created.indexes] == ["i"]
 
 
 @pytest.mark.parametrize("members", ['"yes","no"', "'yes', -- the first\n 'no'", "N'yes',n'no'", "0x796573, 'no'"])
