@@ -71,6 +71,9 @@ class Index(msgspec.Struct, frozen=True, kw_only=True):
     primary: bool
     nullable: bool
     columns: tuple[str, ...]
+    of_foreign_key: bool | None = False
+    """MySQL or MariaDB made it for a foreign key, and drops it when another index begins with its columns. ``None``:
+    unknown."""
 
 
 class Partition(msgspec.Struct, frozen=True, array_like=True):
@@ -109,6 +112,8 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     """TiDB's UpdateTS; a RENAME does not change it."""
     partitioning: Partitioning | None = None
     """``None``: it has no partitions, or they are unknown."""
+    foreign_keys: tuple[str, ...] = ()
+    """The names of foreign keys, as far as SQL gives them."""
 
     @property
     def full_name(self) -> TableName:

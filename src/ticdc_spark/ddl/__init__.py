@@ -5,6 +5,7 @@ Used for protocols that carry only SQL (Open, canal-json), for schema files, and
 """
 
 from ticdc_spark.ddl.defaults import is_moment
+from ticdc_spark.ddl.dialect import Dialect, clarified
 from ticdc_spark.ddl.effect import (
     Altered,
     DdlEffect,
@@ -33,12 +34,14 @@ __all__ = [
     "Altered",
     "Charset",
     "DdlEffect",
+    "Dialect",
     "Kind",
     "MovedRows",
     "NameCase",
     "apply_change",
     "apply_ddl",
     "change_tables",
+    "clarified",
     "classify",
     "column_comments",
     "column_renames",

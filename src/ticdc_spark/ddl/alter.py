@@ -3,6 +3,8 @@
 import re
 from collections.abc import Callable
 
+from msgspec.structs import replace
+
 from ticdc_spark.ddl.columns import column_def, position
 from ticdc_spark.ddl.defaults import WrittenDefault, read_default
 from ticdc_spark.ddl.indexes import constraint_name, index_def
@@ -10,11 +12,11 @@ from ticdc_spark.ddl.known import NO_EFFECT, WITH_LISTS
 from ticdc_spark.ddl.lex import Cursor
 from ticdc_spark.ddl.statements import (
     AddColumn,
-    AddIndex,
     Alteration,
     ChangeColumn,
     Charset,
     DropColumn,
+    DropForeignKey,
     DropIndex,
     MoveRows,
     NoEffect,
@@ -26,7 +28,7 @@ from ticdc_spark.ddl.statements import (
 
 _OPTION = re.compile(r"[\w`]+\s*=")
 """An option of a storage engine."""
-_NO_INDEX = {"foreign": "ADD FOREIGN KEY", "check": "ADD CHECK", "period": "ADD PERIOD"}
+_NO_INDEX = {"check": "ADD CHECK", "period": "ADD PERIOD"}
 """What ADD adds that looks like a key and is no index, by its first word."""
 
 
@@ -70,7 +72,7 @@ def _add(cur: Cursor) -> list[Alteration]:
     if added is not None:
         if not added.index.columns:
             return [NoEffect(_NO_INDEX[kind])]
-        return [AddIndex(added.index, added.if_not_exists or constraint_if_not_exists)]
+        return [replace(added, if_not_exists=added.if_not_exists or constraint_if_not_exists)]
     cur.accept("column")
     if_not_exists = cur.accept("if", "not", "exists")
     if not cur.op("("):
@@ -105,7 +107,8 @@ def _drop(cur: Cursor) -> list[Alteration]:
         name = cur.name()
         return [DropIndex("" if name.lower() == "primary" else name)]
     if cur.accept("foreign", "key"):
-        return [NoEffect("DROP FOREIGN KEY " + _skip(cur))]
+        cur.accept("if", "exists")
+        return [DropForeignKey(cur.name())]
     if cur.accept("check"):
         return [NoEffect("DROP CHECK " + _skip(cur))]
     if cur.accept("constraint"):

@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from typing import TypeGuard
 
 from msgspec.structs import replace
 
 from ticdc_spark.ddl.columns import WITH_CHARSET, to_binary
-from ticdc_spark.ddl.indexes import CLUSTERED, PRIMARY
+from ticdc_spark.ddl.defaults import WrittenDefault
+from ticdc_spark.ddl.dialect import Dialect, Replacement
+from ticdc_spark.ddl.indexes import CLUSTERED, PRIMARY, keys_of
+from ticdc_spark.ddl.key_names import begins_with, doubt_about, free_name, in_order, is_needed
 from ticdc_spark.ddl.statements import (
     AddColumn,
+    AddForeignKey,
     AddIndex,
     Alteration,
     ChangeColumn,
     Charset,
     ColumnDef,
+    CreateTable,
     DropColumn,
+    DropForeignKey,
     DropIndex,
+    Key,
     Position,
     RenameColumn,
     RenameIndex,
     SetDefault,
 )
-from ticdc_spark.ddl.stored import stored_default
+from ticdc_spark.ddl.stored import as_text, is_number, stored_default
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import Column, Index, Table
+from ticdc_spark.model import Column, ColumnType, Index, Table
 from ticdc_spark.mysql import INTEGER_BITS
 
 # TiDB's default collations; all others are <charset>_bin.
@@ -33,21 +41,18 @@ DEFAULT_CHARSET = Charset("utf8mb4", "utf8mb4_bin", False)
 
 
 def build_table(
-    schema: str, name: str, columns: Sequence[ColumnDef], indexes: Sequence[Index], charset: Charset | None
-) -> Table:
-    """The table of a CREATE TABLE.
+    schema: str, name: str, statement: CreateTable, charset: Charset | None, dialect: Dialect = "tidb"
+) -> Building:
+    """The table of a CREATE TABLE. ``charset``: the default, if the statement has none.
 
     Raises: MessageError if a key names a column that does not exist.
     """
-    building = Building(Table(schema=schema, name=name, columns=()), charset or DEFAULT_CHARSET, is_new=True)
-    for column in columns:
+    table, default = Table(schema=schema, name=name, columns=()), statement.charset or charset or DEFAULT_CHARSET
+    building = Building(table, default, dialect=dialect, is_new=True)
+    for column in statement.columns:
         building.columns.append(building.complete(column))
-    for index in indexes:  # a table's own keys come before its columns' keys
-        building.add_index(index)
-    for column in columns:
-        for index in keys_of(column):
-            building.add_index(index)
-    return building.table()
+    building.add_keys(statement.keys)
+    return building
 
 
 def charset_of(table: Table) -> Charset:
@@ -65,12 +70,17 @@ def charset_of(table: Table) -> Charset:
 class Building:
     """A table during a change. Column and index names are compared ignoring case."""
 
-    def __init__(self, table: Table, charset: Charset | None = None, *, is_new: bool = False) -> None:
+    def __init__(
+        self, table: Table, charset: Charset | None = None, *, dialect: Dialect = "tidb", is_new: bool = False
+    ) -> None:
         """``is_new``: of a CREATE TABLE. Only there, TiDB orders rows by an integer primary key."""
         self._before, self._is_new = table, is_new
+        self._dialect: Dialect = dialect
         self._charset = charset or charset_of(table)
         self.columns = list(table.columns)
         self.indexes = list(table.indexes)
+        self.foreign_keys = list(table.foreign_keys)
+        self.clarified: list[Replacement] = []
 
     def table(self) -> Table:
         """The current table."""
@@ -79,7 +89,9 @@ class Building:
             replace(index, nullable=any(nullable.get(name.lower(), True) for name in index.columns))
             for index in self.indexes
         )
-        changed = replace(self._before, columns=tuple(self.columns), indexes=indexes)
+        changed = replace(
+            self._before, columns=tuple(self.columns), indexes=indexes, foreign_keys=tuple(self.foreign_keys)
+        )
         return changed if changed == self._before else replace(changed, version=None)
 
     def apply(self, parts: Sequence[Alteration]) -> None:
@@ -89,8 +101,8 @@ class Building:
         before the statement. What is added, or named in AFTER or in a key, has its name from after it.
         Raises: MessageError if a part names a column or index that does not exist.
         """
-        keys = {index.name.lower() for index in self.indexes}
-        self._drop_indexes(parts)
+        there = {index.name.lower() for index in self.indexes}
+        self._drop_keys(parts)
         old = {column.name.lower() for column in self.columns}
         after = self._old_columns(parts)
         for part in parts:
@@ -104,19 +116,22 @@ class Building:
                 self._convert(part)
             elif isinstance(part, SetDefault) and not (part.name.lower() in after or self._lacks(part)):
                 self._set_default(part, self._at(part.name))
+        keys: list[Key] = []
         for part in parts:
-            if isinstance(part, AddIndex):
-                self._add_keys([part.index], keys if part.if_not_exists else ())
+            if isinstance(part, AddIndex | AddForeignKey):
+                keys.append(part)
             elif isinstance(part, AddColumn | ChangeColumn) and self._has(part.definition.column.name):
                 # MariaDB adds the key even if IF leaves the column unchanged
                 conditional = part.if_not_exists if isinstance(part, AddColumn) else part.if_exists
-                self._add_keys(keys_of(part.definition), keys if conditional else ())
+                keys += keys_of(part.definition, if_not_exists=conditional)
+        self.add_keys(keys, there)
 
     def complete(self, definition: ColumnDef) -> Column:
         """A column with its charset filled in from the table, if it names none."""
         column = definition.column
         if column.type.name not in WITH_CHARSET:
-            return column
+            written = definition.written
+            return column if written is None else replace(column, default=self._default(written, column.type))
         charset = column.type.charset or self._charset.name
         own = column.type.charset is not None and column.type.charset != self._charset.charset
         collate = column.type.collate or (None if own else self._charset.collate) or _collate(charset)
@@ -124,27 +139,69 @@ class Building:
         default = column.default if definition.written is None else stored_default(definition.written, kind)[0]
         return replace(column, type=kind, default=default)
 
-    def add_index(self, index: Index) -> None:
-        """Add a key, named after its first column if it has no name; columns of a primary key become NOT NULL."""
+    def add_keys(self, keys: Sequence[Key], there: Collection[str] = ()) -> None:
+        """Add the keys of a statement, and name those that have no name.
+
+        ``there``: the names before the statement, in lower case. IF NOT EXISTS adds no key with one of these, or with
+        the name of an earlier key of the statement.
+        """
+        asked = set(there)
+        added: list[tuple[Index, int | None]] = []
+        for key in in_order(keys, self._dialect):
+            index = key.index
+            name = (PRIMARY if index.primary else index.name or index.columns[0]).lower()
+            is_there = self._has_foreign_key(index.name) if isinstance(key, AddForeignKey) else name in asked
+            asked.add(name)
+            if key.if_not_exists and is_there:
+                continue
+            if isinstance(key, AddIndex):
+                added.append((self._spelled(index), key.unnamed_at))
+                continue
+            self.foreign_keys += [index.name] if index.name else []
+            added += [(made, None) for made in self._made_for(self._spelled(index), [one for one, _ in added])]
+        names = {index.name.lower() for index, _ in added}
+        old = [index for index in self.indexes if index.of_foreign_key is not None or index.name.lower() not in names]
+        self._name([*((index, None) for index in old), *added])
+
+    def _made_for(self, foreign: Index, added: Sequence[Index]) -> list[Index]:
+        """The index that a foreign key may need. TiDB names those of nameless foreign keys as no column is named."""
+        if self._dialect != "tidb":
+            return [replace(foreign, of_foreign_key=True)]
+        is_covered = any(begins_with(index, foreign) for index in (*self.indexes, *added))
+        return [] if is_covered or not foreign.name else [foreign]
+
+    def _name(self, indexes: Sequence[tuple[Index, int | None]]) -> None:
+        """Keep the needed ones of the indexes, and name them. Each has the place for its name in the SQL, if any."""
+        whole = [index for index, _ in indexes]
+        kept = [one for at, one in enumerate(indexes) if is_needed(at, whole)]
+        taken = {PRIMARY.lower(), *(index.name.lower() for index, _ in kept)}
+        self.indexes = []
+        for index, place in kept:
+            if not index.name:
+                first = index.columns[0]
+                name = self._primary_name(index.columns) if index.primary else free_name(first, taken)
+                index = replace(index, name=name)
+                taken.add(name.lower())
+            if place is not None:
+                quoted = index.name.replace("`", "``")
+                self.clarified.append((place, place, f" `{quoted}` "))
+            self.indexes.append(index)
+
+    def _spelled(self, index: Index) -> Index:
+        """A key with its columns as the table spells them; columns of a primary key become NOT NULL."""
         names = [name if name.startswith("(") else self.columns[self._at(name)].name for name in index.columns]
         if index.primary:
             for name in names:
                 at = self._at(name)
                 self.columns[at] = replace(self.columns[at], nullable=False)
-        name = index.name or (self._primary_name(names) if index.primary else self._free_name(names[0]))
-        self.indexes.append(replace(index, name=name, columns=tuple(names)))
+        return replace(index, columns=tuple(names))
 
     def _primary_name(self, names: Sequence[str]) -> str:
         is_integer = self.columns[self._at(names[0])].type.name in INTEGER_BITS
         return CLUSTERED if self._is_new and len(names) == 1 and is_integer else PRIMARY
 
-    def _free_name(self, first: str) -> str:
-        base = "expression_index" if first.startswith("(") else first
-        taken = {index.name.lower() for index in self.indexes} | {PRIMARY.lower()}
-        name, number = base, 2
-        while name.lower() in taken:
-            name, number = f"{base}_{number}", number + 1
-        return name
+    def _has_foreign_key(self, name: str) -> bool:
+        return any(one.lower() == name.lower() for one in self.foreign_keys)
 
     def _at(self, name: str) -> int:
         for at, column in enumerate(self.columns):
@@ -210,7 +267,7 @@ class Building:
         for index in old:
             kept = tuple(one if one[0] == "(" else named.get(one.lower(), "") for one in index.columns)
             if any(kept):
-                self.add_index(replace(index, columns=tuple(filter(None, kept))))
+                self.indexes.append(self._spelled(replace(index, columns=tuple(filter(None, kept)))))
 
     def _changed(self, old: Column, part: ChangeColumn) -> Column:
         definition = part.definition
@@ -224,27 +281,37 @@ class Building:
         return new
 
     def _set_default(self, part: SetDefault, at: int) -> None:
-        default, _ = stored_default(part.default, self.columns[at].type)
-        self.columns[at] = replace(self.columns[at], default=default)
+        self.columns[at] = replace(self.columns[at], default=self._default(part.default, self.columns[at].type))
+
+    def _default(self, written: WrittenDefault, kind: ColumnType) -> str | int | None:
+        text = as_text(written) if self._dialect == "mariadb" and is_number(kind) else None
+        if text is not None:
+            quoted = text.text.replace("\\", "\\\\").replace("'", "''")
+            self.clarified.append((*text.place, f"'{quoted}'"))
+        return stored_default(text or written, kind)[0]
 
     def _lacks(self, part: SetDefault) -> bool:
         return part.if_exists and not self._has(part.name)
 
-    def _add_keys(self, indexes: Sequence[Index], there: Collection[str]) -> None:
-        """``there``: the names before the statement; no key is added with one of these."""
-        for index in indexes:
-            if (PRIMARY if index.primary else index.name or index.columns[0]).lower() not in there:
-                self.add_index(index)
-
-    def _drop_indexes(self, parts: Sequence[Alteration]) -> None:
-        """Drop and rename indexes."""
-        drops = [part for part in parts if isinstance(part, DropIndex)]
+    def _drop_keys(self, parts: Sequence[Alteration]) -> None:
+        """Drop and rename keys. A constraint that is dropped by its name is the foreign key, if there is one."""
+        foreign = [part for part in parts if isinstance(part, DropForeignKey) or self._is_foreign(part)]
+        drops = [part for part in parts if isinstance(part, DropIndex) and not self._is_foreign(part)]
         new = {part.old.lower(): part.new for part in parts if isinstance(part, RenameIndex)}
+        for name in (*(drop.name for drop in drops), *new):
+            if doubt := doubt_about(name, self.indexes):
+                table = f"`{self._before.schema}`.`{self._before.name}`"
+                raise MessageError(f"which key of {table} has the name `{name}` is not known: {doubt}")
+        gone = {part.name.lower() for part in foreign}
+        self.foreign_keys = [name for name in self.foreign_keys if name.lower() not in gone]
         self.indexes = [
             replace(index, name=new.get(index.name.lower(), index.name))
             for index in self.indexes
             if not any(_is_meant(index, drop) for drop in drops)
         ]
+
+    def _is_foreign(self, part: Alteration) -> TypeGuard[DropIndex]:
+        return isinstance(part, DropIndex) and part.unique and self._has_foreign_key(part.name)
 
     def _convert(self, part: Charset) -> None:
         if not part.convert:
@@ -255,15 +322,6 @@ class Building:
             if column.type.name in WITH_CHARSET:
                 kind = to_binary(replace(column.type, charset=charset, collate=collate))
                 self.columns[at] = replace(column, type=kind)
-
-
-def keys_of(definition: ColumnDef) -> list[Index]:
-    """The keys that a column's definition declares."""
-    name = definition.column.name
-    named = PRIMARY if definition.nonclustered else ""
-    primary = Index(name=named, unique=True, primary=True, nullable=False, columns=(name,))
-    unique = Index(name="", unique=True, primary=False, nullable=True, columns=(name,))
-    return [primary] * definition.primary + [unique] * definition.unique
 
 
 def _is_meant(index: Index, drop: DropIndex) -> bool:

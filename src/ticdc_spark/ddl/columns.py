@@ -34,9 +34,13 @@ _TO_BINARY = {
     "longtext": "longblob",
 }
 _CHARS = ("char", "character", "varchar")
-_NEXT_WORDS = {"double": ("precision",), "long": ("varchar", "varbinary"), "national": _CHARS} | dict.fromkeys(
-    _CHARS, ("varying", "byte")
-)
+_NEXT_WORDS = {
+    "double": ("precision",),
+    "long": ("varchar", "varbinary", "char", "character"),
+    "national": _CHARS,
+    "nchar": ("varying", "varchar"),
+    **dict.fromkeys(_CHARS, ("varying", "byte")),
+}
 
 
 @dataclass
@@ -47,6 +51,8 @@ class _Options:
     primary: bool = False
     nonclustered: bool = False
     unique: bool = False
+    constraint: str = ""
+    foreign: str | None = None
     nullable: bool | None = None
     charset: str | None = None
     collate: str | None = None
@@ -95,6 +101,7 @@ def column_def(cur: Cursor) -> ColumnDef:
         primary=options.primary,
         nonclustered=options.nonclustered,
         unique=options.unique,
+        foreign=options.foreign,
         filled=options.filled,
         computed=not known,
         written=options.default,
@@ -235,7 +242,13 @@ def _comment(cur: Cursor, options: _Options) -> None:
     options.comment = cur.string()
 
 
+def _constraint(cur: Cursor, options: _Options) -> None:
+    if cur.peek().word not in ("check", "references"):
+        options.constraint = cur.name()
+
+
 def _references(cur: Cursor, options: _Options) -> None:
+    options.foreign = options.constraint
     cur.table()
     if cur.opens():
         cur.brackets()
@@ -271,6 +284,7 @@ _OPTIONS: dict[str, Callable[[Cursor, _Options], None]] = {
     "as": _generated,
     "comment": _comment,
     "serial": _serial,
+    "constraint": _constraint,
     "references": _references,
 }
 

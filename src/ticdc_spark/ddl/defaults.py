@@ -9,7 +9,8 @@ import msgspec
 
 from ticdc_spark.ddl.lex import Cursor
 
-Kind: TypeAlias = Literal["null", "string", "number", "hex", "bits", "expression"]
+Kind: TypeAlias = Literal["null", "string", "number", "hex", "hex string", "bits", "expression"]
+"""``hex``: 0x31. ``hex string``: X'31', which MariaDB takes for a text also beside numbers."""
 
 _MOMENT = re.compile(r"(current_timestamp|now|localtime|localtimestamp|current_date|curdate)(\(\d*\))?", re.IGNORECASE)
 _NOW = ("current_timestamp", "now", "localtime", "localtimestamp")
@@ -26,6 +27,8 @@ class WrittenDefault(msgspec.Struct, frozen=True):
     """A string's value, a number with its sign, the digits of a hexadecimal or bit literal, an expression."""
     charset: str = ""
     """The charset of an introducer: ``_latin1'x'``."""
+    place: tuple[int, int] = (0, 0)
+    """Start and end of a hexadecimal literal in the SQL."""
 
 
 def read_default(cur: Cursor) -> WrittenDefault:
@@ -59,7 +62,7 @@ def _goes_on(cur: Cursor) -> bool:
 def _read(cur: Cursor) -> WrittenDefault | None:
     """One value; ``None`` if an operator follows that is not the sign of a number."""
     token = cur.peek()
-    charset = ""
+    start, charset = token.start, ""
     if token.kind == "word" and token.text.startswith("_"):
         charset = cur.next().word[1:]
     elif token.kind == "word":
@@ -77,14 +80,17 @@ def _read(cur: Cursor) -> WrittenDefault | None:
     if token.kind == "number":
         return WrittenDefault("number", sign + cur.next().text)
     if token.kind in ("bits", "hex") and not sign:
-        digits = cur.next().text[2:].rstrip("'")
-        return WrittenDefault("bits" if token.kind == "bits" else "hex", digits, charset)
+        text = cur.next().text
+        kind: Kind = "bits" if token.kind == "bits" else "hex string" if text.endswith("'") else "hex"
+        return WrittenDefault(kind, text[2:].rstrip("'"), charset, (start, token.end))
     if sign and not _goes_on(cur):
         cur.next()
     return None
 
 
 def _named(cur: Cursor) -> WrittenDefault:
+    if cur.peek().word == "case":
+        return WrittenDefault("expression", _case(cur))
     word = cur.next().text
     if word.lower() in _CONSTANTS:
         value = _CONSTANTS[word.lower()]
@@ -93,6 +99,18 @@ def _named(cur: Cursor) -> WrittenDefault:
     if word.lower() in _NOW:
         return WrittenDefault("expression", "CURRENT_TIMESTAMP")
     return WrittenDefault("expression", word if argument is None else f"{word}({argument})")
+
+
+def _case(cur: Cursor) -> str:
+    """Read CASE to its END, which only MariaDB accepts without brackets. Its words are no options of a column."""
+    start, depth = cur.peek().start, 0
+    while True:
+        token = cur.next()
+        if token.kind == "end":
+            raise cur.fail("END")
+        depth += (token.word == "case") - (token.word == "end")
+        if depth == 0:
+            return cur.sql[start : token.end]
 
 
 def is_moment(default: str) -> bool:

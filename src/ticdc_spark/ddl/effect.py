@@ -9,6 +9,8 @@ import msgspec
 from msgspec.structs import replace
 
 from ticdc_spark.ddl.build import Building, build_table
+from ticdc_spark.ddl.dialect import Dialect, Replacement
+from ticdc_spark.ddl.key_names import as_shown
 from ticdc_spark.ddl.lex import Backslash, Cursor, Name
 from ticdc_spark.ddl.names import column_renames
 from ticdc_spark.ddl.parse import parse
@@ -80,6 +82,8 @@ class DdlEffect(msgspec.Struct, frozen=True, kw_only=True):
     renamed: tuple[tuple[TableName, TableName], ...] = ()
     altered: tuple[Altered, ...] = ()
     moved: tuple[MovedRows, ...] = ()
+    clarified: tuple[Replacement, ...] = ()
+    """Replacements after which TiDB reads the SQL as its server does."""
     database: str = ""
     """The database of CREATE, ALTER and DROP DATABASE; the tables that DROP removes are in ``dropped``."""
     unsupported: str = ""
@@ -108,17 +112,19 @@ def classify(sql: str) -> Kind:
     return "none"
 
 
-def parse_create(sql: str, schema: str, backslash: Backslash = "literal") -> Table:
+def parse_create(sql: str, schema: str, backslash: Backslash = "literal", dialect: Dialect = "tidb") -> Table:
     """The table of a CREATE TABLE, from ``SHOW CREATE TABLE``, a Dumpling file or a user.
 
     ``schema`` is used if the statement names none. ``backslash``: see ``lex.Backslash``; MySQL's own output needs
-    ``escape``.
+    ``escape``. ``dialect``: see ``apply_ddl``. Output of MySQL and MariaDB does not show which index was made for a
+    foreign key.
     Raises: MessageError if it is not a CREATE TABLE with columns.
     """
     statement = parse(sql, backslash)
     if not isinstance(statement, CreateTable) or not statement.columns:
         raise MessageError(f"not a CREATE TABLE with columns: {sql[:60]!r}")
-    return _create(statement, _full(statement.name, schema), None)
+    table = build_table(*_full(statement.name, schema), statement, None, dialect).table()
+    return table if dialect == "tidb" else as_shown(table, statement.keys)
 
 
 def apply_ddl(
@@ -130,20 +136,21 @@ def apply_ddl(
     charset: Charset | None = None,
     backslash: Backslash = "literal",
     case: NameCase = "folded",
+    dialect: Dialect = "tidb",
 ) -> DdlEffect:
     """What a DDL does to ``tables`` when it runs under ``schema``. Changes nothing; see ``fold``.
 
     ``dropped``: tables as they were when dropped, for RECOVER and FLASHBACK. ``charset``: the database's default;
-    utf8mb4 if not given. For SQL that cannot be read, or that names an unknown table or column, the effect has
-    ``unsupported``.
+    utf8mb4 if not given. ``dialect``: the server, whose rules count where they differ. For SQL that cannot be
+    read, or that names an unknown table or column, the effect has ``unsupported``.
     """
-    known = _Known(tables, schema, dropped or {}, charset, case)
+    known = _Known(tables, schema, dropped or {}, charset, case, dialect)
     return _effect(sql, lambda: known.effect(parse(sql, backslash), sql))
 
 
 def apply_change(tables: Tables, change: SchemaChange) -> DdlEffect:
     """The same for a DDL whose tables have the job's names: these are compared exactly."""
-    known = _Known(tables, change.schema, {}, None, "exact")
+    known = _Known(tables, change.schema, {}, None, "exact", "tidb")
     return _effect(change.query, lambda: known.effect(statement_of(change), change.query))
 
 
@@ -176,15 +183,20 @@ def _full(name: Name, schema: str) -> TableName:
     return name[0] or schema, name[1]
 
 
-def _create(statement: CreateTable, name: TableName, charset: Charset | None) -> Table:
-    return build_table(*name, statement.columns, statement.indexes, statement.charset or charset)
-
-
 class _Known:
     """The known tables, for one statement."""
 
-    def __init__(self, tables: Tables, schema: str, dropped: Tables, charset: Charset | None, case: NameCase) -> None:
-        self._case = case
+    def __init__(
+        self,
+        tables: Tables,
+        schema: str,
+        dropped: Tables,
+        charset: Charset | None,
+        case: NameCase,
+        dialect: Dialect,
+    ) -> None:
+        self._case: NameCase = case
+        self._dialect: Dialect = dialect
         self._tables = tables
         self._schema = schema
         self._dropped = dropped
@@ -237,10 +249,10 @@ class _Known:
         if statement.like:
             model = self._table(statement.like)
             schema, table = name
-            return DdlEffect(
-                kind="none", created=(replace(model, schema=schema, name=table, table_id=None, version=None),)
-            )
-        return DdlEffect(kind="none", created=(_create(statement, name, self._charset),))
+            copy = replace(model, schema=schema, name=table, table_id=None, version=None, foreign_keys=())
+            return DdlEffect(kind="none", created=(copy,))
+        building = build_table(*name, statement, self._charset, self._dialect)
+        return DdlEffect(kind="none", created=(building.table(),), clarified=tuple(building.clarified))
 
     def _rename(self, statement: RenameTables) -> DdlEffect:
         pairs = [(self._renamed(old), self._full(new)) for old, new in statement.pairs]
@@ -263,7 +275,7 @@ class _Known:
 
     def _alter(self, statement: AlterTable, sql: str) -> DdlEffect:
         before = self._table(statement.name)
-        building = Building(before)
+        building = Building(before, dialect=self._dialect)
         name = before.full_name
         renamed: TableName | None = None
         moved = []
@@ -278,7 +290,11 @@ class _Known:
         after = building.table()
         altered = () if after == before else (Altered(before, after, _renames(sql, before)),)
         return DdlEffect(
-            kind="none", altered=altered, moved=tuple(moved), renamed=((name, renamed),) if renamed else ()
+            kind="none",
+            altered=altered,
+            moved=tuple(moved),
+            renamed=((name, renamed),) if renamed else (),
+            clarified=tuple(building.clarified),
         )
 
     def _restore(self, statement: RestoreTable) -> DdlEffect:

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 from ticdc_spark.ddl.alter import alteration
 from ticdc_spark.ddl.columns import column_def
-from ticdc_spark.ddl.indexes import constraint_name, index_def, key_parts
+from ticdc_spark.ddl.indexes import constraint_name, index_def, key_parts, keys_of
 from ticdc_spark.ddl.known import STATEMENTS
 from ticdc_spark.ddl.lex import Backslash, Cursor, Name
 from ticdc_spark.ddl.statements import (
@@ -18,10 +18,12 @@ from ticdc_spark.ddl.statements import (
     Alteration,
     AlterTable,
     Charset,
+    ColumnDef,
     CreateTable,
     DatabaseDdl,
     DropIndex,
     DropTables,
+    Key,
     MoveRows,
     NoEffect,
     OtherDdl,
@@ -142,13 +144,15 @@ def _create_table(cur: Cursor) -> Statement:
         return CreateTable(name=name, like=cur.table(), if_not_exists=if_not_exists)
     if not opened:
         return Unsupported("CREATE TABLE … AS SELECT names no columns")
-    columns, indexes = [], []
+    columns: list[ColumnDef] = []
+    keys: list[Key] = []
     while True:
         added = index_def(cur, constraint_name(cur))
         if added is None:
             columns.append(column_def(cur))
+            keys += keys_of(columns[-1])
         elif added.index.columns:
-            indexes.append(added.index)
+            keys.append(added)
         if not cur.op(","):
             break
     cur.expect_op(")")
@@ -158,7 +162,7 @@ def _create_table(cur: Cursor) -> Statement:
     return CreateTable(
         name=name,
         columns=tuple(columns),
-        indexes=tuple(indexes),
+        keys=tuple(keys),
         charset=charset,
         if_not_exists=if_not_exists,
         partition_by="" if cur.at_end() else cur.sql[cur.peek().start :],

@@ -21,6 +21,8 @@ class ColumnDef(msgspec.Struct, frozen=True, kw_only=True):
     nonclustered: bool = False
     """Its primary key is an index of its own, not the order of the rows (TiDB)."""
     unique: bool = False
+    foreign: str | None = None
+    """The name of its foreign key, ``""`` if that has none; ``None``: it has no foreign key."""
     filled: bool = False
     """AUTO_INCREMENT, or a TIMESTAMP with ON UPDATE CURRENT_TIMESTAMP."""
     computed: bool = False
@@ -78,6 +80,20 @@ class AddIndex(msgspec.Struct, frozen=True):
 
     index: Index
     if_not_exists: bool = False
+    of_column: bool = False
+    """The definition of a column declares it."""
+    unnamed_at: int | None = None
+    """Where its name would be in the SQL; ``None``: it has a name, or no place for one."""
+
+
+class AddForeignKey(msgspec.Struct, frozen=True):
+    """ADD FOREIGN KEY."""
+
+    index: Index
+    """The index that the server makes for it, unless another one begins with its columns."""
+    if_not_exists: bool = False
+    of_column: bool = False
+    """The definition of a column declares it, which only MariaDB does not ignore."""
 
 
 class DropIndex(msgspec.Struct, frozen=True):
@@ -86,6 +102,12 @@ class DropIndex(msgspec.Struct, frozen=True):
     name: str
     unique: bool = False
     """It means a unique key, or a constraint that is not a key."""
+
+
+class DropForeignKey(msgspec.Struct, frozen=True):
+    """DROP FOREIGN KEY."""
+
+    name: str
 
 
 class RenameIndex(msgspec.Struct, frozen=True):
@@ -126,13 +148,14 @@ class MoveRows(msgspec.Struct, frozen=True):
 
 
 class NoEffect(msgspec.Struct, frozen=True):
-    """A part that changes nothing that is stored here: comment, TTL, foreign key, partition names …"""
+    """A part that changes nothing that is stored here: comment, TTL, partition names …"""
 
     what: str
     known: bool = True
     """It is known to have no effect; otherwise its effect is unknown."""
 
 
+Key: TypeAlias = AddIndex | AddForeignKey
 Alteration: TypeAlias = (
     AddColumn
     | DropColumn
@@ -140,7 +163,9 @@ Alteration: TypeAlias = (
     | RenameColumn
     | SetDefault
     | AddIndex
+    | AddForeignKey
     | DropIndex
+    | DropForeignKey
     | RenameIndex
     | RenameTo
     | Charset
@@ -161,7 +186,8 @@ class CreateTable(msgspec.Struct, frozen=True, kw_only=True):
 
     name: Name
     columns: tuple[ColumnDef, ...] = ()
-    indexes: tuple[Index, ...] = ()
+    keys: tuple[Key, ...] = ()
+    """In the written order, also the keys that columns declare."""
     charset: Charset | None = None
     like: Name | None = None
     if_not_exists: bool = False

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from decimal import Decimal
 
+from msgspec.structs import replace
+
 from ticdc_spark.ddl.defaults import WrittenDefault, is_moment
 from ticdc_spark.model import ColumnType
 from ticdc_spark.mysql import BYTES_TYPES, INTEGER_BITS, TEXT_TYPES, canonical_integer, integer_range, set_names
@@ -100,7 +102,7 @@ def _shown(text: str, number: Decimal) -> str | None:
 
 
 def _of_bytes(written: WrittenDefault, kind: ColumnType) -> tuple[str | int, bool]:
-    digits, base = written.text or "0", 16 if written.kind == "hex" else 2
+    digits, base = written.text or "0", 2 if written.kind == "bits" else 16
     number = int(digits, base)
     size = (len(written.text) + 1) // 2 if base == 16 else (len(written.text) + 7) // 8
     if kind.name == "bit":
@@ -110,7 +112,22 @@ def _of_bytes(written: WrittenDefault, kind: ColumnType) -> tuple[str | int, boo
     if kind.name in TEXT_TYPES or kind.name in ("enum", "set"):
         text = _decoded(number.to_bytes(size), written.charset or kind.charset or "utf8mb4")
         return text, kind.name in TEXT_TYPES
-    return str(number), kind.name in INTEGER_BITS or kind.name in ("decimal", "float", "double")
+    return str(number), is_number(kind) and not written.charset
+
+
+def is_number(kind: ColumnType) -> bool:
+    """Whether it is a type of numbers, except YEAR."""
+    return kind.name in INTEGER_BITS or kind.name in ("decimal", "float", "double")
+
+
+def as_text(written: WrittenDefault) -> WrittenDefault | None:
+    """A hexadecimal default of a number, as MariaDB reads it: a text; ``None``: it is not one."""
+    if written.kind != "hex string" and not (written.kind == "hex" and written.charset):
+        return None
+    size = (len(written.text) + 1) // 2
+    return replace(
+        written, kind="string", text=int(written.text or "0", 16).to_bytes(size).decode("latin1"), charset=""
+    )
 
 
 def _decoded(data: bytes, charset: str) -> str:

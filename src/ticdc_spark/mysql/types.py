@@ -51,6 +51,8 @@ _SYNONYMS = {
     "national character": "char",
     "char varying": "varchar",
     "character varying": "varchar",
+    "nchar varying": "varchar",
+    "nchar varchar": "varchar",
     "nvarchar": "varchar",
     "varcharacter": "varchar",
     "national varchar": "varchar",
@@ -59,6 +61,8 @@ _SYNONYMS = {
     "char byte": "binary",
     "long varbinary": "mediumblob",
     "long varchar": "mediumtext",
+    "long char varying": "mediumtext",
+    "long character varying": "mediumtext",
     "long": "mediumtext",
 }
 

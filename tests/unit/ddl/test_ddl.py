@@ -43,6 +43,10 @@ BASE = "CREATE TABLE t (a INT PRIMARY KEY, b VARCHAR(9) CHARACTER SET latin1, c 
         ("FLOAT(25)", "double"),
         ("NUMERIC(7)", "decimal(7,0)"),
         ("NATIONAL CHAR VARYING(5)", "varchar(5)"),
+        ("NATIONAL VARCHAR(5)", "varchar(5)"),
+        ("NCHAR VARYING(5)", "varchar(5)"),
+        ("NCHAR VARCHAR(5)", "varchar(5)"),
+        ("LONG CHAR VARYING", "mediumtext"),
         ("CHAR(3) CHARACTER SET binary", "binary(3)"),
         ("TEXT CHARACTER SET binary", "blob"),
         ("TEXT(200)", "tinytext"),
@@ -78,6 +82,32 @@ def test_types_as_tidb_has_them(written: str, meant: str) -> None:
 )
 def test_defaults(written: str, meant: object) -> None:
     assert parse_create(f"CREATE TABLE t (c {written})", "d").columns[0].default == meant
+
+
+@pytest.mark.parametrize(
+    "default",
+    [
+        "CASE WHEN a THEN 2 ELSE NULL END",
+        "(CASE WHEN a THEN 2 ELSE NULL END)",
+        "CASE a WHEN 1 THEN CASE WHEN 1 THEN '2,)' END ELSE 3 END",
+    ],
+)
+def test_words_of_a_case_are_no_options_of_its_column(default: str) -> None:
+    for column in (f"NOT NULL DEFAULT {default}", f"DEFAULT {default} NOT NULL"):
+        made, other = parse_create(f"CREATE TABLE t (c INT {column}, d INT)", "d").columns
+        assert (made.default, made.nullable, other.nullable) == (
+            default.removeprefix("(").removesuffix(")"),
+            False,
+            True,
+        )
+
+
+@pytest.mark.parametrize("name", ["columnar", "vector"])
+def test_a_column_may_have_the_first_word_of_an_index(name: str) -> None:
+    created = tables_after(f"CREATE TABLE t (a INT, {name} INT, {name} INDEX i ((a + 1)))")["d", "t"]
+    added = tables_after("CREATE TABLE t (a INT)", f"ALTER TABLE t ADD {name} INT")["d", "t"]
+    assert columns_of(created) == columns_of(added) == ["a int(11)", f"{name} int(11)"]
+    assert [index.name for index in created.indexes] == ["i"]
 
 
 @pytest.mark.parametrize("members", ['"yes","no"', "'yes', -- the first\n 'no'", "N'yes',n'no'", "0x796573, 'no'"])
@@ -234,7 +264,7 @@ def test_a_primary_key_that_is_added_does_not_order_the_rows() -> None:
         ("ALTER TABLE t COMMENT = 'x'", {}),
         ("ALTER TABLE `t` /*T![ttl] TTL = `a` + INTERVAL 2 DAY */ /*T![ttl] TTL_ENABLE = 'OFF' */", {}),
         ("ALTER TABLE `t`", {}),
-        ("ALTER TABLE t ADD CONSTRAINT f FOREIGN KEY (a) REFERENCES p(a) ON DELETE CASCADE", {}),
+        ("ALTER TABLE t ADD FOREIGN KEY (a) REFERENCES p(a) ON DELETE CASCADE", {}),
         ("ALTER TABLE t ADD PARTITION (PARTITION p VALUES LESS THAN (9))", {}),
         ("CREATE VIEW v AS SELECT 1", {}),
         ("CREATE TABLE IF NOT EXISTS t (z INT)", {}),

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ticdc_spark.capture.binlog.connection import Connection
 from ticdc_spark.clients.mysql import quoted
-from ticdc_spark.ddl import parse_create
+from ticdc_spark.ddl import Dialect, parse_create
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Column, ColumnType, Table
 from ticdc_spark.mysql import SPATIAL_TYPES, default_length
@@ -42,7 +42,8 @@ def read_tables(connection: Connection, wanted: Callable[[str, str], bool], *, m
                 continue  # it was dropped since it was listed
             raise
         try:
-            table = parse_create(_VERSIONED.sub("", str(found[0][1])), schema, "escape")
+            dialect: Dialect = "mariadb" if mariadb else "mysql"
+            table = parse_create(_VERSIONED.sub("", str(found[0][1])), schema, "escape", dialect)
             tables.append(presented(table, mariadb=mariadb))
             same = folded.setdefault((schema.lower(), name.lower()), table) if wanted(schema, name) else table
             if same is not table:

@@ -9,7 +9,7 @@ from ticdc_spark.capture.binlog.connection import Connection
 from ticdc_spark.capture.binlog.position import Place
 from ticdc_spark.capture.binlog.uri import ServerUri
 from ticdc_spark.capture.binlog.values.charsets import Charsets
-from ticdc_spark.ddl import NameCase
+from ticdc_spark.ddl import Dialect, NameCase
 from ticdc_spark.errors import SourceFault, UsageError
 
 
@@ -24,6 +24,11 @@ class Facts(NamedTuple):
     """Whether places have GTIDs."""
     charsets: Charsets
     names: NameCase = "folded"
+
+    @property
+    def dialect(self) -> Dialect:
+        """Whose rules name the keys of its tables."""
+        return "mariadb" if self.mariadb else "mysql"
 
 
 _CASES: dict[str, NameCase] = {"0": "exact", "1": "lower"}

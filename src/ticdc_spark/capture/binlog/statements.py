@@ -13,7 +13,16 @@ from ticdc_spark.capture.binlog.server import Facts
 from ticdc_spark.capture.binlog.sql_text import plain_sql
 from ticdc_spark.capture.binlog.wire.events import ANSI_QUOTES, NO_BACKSLASH_ESCAPES, Query
 from ticdc_spark.clients.mysql import quoted
-from ticdc_spark.ddl import Charset, DdlEffect, NameCase, apply_ddl, ddl_tables, fold, unknown_part
+from ticdc_spark.ddl import (
+    Charset,
+    DdlEffect,
+    NameCase,
+    apply_ddl,
+    clarified,
+    ddl_tables,
+    fold,
+    unknown_part,
+)
 from ticdc_spark.ddl.renaming import named_in
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, Table, TableName
@@ -60,7 +69,9 @@ def follow_ddl(step: int, tables: Tables, found: Query, sql: str, *, charset: Ch
         text = replaces[1] + text[replaces.end() :]
         if found.error:
             return _only_dropped(step, tables, text, schema, facts)
-    effect = apply_ddl(tables, schema, text, charset=charset, backslash="escape", case=facts.names)
+    effect = apply_ddl(
+        tables, schema, text, charset=charset, backslash="escape", case=facts.names, dialect=facts.dialect
+    )
     if effect.unsupported:
         raise Unfollowed(effect.unsupported)
     if unknown := unknown_part(text, "escape"):
@@ -73,7 +84,8 @@ def follow_ddl(step: int, tables: Tables, found: Query, sql: str, *, charset: Ch
             "".join(f"DROP TABLE {_full(name)}" for name in gone),
         )
     else:
-        query = text if replaces or sql_mode & (ANSI_QUOTES | NO_BACKSLASH_ESCAPES) else sql
+        is_rewritten = replaces or effect.clarified or sql_mode & (ANSI_QUOTES | NO_BACKSLASH_ESCAPES)
+        query = clarified(text, effect.clarified) if is_rewritten else sql
     changes = _changes(effect, tables, schema, query, text, facts)
     after = {name: presented(table, mariadb=facts.mariadb) for name, table in fold(tables, effect).items()}
     if found.error and (changes or after != tables):

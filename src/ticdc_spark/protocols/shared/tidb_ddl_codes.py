@@ -9,6 +9,7 @@ from ticdc_spark.ddl.job_parts import job_parts, view_event
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.statements import (
     AddColumn,
+    AddForeignKey,
     AddIndex,
     Alteration,
     AlterTable,
@@ -17,6 +18,7 @@ from ticdc_spark.ddl.statements import (
     CreateTable,
     DatabaseDdl,
     DropColumn,
+    DropForeignKey,
     DropIndex,
     DropTables,
     MoveRows,
@@ -50,6 +52,8 @@ _DATABASE = {"create": 1, "drop": 2, "alter": 26}
 _PARTS: dict[type[Alteration], int] = {
     AddColumn: 5,
     DropColumn: 6,
+    AddForeignKey: 9,
+    DropForeignKey: 10,
     ChangeColumn: 12,
     RenameColumn: 12,
     RenameTo: 14,
@@ -59,8 +63,6 @@ _PARTS: dict[type[Alteration], int] = {
 }
 # First words of a part, in any case. The document's list ends at 36; the rest are TiDB's.
 _WORDS = {
-    "ADD FOREIGN KEY": 9,
-    "DROP FOREIGN KEY": 10,
     "AUTO_INCREMENT": 13,
     "FORCE AUTO_INCREMENT": 13,
     "SHARD_ROW_ID_BITS": 16,

@@ -247,3 +247,19 @@ def test_types_as_servers_take_them() -> None:
     kinds = [column.type for column in table.columns]
     assert [(kind.length, kind.decimal) for kind in kinds[:2]] == [(10, 0), (10, 0)]
     assert [kind.elements for kind in kinds[2:]] == [("a", "bc", "d"), ("a,", ")")]
+
+
+@pytest.mark.parametrize(
+    ("sql", "sent"),
+    [
+        (
+            "CREATE TABLE n (a INT UNIQUE, b INT, UNIQUE (a, b))",
+            "CREATE TABLE n (a INT UNIQUE, b INT, UNIQUE `a_2` (a, b))",
+        ),
+        ("ALTER TABLE t ADD x INT DEFAULT X'31', ADD KEY (v)", "ALTER TABLE t ADD x INT DEFAULT '1', ADD KEY `v` (v)"),
+        ("ALTER TABLE t ADD KEY n (v)", "ALTER TABLE t ADD KEY n (v)"),
+    ],
+)
+def test_sql_that_tidb_reads_otherwise_is_sent_as_the_server_read_it(sql: str, sent: str) -> None:
+    (change,) = _followed(sql).changes
+    assert change.query == sent
