@@ -109,6 +109,10 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     """TiDB's UpdateTS; a RENAME does not change it."""
     partitioning: Partitioning | None = None
     """``None``: it has no partitions, or they are unknown."""
+    charset: str | None = None
+    """The default character set: of text columns that name none. ``None``: unknown."""
+    collate: str | None = None
+    """The default collation. ``None``: unknown."""
 
     @property
     def full_name(self) -> TableName:

@@ -39,7 +39,8 @@ def build_table(
 
     Raises: MessageError if a key names a column that does not exist.
     """
-    building = Building(Table(schema=schema, name=name, columns=()), charset or DEFAULT_CHARSET, is_new=True)
+    table = with_default_charset(Table(schema=schema, name=name, columns=()), charset or DEFAULT_CHARSET)
+    building = Building(table, is_new=True)
     for column in columns:
         building.columns.append(building.complete(column))
     for index in indexes:  # a table's own keys come before its columns' keys
@@ -50,11 +51,18 @@ def build_table(
     return building.table()
 
 
-def charset_of(table: Table) -> Charset:
-    """The charset for a new text column: the charset of all text columns if they agree, else TiDB's default.
+def with_default_charset(table: Table, charset: Charset) -> Table:
+    """The table with another default for new text columns. Its columns stay as they are."""
+    return replace(table, charset=charset.name, collate=charset.collate or _collate(charset.name))
 
-    A ``Table`` does not keep its own default charset.
+
+def charset_of(table: Table) -> Charset:
+    """The charset for a new text column: the table's default.
+
+    If that is unknown, it is the charset of all text columns if they agree, else TiDB's default.
     """
+    if table.charset is not None:
+        return Charset(table.charset, table.collate, False)
     found = {(c.type.charset, c.type.collate) for c in table.columns if c.type.name in WITH_CHARSET}
     if len(found) != 1:
         return DEFAULT_CHARSET
@@ -65,10 +73,9 @@ def charset_of(table: Table) -> Charset:
 class Building:
     """A table during a change. Column and index names are compared ignoring case."""
 
-    def __init__(self, table: Table, charset: Charset | None = None, *, is_new: bool = False) -> None:
+    def __init__(self, table: Table, *, is_new: bool = False) -> None:
         """``is_new``: of a CREATE TABLE. Only there, TiDB orders rows by an integer primary key."""
-        self._before, self._is_new = table, is_new
-        self._charset = charset or charset_of(table)
+        self._before, self._after, self._is_new = table, table, is_new
         self.columns = list(table.columns)
         self.indexes = list(table.indexes)
 
@@ -79,16 +86,20 @@ class Building:
             replace(index, nullable=any(nullable.get(name.lower(), True) for name in index.columns))
             for index in self.indexes
         )
-        changed = replace(self._before, columns=tuple(self.columns), indexes=indexes)
+        changed = replace(self._after, columns=tuple(self.columns), indexes=indexes)
         return changed if changed == self._before else replace(changed, version=None)
 
     def apply(self, parts: Sequence[Alteration]) -> None:
         """Apply the parts of an ALTER TABLE. Parts that change no schema do nothing.
 
         As in the servers, the order of the parts does not matter. What is dropped, changed or renamed has its name from
-        before the statement. What is added, or named in AFTER or in a key, has its name from after it.
+        before the statement. What is added, or named in AFTER or in a key, has its name from after it. Text columns
+        that are added or changed get the default charset from after it.
         Raises: MessageError if a part names a column or index that does not exist.
         """
+        for part in parts:
+            if isinstance(part, Charset):
+                self._after = with_default_charset(self._after, part)
         keys = {index.name.lower() for index in self.indexes}
         self._drop_indexes(parts)
         old = {column.name.lower() for column in self.columns}
@@ -100,8 +111,8 @@ class Building:
                 self._place(self.columns.pop(self._at(after[part.old.lower()])), part.position)
         self._old_indexes(after)
         for part in parts:
-            if isinstance(part, Charset):
-                self._convert(part)
+            if isinstance(part, Charset) and part.convert:
+                self._convert()
             elif isinstance(part, SetDefault) and not (part.name.lower() in after or self._lacks(part)):
                 self._set_default(part, self._at(part.name))
         for part in parts:
@@ -117,9 +128,9 @@ class Building:
         column = definition.column
         if column.type.name not in WITH_CHARSET:
             return column
-        charset = column.type.charset or self._charset.name
-        own = column.type.charset is not None and column.type.charset != self._charset.charset
-        collate = column.type.collate or (None if own else self._charset.collate) or _collate(charset)
+        others = charset_of(self._after)
+        charset = column.type.charset or others.name
+        collate = column.type.collate or (others.collate if charset == others.name else None) or _collate(charset)
         kind = to_binary(replace(column.type, charset=charset, collate=collate))
         default = column.default if definition.written is None else stored_default(definition.written, kind)[0]
         return replace(column, type=kind, default=default)
@@ -215,7 +226,7 @@ class Building:
     def _changed(self, old: Column, part: ChangeColumn) -> Column:
         definition = part.definition
         kind = definition.column.type
-        if kind.charset is None and old.type.name in WITH_CHARSET:
+        if kind.charset is None and self._after.charset is None and old.type.name in WITH_CHARSET:
             kind = replace(kind, charset=old.type.charset, collate=old.type.collate)
             definition = replace(definition, column=replace(definition.column, type=kind))
         new = self.complete(definition)
@@ -246,14 +257,11 @@ class Building:
             if not any(_is_meant(index, drop) for drop in drops)
         ]
 
-    def _convert(self, part: Charset) -> None:
-        if not part.convert:
-            return  # the table's default, which is not stored
-        charset = part.name
-        collate = part.collate or _collate(charset)
+    def _convert(self) -> None:
+        """Give text columns the table's charset. A binary ENUM or SET stays as it is."""
         for at, column in enumerate(self.columns):
-            if column.type.name in WITH_CHARSET:
-                kind = to_binary(replace(column.type, charset=charset, collate=collate))
+            if column.type.name in WITH_CHARSET and column.type.charset != "binary":
+                kind = to_binary(replace(column.type, charset=self._after.charset, collate=self._after.collate))
                 self.columns[at] = replace(column, type=kind)
 
 

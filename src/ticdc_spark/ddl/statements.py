@@ -102,7 +102,7 @@ class RenameTo(msgspec.Struct, frozen=True):
 
 
 class Charset(msgspec.Struct, frozen=True):
-    """The table's charset; ``convert`` also changes the columns."""
+    """The default charset of a table or database; ``convert`` also changes the table's columns."""
 
     charset: str | None
     collate: str | None
