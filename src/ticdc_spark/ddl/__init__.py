@@ -7,12 +7,14 @@ Used for protocols that carry only SQL (Open, canal-json), for schema files, and
 from ticdc_spark.ddl.defaults import is_moment
 from ticdc_spark.ddl.effect import (
     Altered,
+    Charsets,
     DdlEffect,
     Kind,
     MovedRows,
     NameCase,
     apply_change,
     apply_ddl,
+    charsets_after,
     classify,
     fold,
     parse_create,
@@ -32,6 +34,7 @@ from ticdc_spark.ddl.statements import Charset
 __all__ = [
     "Altered",
     "Charset",
+    "Charsets",
     "DdlEffect",
     "Kind",
     "MovedRows",
@@ -39,6 +42,7 @@ __all__ = [
     "apply_change",
     "apply_ddl",
     "change_tables",
+    "charsets_after",
     "classify",
     "column_comments",
     "column_renames",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -46,6 +47,8 @@ Kind: TypeAlias = Literal[
     "none",
 ]
 """``restore table`` is RECOVER and FLASHBACK TABLE; ``none`` is any statement that changes no table."""
+Charsets: TypeAlias = Mapping[str, Charset]
+"""The default character sets of databases, where they are known."""
 NameCase: TypeAlias = Literal["folded", "exact", "lower"]
 """How a server compares names of databases and tables. ``folded``: ignoring case, as TiDB. ``exact``: with case
 (MySQL's ``lower_case_table_names`` 0). ``lower``: it stores them in lower case (1)."""
@@ -127,24 +130,41 @@ def apply_ddl(
     sql: str,
     *,
     dropped: Tables | None = None,
-    charset: Charset | None = None,
+    charsets: Charsets = MappingProxyType({}),
     backslash: Backslash = "literal",
     case: NameCase = "folded",
 ) -> DdlEffect:
     """What a DDL does to ``tables`` when it runs under ``schema``. Changes nothing; see ``fold``.
 
-    ``dropped``: tables as they were when dropped, for RECOVER and FLASHBACK. ``charset``: the database's default;
-    utf8mb4 if not given. For SQL that cannot be read, or that names an unknown table or column, the effect has
+    ``dropped``: tables as they were when dropped, for RECOVER and FLASHBACK. ``charsets``: a database that
+    is not in it has utf8mb4. For SQL that cannot be read, or that names an unknown table or column, the effect has
     ``unsupported``.
     """
-    known = _Known(tables, schema, dropped or {}, charset, case)
+    known = _Known(tables, schema, dropped or {}, charsets, case)
     return _effect(sql, lambda: known.effect(parse(sql, backslash), sql))
 
 
-def apply_change(tables: Tables, change: SchemaChange) -> DdlEffect:
+def apply_change(tables: Tables, change: SchemaChange, charsets: Charsets = MappingProxyType({})) -> DdlEffect:
     """The same for a DDL whose tables have the job's names: these are compared exactly."""
-    known = _Known(tables, change.schema, {}, None, "exact")
+    known = _Known(tables, change.schema, {}, charsets, "exact")
     return _effect(change.query, lambda: known.effect(statement_of(change), change.query))
+
+
+def charsets_after(charsets: Charsets, changes: Iterable[SchemaChange]) -> dict[str, Charset]:
+    """The default character sets of databases after DDLs. Other statements are ignored."""
+    after = dict(charsets)
+    for change in changes:
+        try:
+            statement = statement_of(change)
+        except MessageError:
+            continue
+        if isinstance(statement, DatabaseDdl):
+            name = statement.name or change.schema
+            if statement.what != "alter":
+                after.pop(name, None)
+            if statement.charset is not None:
+                after[name] = statement.charset
+    return after
 
 
 def _effect(sql: str, look: Callable[[], DdlEffect]) -> DdlEffect:
@@ -183,12 +203,12 @@ def _create(statement: CreateTable, name: TableName, charset: Charset | None) ->
 class _Known:
     """The known tables, for one statement."""
 
-    def __init__(self, tables: Tables, schema: str, dropped: Tables, charset: Charset | None, case: NameCase) -> None:
+    def __init__(self, tables: Tables, schema: str, dropped: Tables, charsets: Charsets, case: NameCase) -> None:
         self._case = case
         self._tables = tables
         self._schema = schema
         self._dropped = dropped
-        self._charset = charset
+        self._charsets = charsets
 
     def effect(self, statement: Statement, sql: str) -> DdlEffect:
         match statement:
@@ -240,7 +260,7 @@ class _Known:
             return DdlEffect(
                 kind="none", created=(replace(model, schema=schema, name=table, table_id=None, version=None),)
             )
-        return DdlEffect(kind="none", created=(_create(statement, name, self._charset),))
+        return DdlEffect(kind="none", created=(_create(statement, name, self._charsets.get(name[0])),))
 
     def _rename(self, statement: RenameTables) -> DdlEffect:
         pairs = [(self._renamed(old), self._full(new)) for old, new in statement.pairs]

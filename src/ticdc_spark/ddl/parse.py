@@ -111,7 +111,7 @@ def _create(cur: Cursor) -> Statement:
     replaces = cur.accept("or", "replace")
     if cur.any_of("database", "schema"):
         cur.accept("if", "not", "exists")
-        return DatabaseDdl("create", cur.database())
+        return DatabaseDdl("create", cur.database(), _options(cur)[0])
     if cur.accept("table"):
         return _create_table(cur)
     if cur.accept("spatial", "reference"):
@@ -152,7 +152,7 @@ def _create_table(cur: Cursor) -> Statement:
         if not cur.op(","):
             break
     cur.expect_op(")")
-    charset, selects = _table_options(cur)
+    charset, selects = _options(cur)
     if selects:
         return Unsupported("CREATE TABLE … SELECT brings rows without row messages")
     return CreateTable(
@@ -165,8 +165,8 @@ def _create_table(cur: Cursor) -> Statement:
     )
 
 
-def _table_options(cur: Cursor) -> tuple[Charset | None, bool]:
-    """The charset, and whether a SELECT follows. Stops after PARTITION BY."""
+def _options(cur: Cursor) -> tuple[Charset | None, bool]:
+    """The charset of a table or database, and whether a SELECT follows. Stops after PARTITION BY."""
     charset = collate = None
     while not cur.at_end():
         if cur.accept("character", "set") or cur.accept("char", "set") or cur.accept("charset"):
@@ -207,7 +207,7 @@ def _alter(cur: Cursor) -> Statement:
         token = cur.peek()
         options = ("default", "character", "charset", "collate", "placement", "set")
         named = token.kind == "name" or (token.kind == "word" and token.text.lower() not in options)
-        return DatabaseDdl("alter", cur.database() if named else None)
+        return DatabaseDdl("alter", cur.database() if named else None, _options(cur)[0])
     cur.any_of("online", "offline")
     ignores = cur.accept("ignore")
     if not cur.accept("table"):

@@ -154,6 +154,8 @@ class DatabaseDdl(msgspec.Struct, frozen=True):
 
     what: Literal["create", "drop", "alter"]
     name: str | None
+    charset: Charset | None = None
+    """The new default of the database; ``None``: not specified."""
 
 
 class CreateTable(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,8 +6,8 @@ import msgspec
 import pytest
 
 from ticdc_spark import mysql
-from ticdc_spark.ddl import Charset, apply_ddl, fold
-from ticdc_spark.model import Table, TableName
+from ticdc_spark.ddl import Charset, Charsets, apply_ddl, charsets_after, fold
+from ticdc_spark.model import SchemaChange, Table, TableName
 
 _OLD = b"""
 {"schema": "d", "name": "t", "columns": [{"name": "a", "type": {"name": "text", "charset": "latin1"}}]}
@@ -15,11 +15,11 @@ _OLD = b"""
 """A table in the state of version 0.1.0."""
 
 
-def after(*statements: str, tables: dict[TableName, Table] | None = None, charset: Charset | None = None) -> Table:
+def after(*statements: str, tables: dict[TableName, Table] | None = None, charsets: Charsets | None = None) -> Table:
     """The table ``t``."""
     tables = tables or {}
     for sql in statements:
-        effect = apply_ddl(tables, "d", sql, charset=charset)
+        effect = apply_ddl(tables, "d", sql, charsets=charsets or {})
         assert effect.unsupported == ""
         tables = fold(tables, effect)
     return tables["d", "t"]
@@ -88,10 +88,10 @@ def test_create_like_copies_the_default() -> None:
 
 
 def test_a_new_table_has_the_default_of_its_database() -> None:
-    binary = Charset("binary", "binary", False)
-    table = after("CREATE TABLE t (a TEXT)", charset=binary)
+    charsets: Charsets = {"d": Charset("binary", "binary", False), "e": Charset("latin1", None, False)}
+    table = after("CREATE TABLE t (a TEXT)", charsets=charsets)
     assert texts(after("ALTER TABLE t ADD b TEXT", tables={("d", "t"): table})) == {"a": "blob", "b": "blob"}
-    assert texts(after("CREATE TABLE t (a TEXT) CHARSET latin1", charset=binary)) == {"a": "latin1"}
+    assert texts(after("CREATE TABLE t (a TEXT) CHARSET latin1", charsets=charsets)) == {"a": "latin1"}
 
 
 @pytest.mark.parametrize(
@@ -112,3 +112,23 @@ def test_an_unknown_default_is_taken_from_the_text_columns() -> None:
     table = after("ALTER TABLE t ADD b TEXT, MODIFY a VARCHAR(9)", tables={("d", "t"): old})
     assert texts(table) == {"a": "latin1", "b": "latin1"}
     assert table.charset is None
+
+
+@pytest.mark.parametrize(
+    ("sql", "found"),
+    [
+        ("CREATE DATABASE `e` DEFAULT CHARACTER SET = latin1 COLLATE = latin1_german1_ci", {"d": "gbk", "e": "latin1"}),
+        ("CREATE SCHEMA IF NOT EXISTS e CHARSET 'binary' PLACEMENT POLICY = p", {"d": "gbk", "e": "binary"}),
+        ("CREATE DATABASE e COLLATE ascii_bin", {"d": "gbk", "e": "ascii"}),
+        ("ALTER DATABASE CHARACTER SET utf8mb4", {"d": "utf8mb4"}),
+        ("ALTER DATABASE d PLACEMENT POLICY = p", {"d": "gbk"}),
+        ("CREATE DATABASE d", {}),
+        ("DROP DATABASE d", {}),
+        ("DROP TABLE d", {"d": "gbk"}),
+        ("SELECT (", {"d": "gbk"}),
+    ],
+)
+def test_ddl_of_databases_changes_their_default(sql: str, found: dict[str, str]) -> None:
+    change = SchemaChange(commit_ts=1, query=sql, kind="", schema="d")
+    after = charsets_after({"d": Charset("gbk", None, False)}, [change])
+    assert {name: one.name for name, one in after.items()} == found

@@ -288,16 +288,16 @@ class Assembler:
         self._unlogged.forget()
         ends = group.gtid.standalone if self._facts.mariadb else not group.open
         where = self._where(event, file)
-        charset = None
+        charsets = {}
         if found.database_charset is not None:
-            charset = Charset(*self._facts.charsets.names(found.database_charset), False)
+            charsets[found.schema] = Charset(*self._facts.charsets.names(found.database_charset), False)
         for step in range(STEPS):
             at = group.elements
             group.elements += 1
             if group.replayed or group.gtid.alter or at < group.done or where in self._skip:
                 continue
             try:
-                after = follow_ddl(step, self.tables, found, sql, charset=charset, facts=self._facts)
+                after = follow_ddl(step, self.tables, found, sql, charsets=charsets, facts=self._facts)
                 check_letters(after, self.tables, self._events.wanted, self._facts.names)
             except Unfollowed as error:
                 left = without_unwanted(self.tables, found, sql, self._events.wanted, self._facts.names)

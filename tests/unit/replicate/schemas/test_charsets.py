@@ -24,9 +24,11 @@ _NO_TEXT = b"\xff\xfe"
             "TRUNCATE TABLE t",
             "ALTER TABLE t ADD v TEXT",
         ),
+        ("CREATE DATABASE shop CHARSET binary", "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)"),
+        ("ALTER DATABASE CHARSET binary", "CREATE TABLE t (id INT PRIMARY KEY)", "ALTER TABLE t ADD v TEXT"),
     ],
 )
-def test_values_of_text_columns_of_a_binary_table_are_bytes(protocol: str, statements: tuple[str, ...]) -> None:
+def test_text_columns_have_bytes_where_the_default_is_binary(protocol: str, statements: tuple[str, ...]) -> None:
     shop = Shop(protocol)
     for sql in statements:
         shop.sql(sql)
@@ -36,3 +38,16 @@ def test_values_of_text_columns_of_a_binary_table_are_bytes(protocol: str, state
     shop.watermark()
     shop.run()
     assert shop.rows("t") == [(1, _NO_TEXT)]
+
+
+@pytest.mark.parametrize("sql", ["ALTER DATABASE shop CHARSET latin1", "DROP DATABASE shop", "CREATE DATABASE shop"])
+def test_a_database_does_not_keep_an_old_default(sql: str) -> None:
+    shop = Shop("canal-json")
+    for one in ("CREATE DATABASE shop CHARSET binary", sql, "CREATE TABLE t (id INT PRIMARY KEY, v TEXT)"):
+        shop.sql(one)
+        shop.watermark()
+        shop.run(again=True)
+    shop.insert("t", id="1", v="x")
+    shop.watermark()
+    shop.run()
+    assert shop.rows("t") == [(1, "x")]
