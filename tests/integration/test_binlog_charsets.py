@@ -1,4 +1,4 @@
-"""Character sets on a real server: each table's default is followed, and what text columns get from it."""
+"""Character sets on a real server: the defaults of tables and databases are followed."""
 
 from __future__ import annotations
 
@@ -34,6 +34,14 @@ class Statements:
             return f"CREATE OR REPLACE TABLE {table} (id INT PRIMARY KEY, {columns}) {self._charset('DEFAULT ')}"
         if draw < 0.2:
             return f"CREATE OR REPLACE TABLE {table} LIKE {other}"
+        if draw < 0.24:
+            return f"ALTER DATABASE d CHARACTER SET {self._random.choice(_CHARSETS)}"
+        if draw < 0.28:
+            return f"CREATE OR REPLACE TABLE e.{table} (id INT PRIMARY KEY, {self._definition('a')})"
+        if draw < 0.32:
+            return f"CREATE DATABASE IF NOT EXISTS e {self._charset('DEFAULT ')}"
+        if draw < 0.34:
+            return "DROP DATABASE IF EXISTS e"
         parts = [self._column_part(name) for name in self._random.sample(_COLUMNS, self._random.choice((0, 1, 1, 2)))]
         parts += [self._default()] if not parts or draw > 0.7 else []
         self._random.shuffle(parts)
@@ -85,7 +93,7 @@ def test_random_character_sets_are_followed(server: Server, seed: int) -> None:
         host="127.0.0.1", port=server.port, user="root", charset="utf8mb4", autocommit=True, database="d"
     )
     with connection, connection.cursor() as cursor:
-        for _ in range(20 if seed == 1 else 150):
+        for _ in range(20 if seed == 1 else 60):
             state, done = BinlogCapture(server.uri).begin(), []
             while len(done) < 6:
                 done.append(statements.draw())

@@ -48,7 +48,7 @@ Kind: TypeAlias = Literal[
 ]
 """``restore table`` is RECOVER and FLASHBACK TABLE; ``none`` is any statement that changes no table."""
 Charsets: TypeAlias = Mapping[str, Charset]
-"""The default character sets of databases, where they are known."""
+"""The default character sets of databases, where they are known. ``""``: the server's, for new databases."""
 NameCase: TypeAlias = Literal["folded", "exact", "lower"]
 """How a server compares names of databases and tables. ``folded``: ignoring case, as TiDB. ``exact``: with case
 (MySQL's ``lower_case_table_names`` 0). ``lower``: it stores them in lower case (1)."""
@@ -160,10 +160,13 @@ def charsets_after(charsets: Charsets, changes: Iterable[SchemaChange]) -> dict[
             continue
         if isinstance(statement, DatabaseDdl):
             name = statement.name or change.schema
+            if statement.if_not_exists and name in after:
+                continue
             if statement.what != "alter":
                 after.pop(name, None)
-            if statement.charset is not None:
-                after[name] = statement.charset
+            default = after.get("") if statement.what == "create" else None
+            if charset := statement.charset or default:
+                after[name] = charset
     return after
 
 

@@ -110,8 +110,8 @@ def _list(cur: Cursor, read: Callable[[], T]) -> list[T]:
 def _create(cur: Cursor) -> Statement:
     replaces = cur.accept("or", "replace")
     if cur.any_of("database", "schema"):
-        cur.accept("if", "not", "exists")
-        return DatabaseDdl("create", cur.database(), _options(cur)[0])
+        if_not_exists = cur.accept("if", "not", "exists")
+        return DatabaseDdl("create", cur.database(), _options(cur)[0], if_not_exists)
     if cur.accept("table"):
         return _create_table(cur)
     if cur.accept("spatial", "reference"):

@@ -156,6 +156,7 @@ class DatabaseDdl(msgspec.Struct, frozen=True):
     name: str | None
     charset: Charset | None = None
     """The new default of the database; ``None``: not specified."""
+    if_not_exists: bool = False
 
 
 class CreateTable(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ class SqlTables:
 
     def __init__(self) -> None:
         self.tables: dict[TableName, Table] = {}
-        self._charsets: Charsets = {}
+        self.charsets: Charsets = {}
         self._dropped: dict[TableName, Table] = {}
         self._seen: OrderedDict[tuple[int, str, str], tuple[Table | None, Table | None]] = OrderedDict()
 
@@ -44,8 +44,8 @@ class SqlTables:
             self._seen.popitem(last=False)
 
     def _apply(self, change: SchemaChange) -> None:
-        effect = apply_ddl(self.tables, change.schema, change.query, dropped=self._dropped, charsets=self._charsets)
-        self._charsets = charsets_after(self._charsets, [change])
+        effect = apply_ddl(self.tables, change.schema, change.query, dropped=self._dropped, charsets=self.charsets)
+        self.charsets = charsets_after(self.charsets, [change])
         if effect.unsupported:
             # the known schemas of these tables are no longer valid
             for name in _named(change):

@@ -123,6 +123,7 @@ def test_an_unknown_default_is_taken_from_the_text_columns() -> None:
         ("ALTER DATABASE CHARACTER SET utf8mb4", {"d": "utf8mb4"}),
         ("ALTER DATABASE d PLACEMENT POLICY = p", {"d": "gbk"}),
         ("CREATE DATABASE d", {}),
+        ("CREATE DATABASE IF NOT EXISTS d CHARSET binary", {"d": "gbk"}),
         ("DROP DATABASE d", {}),
         ("DROP TABLE d", {"d": "gbk"}),
         ("SELECT (", {"d": "gbk"}),
@@ -132,3 +133,9 @@ def test_ddl_of_databases_changes_their_default(sql: str, found: dict[str, str])
     change = SchemaChange(commit_ts=1, query=sql, kind="", schema="d")
     after = charsets_after({"d": Charset("gbk", None, False)}, [change])
     assert {name: one.name for name, one in after.items()} == found
+
+
+def test_a_new_database_has_the_default_of_its_server() -> None:
+    latin1 = Charset("latin1", None, False)
+    change = SchemaChange(commit_ts=1, query="CREATE DATABASE d", kind="", schema="d")
+    assert charsets_after({"": latin1}, [change]) == {"": latin1, "d": latin1}
