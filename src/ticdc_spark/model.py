@@ -114,6 +114,10 @@ class Table(msgspec.Struct, frozen=True, kw_only=True):
     """``None``: it has no partitions, or they are unknown."""
     foreign_keys: tuple[str, ...] = ()
     """The names of foreign keys, as far as SQL gives them."""
+    charset: str | None = None
+    """The default character set: of text columns that name none. ``None``: unknown."""
+    collate: str | None = None
+    """The default collation. ``None``: unknown."""
 
     @property
     def full_name(self) -> TableName:

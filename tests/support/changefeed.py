@@ -8,7 +8,7 @@ import msgspec
 
 from tests.simulator.broker import Broker
 from tests.simulator.wire import WIRES, encoder
-from ticdc_spark.ddl import apply_ddl, fold
+from ticdc_spark.ddl import Charset, apply_ddl, charsets_after, fold
 from ticdc_spark.model import Row, RowChange, SchemaChange, Table, Value
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols.base import Encoded
@@ -29,6 +29,7 @@ class Changefeed:
         self.wire, self.encoder = WIRES[protocol], encoder(protocol, zone)
         self.topic_per_table = topic_per_table
         self.tables: dict[tuple[str, str], Table] = {}
+        self.charsets: dict[str, Charset] = {}
         self.held: dict[tuple[tuple[str, str], Value], Row] = {}
         self.ts = 1_767_225_600_000 << 18
         self.ids = 0
@@ -42,7 +43,7 @@ class Changefeed:
     ) -> SchemaChange:
         """Run a DDL, and send nothing yet. ``typed``: the SQL of the message, with names in another case."""
         ts = self.tick() if ts is None else ts
-        effect = apply_ddl(self.tables, schema, query)
+        effect = apply_ddl(self.tables, schema, query, charsets=self.charsets)
         assert not effect.unsupported, effect.unsupported
         before, after = self.tables, fold(self.tables, effect)
         self.ids += 1
@@ -59,7 +60,7 @@ class Changefeed:
         for gone in (*effect.dropped, *effect.truncated):
             self.held = {at: row for at, row in self.held.items() if at[0] != gone}
         self.tables = after
-        return SchemaChange(
+        change = SchemaChange(
             commit_ts=ts,
             query=typed or query,
             kind=_kind(query),
@@ -68,6 +69,8 @@ class Changefeed:
             table=table,
             pre_table=pre_table,
         )
+        self.charsets = charsets_after(self.charsets, [change])
+        return change
 
     def sql(self, query: str, *, schema: str = SCHEMA, typed: str | None = None) -> int:
         """Run a DDL and send it. Returns: its commit_ts"""

@@ -5,11 +5,12 @@ position is a ``CaptureState``, a plain value. A source that is opened again wit
 same commit_ts as the first time.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Protocol, TypeAlias
 
 import msgspec
 
+from ticdc_spark.ddl import Charset, charsets_after
 from ticdc_spark.model import RowChange, SchemaChange, Table, TableName
 
 
@@ -64,6 +65,8 @@ class CaptureState(msgspec.Struct, frozen=True, kw_only=True):
     """Tables whose existing rows are still to be read, in this order. A renamed table keeps its place."""
     last_table_id: int = 0
     """The largest id that a table has had, so that no id is given twice."""
+    charsets: Mapping[str, Charset] = {}
+    """The default character sets of databases at ``position``, where they are known."""
 
 
 class Capture(Protocol):
@@ -91,18 +94,24 @@ class Capture(Protocol):
 
 def follow(state: CaptureState, captured: Captured) -> CaptureState:
     """The state after an element has been given."""
-    tables, unread, last_id = state.tables, state.unread, state.last_table_id
+    tables, unread, last_id, charsets = state.tables, state.unread, state.last_table_id, state.charsets
     if isinstance(captured, CapturedDdl):
         ids = (change.table.table_id or 0 for change in captured.changes if change.table is not None)
         last_id = max(last_id, *ids, 0)
         tables = _changed(tables, captured.changes)
+        charsets = charsets_after(charsets, captured.changes)
         unread = _moved(unread, captured.changes) if unread else ()
     elif isinstance(captured, Resolved) and captured.tables:
         learnt = {table.full_name: table for table in (*tables, *captured.tables)}
         tables = tuple(learnt.values())
     reached = max(state.commit_ts, captured.commit_ts)
     return CaptureState(
-        position=captured.position, commit_ts=reached, tables=tables, unread=unread, last_table_id=last_id
+        position=captured.position,
+        commit_ts=reached,
+        tables=tables,
+        unread=unread,
+        last_table_id=last_id,
+        charsets=charsets,
     )
 
 

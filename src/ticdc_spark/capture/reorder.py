@@ -124,7 +124,7 @@ class Reordering:
         self.replays = 0
         self.blocked: str | None = None
         """Why rows that the watermarks have passed are held back: a missing schema."""
-        reader.go_on_from(state.tables)
+        reader.go_on_from(state.tables, state.charsets)
 
     @property
     def waiting(self) -> int:

@@ -23,6 +23,7 @@ import msgspec
 from ticdc_spark import failpoints
 from ticdc_spark.capture.base import CaptureState
 from ticdc_spark.changefeed.snapshot.note import ReadNote
+from ticdc_spark.ddl import Charset
 from ticdc_spark.durable import replace_file
 from ticdc_spark.errors import DecisionNeeded, EnvironmentFault, LeaseHeld
 from ticdc_spark.model import Table, TableName
@@ -55,6 +56,8 @@ class Stored(msgspec.Struct, frozen=True, kw_only=True):
     """Tables that are still to be read, wholly or in part."""
     last_table_id: int = 0
     """The largest id that a table has had."""
+    charsets: Mapping[str, Charset] = {}
+    """The default character sets of databases."""
     reading: ReadNote = ReadNote()
 
 
@@ -142,6 +145,7 @@ class StateFolder:
             tables=tables,
             unread=tuple(stored.unread),
             last_table_id=stored.last_table_id,
+            charsets=stored.charsets,
         )
         return state, stored
 
@@ -174,6 +178,7 @@ class StateFolder:
                 rows=self._rows + rows,
                 unread=state.unread,
                 last_table_id=state.last_table_id,
+                charsets=state.charsets,
                 reading=reading or self.reading,
             )
             replace_file(self.path / "progress.json", msgspec.json.encode(stored))

@@ -8,12 +8,14 @@ from ticdc_spark.ddl.defaults import is_moment
 from ticdc_spark.ddl.dialect import Dialect, clarified
 from ticdc_spark.ddl.effect import (
     Altered,
+    Charsets,
     DdlEffect,
     Kind,
     MovedRows,
     NameCase,
     apply_change,
     apply_ddl,
+    charsets_after,
     classify,
     fold,
     parse_create,
@@ -33,6 +35,7 @@ from ticdc_spark.ddl.statements import Charset
 __all__ = [
     "Altered",
     "Charset",
+    "Charsets",
     "DdlEffect",
     "Dialect",
     "Kind",
@@ -41,6 +44,7 @@ __all__ = [
     "apply_change",
     "apply_ddl",
     "change_tables",
+    "charsets_after",
     "clarified",
     "classify",
     "column_comments",

@@ -47,19 +47,28 @@ def build_table(
 
     Raises: MessageError if a key names a column that does not exist.
     """
-    table, default = Table(schema=schema, name=name, columns=()), statement.charset or charset or DEFAULT_CHARSET
-    building = Building(table, default, dialect=dialect, is_new=True)
+    table = with_default_charset(
+        Table(schema=schema, name=name, columns=()), statement.charset or charset or DEFAULT_CHARSET
+    )
+    building = Building(table, dialect=dialect, is_new=True)
     for column in statement.columns:
         building.columns.append(building.complete(column))
     building.add_keys(statement.keys)
     return building
 
 
-def charset_of(table: Table) -> Charset:
-    """The charset for a new text column: the charset of all text columns if they agree, else TiDB's default.
+def with_default_charset(table: Table, charset: Charset) -> Table:
+    """The table with another default for new text columns. Its columns stay as they are."""
+    return replace(table, charset=charset.name, collate=charset.collate or _collate(charset.name))
 
-    A ``Table`` does not keep its own default charset.
+
+def charset_of(table: Table) -> Charset:
+    """The charset for a new text column: the table's default.
+
+    If that is unknown, it is the charset of all text columns if they agree, else TiDB's default.
     """
+    if table.charset is not None:
+        return Charset(table.charset, table.collate, False)
     found = {(c.type.charset, c.type.collate) for c in table.columns if c.type.name in WITH_CHARSET}
     if len(found) != 1:
         return DEFAULT_CHARSET
@@ -70,13 +79,10 @@ def charset_of(table: Table) -> Charset:
 class Building:
     """A table during a change. Column and index names are compared ignoring case."""
 
-    def __init__(
-        self, table: Table, charset: Charset | None = None, *, dialect: Dialect = "tidb", is_new: bool = False
-    ) -> None:
+    def __init__(self, table: Table, *, dialect: Dialect = "tidb", is_new: bool = False) -> None:
         """``is_new``: of a CREATE TABLE. Only there, TiDB orders rows by an integer primary key."""
-        self._before, self._is_new = table, is_new
+        self._before, self._after, self._is_new = table, table, is_new
         self._dialect: Dialect = dialect
-        self._charset = charset or charset_of(table)
         self.columns = list(table.columns)
         self.indexes = list(table.indexes)
         self.foreign_keys = list(table.foreign_keys)
@@ -90,7 +96,7 @@ class Building:
             for index in self.indexes
         )
         changed = replace(
-            self._before, columns=tuple(self.columns), indexes=indexes, foreign_keys=tuple(self.foreign_keys)
+            self._after, columns=tuple(self.columns), indexes=indexes, foreign_keys=tuple(self.foreign_keys)
         )
         return changed if changed == self._before else replace(changed, version=None)
 
@@ -98,9 +104,13 @@ class Building:
         """Apply the parts of an ALTER TABLE. Parts that change no schema do nothing.
 
         As in the servers, the order of the parts does not matter. What is dropped, changed or renamed has its name from
-        before the statement. What is added, or named in AFTER or in a key, has its name from after it.
+        before the statement. What is added, or named in AFTER or in a key, has its name from after it. Text columns
+        that are added or changed get the default charset from after it.
         Raises: MessageError if a part names a column or index that does not exist.
         """
+        for part in parts:
+            if isinstance(part, Charset):
+                self._after = with_default_charset(self._after, part)
         there = {index.name.lower() for index in self.indexes}
         self._drop_keys(parts)
         old = {column.name.lower() for column in self.columns}
@@ -112,8 +122,8 @@ class Building:
                 self._place(self.columns.pop(self._at(after[part.old.lower()])), part.position)
         self._old_indexes(after)
         for part in parts:
-            if isinstance(part, Charset):
-                self._convert(part)
+            if isinstance(part, Charset) and part.convert:
+                self._convert()
             elif isinstance(part, SetDefault) and not (part.name.lower() in after or self._lacks(part)):
                 self._set_default(part, self._at(part.name))
         keys: list[Key] = []
@@ -132,9 +142,9 @@ class Building:
         if column.type.name not in WITH_CHARSET:
             written = definition.written
             return column if written is None else replace(column, default=self._default(written, column.type))
-        charset = column.type.charset or self._charset.name
-        own = column.type.charset is not None and column.type.charset != self._charset.charset
-        collate = column.type.collate or (None if own else self._charset.collate) or _collate(charset)
+        others = charset_of(self._after)
+        charset = column.type.charset or others.name
+        collate = column.type.collate or (others.collate if charset == others.name else None) or _collate(charset)
         kind = to_binary(replace(column.type, charset=charset, collate=collate))
         default = column.default if definition.written is None else stored_default(definition.written, kind)[0]
         return replace(column, type=kind, default=default)
@@ -272,7 +282,7 @@ class Building:
     def _changed(self, old: Column, part: ChangeColumn) -> Column:
         definition = part.definition
         kind = definition.column.type
-        if kind.charset is None and old.type.name in WITH_CHARSET:
+        if kind.charset is None and self._after.charset is None and old.type.name in WITH_CHARSET:
             kind = replace(kind, charset=old.type.charset, collate=old.type.collate)
             definition = replace(definition, column=replace(definition.column, type=kind))
         new = self.complete(definition)
@@ -313,14 +323,11 @@ class Building:
     def _is_foreign(self, part: Alteration) -> TypeGuard[DropIndex]:
         return isinstance(part, DropIndex) and part.unique and self._has_foreign_key(part.name)
 
-    def _convert(self, part: Charset) -> None:
-        if not part.convert:
-            return  # the table's default, which is not stored
-        charset = part.name
-        collate = part.collate or _collate(charset)
+    def _convert(self) -> None:
+        """Give text columns the table's charset. A binary ENUM or SET stays as it is."""
         for at, column in enumerate(self.columns):
-            if column.type.name in WITH_CHARSET:
-                kind = to_binary(replace(column.type, charset=charset, collate=collate))
+            if column.type.name in WITH_CHARSET and column.type.charset != "binary":
+                kind = to_binary(replace(column.type, charset=self._after.charset, collate=self._after.collate))
                 self.columns[at] = replace(column, type=kind)
 
 

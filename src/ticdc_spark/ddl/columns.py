@@ -33,6 +33,8 @@ _TO_BINARY = {
     "mediumtext": "mediumblob",
     "longtext": "longblob",
 }
+_NATIONAL = ("national", "nchar", "nvarchar")
+"""First words of types whose character set is UTF-8, whatever the table's default."""
 _CHARS = ("char", "character", "varchar")
 _NEXT_WORDS = {
     "double": ("precision",),
@@ -79,6 +81,8 @@ def column_def(cur: Cursor) -> ColumnDef:
     name = cur.name()
     type_name, size, elements = _type(cur)
     options = _Options(type_name)
+    if type_name.startswith(_NATIONAL):
+        options.charset = "utf8mb3"
     if type_name == "serial":
         type_name = "bigint"
         options.unsigned = options.unique = options.filled = True
@@ -216,8 +220,11 @@ def _collate(cur: Cursor, options: _Options) -> None:
     options.collate = cur.charset()
 
 
-def _byte(cur: Cursor, options: _Options) -> None:
-    options.charset = "binary"
+def _short_charset(charset: str) -> Callable[[Cursor, _Options], None]:
+    def read(_cur: Cursor, options: _Options) -> None:
+        options.charset = charset
+
+    return read
 
 
 def _word(cur: Cursor, options: _Options) -> None:
@@ -276,7 +283,9 @@ _OPTIONS: dict[str, Callable[[Cursor, _Options], None]] = {
     "character": _charset,
     "char": _charset,
     "charset": _charset,
-    "byte": _byte,
+    "byte": _short_charset("binary"),
+    "ascii": _short_charset("latin1"),
+    "unicode": _short_charset("ucs2"),
     "column_format": _word,
     "storage": _word,
     "collate": _collate,

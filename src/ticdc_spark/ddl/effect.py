@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from types import MappingProxyType
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -48,6 +49,8 @@ Kind: TypeAlias = Literal[
     "none",
 ]
 """``restore table`` is RECOVER and FLASHBACK TABLE; ``none`` is any statement that changes no table."""
+Charsets: TypeAlias = Mapping[str, Charset]
+"""The default character sets of databases, where they are known. ``""``: the server's, for new databases."""
 NameCase: TypeAlias = Literal["folded", "exact", "lower"]
 """How a server compares names of databases and tables. ``folded``: ignoring case, as TiDB. ``exact``: with case
 (MySQL's ``lower_case_table_names`` 0). ``lower``: it stores them in lower case (1)."""
@@ -133,25 +136,45 @@ def apply_ddl(
     sql: str,
     *,
     dropped: Tables | None = None,
-    charset: Charset | None = None,
+    charsets: Charsets = MappingProxyType({}),
     backslash: Backslash = "literal",
     case: NameCase = "folded",
     dialect: Dialect = "tidb",
 ) -> DdlEffect:
     """What a DDL does to ``tables`` when it runs under ``schema``. Changes nothing; see ``fold``.
 
-    ``dropped``: tables as they were when dropped, for RECOVER and FLASHBACK. ``charset``: the database's default;
-    utf8mb4 if not given. ``dialect``: the server, whose rules count where they differ. For SQL that cannot be
+    ``dropped``: tables as they were when dropped, for RECOVER and FLASHBACK. ``charsets``: a database that
+    is not in it has utf8mb4. ``dialect``: the server, whose rules count where they differ. For SQL that cannot be
     read, or that names an unknown table or column, the effect has ``unsupported``.
     """
-    known = _Known(tables, schema, dropped or {}, charset, case, dialect)
+    known = _Known(tables, schema, dropped or {}, charsets, case, dialect)
     return _effect(sql, lambda: known.effect(parse(sql, backslash), sql))
 
 
-def apply_change(tables: Tables, change: SchemaChange) -> DdlEffect:
+def apply_change(tables: Tables, change: SchemaChange, charsets: Charsets = MappingProxyType({})) -> DdlEffect:
     """The same for a DDL whose tables have the job's names: these are compared exactly."""
-    known = _Known(tables, change.schema, {}, None, "exact", "tidb")
+    known = _Known(tables, change.schema, {}, charsets, "exact", "tidb")
     return _effect(change.query, lambda: known.effect(statement_of(change), change.query))
+
+
+def charsets_after(charsets: Charsets, changes: Iterable[SchemaChange]) -> dict[str, Charset]:
+    """The default character sets of databases after DDLs. Other statements are ignored."""
+    after = dict(charsets)
+    for change in changes:
+        try:
+            statement = statement_of(change)
+        except MessageError:
+            continue
+        if isinstance(statement, DatabaseDdl):
+            name = statement.name or change.schema
+            if statement.if_not_exists and name in after:
+                continue
+            if statement.what != "alter":
+                after.pop(name, None)
+            default = after.get("") if statement.what == "create" else None
+            if charset := statement.charset or default:
+                after[name] = charset
+    return after
 
 
 def _effect(sql: str, look: Callable[[], DdlEffect]) -> DdlEffect:
@@ -191,7 +214,7 @@ class _Known:
         tables: Tables,
         schema: str,
         dropped: Tables,
-        charset: Charset | None,
+        charsets: Charsets,
         case: NameCase,
         dialect: Dialect,
     ) -> None:
@@ -200,7 +223,7 @@ class _Known:
         self._tables = tables
         self._schema = schema
         self._dropped = dropped
-        self._charset = charset
+        self._charsets = charsets
 
     def effect(self, statement: Statement, sql: str) -> DdlEffect:
         match statement:
@@ -251,7 +274,7 @@ class _Known:
             schema, table = name
             copy = replace(model, schema=schema, name=table, table_id=None, version=None, foreign_keys=())
             return DdlEffect(kind="none", created=(copy,))
-        building = build_table(*name, statement, self._charset, self._dialect)
+        building = build_table(*name, statement, self._charsets.get(name[0]), self._dialect)
         return DdlEffect(kind="none", created=(building.table(),), clarified=tuple(building.clarified))
 
     def _rename(self, statement: RenameTables) -> DdlEffect:

@@ -112,8 +112,8 @@ def _list(cur: Cursor, read: Callable[[], T]) -> list[T]:
 def _create(cur: Cursor) -> Statement:
     replaces = cur.accept("or", "replace")
     if cur.any_of("database", "schema"):
-        cur.accept("if", "not", "exists")
-        return DatabaseDdl("create", cur.database())
+        if_not_exists = cur.accept("if", "not", "exists")
+        return DatabaseDdl("create", cur.database(), _options(cur)[0], if_not_exists)
     if cur.accept("table"):
         return _create_table(cur)
     if cur.accept("spatial", "reference"):
@@ -156,7 +156,7 @@ def _create_table(cur: Cursor) -> Statement:
         if not cur.op(","):
             break
     cur.expect_op(")")
-    charset, selects = _table_options(cur)
+    charset, selects = _options(cur)
     if selects:
         return Unsupported("CREATE TABLE … SELECT brings rows without row messages")
     return CreateTable(
@@ -169,8 +169,8 @@ def _create_table(cur: Cursor) -> Statement:
     )
 
 
-def _table_options(cur: Cursor) -> tuple[Charset | None, bool]:
-    """The charset, and whether a SELECT follows. Stops after PARTITION BY."""
+def _options(cur: Cursor) -> tuple[Charset | None, bool]:
+    """The charset of a table or database, and whether a SELECT follows. Stops after PARTITION BY."""
     charset = collate = None
     while not cur.at_end():
         if cur.accept("character", "set") or cur.accept("char", "set") or cur.accept("charset"):
@@ -211,7 +211,7 @@ def _alter(cur: Cursor) -> Statement:
         token = cur.peek()
         options = ("default", "character", "charset", "collate", "placement", "set")
         named = token.kind == "name" or (token.kind == "word" and token.text.lower() not in options)
-        return DatabaseDdl("alter", cur.database() if named else None)
+        return DatabaseDdl("alter", cur.database() if named else None, _options(cur)[0])
     cur.any_of("online", "offline")
     ignores = cur.accept("ignore")
     if not cur.accept("table"):

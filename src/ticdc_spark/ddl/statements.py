@@ -124,7 +124,7 @@ class RenameTo(msgspec.Struct, frozen=True):
 
 
 class Charset(msgspec.Struct, frozen=True):
-    """The table's charset; ``convert`` also changes the columns."""
+    """The default charset of a table or database; ``convert`` also changes the table's columns."""
 
     charset: str | None
     collate: str | None
@@ -179,6 +179,9 @@ class DatabaseDdl(msgspec.Struct, frozen=True):
 
     what: Literal["create", "drop", "alter"]
     name: str | None
+    charset: Charset | None = None
+    """The new default of the database; ``None``: not specified."""
+    if_not_exists: bool = False
 
 
 class CreateTable(msgspec.Struct, frozen=True, kw_only=True):

@@ -263,6 +263,7 @@ class Decider:
                 has_partitions=is_resolving(mode),
                 zone=self.job.ddl_zone,
                 is_parking=lambda name: is_resolving(mode) and parks(self.job, name),
+                charsets=progress.charsets,
                 shards={name: one.table for name, one in by_source(progress.shards).items()},
             ),
         )

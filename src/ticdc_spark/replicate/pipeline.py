@@ -16,6 +16,7 @@ from ticdc_spark.changes.ranges import stretches
 from ticdc_spark.config.job import Job
 from ticdc_spark.config.routes import compiled
 from ticdc_spark.config.values import ModeName
+from ticdc_spark.ddl import charsets_after
 from ticdc_spark.ddl.known_names import Names
 from ticdc_spark.model import Offsets, Table, TableName
 from ticdc_spark.mysql import tso_physical_ms
@@ -322,6 +323,7 @@ def next_progress(job: OpenJob, planned: Planned, result: TimelineResult) -> Pro
         missed=missed,
         dropped_databases=with_dropped(before.dropped_databases, ddls, oldest),
         databases=databases_after(before.databases, ddls),
+        charsets=charsets_after(before.charsets, (ddl.change for ddl in ddls)),
         pending=counted_off(before.pending, result.taken, result.uncounted, decided.resolved),
         counters=before.counters
         + Counters(rows=result.rows, ddls=result.ddls, rejected=result.rejected, zero_dates=result.zero_dates),

@@ -18,10 +18,12 @@ from __future__ import annotations
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator
+from types import MappingProxyType
 from typing import NamedTuple, TypeAlias
 
 import msgspec
 
+from ticdc_spark.ddl import Charsets
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import (
     Bootstrap,
@@ -150,8 +152,9 @@ class EventReader:
         for table in tables:
             self._add(table)
 
-    def go_on_from(self, tables: Iterable[Table]) -> None:
-        """Take the tables from when reading stopped. Call it before the first message."""
+    def go_on_from(self, tables: Iterable[Table], charsets: Charsets = MappingProxyType({})) -> None:
+        """Take the tables, and the charsets of databases, from when reading stopped. Call it before any message."""
+        self._current.charsets = charsets
         for table in tables:
             if self._follows:
                 self._current.tables[table.full_name] = table

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 
-from ticdc_spark.ddl import apply_ddl, ddl_tables, fold
+from ticdc_spark.ddl import Charsets, apply_ddl, charsets_after, ddl_tables, fold
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, Table, TableName
 
@@ -17,6 +17,7 @@ class SqlTables:
 
     def __init__(self) -> None:
         self.tables: dict[TableName, Table] = {}
+        self.charsets: Charsets = {}
         self._dropped: dict[TableName, Table] = {}
         self._seen: OrderedDict[tuple[int, str, str], tuple[Table | None, Table | None]] = OrderedDict()
 
@@ -43,7 +44,8 @@ class SqlTables:
             self._seen.popitem(last=False)
 
     def _apply(self, change: SchemaChange) -> None:
-        effect = apply_ddl(self.tables, change.schema, change.query, dropped=self._dropped)
+        effect = apply_ddl(self.tables, change.schema, change.query, dropped=self._dropped, charsets=self.charsets)
+        self.charsets = charsets_after(self.charsets, [change])
         if effect.unsupported:
             # the known schemas of these tables are no longer valid
             for name in _named(change):

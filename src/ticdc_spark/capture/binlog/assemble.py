@@ -38,7 +38,7 @@ from ticdc_spark.capture.binlog.wire.events import (
     xa_prepare,
 )
 from ticdc_spark.capture.table_ids import follow_ids
-from ticdc_spark.ddl import Charset
+from ticdc_spark.ddl import Charset, charsets_after
 from ticdc_spark.errors import MessageError, RejectedMessage, SourceChanged, UnsupportedDdl
 from ticdc_spark.mysql import tso
 
@@ -59,6 +59,7 @@ class Assembler:
         self._unlogged = unlogged
         self._skip = skip
         self.tables = {table.full_name: table for table in state.tables}
+        self._charsets = state.charsets
         self._last_id = state.last_table_id
         self.last = state.commit_ts
         self.position = read_position(state.position)
@@ -89,6 +90,7 @@ class Assembler:
             commit_ts=self.last,
             tables=tuple(self.tables.values()),
             last_table_id=self._last_id,
+            charsets=self._charsets,
         )
 
     def resolved(self, at_least: int = 0) -> Resolved:
@@ -288,16 +290,16 @@ class Assembler:
         self._unlogged.forget()
         ends = group.gtid.standalone if self._facts.mariadb else not group.open
         where = self._where(event, file)
-        charset = None
+        charsets = {**self._charsets}
         if found.database_charset is not None:
-            charset = Charset(*self._facts.charsets.names(found.database_charset), False)
+            charsets[found.schema] = Charset(*self._facts.charsets.names(found.database_charset), False)
         for step in range(STEPS):
             at = group.elements
             group.elements += 1
             if group.replayed or group.gtid.alter or at < group.done or where in self._skip:
                 continue
             try:
-                after = follow_ddl(step, self.tables, found, sql, charset=charset, facts=self._facts)
+                after = follow_ddl(step, self.tables, found, sql, charsets=charsets, facts=self._facts)
                 check_letters(after, self.tables, self._events.wanted, self._facts.names)
             except Unfollowed as error:
                 left = without_unwanted(self.tables, found, sql, self._events.wanted, self._facts.names)
@@ -313,6 +315,7 @@ class Assembler:
             if tables != self.tables:
                 self.tables = tables
                 self._events.forget()
+            self._charsets = charsets_after(self._charsets, changes)
             if changes:
                 if ends and step == STEPS - 1:
                     self._end(event, file, group)

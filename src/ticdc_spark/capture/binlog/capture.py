@@ -19,7 +19,7 @@ from ticdc_spark.capture.binlog.connection import Backoff, Connection
 from ticdc_spark.capture.binlog.dump import Dump
 from ticdc_spark.capture.binlog.position import Place, Position, read_position, write_position
 from ticdc_spark.capture.binlog.row_events import RowEvents
-from ticdc_spark.capture.binlog.schemas import read_tables
+from ticdc_spark.capture.binlog.schemas import read_charsets, read_tables
 from ticdc_spark.capture.binlog.server import Facts, now_ms, place_now, read_facts
 from ticdc_spark.capture.binlog.since import statements_since
 from ticdc_spark.capture.binlog.unlogged import Unlogged, hidden_writes
@@ -67,6 +67,7 @@ class BinlogCapture:
             for _ in range(_TRIES):
                 before = place_now(connection, facts)
                 tables = read_tables(connection, self._wanted, mariadb=facts.mariadb)
+                charsets = read_charsets(connection)
                 after = place_now(connection, facts)
                 if before == after or not self._has_ddl(before, facts):
                     physical = now_ms(connection) // 1000 * 1000
@@ -77,6 +78,7 @@ class BinlogCapture:
                         commit_ts=commit_ts,
                         tables=first_ids(tables, commit_ts),
                         last_table_id=len(tables),
+                        charsets=charsets,
                     )
         raise SourceFault(f"{self._server.where}: tables keep changing, so their schemas cannot be read at one moment")
 

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from ticdc_spark.capture.binlog.connection import Connection
 from ticdc_spark.clients.mysql import quoted
-from ticdc_spark.ddl import Dialect, parse_create
+from ticdc_spark.ddl import Charset, Dialect, parse_create
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Column, ColumnType, Table
 from ticdc_spark.mysql import SPATIAL_TYPES, default_length
@@ -18,6 +18,8 @@ SYSTEM_SCHEMAS = frozenset({"mysql", "information_schema", "performance_schema",
 """Never captured."""
 _LISTED = """SELECT table_schema, table_name FROM information_schema.tables
 WHERE table_type IN ('BASE TABLE', 'SYSTEM VERSIONED') AND table_schema NOT IN %s ORDER BY table_schema, table_name"""
+_CHARSETS = """SELECT schema_name, default_character_set_name, default_collation_name FROM information_schema.schemata
+UNION ALL SELECT '', @@character_set_server, @@collation_server"""
 _VERSIONED = re.compile(r"\bWITH SYSTEM VERSIONING\b")
 _GONE = {1146, 1049}
 
@@ -56,6 +58,13 @@ def read_tables(connection: Connection, wanted: Callable[[str, str], bool], *, m
                 continue
             raise UsageError(f"the schema of `{schema}`.`{name}` cannot be read: {error}") from error
     return tuple(tables)
+
+
+def read_charsets(connection: Connection) -> dict[str, Charset]:
+    """The default character sets of the server and of all present databases. Raises: SourceFault"""
+    return {
+        str(name): Charset(str(charset), str(collate), False) for name, charset, collate in connection.rows(_CHARSETS)
+    }
 
 
 def presented(table: Table, *, mariadb: bool) -> Table:

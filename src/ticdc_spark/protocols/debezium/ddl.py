@@ -131,7 +131,9 @@ def _json(value: Any) -> str:
 
 
 def _charset(statement: Statement, table: Table) -> str | None:
-    """The default charset of a table, which only its columns show where the SQL does not have it."""
+    """The default charset of a table. If it is unknown, the SQL or the columns show it."""
+    if table.charset is not None:
+        return table.charset
     match statement:
         case CreateTable():
             return (statement.charset or DEFAULT_CHARSET).name

@@ -10,7 +10,15 @@ from typing import TypeAlias
 import msgspec
 
 from ticdc_spark.config.shards import is_merged, plain_key, shard_of
-from ticdc_spark.ddl import apply_change, change_tables, column_renames, fold, statement_of
+from ticdc_spark.ddl import (
+    Charsets,
+    apply_change,
+    change_tables,
+    charsets_after,
+    column_renames,
+    fold,
+    statement_of,
+)
 from ticdc_spark.ddl.statements import (
     AddColumn,
     AlterTable,
@@ -56,6 +64,8 @@ class SchemaRules:
     """The time zone of the sessions that run DDLs."""
     is_parking: IsParking = lambda _name: False
     """Whether a dropped or emptied table can come back."""
+    charsets: Charsets = field(default_factory=dict)
+    """The default character sets of databases before the DDLs."""
     shards: Mapping[TableName, Table] = field(default_factory=dict)
     """Tables whose rows go into a merged table."""
 
@@ -91,6 +101,7 @@ def with_schemas(
     tables |= rules.shards
     unsure = {name for name, state in states.items() if state.has_unsure_columns}
     parked = ParkedTables(states, rules.is_parking)
+    charsets = rules.charsets
     filled = []
     for ddl in ddls:
         change = ddl.change
@@ -114,7 +125,7 @@ def with_schemas(
             # A schema file may be of another time than the DDL.
             if taken in doubted or (taken in files and tables.get(taken) is files[taken]):
                 change = msgspec.structs.replace(change, kind=UNCERTAIN)
-            (change, after_it), known_before = _filled(change, tables), tables
+            (change, after_it), known_before = _filled(change, tables, charsets), tables
             after_it = _made_since(change, tables, states, rules) | after_it
             change, tables = with_partitions(change, known_before, like, from_sql=True, zone=rules.zone), after_it
             if change.table is not None:
@@ -126,6 +137,7 @@ def with_schemas(
                 tables.pop(change.pre_table.full_name, None)
             assert change.table is not None, "it has one"
             tables[change.table.schema, change.table.name] = change.table
+        charsets = charsets_after(charsets, [change])
         unsure -= before
         if doubted or change.kind == UNCERTAIN or rules.is_skipped(change):
             unsure |= after
@@ -260,8 +272,10 @@ def _names(change: SchemaChange) -> set[str]:
     return names - {""}
 
 
-def _filled(change: SchemaChange, tables: dict[TableName, Table]) -> tuple[SchemaChange, dict[TableName, Table]]:
-    effect = apply_change(tables, change)
+def _filled(
+    change: SchemaChange, tables: dict[TableName, Table], charsets: Charsets
+) -> tuple[SchemaChange, dict[TableName, Table]]:
+    effect = apply_change(tables, change, charsets)
     if effect.unsupported:
         return change, tables
     after = fold(tables, effect)

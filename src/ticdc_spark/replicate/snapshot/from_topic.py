@@ -178,7 +178,8 @@ class TopicReads:
         if work.batch.registry is not None:
             raise NotInTopics(f"{work.batch.protocol} is not supported: its schemas are in a registry")
         name = state.full_name
-        return history_of(self._found(progress, state, topics_of(progress).get(name, set())), state, base)
+        found = self._found(progress, state, topics_of(progress).get(name, set()))
+        return history_of(found, state, base, progress.charsets)
 
     def _found(self, progress: Progress, state: TableState, waiting: set[str]) -> Found:
         """Everything that a table's topics have of it, up to where the job has read them.

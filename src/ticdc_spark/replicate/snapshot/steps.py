@@ -94,13 +94,15 @@ def as_known(table: Table, state: TableState | None, work: TimelineWork) -> Tabl
 
 
 def _with_generated(table: Table, source: Table) -> Table:
-    """A table with what only the source knows about it: generated columns and partitions."""
+    """A table with what only the source knows about it: generated columns, partitions, the default charset."""
     virtual = {column.name: column.virtual for column in source.columns}
     columns = tuple(
         msgspec.structs.replace(column, virtual=virtual.get(column.name)) if column.virtual is None else column
         for column in table.columns
     )
-    return msgspec.structs.replace(table, columns=columns, partitioning=source.partitioning)
+    return msgspec.structs.replace(
+        table, columns=columns, partitioning=source.partitioning, charset=source.charset, collate=source.collate
+    )
 
 
 def give_up(work: TimelineWork, name: TableName) -> None:

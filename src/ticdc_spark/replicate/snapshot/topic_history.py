@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from ticdc_spark.ddl import statement_of
+from ticdc_spark.ddl import Charsets, statement_of
 from ticdc_spark.ddl.statements import (
     AlterTable,
     CreateTable,
@@ -30,7 +30,7 @@ from ticdc_spark.replicate.plan.reach import NOT_YET, by_place, partitions_at, r
 from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.schemas.history import VALID_THEN, known_schemas
 from ticdc_spark.replicate.schemas.partitioned import without_partitions
-from ticdc_spark.replicate.schemas.sql_ddl import with_schemas
+from ticdc_spark.replicate.schemas.sql_ddl import SchemaRules, with_schemas
 from ticdc_spark.replicate.state.progress import (
     KnownSchema,
     PartitionState,
@@ -136,9 +136,9 @@ def with_read(found: Found, controls: Sequence[ControlEvent]) -> Found:
     )
 
 
-def history_of(found: Found, state: TableState, base: int) -> History:
+def history_of(found: Found, state: TableState, base: int, charsets: Charsets) -> History:
     """The history of the table up to ``base``, after checking that the topics have all of it. ``state``: the job's
-    state of the table.
+    state of the table. ``charsets``: the present defaults of databases.
 
     Raises: NotInTopics
     """
@@ -156,7 +156,7 @@ def history_of(found: Found, state: TableState, base: int) -> History:
             raise NotInTopics(_cut_off(one, start))
     if found.unreadable:
         raise NotInTopics(f"a message that may be of it cannot be read, or was left out: {found.unreadable}")
-    first, altered = _schemas(ddls, created, began, state)
+    first, altered = _schemas(ddls, created, began, state, charsets)
     rows = tuple(one for one in found.rows if one.max_ts > start and one.min_ts <= base)
     known = {one.key: one.table for one in found.schemas}
     for key in dict.fromkeys(one.schema_key for one in rows):
@@ -257,14 +257,14 @@ def _statement(change: SchemaChange) -> Statement | None:
 
 
 def _schemas(
-    ddls: Sequence[QueuedDdl], created: int | None, began: int, state: TableState
+    ddls: Sequence[QueuedDdl], created: int | None, began: int, state: TableState, charsets: Charsets
 ) -> tuple[Table, tuple[Altered, ...]]:
     """The table when it last began empty, and the ALTERs since. Raises: NotInTopics"""
     first = began if created is None else created
     name = state.full_name
     if state.table is not None and len(ddls) > first + 1:  # Only its present partitions are known.
         state = msgspec.structs.replace(state, table=without_partitions(state.table))
-    filled = with_schemas(ddls[first:], {name: state} if created is None else {}, ())
+    filled = with_schemas(ddls[first:], {name: state} if created is None else {}, (), SchemaRules(charsets=charsets))
     before, later = filled[: began - first + 1], filled[began - first + 1 :]
     for ddl in before:
         act = action(ddl.change)

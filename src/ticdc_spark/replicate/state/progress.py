@@ -11,6 +11,7 @@ import msgspec
 
 from ticdc_spark.config.job import Route
 from ticdc_spark.config.values import ModeName, OnReject
+from ticdc_spark.ddl import Charset
 from ticdc_spark.model import SchemaChange, Table, TableName
 from ticdc_spark.replicate.state.notes import CatchUp, MissedNote, SourceNote
 from ticdc_spark.replicate.state.table import TableState
@@ -239,6 +240,8 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     """The last applied DROP DATABASE of each database. Its tables may still come later, see ``plan.catch_up``."""
     databases: tuple[str, ...] = ()
     """Databases that a CREATE DATABASE made. Later tables use its spelling of the name."""
+    charsets: dict[str, Charset] = {}
+    """The default character sets of databases, where a DDL named them."""
     pending: tuple[PendingRows, ...] = ()
     left_out: tuple[tuple[str, int, int], ...] = ()
     """(topic, partition, offset) of messages that ``skip-messages`` skipped and that the topics still have. Later reads

@@ -90,7 +90,7 @@ def _known() -> dict[TableName, Table]:
 def _followed(sql: str, names: NameCase = "folded", session: str = "d") -> Step:
     query = Query(schema=session, sql=sql.encode(), sql_mode=0, charset=None, database_charset=None)
     facts = Facts(True, "11.4.5-MariaDB", "7", True, Charsets({}, lambda _: ""), names)
-    return follow_ddl(1, _known(), query, sql, charset=None, facts=facts)
+    return follow_ddl(1, _known(), query, sql, charsets={}, facts=facts)
 
 
 @pytest.mark.parametrize("sql", KEYS)

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ticdc_spark import mysql
 from ticdc_spark.errors import MessageError
@@ -102,6 +103,16 @@ def test_the_ddl_of_the_document() -> None:
         assert event == SchemaChange(commit_ts=1, query=sql, kind="ALTER", schema="test", name="table2")
     assert encoder(config()).ddl(change) is not None
     assert encoder(config()).bootstrap(TINY) is None
+
+
+@pytest.mark.parametrize("sql", ["CREATE TABLE t (tiny TINYINT)", "ALTER TABLE t ADD tiny INT", "RENAME TABLE a TO t"])
+def test_a_ddl_has_the_default_character_set_of_its_table(sql: str) -> None:
+    table = replace(TINY, charset="latin1", collate="latin1_bin")
+    change = SchemaChange(commit_ts=1, query=sql, kind="", schema="test", name="t", table=table)
+    encoded = encoder(config()).ddl(change)
+    assert encoded is not None and encoded.value is not None
+    (changed,) = json.loads(encoded.value)["payload"]["tableChanges"]
+    assert changed["table"]["defaultCharsetName"] == "latin1"
 
 
 def test_a_database_ddl_without_its_database_has_it_from_the_sql() -> None:

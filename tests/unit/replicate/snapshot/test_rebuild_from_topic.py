@@ -575,3 +575,13 @@ def test_a_refused_rebuild_leaves_what_waits_for_a_quarantined_table() -> None:
     shop.run()
     settle(shop)
     assert shop.rows("t") == [(1, 2), (2, 1), (7, 7)]
+
+
+def test_a_table_of_a_binary_database_has_its_bytes_again() -> None:
+    shop = Shop("canal-json")
+    shop.sql(f"CREATE DATABASE {SCHEMA} CHARSET binary")
+    shop.sql("CREATE TABLE other (id INT PRIMARY KEY)")
+    shop.sql("CREATE TABLE t (id INT PRIMARY KEY, v TEXT)")
+    shop.insert("t", id="1", v=b"\xff\xfe")
+    settle(shop)
+    assert rebuilt(shop).rows("t") == [(1, b"\xff\xfe")]
