@@ -196,6 +196,23 @@ def test_records_that_are_counted_otherwise_than_before_are_not_read(tmp_path: P
         list(after.messages(0, 3))
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "shop/t/44/schema.json",
+        "shop/44/schema.json",
+        "shop/t/44/2026-01-31/CDC.index",
+        "shop/t/44/101/2026-01-31/CDC.index",
+        "shop/t/44/101/CDC.index",
+    ],
+)
+def test_folders_of_older_versions_of_ticdc_are_refused(tmp_path: Path, path: str) -> None:
+    files = put(tmp_path, "shop/t/44/2026-01-31/CDC000001.json", path, content=b"CDC000001.json\n")
+    named = rf"/{path} is a file of TiCDC v6\.5\.0 to v6\.5\.2, v6\.6\.0 or v7\.0\.0, .*create a new changefeed"
+    with pytest.raises(SourceFault, match=named):
+        walk(files, "")
+
+
 def test_rows_of_which_nothing_says_the_table_are_named(tmp_path: Path) -> None:
     files = put(tmp_path, "113/44/2026-01-31/CDC000001.json")
     with pytest.raises(SourceFault, match="113/44 has rows of an unknown table"):
