@@ -11,7 +11,7 @@ import msgspec
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.protocols.base import Encoder
-from ticdc_spark.topics.storage.csv_lines import CsvFormat
+from ticdc_spark.topics.storage.csv_lines import TERMINATOR_DIFFERS, CsvFormat
 from ticdc_spark.topics.storage.csv_rows import CsvRows
 from ticdc_spark.topics.storage.layout import key_of
 from ticdc_spark.topics.storage.other_files import unreadable
@@ -53,9 +53,10 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
         read = None if self.csv is None else _CsvMessages(self.csv, content, schema)
         lines = self._lines(content)
         cut_off = len(lines) if self.csv is not None and self.csv.is_cut_off(content) else 0
+        end = self.csv.terminator if self.csv is not None else ""
         for number, line in enumerate(lines, 1):
             if number == cut_off:
-                value = unreadable("the file ends without `terminator`: it is cut off, or has another one", line)
+                value = unreadable(f"the file ends without {end!r}: it is cut off, or {TERMINATOR_DIFFERS}", line)
             else:
                 value = line if read is None else read.message(line)
             yield key_of(path, number), value
