@@ -41,6 +41,8 @@ _WAYS_OUT = (
     "checkpoint), and a new changefeed with an empty folder. Keep files longer (file-expiration-days, rules of the "
     "bucket)"
 )
+_WRITTEN_SOON = (0.0, 0.2, 1.0, 3.0)
+"""Pauses before another look for a file that is named by an index and is missing."""
 ANY = 0
 """The count of an entry whose messages were not counted."""
 _ENTRIES = msgspec.json.Decoder(Ledger)
@@ -124,14 +126,17 @@ class StorageTopic:
         """The files, with ones that arrived meanwhile, and the last complete file of each sequence with new files."""
         numbers = {(folder, name): last for folder, name, last in self.ledger.numbers}
         complete = indexed(self.files, [one for one in found.data if one.number > numbers.get(one.sequence, 0)])
-        last = {one.sequence: one.number for one in found.data}
-        newer = {
-            one.folder.path: one.folder for one in found.data if complete.get(one.sequence, 0) > last[one.sequence]
-        }
-        listed = self.files.look_into(list(newer))
-        more = [one for folder, names in zip(newer.values(), listed, strict=True) for one in data_in(folder, names)]
-        rest = [one for one in found.data if one.folder.path not in newer]
-        data = tuple(sorted((*rest, *more), key=lambda one: (one.sequence, one.number)))
+        data = found.data
+        for pause in _WRITTEN_SOON:
+            last = {one.sequence: one.number for one in data}
+            newer = {one.folder.path: one.folder for one in data if complete.get(one.sequence, 0) > last[one.sequence]}
+            if not newer:
+                break
+            time.sleep(pause)
+            listed = self.files.look_into(list(newer))
+            more = [one for folder, names in zip(newer.values(), listed, strict=True) for one in data_in(folder, names)]
+            rest = [one for one in data if one.folder.path not in newer]
+            data = tuple(sorted((*rest, *more), key=lambda one: (one.sequence, one.number)))
         return msgspec.structs.replace(found, data=data), complete
 
     def entries(self, first: int, end: int) -> list[Entry]:
@@ -272,7 +277,7 @@ def _is_gone(where: str, path: str) -> SourceChanged:
 def _stop_if_removed(
     where: str, ledger: Ledger, found: Walked, complete: dict[tuple[str, str], int], checkpoint: int
 ) -> None:
-    """Raises: SourceChanged if files were removed before they were taken"""
+    """Raises: SourceChanged if files were removed before they were taken; SourceFault if that may be so"""
     numbers = {(folder, name): last for folder, name, last in ledger.numbers}
     there: dict[tuple[str, str], set[int]] = {}
     for one in found.data:
@@ -285,6 +290,11 @@ def _stop_if_removed(
                 f"before. {_WAYS_OUT}"
             )
         missing = next((number for number in range(known + 1, last + 1) if number not in there[sequence]), None)
+        if missing == last:
+            raise SourceFault(
+                f"{where}/{sequence[0]}: file {last} is missing, the last one that meta/CDC.index names. Older TiCDC "
+                "writes that name first, and then the file, so it may come. If it does not, it was removed"
+            )
         if missing is not None:
             raise SourceChanged(
                 f"{where}/{sequence[0]}: file {missing} is missing, and files up to {last} were written. It was "

@@ -176,6 +176,24 @@ def test_files_that_come_while_it_looks_are_no_gap(tmp_path: Path) -> None:
     assert [one.path[-11:-5] for one in topic.ledger.entries if one.size] == ["000001", "000002"]
 
 
+def test_a_file_that_comes_after_its_index_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TiCDC's older architecture writes the index before the file."""
+    files = put(tmp_path, "s/t/1/CDC000001.json", content=b'{"_tidb":1}\r\n')
+    put(tmp_path, "s/t/meta/schema_1_0000000001.json", "s/t/1/meta/CDC.index", content=b"CDC000002.json\n")
+    put(tmp_path, "metadata", content=b'{"checkpoint-ts":100}')
+    pauses: list[float] = []
+    monkeypatch.setattr(storage_topic.time, "sleep", pauses.append)
+    topic = StorageTopic(files, Form())
+    with pytest.raises(SourceFault, match=r"s/t/1: file 2 is missing, .* it may come"):
+        topic.look()
+    assert sum(pauses) < 10
+    monkeypatch.setattr(
+        storage_topic.time, "sleep", lambda _: put(tmp_path, "s/t/1/CDC000002.json", content=b'{"_tidb":1}\r\n')
+    )
+    topic.look()
+    assert [one.path[-11:-5] for one in topic.ledger.entries if one.size] == ["000001", "000002"]
+
+
 @pytest.mark.parametrize("path", ["shop/a/b/meta/schema_1_0000000001.json", "a/b/t/meta/schema_1_0000000001.json"])
 def test_names_with_a_slash_are_refused(tmp_path: Path, path: str) -> None:
     files = put(tmp_path, path, content=DESCRIBED)
