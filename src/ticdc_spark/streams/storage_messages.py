@@ -24,6 +24,17 @@ JSON, CSV = ".json", ".csv"
 _COMMIT_TS = b'"_tidb"'
 
 
+class _Extension(msgspec.Struct):
+    commit_ts: int = msgspec.field(name="commitTs")
+
+
+class _Row(msgspec.Struct):
+    extension: _Extension | None = msgspec.field(default=None, name="_tidb")
+
+
+_ROW = msgspec.json.Decoder(_Row)
+
+
 class Form(msgspec.Struct, frozen=True, kw_only=True):
     """The format of the files. It is sent to tasks."""
 
@@ -60,6 +71,25 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
             else:
                 value = line if read is None else read.message(line)
             yield key_of(path, number), value
+
+    def first_commit_ts(self, path: str, content: bytes) -> int:
+        """The commitTs of the first row of a file, which may not be complete; 0: it cannot be read.
+
+        Raises: UsageError as ``count``
+        """
+        lines = self._lines(content)
+        try:
+            if self.csv is not None:
+                fields = self.csv.fields(lines[0]) if lines else []
+                found = int(fields[3] or b"0") if len(fields) > self.csv.first_column else 0
+            else:
+                row = _ROW.decode(lines[0] if lines else b"")
+                if row.extension is None:
+                    self.count(path, content)
+                found = 0 if row.extension is None else row.extension.commit_ts
+        except (MessageError, msgspec.MsgspecError, ValueError, RecursionError):
+            return 0
+        return found if 0 < found < 1 << 63 else 0
 
     def _lines(self, content: bytes) -> list[bytes]:
         if self.csv is not None:

@@ -11,6 +11,7 @@ import msgspec
 from ticdc_spark.errors import MessageError, SourceChanged, SourceFault, UsageError
 from ticdc_spark.model import Message, Offsets
 from ticdc_spark.streams.storage_messages import CSV, Form
+from ticdc_spark.streams.storage_unindexed import Unindexed
 from ticdc_spark.topics.storage.csv_lines import CsvFormat
 from ticdc_spark.topics.storage.files import Files, LocalFiles
 from ticdc_spark.topics.storage.layout import METADATA, DataName, Walked, data_in, indexed, key_of, walk
@@ -59,6 +60,7 @@ class StorageTopic:
         self._every, self._clock = every, clock
         self._looked_at: float | None = None
         self._kept: dict[str, bytes] = {}
+        self._unindexed = Unindexed(files, form)
         self.has_more = False
         """Whether the last look left files for the next one."""
 
@@ -108,6 +110,7 @@ class StorageTopic:
         found = self._walk(self.ledger.since)
         found, complete = self._complete(found)
         _stop_if_removed(self.files.where, self.ledger, found, complete, checkpoint)
+        self._unindexed.look(self.ledger, found.data, complete, checkpoint)
         cut = new_files(self.ledger, found.schemas, found.data, complete, Most(MOST_FILES, MOST_BYTES))
         counts = self._counts([one.path for one in cut.schemas], cut.data)
         of_version = {} if self.form.csv is None else {(at.root, at.version): at.path for at in reversed(found.schemas)}
@@ -139,6 +142,11 @@ class StorageTopic:
             data = tuple(sorted((*rest, *more), key=lambda one: (one.sequence, one.number)))
         return msgspec.structs.replace(found, data=data), complete
 
+    @property
+    def unread(self) -> str:
+        """See ``Source.unread``."""
+        return self._unindexed.told()
+
     def entries(self, first: int, end: int) -> list[Entry]:
         """The still known files that have offsets in [first, end)."""
         return within(self.ledger, first, end)
@@ -161,6 +169,8 @@ class StorageTopic:
         checkpoint, found = self._checkpoint(), self._walk("")
         tables = {one.root for one in found.schemas} | {one.folder.root for one in found.data}
         what = f"{len(found.data):,} files with rows, of {len(tables):,} folders of tables; checkpoint {checkpoint}"
+        self._unindexed.look(Ledger(), found.data, indexed(self.files, found.data), checkpoint)
+        what += f"; {self.unread}" if self.unread else ""
         entries = [Entry(0, 1, one.path, is_schema=True) for one in found.schemas[:messages]]
         entries += [Entry(0, ANY, one.path, one.size) for one in found.data[:1] if self.form.csv is None]
         sample = (one for entry in entries for one in entry_messages(self.files, self.form, entry, (0, messages)))
