@@ -250,6 +250,10 @@ class BrokerSource:
     def retention(self) -> dict[str, float]:
         return {}
 
+    @property
+    def unread(self) -> str:
+        return ""
+
     def publish(self, offsets: Offsets) -> None:
         return None
 

@@ -19,7 +19,7 @@ from ticdc_spark.topics.storage.csv_lines import CsvFormat
 def write_job(folder: Path, protocol: str) -> Path:
     """The job file of the page on storage sinks."""
     page = (Path(__file__).resolve().parents[2] / "docs" / "how-to" / "storage.md").read_text(encoding="utf-8")
-    _, job, csv, _ = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    _, job, csv, *_ = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     if protocol == "csv":
         job = csv + re.sub(r"\[source\]\n(.+\n)+", "", job)
     file = folder / "shop.toml"

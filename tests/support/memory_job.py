@@ -58,6 +58,10 @@ class ListSource:
     def retention(self) -> dict[str, float]:
         return {}
 
+    @property
+    def unread(self) -> str:
+        return ""
+
     def publish(self, offsets: Offsets) -> None:
         return None
 

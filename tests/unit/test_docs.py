@@ -95,19 +95,20 @@ def test_the_sections_of_the_storage_page_are_read(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("FEED_ACCESS_KEY", "feed-access")
     monkeypatch.setenv("FEED_SECRET_KEY", "feed-secret-31415926")
     (tmp_path / "feed").mkdir()
-    _, job, csv, bucket = re.findall(
+    _, job, csv, lines, bucket = re.findall(
         r"```toml\n(.*?)```", (DOCS / "how-to" / "storage.md").read_text(encoding="utf-8"), re.DOTALL
     )
     found = []
-    for source in (job, csv, bucket):
+    for source in (job, csv, lines, bucket):
         rest = "" if "[sink]" in source else re.sub(r"\[source\]\n(.+\n)+", "", job)
         (tmp_path / "job.toml").write_text(rest + source)
         one = load_job(tmp_path / "job.toml").source
         assert isinstance(one, StorageSource)
         found.append(one)
-    assert [one.path for one in found] == [str(tmp_path / "feed"), str(tmp_path / "feed"), "s3a://bucket/feed"]
-    assert [one.csv is not None for one in found] == [False, True, False]
-    assert len(found[2].options) == 3
+    assert [one.path for one in found] == [*[str(tmp_path / "feed")] * 3, "s3a://bucket/feed"]
+    assert [one.csv is not None for one in found] == [False, True, True, False]
+    assert [one.terminator for one in found[1:3]] == ["\r\n", "\n"]
+    assert len(found[3].options) == 3
 
 
 def anchors(page: Path) -> set[str]:

@@ -112,10 +112,11 @@ def last_line(summary: Summary) -> str:
     progress = summary.progress
     ended = "finished" if summary.finished else "stopped"
     held = f"; not all is applied: {redact(summary.held)}" if summary.held else ""
+    unread = f"; {redact(summary.unread)}" if summary.unread else ""
     at = "the newest commitTs" if progress.mode == "arrival" else "resolved ts"
     tables = noun(sum(not table.is_gone for table in progress.tables), "table")
     return (
         f"{ended}: {noun(summary.changes, 'change')} and {noun(summary.ddls, 'DDL')} applied in "
         f"{noun(summary.batches, 'batch', 'batches')}, {duration(summary.seconds)}; "
-        f"{tables} at {at} {progress.applied} ({tso_time.utc(progress.applied)}){held}"
+        f"{tables} at {at} {progress.applied} ({tso_time.utc(progress.applied)}){held}{unread}"
     )

@@ -107,7 +107,7 @@ def _run(run_state: "_RunState", opened: Callable[[Job], Steps | None]) -> Summa
     begun = progress = steps.progress
     before = {table.full_name: table.snapshot_id for table in begun.tables}
     log.info("first batch: number %d", begun.batch + 1)
-    goes_on, in_batch = True, steps.in_batch
+    goes_on, in_batch, unread = True, steps.in_batch, ""
     try:
         while goes_on and not run_state.stop.is_set():
             try:
@@ -123,7 +123,7 @@ def _run(run_state: "_RunState", opened: Callable[[Job], Steps | None]) -> Summa
                     break
                 goes_on = run_state.turn(steps)
                 in_batch = False
-                progress = steps.progress
+                progress, unread = steps.progress, steps.source.unread
                 retries.worked()
                 if run_state.finished and steps.sink.capabilities.upkeep:
                     written = {table.full_name: table.snapshot_id for table in progress.tables}
@@ -147,6 +147,7 @@ def _run(run_state: "_RunState", opened: Callable[[Job], Steps | None]) -> Summa
         ddls=progress.counters.ddls - begun.counters.ddls,
         seconds=time.monotonic() - started,
         finished=run_state.finished,
+        unread=unread,
     )
 
 

@@ -101,6 +101,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     seconds: float = 0.0
     finished: bool = False
     """Whether it reached its end (``--once``, ``--until-ts``); otherwise it was stopped on request."""
+    unread: str = ""
+    """See ``Source.unread``."""
 
     @property
     def held(self) -> str:

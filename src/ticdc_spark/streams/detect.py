@@ -15,6 +15,7 @@ from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Message
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.streams.other_producers import PLAIN_JSON, other_producer
+from ticdc_spark.topics.storage.other_files import is_unreadable
 from ticdc_spark.wire.compression import unpack
 
 ENOUGH = 16
@@ -115,7 +116,9 @@ def _detect(key: bytes | None, value: bytes | None) -> str | None:
 
 
 def _other(value: bytes | None) -> str | None:
-    return other_producer(value, _fields(value)) if value else None
+    if not value or is_unreadable(value):  # a record of CSV says itself what is wrong
+        return None
+    return other_producer(value, _fields(value))
 
 
 def _fields(value: bytes) -> Collection[str]:

@@ -11,7 +11,7 @@ import msgspec
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.protocols.base import Encoder
-from ticdc_spark.topics.storage.csv_lines import CsvFormat
+from ticdc_spark.topics.storage.csv_lines import TERMINATOR_DIFFERS, CsvFormat
 from ticdc_spark.topics.storage.csv_rows import CsvRows
 from ticdc_spark.topics.storage.layout import key_of
 from ticdc_spark.topics.storage.other_files import unreadable
@@ -22,6 +22,17 @@ PROTOCOL = next(name for name, found in PROTOCOLS.items() if found.traits.in_sto
 """The protocol whose messages the sink writes, besides CSV."""
 JSON, CSV = ".json", ".csv"
 _COMMIT_TS = b'"_tidb"'
+
+
+class _Extension(msgspec.Struct):
+    commit_ts: int = msgspec.field(name="commitTs")
+
+
+class _Row(msgspec.Struct):
+    extension: _Extension | None = msgspec.field(default=None, name="_tidb")
+
+
+_ROW = msgspec.json.Decoder(_Row)
 
 
 class Form(msgspec.Struct, frozen=True, kw_only=True):
@@ -53,12 +64,32 @@ class Form(msgspec.Struct, frozen=True, kw_only=True):
         read = None if self.csv is None else _CsvMessages(self.csv, content, schema)
         lines = self._lines(content)
         cut_off = len(lines) if self.csv is not None and self.csv.is_cut_off(content) else 0
+        end = self.csv.terminator if self.csv is not None else ""
         for number, line in enumerate(lines, 1):
             if number == cut_off:
-                value = unreadable("the file ends without `terminator`: it is cut off, or has another one", line)
+                value = unreadable(f"the file ends without {end!r}: it is cut off, or {TERMINATOR_DIFFERS}", line)
             else:
                 value = line if read is None else read.message(line)
             yield key_of(path, number), value
+
+    def first_commit_ts(self, path: str, content: bytes) -> int:
+        """The commitTs of the first row of a file, which may not be complete; 0: it cannot be read.
+
+        Raises: UsageError as ``count``
+        """
+        lines = self._lines(content)
+        try:
+            if self.csv is not None:
+                fields = self.csv.fields(lines[0]) if lines else []
+                found = int(fields[3] or b"0") if len(fields) > self.csv.first_column else 0
+            else:
+                row = _ROW.decode(lines[0] if lines else b"")
+                if row.extension is None:
+                    self.count(path, content)
+                found = 0 if row.extension is None else row.extension.commit_ts
+        except (MessageError, msgspec.MsgspecError, ValueError, RecursionError):
+            return 0
+        return found if 0 < found < 1 << 63 else 0
 
     def _lines(self, content: bytes) -> list[bytes]:
         if self.csv is not None:

@@ -11,6 +11,7 @@ import msgspec
 from ticdc_spark.errors import MessageError, SourceChanged, SourceFault, UsageError
 from ticdc_spark.model import Message, Offsets
 from ticdc_spark.streams.storage_messages import CSV, Form
+from ticdc_spark.streams.storage_unindexed import Unindexed
 from ticdc_spark.topics.storage.csv_lines import CsvFormat
 from ticdc_spark.topics.storage.files import Files, LocalFiles
 from ticdc_spark.topics.storage.layout import METADATA, DataName, Walked, data_in, indexed, key_of, walk
@@ -41,6 +42,8 @@ _WAYS_OUT = (
     "checkpoint), and a new changefeed with an empty folder. Keep files longer (file-expiration-days, rules of the "
     "bucket)"
 )
+_WRITTEN_SOON = (0.0, 0.2, 1.0, 3.0)
+"""Pauses before another look for a file that is named by an index and is missing."""
 ANY = 0
 """The count of an entry whose messages were not counted."""
 _ENTRIES = msgspec.json.Decoder(Ledger)
@@ -57,6 +60,7 @@ class StorageTopic:
         self._every, self._clock = every, clock
         self._looked_at: float | None = None
         self._kept: dict[str, bytes] = {}
+        self._unindexed = Unindexed(files, form)
         self.has_more = False
         """Whether the last look left files for the next one."""
 
@@ -106,6 +110,7 @@ class StorageTopic:
         found = self._walk(self.ledger.since)
         found, complete = self._complete(found)
         _stop_if_removed(self.files.where, self.ledger, found, complete, checkpoint)
+        self._unindexed.look(self.ledger, found.data, complete, checkpoint)
         cut = new_files(self.ledger, found.schemas, found.data, complete, Most(MOST_FILES, MOST_BYTES))
         counts = self._counts([one.path for one in cut.schemas], cut.data)
         of_version = {} if self.form.csv is None else {(at.root, at.version): at.path for at in reversed(found.schemas)}
@@ -124,15 +129,23 @@ class StorageTopic:
         """The files, with ones that arrived meanwhile, and the last complete file of each sequence with new files."""
         numbers = {(folder, name): last for folder, name, last in self.ledger.numbers}
         complete = indexed(self.files, [one for one in found.data if one.number > numbers.get(one.sequence, 0)])
-        last = {one.sequence: one.number for one in found.data}
-        newer = {
-            one.folder.path: one.folder for one in found.data if complete.get(one.sequence, 0) > last[one.sequence]
-        }
-        listed = self.files.look_into(list(newer))
-        more = [one for folder, names in zip(newer.values(), listed, strict=True) for one in data_in(folder, names)]
-        rest = [one for one in found.data if one.folder.path not in newer]
-        data = tuple(sorted((*rest, *more), key=lambda one: (one.sequence, one.number)))
+        data = found.data
+        for pause in _WRITTEN_SOON:
+            last = {one.sequence: one.number for one in data}
+            newer = {one.folder.path: one.folder for one in data if complete.get(one.sequence, 0) > last[one.sequence]}
+            if not newer:
+                break
+            time.sleep(pause)
+            listed = self.files.look_into(list(newer))
+            more = [one for folder, names in zip(newer.values(), listed, strict=True) for one in data_in(folder, names)]
+            rest = [one for one in data if one.folder.path not in newer]
+            data = tuple(sorted((*rest, *more), key=lambda one: (one.sequence, one.number)))
         return msgspec.structs.replace(found, data=data), complete
+
+    @property
+    def unread(self) -> str:
+        """See ``Source.unread``."""
+        return self._unindexed.told()
 
     def entries(self, first: int, end: int) -> list[Entry]:
         """The still known files that have offsets in [first, end)."""
@@ -156,6 +169,8 @@ class StorageTopic:
         checkpoint, found = self._checkpoint(), self._walk("")
         tables = {one.root for one in found.schemas} | {one.folder.root for one in found.data}
         what = f"{len(found.data):,} files with rows, of {len(tables):,} folders of tables; checkpoint {checkpoint}"
+        self._unindexed.look(Ledger(), found.data, indexed(self.files, found.data), checkpoint)
+        what += f"; {self.unread}" if self.unread else ""
         entries = [Entry(0, 1, one.path, is_schema=True) for one in found.schemas[:messages]]
         entries += [Entry(0, ANY, one.path, one.size) for one in found.data[:1] if self.form.csv is None]
         sample = (one for entry in entries for one in entry_messages(self.files, self.form, entry, (0, messages)))
@@ -272,7 +287,7 @@ def _is_gone(where: str, path: str) -> SourceChanged:
 def _stop_if_removed(
     where: str, ledger: Ledger, found: Walked, complete: dict[tuple[str, str], int], checkpoint: int
 ) -> None:
-    """Raises: SourceChanged if files were removed before they were taken"""
+    """Raises: SourceChanged if files were removed before they were taken; SourceFault if that may be so"""
     numbers = {(folder, name): last for folder, name, last in ledger.numbers}
     there: dict[tuple[str, str], set[int]] = {}
     for one in found.data:
@@ -285,6 +300,11 @@ def _stop_if_removed(
                 f"before. {_WAYS_OUT}"
             )
         missing = next((number for number in range(known + 1, last + 1) if number not in there[sequence]), None)
+        if missing == last:
+            raise SourceFault(
+                f"{where}/{sequence[0]}: file {last} is missing, the last one that meta/CDC.index names. Older TiCDC "
+                "writes that name first, and then the file, so it may come. If it does not, it was removed"
+            )
         if missing is not None:
             raise SourceChanged(
                 f"{where}/{sequence[0]}: file {missing} is missing, and files up to {last} were written. It was "

@@ -291,6 +291,8 @@ def test_the_last_line_sums_up_the_run() -> None:
     assert last_line(summary) == f"stopped: {done}"
     finished = msgspec.structs.replace(summary, finished=True)
     assert last_line(finished) == f"finished: {done}; not all is applied: {PROGRESS.hold.what}"
+    unread = msgspec.structs.replace(summary, unread="2 files are not read")
+    assert last_line(unread) == f"stopped: {done}; 2 files are not read"
     nothing_waits = msgspec.structs.replace(PROGRESS, pending=(), ddls=())
     assert last_line(msgspec.structs.replace(finished, progress=nothing_waits)) == f"finished: {done}"
 

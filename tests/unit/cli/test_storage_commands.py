@@ -57,6 +57,23 @@ def test_check_names_what_is_missing(tmp_path: Path) -> None:
     assert "has no file `metadata`: it is not the folder of a storage sink of TiCDC" in " ".join(found.output.split())
 
 
+def test_check_names_files_without_an_index(tmp_path: Path) -> None:
+    shop = fed(tmp_path)
+    row = shop.row("insert", ("shop", "orders"), {"id": "2", "amount": "20"})
+    orphan = shop.sink.write(("shop", "orders"), [row], index=False)
+    shop.watermark()
+    found = CliRunner().invoke(main, ["check", "--quick", str(tmp_path / "job.toml")])
+    assert found.exit_code == 0, found.output
+    words = " ".join(found.output.split())
+    assert "names are not read: 1" in words
+    assert orphan.name in words
+    for path in shop.sink.folder.rglob("*.index"):
+        path.unlink()
+    found = CliRunner().invoke(main, ["check", "--quick", str(tmp_path / "job.toml")])
+    assert found.exit_code == 1
+    assert "no meta/CDC.index names a file of its table" in " ".join(found.output.split())
+
+
 def test_check_names_the_other_protocol(tmp_path: Path) -> None:
     fed(tmp_path, csv=True)
     job = tmp_path / "job.toml"

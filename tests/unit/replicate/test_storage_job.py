@@ -2,9 +2,11 @@
 
 from contextlib import suppress
 from pathlib import Path
+from shutil import rmtree
 from tempfile import mkdtemp
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -191,6 +193,65 @@ def test_a_file_counts_once_its_index_is_written(tmp_path: Path) -> None:
     shop.watermark()
     shop.run()
     assert shop.rows("orders") == [(1, 10), (2, 20)]
+
+
+def unindex(folder: Path) -> None:
+    """As a copy of a feed that lacks the indexes."""
+    for path in folder.rglob("*.index"):
+        path.unlink()
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_a_table_of_which_no_file_has_an_index_stops_the_job(tmp_path: Path, layout: str) -> None:
+    shop = of_orders(tmp_path, LAYOUTS[layout])
+    unindex(tmp_path)
+    with pytest.raises(SourceFault, match=r"/CDC\S+ has rows below the checkpoint \d+, and no meta/CDC\.index names a"):
+        shop.run()
+    assert shop.lake("orders") is None
+
+
+def test_a_feed_without_any_meta_folder_stops_the_job(tmp_path: Path) -> None:
+    shop = of_orders(tmp_path, LAYOUTS["days"])
+    for path in sorted(tmp_path.rglob("meta")):
+        rmtree(path)
+    with pytest.raises(SourceFault, match="also copy its `meta` folders"):
+        shop.run()
+
+
+def test_a_first_file_that_has_no_index_yet_does_not_stop_the_job(tmp_path: Path) -> None:
+    shop = StorageShop(tmp_path)
+    shop.sql("CREATE TABLE orders (id INT PRIMARY KEY, amount INT)")
+    shop.watermark()
+    row = shop.row("insert", ("shop", "orders"), {"id": "1", "amount": "10"})
+    path = shop.sink.write(("shop", "orders"), [row], index=False)
+    shop.run()
+    whole = path.read_bytes()
+    path.write_bytes(whole[: len(whole) // 2])
+    shop.run()
+    path.unlink()
+    shop.send_row(row)
+    shop.watermark()
+    shop.run()
+    assert shop.rows("orders") == [(1, 10)]
+
+
+@pytest.mark.parametrize("layout", ["days", "csv"])
+def test_files_without_an_index_are_named_if_a_crash_may_have_left_them(
+    tmp_path: Path, layout: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """TiCDC died between the file and its index, and went on in the folder of the next day."""
+    shop = of_orders(tmp_path, LAYOUTS[layout])
+    row = shop.row("insert", ("shop", "orders"), {"id": "2", "amount": "20"})
+    orphan = shop.sink.write(("shop", "orders"), [row], index=False)
+    shop.run()
+    assert "are not read" not in caplog.text
+    shop.sink.options = msgspec.structs.replace(LAYOUTS[layout], date=lambda: "2026-01-02")
+    shop.send_row(row)
+    shop.watermark()
+    shop.run()
+    shop.run()
+    assert shop.rows("orders") == [(1, 10), (2, 20)]
+    assert caplog.text.count(f"are not read: 1 ({orphan.relative_to(tmp_path)})") == 1
 
 
 def test_physical_partitions_have_folders_of_their_own(tmp_path: Path) -> None:

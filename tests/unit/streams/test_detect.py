@@ -10,7 +10,8 @@ from ticdc_spark.protocols.canal_json.encode import encoder as canal_json
 from ticdc_spark.protocols.open.encode import encoder as open_protocol
 from ticdc_spark.protocols.simple.encode import SimpleConfig
 from ticdc_spark.protocols.simple.encode import encoder as simple
-from ticdc_spark.streams.detect import describe_other, detect
+from ticdc_spark.streams.detect import describe_other, detect, looks_like
+from ticdc_spark.topics.storage.other_files import unreadable
 from ticdc_spark.wire.compression import compress
 
 
@@ -85,6 +86,12 @@ OTHERS = [
     (SHAREPLEX, "DTS"),
     (UNWRAPPED, "flattened"),
 ]
+
+
+def test_a_record_of_csv_that_cannot_be_read_looks_like_nothing_else() -> None:
+    value = unreadable("the file ends without an end", b"I,t,shop,1")
+    assert looks_like(b"shop/t/1/CDC000001.csv:1", value, "canal-json") is None
+    assert describe_other([(b"shop/t/1/CDC000001.csv:1", value)] * 20, "canal-json") is None
 
 
 @pytest.mark.parametrize(("value", "name"), [*OTHERS, (b'{"id":1}', "plain JSON")])

@@ -68,6 +68,10 @@ class Source(Protocol):
         """For how many seconds each topic keeps a message. Topics with no limit or an unknown one are omitted. Never
         raises: a login may lack the right to ask."""
 
+    @property
+    def unread(self) -> str:
+        """A sentence about what is there and is not read; ``""``: there is nothing."""
+
     def publish(self, offsets: Offsets) -> None:
         """Publish how far the job has read, if the job file requests it. Nothing depends on it, so it never raises."""
 

@@ -63,6 +63,10 @@ class RecordedTopicSource:
     def retention(self) -> dict[str, float]:
         return {}
 
+    @property
+    def unread(self) -> str:
+        return ""
+
     def publish(self, offsets: Offsets) -> None:
         return None
 

@@ -109,6 +109,10 @@ class KafkaTopicSource:
             _LOG.debug("how long topics keep messages is not known: %s", error)
             return {}
 
+    @property
+    def unread(self) -> str:
+        return ""
+
     def publish(self, offsets: Offsets) -> None:
         """See ``Source``. Commits offsets of the consumer group."""
         if self._group is None:

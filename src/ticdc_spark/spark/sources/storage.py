@@ -66,6 +66,10 @@ class StorageSinkSource:
     def retention(self) -> dict[str, float]:
         return {}
 
+    @property
+    def unread(self) -> str:
+        return self._topic.unread
+
     def publish(self, offsets: Offsets) -> None:
         return None
 

@@ -14,8 +14,16 @@ from ticdc_spark.errors import MessageError
 
 HEADER = b"ticdc-meta$operation"
 """First bytes of the header."""
+_OF_TICDC = ("ticdc-meta$operation", "ticdc-meta$table", "ticdc-meta$schema", "ticdc-meta$commit-ts")
+_OF_UPDATE = "ticdc-meta$is-update"
+_BARE = re.compile(rb"-?\d[\d.e+-]*|NaN|[+-]Inf|true|false")
+"""With a quote, TiCDC writes only these without it."""
 _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
 _ESCAPES = {b"n": b"\n", b"r": b"\r"}
+TERMINATOR_DIFFERS = (
+    "`terminator` under [source] is not that of the changefeed, which has it under [sink], not [sink.csv]"
+)
+_QUOTE_DIFFERS = "quote under [source.csv] is not that of the changefeed"
 
 
 class CsvFormat(msgspec.Struct, frozen=True, kw_only=True, dict=True):
@@ -43,7 +51,12 @@ class CsvFormat(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         return re.compile(rb"(?:" + quoted + rb"|" + bare + rb")" + end, re.DOTALL)
 
     def records(self, content: bytes) -> list[bytes]:
-        """The records of a file, without the header."""
+        """The records of a file, without the header. A header that has no end is a record, which cannot be read."""
+        if content.startswith(HEADER):
+            line, end, rest = content.partition(self.terminator.encode())
+            if not end or _has_line_break(line):
+                return [content]
+            content = rest
         pieces = content.split(self.terminator.encode())
         if pieces and not pieces[-1]:
             pieces.pop()
@@ -61,7 +74,7 @@ class CsvFormat(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 else:
                     found.append(piece)
             found += [self.terminator.encode().join(begun)] if begun else []
-        return [record for record in found if not record.startswith(HEADER)]
+        return found
 
     def is_cut_off(self, content: bytes) -> bool:
         """Whether the last record of a file has no end."""
@@ -71,8 +84,16 @@ class CsvFormat(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The names of the columns, if a file has a header. Raises: MessageError"""
         if not content.startswith(HEADER):
             return None
-        line = content.partition(self.terminator.encode())[0]
+        line, end, _ = content.partition(self.terminator.encode())
+        if not end or _has_line_break(line):
+            raise MessageError(f"the header does not end with {self.terminator!r}: {TERMINATOR_DIFFERS}")
         names = line.decode("utf-8", "replace").split(self.delimiter)
+        first = (*_OF_TICDC, _OF_UPDATE) if self.old_values else _OF_TICDC
+        if tuple(names[: len(first)]) != first or (not self.old_values and _OF_UPDATE in names):
+            raise MessageError(
+                f"the header is {line[:200]!r}; by the job file it begins with {self.delimiter.join(first)!r}: "
+                "delimiter, output-old-value or include-commit-ts under [source.csv] is not that of the changefeed"
+            )
         return tuple(names[self.first_column :])
 
     @property
@@ -84,6 +105,8 @@ class CsvFormat(msgspec.Struct, frozen=True, kw_only=True, dict=True):
         """The fields of a record; ``None`` for NULL. Raises: MessageError"""
         found: list[bytes | None] = []
         at, null, quote = 0, self.null.encode(), self.quote.encode()
+        if quote and not record.startswith(quote):
+            raise MessageError(f"field 1 is not quoted in {record[:40]!r}: {_QUOTE_DIFFERS}")
         while True:
             match = self._field.match(record, at)
             if match is None:
@@ -93,11 +116,20 @@ class CsvFormat(msgspec.Struct, frozen=True, kw_only=True, dict=True):
                 found.append(text.replace(quote + quote, quote))
             elif bare == null:
                 found.append(None)
+            elif quote and not _BARE.fullmatch(bare):
+                raise MessageError(
+                    f"field {len(found) + 1} is {bare[:40]!r}, neither quoted, nor a number, nor {self.null!r}: "
+                    "null or quote under [source.csv] is not that of the changefeed"
+                )
             else:
                 found.append(bare if self.quote else _ESCAPED.sub(_unescaped, bare))
             at = match.end()
             if delimiter is None:
                 return found
+
+
+def _has_line_break(line: bytes) -> bool:
+    return b"\n" in line or b"\r" in line
 
 
 def _unescaped(match: re.Match[bytes]) -> bytes:

@@ -8,6 +8,9 @@
     <schema>/<table>/<version>[/<partition>][/<date>]/CDC<number>.json
     <schema>/<table>/<version>[/<partition>][/<date>]/meta/CDC.index      the name of the last complete file
 
+TiCDC v6.5.0 to v6.5.2, v6.6.0 and v7.0.0 write ``<version>/schema.json`` instead, and either no index or one that is
+not in ``meta``. These are refused.
+
 With ``use-table-id-as-path`` the table's id replaces ``<schema>/<table>``. With tables across nodes, the names have a
 dispatcher: ``CDC_<dispatcher>_<number>.json``, ``CDC_<dispatcher>.index``. Source: ``pkg/cloudstorage`` of TiCDC.
 """
@@ -25,6 +28,8 @@ _META = "meta"
 _SCHEMA = re.compile(r"schema_(\d{1,20})_(\d{10})\.json")
 _DATA = re.compile(r"CDC(?:_(.+)_)?(\d{6,20})(\.(?:json|csv))")
 _VERSION = re.compile(r"\d{1,20}")
+_OLD = re.compile(r"schema\.json|CDC\.index")
+"""Files that older versions of TiCDC write beside the rows."""
 _KEY = re.compile(rb"(metadata|.*/(?:CDC|schema_)[^/]*\.(?:json|csv))(?::(\d+))?", re.DOTALL)
 _DATE = re.compile(r"\d{4}-\d{2}(?:-\d{2})?")
 """A day or a month. A year would look like a partition's number."""
@@ -111,6 +116,7 @@ def walk(files: Files, since: str) -> Walked:
         found = files.look_into([folder.path for folder in level])
         below: list[DataFolder] = []
         for folder, listed in zip(level, found, strict=True):
+            _stop_if_old(files, folder.path, listed)
             data += data_in(folder, listed)
             below += _below(folder, listed, since)
         folders += level
@@ -159,6 +165,8 @@ def _tables(files: Files) -> tuple[list[SchemaName], list[tuple[str, str]]]:
         tables += [f"{name}/{one}" for one in below]
     for root in tables:
         listed = lists[root]
+        if _VERSION.fullmatch(root.rpartition("/")[2]):  # an older version writes a DDL of a database like this
+            _stop_if_old(files, root, listed)
         if any(_DATA.fullmatch(name) for name, _ in listed.files) or any(map(_DATE.fullmatch, listed.folders)):
             raise SourceFault(
                 f"{files.where}/{root} has rows of an unknown table: there is no schema file "
@@ -181,6 +189,17 @@ def _stop_if_deeper(files: Files, folders: Sequence[str]) -> None:
                 f"{files.where}/{path} is of a table or database whose name has a slash, and it cannot be told where "
                 "the name ends. Rename it, or exclude it from the changefeed, and remove the folder"
             )
+
+
+def _stop_if_old(files: Files, path: str, listed: Listed) -> None:
+    """Raises: SourceFault for files of a version of TiCDC whose folders are not read"""
+    old = next((name for name, _ in listed.files if _OLD.fullmatch(name)), None)
+    if old is not None:
+        raise SourceFault(
+            f"{files.where}/{path}/{old} is a file of TiCDC v6.5.0 to v6.5.2, v6.6.0 or v7.0.0, whose folders are not "
+            "read. Those of v6.5.3 and later, and of v7.1.0 and later, are. Upgrade TiCDC, and create a new changefeed "
+            "with an empty folder"
+        )
 
 
 def _is_table(files: Files, name: SchemaName) -> bool:

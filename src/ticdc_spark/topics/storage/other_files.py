@@ -47,6 +47,14 @@ def other_events(value: bytes) -> Sequence[Event] | None:
     return (Bootstrap(table, found.version),) if table.indexes else ()
 
 
+def is_unreadable(value: bytes) -> bool:
+    """Whether a message is a record that cannot be read, of ``unreadable``."""
+    try:
+        return _HEAD.decode(value).unreadable is not None
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
+
+
 def read_checkpoint(content: bytes) -> int:
     """The checkpoint of the file ``metadata``. Raises: MessageError"""
     try:

@@ -161,6 +161,73 @@ def test_bytes_in_place_of_a_schema_file_are_rejected(content: bytes) -> None:
         assert b"schema file" in value
 
 
+HEADED = msgspec.structs.replace(TABLE, columns=(TABLE.columns[0], TABLE.columns[8]))
+
+
+def headed(form: CsvFormat) -> bytes:
+    """A file with a header and two rows. A text has a line break."""
+    rows: list[Row] = [{"id": "1", "text": "a\r\nb"}, {"id": "2", "text": "c"}]
+    changes = [RowChange(op="insert", table=HEADED, commit_ts=7, after=row) for row in rows]
+    return csv_header(form, HEADED) + b"".join(csv_record(form, one) for one in changes)
+
+
+def reasons(form: CsvFormat, content: bytes) -> list[str]:
+    """Why the records of a file are not read; "" for one that is."""
+    whole = Form(csv=form)
+    messages = list(whole.rows("t/1/CDC000001.csv", content, schema_file(HEADED, 5, None)))
+    assert len(messages) == whole.count("t/1/CDC000001.csv", content)
+    return [msgspec.json.decode(value).get("unreadable", "") for _, value in messages]
+
+
+def test_a_file_with_a_header_is_read_as_the_changefeed_wrote_it() -> None:
+    for form in FORMATS:
+        assert reasons(form, headed(form)) == ["", ""]
+
+
+@pytest.mark.parametrize("written", ["\r\n", "\n", "\r", "|||"])
+@pytest.mark.parametrize("read", ["\r\n", "\n", "\r", "|||"])
+@pytest.mark.parametrize("quote", ['"', ""])
+def test_no_row_is_lost_below_a_header_of_another_terminator(written: str, read: str, quote: str) -> None:
+    found = reasons(CsvFormat(terminator=read, quote=quote), headed(CsvFormat(terminator=written, quote=quote)))
+    if written == read:
+        assert found == ["", ""]
+    else:
+        assert found
+        assert all(found)
+
+
+def test_a_header_of_another_terminator_names_the_key_and_its_place() -> None:
+    (found,) = reasons(CsvFormat(), headed(CsvFormat(terminator="\n")).replace(b"\r\n", b""))
+    assert "the file ends without '\\r\\n': it is cut off, or `terminator` under [source] is not that of the" in found
+    assert "which has it under [sink], not [sink.csv]" in found
+
+
+@pytest.mark.parametrize(
+    ("written", "read", "named"),
+    [
+        (CsvFormat(delimiter=";"), CsvFormat(), "delimiter, output-old-value or include-commit-ts under [source.csv]"),
+        (CsvFormat(), CsvFormat(delimiter=";"), "delimiter, output-old-value or include-commit-ts under [source.csv]"),
+        (CsvFormat(old_values=True), CsvFormat(), "output-old-value or include-commit-ts under [source.csv]"),
+        (CsvFormat(), CsvFormat(old_values=True), "output-old-value or include-commit-ts under [source.csv]"),
+        (CsvFormat(quote="'"), CsvFormat(), "quote under [source.csv] is not that of the changefeed"),
+        (CsvFormat(quote=""), CsvFormat(), "quote under [source.csv] is not that of the changefeed"),
+        (CsvFormat(), CsvFormat(quote=""), "field 1 is b'\"I\"'; allowed: I, U, D"),
+    ],
+)
+def test_no_row_below_a_header_is_read_by_other_keys_than_it_was_written(
+    written: CsvFormat, read: CsvFormat, named: str
+) -> None:
+    found = reasons(read, headed(written))
+    assert all(found)
+    assert any(named in one for one in found)
+
+
+def test_rows_below_a_header_without_commit_ts_are_not_read() -> None:
+    content = b'ticdc-meta$operation,ticdc-meta$table,ticdc-meta$schema,id,text\r\n"I","t","shop",1,"a"\r\n'
+    (found,) = reasons(CsvFormat(), content)
+    assert "include-commit-ts under [source.csv] is not that of the changefeed" in found
+
+
 def test_an_update_without_its_old_values_keeps_its_key() -> None:
     rows = CsvRows(TABLE, CsvFormat(), None)
     line = csv_record(CsvFormat(), RowChange(op="update", table=TABLE, commit_ts=1, before=EMPTY, after=EMPTY))
@@ -179,7 +246,12 @@ EMPTY: Row = {name: "1" if name == "id" else None for name in TYPES}
         (b'"X","t","shop",1' + b",1" * 19, r"field 1 is b'X'; allowed: I, U, D"),
         (b'"I","t","shop",0' + b",1" * 19, r"field 4, the commitTs, is b'0'"),
         (b'"I","u","shop",1' + b",1" * 19, "a row of shop.u in a folder of shop.t"),
-        (b'"I","t","shop",1' + b",x" * 19, "'x' is no integer"),
+        (b'"I","t","shop",1' + b',"x"' * 19, "'x' is no integer"),
+        (b"I,t,shop,1" + b",1" * 19, r"field 1 is not quoted in b'I,t,shop.*: quote under \[source.csv\] is not that"),
+        (
+            b'"I","t","shop",1' + b",NULL" * 19,
+            r"field 5 is b'NULL', neither quoted, nor a number, nor .*: null or quote",
+        ),
     ],
 )
 def test_a_record_that_cannot_be_read_says_why(record: bytes, reason: str) -> None:

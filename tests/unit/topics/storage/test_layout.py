@@ -176,6 +176,24 @@ def test_files_that_come_while_it_looks_are_no_gap(tmp_path: Path) -> None:
     assert [one.path[-11:-5] for one in topic.ledger.entries if one.size] == ["000001", "000002"]
 
 
+def test_a_file_that_comes_after_its_index_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """TiCDC's older architecture writes the index before the file."""
+    files = put(tmp_path, "s/t/1/CDC000001.json", content=b'{"_tidb":1}\r\n')
+    put(tmp_path, "s/t/meta/schema_1_0000000001.json", "s/t/1/meta/CDC.index", content=b"CDC000002.json\n")
+    put(tmp_path, "metadata", content=b'{"checkpoint-ts":100}')
+    pauses: list[float] = []
+    monkeypatch.setattr(storage_topic.time, "sleep", pauses.append)
+    topic = StorageTopic(files, Form())
+    with pytest.raises(SourceFault, match=r"s/t/1: file 2 is missing, .* it may come"):
+        topic.look()
+    assert sum(pauses) < 10
+    monkeypatch.setattr(
+        storage_topic.time, "sleep", lambda _: put(tmp_path, "s/t/1/CDC000002.json", content=b'{"_tidb":1}\r\n')
+    )
+    topic.look()
+    assert [one.path[-11:-5] for one in topic.ledger.entries if one.size] == ["000001", "000002"]
+
+
 @pytest.mark.parametrize("path", ["shop/a/b/meta/schema_1_0000000001.json", "a/b/t/meta/schema_1_0000000001.json"])
 def test_names_with_a_slash_are_refused(tmp_path: Path, path: str) -> None:
     files = put(tmp_path, path, content=DESCRIBED)
@@ -194,6 +212,23 @@ def test_records_that_are_counted_otherwise_than_before_are_not_read(tmp_path: P
     after.recall(before.memory({PLACE: 0}, ()))
     with pytest.raises(SourceChanged, match=r"had 1 records when it was first read and has 3 now: the keys of CSV"):
         list(after.messages(0, 3))
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "shop/t/44/schema.json",
+        "shop/44/schema.json",
+        "shop/t/44/2026-01-31/CDC.index",
+        "shop/t/44/101/2026-01-31/CDC.index",
+        "shop/t/44/101/CDC.index",
+    ],
+)
+def test_folders_of_older_versions_of_ticdc_are_refused(tmp_path: Path, path: str) -> None:
+    files = put(tmp_path, "shop/t/44/2026-01-31/CDC000001.json", path, content=b"CDC000001.json\n")
+    named = rf"/{path} is a file of TiCDC v6\.5\.0 to v6\.5\.2, v6\.6\.0 or v7\.0\.0, .*create a new changefeed"
+    with pytest.raises(SourceFault, match=named):
+        walk(files, "")
 
 
 def test_rows_of_which_nothing_says_the_table_are_named(tmp_path: Path) -> None:
