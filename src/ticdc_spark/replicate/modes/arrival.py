@@ -26,7 +26,7 @@ from ticdc_spark.replicate.modes.next_progress import committed
 from ticdc_spark.replicate.modes.waiting import describe_missing
 from ticdc_spark.replicate.modes.watermark import read_partitions, seen_tables, waiting_rows
 from ticdc_spark.replicate.plan.catch_up import database_of
-from ticdc_spark.replicate.plan.ddl_actions import action, names
+from ticdc_spark.replicate.plan.ddl_actions import Create, action, names
 from ticdc_spark.replicate.plan.freed_names import freed_names
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.names import model_of, tables_before_and_after
@@ -215,13 +215,15 @@ def assign_marks(lines: Iterable[Sequence[Step]], at: int) -> list[list[Step]]:
     for line in lines:
         steps: list[Step] = []
         cut: dict[TableName, int] = {}
-        for number, step in enumerate(line, 1):
+        for number, (step, after) in enumerate(zip(line, [*line[1:], None], strict=True), 1):
             if isinstance(step, Ddl):
                 steps.append(msgspec.structs.replace(step, step=number * DDL_STEPS, at=at))
             else:
-                mark = (at, number * DDL_STEPS)
-                steps.append(msgspec.structs.replace(step, above=cut.get(step.table, -1), mark=mark))
-                cut[step.table] = step.upto
+                # Where only milliseconds are known, rows may have that of their CREATE TABLE.
+                is_new = isinstance(after, Ddl) and isinstance(after.action, Create)
+                mark, upto = (at, number * DDL_STEPS), step.upto - is_new
+                steps.append(msgspec.structs.replace(step, above=cut.get(step.table, -1), upto=upto, mark=mark))
+                cut[step.table] = upto
         found.append(steps)
     return found
 
