@@ -60,7 +60,7 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
     keys = tuple(sorted({rows.schema_key for rows in waiting}))
     target, followed = _target(batch, state, keys)
     if target is None:
-        _leave_out(work, state, scan)
+        _leave_out(work, state, scan, max(min(rows.max_ts, step.upto) for rows in waiting))
         return
     state = _prepared(work, state, target, step, followed)
     if not any(column.key for column in batch.columns(target)):
@@ -77,15 +77,16 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
     work.count(name, step.upto, None)
 
 
-def _leave_out(work: TimelineWork, state: TableState, scan: RowScan) -> None:
-    """Skip the rows of a table that is not there and has no schema. It is marked, unless they are all deletes."""
+def _leave_out(work: TimelineWork, state: TableState, scan: RowScan, newest: int) -> None:
+    """Skip the rows of a table that is not there and has no schema. It is marked, unless they are all deletes.
+    ``newest``: the commit_ts of the last of them."""
     name = state.full_name
     if work.batch.are_deletes(scan):
         log.warning("`%s`.`%s`: ignoring deletes of a table that has had no rows", *name)
         return
     why = "rows were left out, since no schema of the table was known"
     log.warning("`%s`.`%s`: %s", *name, why)
-    work.put(diverge(state, scan.above + 1, why))
+    work.put(msgspec.structs.replace(diverge(state, scan.above + 1, why), applied=max(state.applied, newest)))
 
 
 class _Group(msgspec.Struct, frozen=True, kw_only=True):
