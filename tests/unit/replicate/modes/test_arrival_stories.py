@@ -144,7 +144,6 @@ class Story:
                 found[name] = sorted(rows, key=lambda row: str(row["id"]))
         return found
 
-
     def differences(self) -> set[str]:
         """The tables that are not as at the source and not marked for it."""
         lake, source, marked = self.lake(), self.source(), self.shop.lab.view().tables
@@ -175,7 +174,9 @@ class SilentStory(Story):
     def lake(self) -> dict[str, list[dict[str, Any]]]:
         """The same without the columns that the source dropped; a table without rows need not be there."""
         columns = {name: [one.name for one in table.columns] for (_, name), table in self.shop.tables.items()}
-        found = {name: [{c: row.get(c) for c in columns[name]} for row in rows] for name, rows in super().lake().items()}
+        found = {
+            name: [{c: row.get(c) for c in columns[name]} for row in rows] for name, rows in super().lake().items()
+        }
         return {name: [] for name in columns} | found
 
 
