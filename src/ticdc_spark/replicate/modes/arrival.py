@@ -161,8 +161,8 @@ def _ddls(
         if event.topic == queue[identity(change)].topic:
             copies.setdefault(identity(change), set()).add(event.partition)
     for key in new & _behind_other_topics(progress.tables, queue.values()):
-        ends = [(*place, end) for place, end in sorted(latest_offsets.items()) if place[0] != queue[key].topic]
-        queue[key] = msgspec.structs.replace(queue[key], earlier=tuple(ends))
+        others = [(*place, end) for place, end in sorted(latest_offsets.items()) if place[0] != queue[key].topic]
+        queue[key] = msgspec.structs.replace(queue[key], earlier=tuple(others))
     ddls = []
     for key, ddl in queue.items():
         waits = tuple(
