@@ -246,3 +246,17 @@ def test_a_rename_that_is_read_late_holds_back_no_row_of_a_later_table(protocol:
     shop.put("t", topic="cdc_n", id="3", v="3")
     shop.run()
     assert shop.row_ids() == [2, 3]
+
+
+def test_what_an_interrupted_batch_left_waiting_is_applied_without_a_new_message() -> None:
+    shop = ArrivalShop("canal-json", drop_table="stop")
+    shop.ddl(CREATE)
+    shop.run()
+    shop.put("t", id="1", v="1")
+    shop.ddl("DROP TABLE t")
+    shop.dies("save the progress")
+    shop.configure(drop_table="drop")
+    shop.batch()
+    assert shop.row_ids() == [1]
+    shop.batch()
+    assert shop.rows("t") is None

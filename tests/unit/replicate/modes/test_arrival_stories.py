@@ -50,6 +50,7 @@ class Story:
         for _ in range(20):
             try:
                 self.shop.run(rows, again=True)
+                self.shop.batch()  # after an interrupted batch
                 if not self.shop.lab.view().hold:
                     return
                 self.shop.clock.advance(3600.0)
