@@ -146,13 +146,14 @@ class Story:
         return found
 
     def differences(self) -> set[str]:
-        """The tables that are not as at the source and not marked for it."""
+        """The tables that are not as at the source, and neither marked for it nor kept."""
         lake, source, marked = self.lake(), self.source(), self.shop.lab.view().tables
+        found = {name for name in lake.keys() | source.keys() if lake.get(name) != source.get(name)}
+        conditions = {name: marked[SCHEMA, name].condition for name in found if (SCHEMA, name) in marked}
         return {
             name
-            for name in lake.keys() | source.keys()
-            if lake.get(name) != source.get(name)
-            and ((SCHEMA, name) not in marked or marked[SCHEMA, name].condition != "diverged")
+            for name in found
+            if conditions.get(name) != "diverged" and (name in source or conditions.get(name) != "kept")
         }
 
 
@@ -199,7 +200,7 @@ def test_the_lake_ends_as_the_source(protocol: str, partitions: int, seed: int) 
     assert story.lake() == story.source()
 
 
-@pytest.mark.parametrize("seed", range(50))
+@pytest.mark.parametrize("seed", range(25))
 @pytest.mark.parametrize(
     ("protocol", "partitions"), [("canal-json", 1), ("canal-json", 3), ("debezium", 1), ("debezium", 3)]
 )
@@ -209,7 +210,21 @@ def test_tables_with_a_topic_each_end_as_the_source_or_are_marked(protocol: str,
     assert not story.differences()
 
 
-@pytest.mark.parametrize("seed", range(25))
+@pytest.mark.parametrize("seed", range(10))
+@pytest.mark.parametrize("topic_per_table", [False, True])
+@pytest.mark.parametrize("protocol", ["canal-json", "debezium"])
+@pytest.mark.parametrize(
+    "job", [{"drop_table": "keep"}, {"schema": SchemaFiles(skip_to_known=("shop.*",))}], ids=["keep", "skip"]
+)
+def test_tables_that_keep_or_lack_rows_are_marked(
+    job: dict[str, Any], protocol: str, topic_per_table: bool, seed: int
+) -> None:
+    story = Story(protocol, 3, seed, topic_per_table=topic_per_table, **job)
+    story.tell(40)
+    assert not story.differences()
+
+
+@pytest.mark.parametrize("seed", range(15))
 @pytest.mark.parametrize("partitions", [1, 3])
 @pytest.mark.parametrize(("protocol", "extension"), [("avro", False), ("avro", True), ("debezium-avro", False)])
 def test_without_ddl_rows_end_as_at_the_source(protocol: str, extension: bool, partitions: int, seed: int) -> None:
