@@ -41,10 +41,19 @@ class Registry(dict[int, str]):
 class ArrivalShop(Shop):
     """``partitions``: of each topic. ``extension``: ``enable-tidb-extension`` of the changefeed."""
 
-    def __init__(self, protocol: str, partitions: int = 1, *, extension: bool = False, **job: Any) -> None:
+    def __init__(
+        self,
+        protocol: str,
+        partitions: int = 1,
+        *,
+        extension: bool = False,
+        topic_per_table: bool = False,
+        **job: Any,
+    ) -> None:
         self.schemas = Registry()
         self.ddl_everywhere = protocol != "canal-json"
-        super().__init__("debezium" if self.ddl_everywhere else "canal-json", **{"mode": "arrival", **job})
+        wire = "debezium" if self.ddl_everywhere else "canal-json"
+        super().__init__(wire, topic_per_table=topic_per_table, **{"mode": "arrival", **job})
         self.partitions = partitions
         self.lab.broker = self.broker = Broker(partitions)
         self.encoder = self._encoder(protocol, extension)
@@ -119,8 +128,8 @@ class ArrivalShop(Shop):
         assert self.steps is not None
         with pytest.MonkeyPatch.context() as patch:
 
-            def cap(_start: Offsets, end: Offsets, _rows: int, _bytes: int) -> Offsets:
-                return {place: min(last, ends.get(place, last)) for place, last in end.items()}
+            def cap(start: Offsets, end: Offsets, _rows: int, _bytes: int) -> Offsets:
+                return {at: max(start.get(at, 0), min(last, ends.get(at, last))) for at, last in end.items()}
 
             patch.setattr(self.steps.source, "cap", cap)
             self.batch()

@@ -223,6 +223,8 @@ class _RunState:
             self.targets = steps.ends() if waits else self.targets
             self.stop.wait(self.job.poll_interval if waits else 0)
             return False
+        if steps.is_due:
+            return False
         further = steps.lagging(self.targets or {})
         self.targets = further or self.targets
         return further is None

@@ -10,6 +10,7 @@ from ticdc_spark import failpoints
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Offsets
 from ticdc_spark.replicate.apply.columns import ColumnsGone
+from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.pipeline import (
     OpenJob,
     apply_batch,
@@ -57,8 +58,9 @@ class Steps:
             names = ", ".join(f"{table.schema}.{table.name}" for table in loads)
             raise UsageError(f"{job.job.file}: [snapshot]: missing; a full read is under way: {names}")
         self.from_topic = TopicReads(job.job, self.source, self.sink, job.resources.rows, job.batch)
-        self._is_due = True
-        """There may be changes to apply without a new message: after a start, a request or a full read."""
+        self.is_due = True
+        """There may be changes to apply without a new message: after a start, a request, a full read or an interrupted
+        batch."""
         self._round: Offsets = {}
         """If partitions with DDL are read first: where this round of reading ends. They may grow without an end."""
         self.in_batch = is_interrupted(self.progress, self.store)
@@ -72,7 +74,7 @@ class Steps:
         beat("source", number)
         reached = reach(job, before, targets or self._end_of_round())
         if reached.interrupted is None and not reached.messages and not self._may_advance():
-            self._is_due = False
+            self.is_due = False
             return BatchReport(
                 progress=before,
                 left=0,
@@ -94,7 +96,7 @@ class Steps:
         beat("apply", number)
         with Timer(phases, "apply"):
             try:
-                result = apply_batch(job, before, planned, all_tables=self._is_due)
+                result = apply_batch(job, before, planned, all_tables=self.is_due)
             except ColumnsGone as gone:
                 # The next start may find the columns again, and a stamp of this batch may be rolled back with it.
                 if gone.marked is not None:
@@ -104,7 +106,9 @@ class Steps:
         with Timer(phases, "commit"):
             self._commit(next_progress(job, planned, result))
         failpoints.point("progress")
-        self.in_batch = self._is_due = False
+        self.in_batch = False
+        # Without watermarks, an interrupted batch goes as far as its first try, and more may be due by now.
+        self.is_due = reached.interrupted is not None and not is_resolving(reached.mode)
         stop_if_needed(job.job, self.progress, planned.decided, job.clock())
         wanted = targets or planned.latest_offsets
         return BatchReport(
@@ -144,7 +148,7 @@ class Steps:
         self.progress = look_at_wanted(self.open.job, self.sink, progress, self.store)
         if self.loader is not None:
             self.loader.forget()
-        self._is_due = True
+        self.is_due = True
 
     def load(self, beat: Callable[[str, int], None]) -> Outcome:
         """Advance full reads of tables as far as possible now. Raises: DecisionNeeded, EnvironmentFault"""
@@ -158,7 +162,7 @@ class Steps:
         if self.loader is not None:
             found.append(self.loader.step(self.progress, self._keep, in_batch=self.in_batch))
         done: Outcome = "worked" if "worked" in found else "waits" if "waits" in found else "idle"
-        self._is_due |= done == "worked"
+        self.is_due |= done == "worked"
         return done
 
     def lagging(self, targets: Offsets) -> Offsets | None:
@@ -172,7 +176,7 @@ class Steps:
     def _may_advance(self) -> bool:
         """Whether the resolved ts may rise without messages: by a changed job file, or by time."""
         job = self.open
-        if job.end.until_ts is not None or (self._is_due and self.progress.batch):
+        if job.end.until_ts is not None or (self.is_due and self.progress.batch):
             return True
         known = job.mode(self.progress) is not None
         return may_advance(job.job, self.progress, bounded=job.end.bounded, mode_known=known, now=job.clock())

@@ -35,12 +35,16 @@ def doubt_shape(work: TimelineWork, before: TableState, after: TableState, ts: i
 
 
 def with_lost_rows(work: TimelineWork, new: TableState, before: TableState | None) -> TableState:
-    """Mark a table that is made now if rows of it went with the table before it, or were left out since that one was
-    gone. ``before``: what is known of its name."""
-    since = None if work.batch.resolves or before is None or not before.is_gone else before.diverged_since
-    if before is None or since is None or since <= before.ddl_ts:
+    """Mark a table that is made now if rows of it went with the table before it, were taken by that one, or were left
+    out since no schema was known. ``before``: what is known of its name."""
+    if work.batch.resolves or before is None:
         return new
-    return diverge(new, since, before.diverged_why)
+    since = before.diverged_since
+    if before.is_gone and since is not None and since > before.ddl_ts:
+        return diverge(new, since, before.diverged_why)
+    if before.applied > new.ddl_ts:
+        return diverge(new, new.ddl_ts + 1, before.diverged_why or "rows of it came before its CREATE TABLE was read")
+    return new
 
 
 def _shape(state: TableState) -> tuple[TableName, list[tuple[str, ColumnType]]] | None:

@@ -97,10 +97,14 @@ def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: in
         work.batch.sink.drop(new)
         failpoints.point("aside")
         work.gone(new)
-    if work.mark(new) != NO_MARK:
+    was_late = there is not None and there.table is not None and not there.is_gone and has_newer_rows(work, there, ts)
+    if work.mark(new) != NO_MARK and not was_late:
         raise DecisionNeeded(f"RENAME of `{old[0]}`.`{old[1]}` at {ts}: {_is_taken(work.batch.job, new, there)}")
     state = come_back(state) if is_parked(old) else state
     meant = msgspec.structs.replace(state, was=_names(state, old))
+    if was_late:
+        # Rows from behind the RENAME, in another topic, made a table of the new name. They go with it.
+        meant = diverge_behind(meant, ts)
     if there is not None and there.table is None and there.diverged_since is not None:
         # Messages of its new name were skipped before it had that name here.
         meant = diverge(meant, there.diverged_since, there.diverged_why)
@@ -110,6 +114,11 @@ def _move(work: TimelineWork, old: TableName, new: TableName, mark: Mark, ts: in
     if work.mark(old) < mark:
         work.commit(meant, mark, mark[0], lambda stamp: work.batch.sink.stamp(old, stamp))
         failpoints.point("intent")
+    if work.mark(new) != NO_MARK:
+        log.warning("dropping `%s`.`%s`: `%s`.`%s` was renamed to it before its rows", *new, *old)
+        work.batch.sink.drop(new)
+        failpoints.point("aside")
+        work.gone(new)
     work.batch.sink.rename(old, new)
     failpoints.point("ddl")
     stamp = work.stamp_of(old)

@@ -25,10 +25,12 @@ from ticdc_spark.replicate.modes.base import Advanced, Rules, ScannedBatch, Sche
 from ticdc_spark.replicate.modes.next_progress import committed
 from ticdc_spark.replicate.modes.waiting import describe_missing
 from ticdc_spark.replicate.modes.watermark import read_partitions, seen_tables, waiting_rows
-from ticdc_spark.replicate.plan.ddl_actions import action, names
+from ticdc_spark.replicate.plan.catch_up import database_of
+from ticdc_spark.replicate.plan.ddl_actions import Create, action, names
 from ticdc_spark.replicate.plan.freed_names import freed_names
 from ticdc_spark.replicate.plan.holds import Bounds
-from ticdc_spark.replicate.plan.names import tables_before_and_after
+from ticdc_spark.replicate.plan.names import model_of, tables_before_and_after
+from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.plan.timeline import DDL_STEPS, Ddl, DdlIdentity, Rows, Step, identity, timelines
 from ticdc_spark.replicate.schemas.history import ANY_VERSION, VALID_THEN, bound_of_schemas, is_block, known_schemas
 from ticdc_spark.replicate.state.progress import (
@@ -116,11 +118,14 @@ def advance_arrived(
 
 def _bound(ddls: Sequence[QueuedDdl], progress: Progress, rules: Rules) -> tuple[int, Hold]:
     """The commit_ts up to which rows and DDLs are applied: just before the first waiting DDL."""
-    first = min((ddl for ddl in ddls if ddl.waits), key=lambda ddl: ddl.change.commit_ts, default=None)
+    waiting = (ddl for ddl in ddls if ddl.waits or ddl.earlier)
+    first = min(waiting, key=lambda ddl: ddl.change.commit_ts, default=None)
     if first is None:
         return EVERYTHING, Hold(kind="none", what="")
-    where = ", ".join(str(partition) for partition, _ in first.waits)
-    what = f"DDL at {first.change.commit_ts} in topic {first.topic}: partitions {where} are not read that far yet"
+    where = "partitions " + ", ".join(str(partition) for partition, _ in first.waits)
+    if not first.waits:
+        where = "topics " + ", ".join(sorted({topic for topic, _, _ in first.earlier}))
+    what = f"DDL at {first.change.commit_ts} in topic {first.topic}: {where} are not read that far yet"
     since = progress.hold.since if progress.hold.kind == "ddl" else rules.now
     return first.change.commit_ts - 1, Hold(kind="ddl", what=what, since=since)
 
@@ -135,6 +140,7 @@ def _ddls(
     last_ddls = {last.full_name: last for last in progress.last_ddls}
     queue = {identity(ddl.change): ddl for ddl in progress.ddls}
     copies: dict[DdlIdentity, set[int]] = {}
+    new: set[DdlIdentity] = set()
     replays = 0
     for event in ordered:
         if not isinstance(event, DdlRead):
@@ -151,8 +157,12 @@ def _ddls(
             queue[identity(change)] = QueuedDdl(
                 change=change, topic=event.topic, partition=event.partition, offset=event.offset, waits=tuple(ends)
             )
+            new.add(identity(change))
         if event.topic == queue[identity(change)].topic:
             copies.setdefault(identity(change), set()).add(event.partition)
+    for key in new & _behind_other_topics(progress.tables, queue.values()):
+        others = [(*place, end) for place, end in sorted(latest_offsets.items()) if place[0] != queue[key].topic]
+        queue[key] = msgspec.structs.replace(queue[key], earlier=tuple(others))
     ddls = []
     for key, ddl in queue.items():
         waits = tuple(
@@ -160,8 +170,27 @@ def _ddls(
             for partition, end in ddl.waits
             if partition not in copies.get(key, ()) and read[ddl.topic, partition].offset < end
         )
-        ddls.append(msgspec.structs.replace(ddl, waits=waits))
+        earlier = tuple(
+            (topic, partition, end)
+            for topic, partition, end in ddl.earlier
+            if (topic, partition) in read and read[topic, partition].offset < end
+        )
+        ddls.append(msgspec.structs.replace(ddl, waits=waits, earlier=earlier))
     return tuple(ddls), replays
+
+
+def _behind_other_topics(tables: Iterable[TableState], ddls: Iterable[QueuedDdl]) -> set[DdlIdentity]:
+    """The DDLs that may need an earlier DDL of another topic. A DDL is in the topic of its table, and a RENAME in that
+    of the old name. So a DDL that names several tables may, and the first one of a table that no DDL made."""
+    there = {one.full_name for one in tables if one.table is not None and not one.schema_keys and not one.is_gone}
+    found = set()
+    for ddl in in_order(ddls, there):
+        before, after = tables_before_and_after(ddl.change)
+        joins = bool(before - after and after - before) or model_of(ddl.change) is not None
+        if joins or before - there or database_of(ddl.change):
+            found.add(identity(ddl.change))
+        there = there - before | after
+    return found
 
 
 def _was_applied(change: SchemaChange, last: LastDdl) -> bool:
@@ -186,13 +215,15 @@ def assign_marks(lines: Iterable[Sequence[Step]], at: int) -> list[list[Step]]:
     for line in lines:
         steps: list[Step] = []
         cut: dict[TableName, int] = {}
-        for number, step in enumerate(line, 1):
+        for number, (step, after) in enumerate(zip(line, [*line[1:], None], strict=True), 1):
             if isinstance(step, Ddl):
                 steps.append(msgspec.structs.replace(step, step=number * DDL_STEPS, at=at))
             else:
-                mark = (at, number * DDL_STEPS)
-                steps.append(msgspec.structs.replace(step, above=cut.get(step.table, -1), mark=mark))
-                cut[step.table] = step.upto
+                # Where only milliseconds are known, rows may have that of their CREATE TABLE.
+                is_new = isinstance(after, Ddl) and isinstance(after.action, Create)
+                mark, upto = (at, number * DDL_STEPS), step.upto - is_new
+                steps.append(msgspec.structs.replace(step, above=cut.get(step.table, -1), upto=upto, mark=mark))
+                cut[step.table] = upto
         found.append(steps)
     return found
 

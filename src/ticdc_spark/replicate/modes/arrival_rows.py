@@ -35,6 +35,7 @@ from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.decode.versions import ReadPlan
 
 log = logging.getLogger(__name__)
+ANY_TIME = 2**63 - 1
 
 
 def apply_arrived(work: TimelineWork, step: Rows) -> None:
@@ -57,10 +58,9 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
     scan = batch.waiting(name, waiting, above, step.upto)
     if (work.mark(name) == NO_MARK or state.is_gone) and not batch.rows.has_rows(scan):
         return  # The waiting rows are of another table of this name, which was there before or comes later.
-    keys = tuple(sorted({rows.schema_key for rows in waiting}))
-    target, followed = _target(batch, state, keys)
+    target, followed = _target(batch, state, waiting)
     if target is None:
-        _leave_out(work, state, scan)
+        _leave_out(work, state, scan, max(min(rows.max_ts, step.upto) for rows in waiting))
         return
     state = _prepared(work, state, target, step, followed)
     if not any(column.key for column in batch.columns(target)):
@@ -77,15 +77,16 @@ def apply_arrived(work: TimelineWork, step: Rows) -> None:
     work.count(name, step.upto, None)
 
 
-def _leave_out(work: TimelineWork, state: TableState, scan: RowScan) -> None:
-    """Skip the rows of a table that is not there and has no schema. It is marked, unless they are all deletes."""
+def _leave_out(work: TimelineWork, state: TableState, scan: RowScan, newest: int) -> None:
+    """Skip the rows of a table that is not there and has no schema. It is marked, unless they are all deletes.
+    ``newest``: the commit_ts of the last of them."""
     name = state.full_name
     if work.batch.are_deletes(scan):
         log.warning("`%s`.`%s`: ignoring deletes of a table that has had no rows", *name)
         return
     why = "rows were left out, since no schema of the table was known"
     log.warning("`%s`.`%s`: %s", *name, why)
-    work.put(diverge(state, scan.above + 1, why))
+    work.put(msgspec.structs.replace(diverge(state, scan.above + 1, why), applied=max(state.applied, newest)))
 
 
 class _Group(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,7 +146,7 @@ def _deletes(batch: Batch, state: TableState, scan: RowScan, plan: ReadPlan) -> 
     return Deletes(batch.rows.raw(every), plan)
 
 
-def _target(batch: Batch, state: TableState, keys: Sequence[str]) -> tuple[Table | None, tuple[str, ...]]:
+def _target(batch: Batch, state: TableState, waiting: Sequence[PendingRows]) -> tuple[Table | None, tuple[str, ...]]:
     """The table that holds both existing and new rows; and the schemas without DDL that it has then followed."""
     name = state.full_name
     table, followed = state.table, state.schema_keys
@@ -153,12 +154,12 @@ def _target(batch: Batch, state: TableState, keys: Sequence[str]) -> tuple[Table
         table = table or batch.schemas.get((*name, ANY_VERSION)) or batch.schemas.get((*name, VALID_THEN))
         if table is not None and not followed:
             return table, followed  # from DDL, a file or the upstream: schema blocks add nothing
-    new_keys = [key for key in keys if key not in followed and (*name, key) in batch.schemas]
-    for key in sorted(new_keys, key=lambda key: batch.schemas[*name, key].version or int(key)):
+    new_keys = {rows.schema_key for rows in waiting if (*name, rows.schema_key) in batch.schemas} - {*followed}
+    for key in sorted(new_keys, key=lambda key: (_comes_back(waiting, key), _number(batch, name, key))):
         new = batch.schemas[*name, key]
         if table is None:
             table = new
-        elif not _is_behind(batch, key, new, table, followed):
+        elif not _is_behind(batch, key, new, table, followed) or _returns(batch, state, key, followed, waiting):
             table = follow(table, new, batch.job.schema_change)
         followed = (*followed, key)
     return table, followed
@@ -170,6 +171,52 @@ def _is_behind(batch: Batch, key: str, new: Table, table: Table, followed: Seque
     if batch.registry is None:
         return (new.version or 0) < (table.version or 0)
     return any(int(one) > int(key) for one in followed) and is_continued(new, table)
+
+
+def _returns(
+    batch: Batch, state: TableState, key: str, followed: Sequence[str], waiting: Sequence[PendingRows]
+) -> bool:
+    """Whether a table returned to a registered schema that the job reads for the first time: in a partition, rows of a
+    later schema come before the first rows of it. Raises: RegistryFault, SourceFault"""
+    if batch.registry is None:
+        return False
+    first = _first_rows(waiting, key)
+    every = batch.rows_since(state, 0, ANY_TIME)
+    before = tuple(
+        msgspec.structs.replace(one, end=min(one.end, first[one.topic, one.partition]))
+        for one in every.ranges
+        if one.first < first.get((one.topic, one.partition), 0)
+    )
+    later = tuple(one for one in followed if int(one) > int(key))
+    if batch.registry.fetch(map(int, later)):
+        # The process has not met them yet.
+        batch.rows.opening = msgspec.structs.replace(batch.rows.opening, schemas=dict(batch.registry.known))
+    return bool(before) and batch.rows.has_rows(msgspec.structs.replace(every, ranges=before, keys=later, above=-1))
+
+
+def _comes_back(waiting: Sequence[PendingRows], key: str) -> bool:
+    """Whether waiting rows of a later registered schema come before the first rows of a schema in their partition."""
+    first = _first_rows(waiting, key)
+    return any(
+        rows.schema_key.isdigit() and int(rows.schema_key) > int(key)
+        for rows in waiting
+        if key.isdigit() and rows.first < first.get((rows.topic, rows.partition), 0)
+    )
+
+
+def _first_rows(waiting: Sequence[PendingRows], key: str) -> dict[tuple[str, int], int]:
+    """The offset of the first waiting rows of a schema, by partition."""
+    first: dict[tuple[str, int], int] = {}
+    for rows in waiting:
+        if rows.schema_key == key:
+            place = (rows.topic, rows.partition)
+            first[place] = min(rows.first, first.get(place, rows.first))
+    return first
+
+
+def _number(batch: Batch, name: TableName, key: str) -> int:
+    """What orders the schemas of a table."""
+    return batch.schemas[*name, key].version or int(key)
 
 
 def _version(batch: Batch, name: TableName, key: str, target: Table, followed: Sequence[str] = ()) -> Table:

@@ -200,6 +200,10 @@ def action(change: SchemaChange) -> Action:
     return _of(statement, change)
 
 
+def _no_model(name: str) -> str:
+    return f"the columns that `{name}` had then are not known ([schema] file may have the CREATE TABLE of `{name}`)"
+
+
 def _of_shard(statement: Statement, change: SchemaChange, merged: TableName) -> Action:
     act = of_shard(statement, change, merged, certain=change.kind != UNCERTAIN)
     match act:
@@ -230,7 +234,7 @@ def _of(statement: Statement, change: SchemaChange) -> Action:
             return Nothing(statement.what)
         case CreateTable():
             if change.table is None:
-                return Refused(_NO_SCHEMA)
+                return Refused(_NO_SCHEMA if statement.like is None else _no_model(statement.like[1]))
             return Create(change.table, change.kind != UNCERTAIN, column_comments(statement))
         case DropTables():
             gone = change.pre_table or change.table

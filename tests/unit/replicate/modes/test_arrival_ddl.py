@@ -101,6 +101,42 @@ def test_rows_of_a_table_that_skip_to_known_leaves_out_mark_it() -> None:
     assert shop.condition("t") == "diverged"
 
 
+def test_rows_that_skip_to_known_leaves_out_before_the_first_create_mark_the_table() -> None:
+    shop = ArrivalShop("canal-json", 2, schema=SchemaFiles(skip_to_known=("shop.t",)))
+    create = shop.change(CREATE)
+    shop.put("t", 1, id="1", v="1")
+    shop.run()
+    shop.put_ddl(create)
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == ([], "diverged")
+
+
+def test_rows_of_a_former_table_that_skip_to_known_leaves_out_mark_no_later_table() -> None:
+    shop = ArrivalShop("canal-json", 2, schema=SchemaFiles(skip_to_known=("shop.t",)))
+    shop.change(CREATE)
+    shop.put("t", 1, id="1", v="1")
+    shop.run()
+    shop.ddl("DROP TABLE t")
+    shop.ddl(CREATE)
+    shop.put("t", 1, id="2", v="2")
+    shop.run()
+    assert (shop.row_ids(), shop.condition("t")) == ([2], "unverified")
+
+
+def test_rows_that_a_kept_table_takes_mark_the_next_table_of_the_name() -> None:
+    shop = ArrivalShop("canal-json", 2, drop_table="keep", schema=SchemaFiles(skip_to_known=("shop.t",)))
+    shop.ddl(CREATE)
+    shop.put("t", id="1", v="1")
+    shop.ddl("DROP TABLE t")
+    shop.run()
+    create = shop.change(CREATE)
+    shop.put("t", 1, id="2", v="2")
+    shop.run()
+    shop.put_ddl(create)
+    shop.run()
+    assert (shop.rows("t"), shop.condition("t")) == ([], "diverged")
+
+
 @PROTOCOLS
 @pytest.mark.parametrize("gap", ["DROP TABLE t", "RENAME TABLE t TO o"])
 def test_a_table_is_made_anew_within_one_batch(protocol: str, gap: str) -> None:
@@ -210,3 +246,17 @@ def test_a_rename_that_is_read_late_holds_back_no_row_of_a_later_table(protocol:
     shop.put("t", topic="cdc_n", id="3", v="3")
     shop.run()
     assert shop.row_ids() == [2, 3]
+
+
+def test_what_an_interrupted_batch_left_waiting_is_applied_without_a_new_message() -> None:
+    shop = ArrivalShop("canal-json", drop_table="stop")
+    shop.ddl(CREATE)
+    shop.run()
+    shop.put("t", id="1", v="1")
+    shop.ddl("DROP TABLE t")
+    shop.dies("save the progress")
+    shop.configure(drop_table="drop")
+    shop.batch()
+    assert shop.row_ids() == [1]
+    shop.batch()
+    assert shop.rows("t") is None

@@ -107,6 +107,39 @@ def test_a_newer_schema_without_a_column_still_stops_the_job(change: str) -> Non
         shop.run()
 
 
+def shop_that_returns(rows_at_once: bool, **job: str) -> ArrivalShop:
+    """The topic begins while the table has a column more than its first schema, and then the column is dropped."""
+    shop = ArrivalShop("avro", 2, extension=True, **job)
+    shop.change(CREATE)
+    shop.encoder.rows([shop.row("insert", (SCHEMA, "t"), {"id": "9", "v": "9"})])  # registers the schema
+    shop.change("ALTER TABLE t ADD COLUMN c INT")
+    shop.put("t", id="1", v="1", c="1")
+    shop.put("t", 1, id="3", v="3", c="3")
+    if not rows_at_once:
+        shop.run()
+    shop.change("ALTER TABLE t DROP COLUMN c")
+    shop.put("t", id="2", v="2")
+    return shop
+
+
+@pytest.mark.parametrize("rows_at_once", [False, True])
+def test_a_table_that_returns_to_a_schema_that_the_job_has_not_read_stops_the_job(rows_at_once: bool) -> None:
+    shop = shop_that_returns(rows_at_once)
+    with pytest.raises(UnsupportedDdl, match="column `c` is gone"):
+        shop.run()
+    shop.configure(schema_change="keep")
+    shop.run()
+    assert shop.row_ids() == [1, 2, 3]
+    assert shop.columns("t")[:3] == ("id", "v", "c")
+
+
+def test_a_new_process_finds_that_a_table_returned_to_an_older_schema() -> None:
+    shop = shop_that_returns(False)
+    shop.stop()
+    with pytest.raises(UnsupportedDdl, match="column `c` is gone"):
+        shop.run()
+
+
 class DeletesWithTime:
     """An encoder of Avro whose deletes have a commitTs, as in TiCDC's new architecture."""
 
