@@ -96,7 +96,7 @@ class DebeziumDecoder:
             except MessageError as error:
                 return (Rejected(f"debezium message: {error}"),)
         try:
-            raw, block = parts(value if value[:1] == b"{" else _unpacked(value))
+            raw, block = parts(value if value[:1] == b"{" else unpack(value))
             if raw == b"null":
                 return ()
             payload = _PAYLOAD.decode(raw)
@@ -191,7 +191,3 @@ def _without_source(raw: bytes) -> Sequence[Event]:
         "no field `source`: a row that was flattened (unwrapped) names neither its table nor its operation; "
         "send messages as the connector makes them"
     )
-
-
-def _unpacked(value: bytes) -> bytes:
-    return value if value.lstrip()[:1] == b"{" else unpack(value)
