@@ -153,7 +153,9 @@ def _native_ts(payload: WirePayload, source: WireSource) -> int:
     ts_ms = source.ts_ms
     if ts_ms is None and payload.ddl is not None:
         ts_ms = payload.ts_ms or 0
-    if ts_ms is None or not 0 <= ts_ms < _MAX_MS:
+    if ts_ms is None:
+        raise MessageError("field `source.ts_ms` is missing")
+    if not 0 <= ts_ms < _MAX_MS:
         raise MessageError(f"field `source.ts_ms` is {ts_ms}; allowed: milliseconds, 0 … 2^45 - 1")
     return tso(ts_ms)
 
