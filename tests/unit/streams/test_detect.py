@@ -87,6 +87,19 @@ OTHERS = [
 ]
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b'{"ts":1,"scm":"a","tbl":"b","t":1}', b'{"u":{"id":{"t":3,"f":11,"v":1}}}'),
+        (b'{"ts":1,"t":3}', None),
+        (None, b'{\n  "ts": 1, "scm": "a", "tbl": "b", "t": 2\n}'),
+    ],
+)
+def test_a_key_that_was_copied_without_its_frame_is_named(key: bytes | None, value: bytes | None) -> None:
+    with pytest.raises(UsageError, match="look like open without its binary frame"):
+        detect([(key, value)])
+
+
 @pytest.mark.parametrize(("value", "name"), [*OTHERS, (b'{"id":1}', "plain JSON")])
 def test_messages_of_other_programs_are_refused_by_name(value: bytes, name: str) -> None:
     with pytest.raises(UsageError, match="look like") as raised:

@@ -45,6 +45,11 @@ class OpenProtocol(WireProtocol["OpenConfig"]):
         is_empty_batch = len(key) == len(_VERSION) and not value
         return is_empty_batch or _OBJECT.match(key, _AT_KEY) is not None
 
+    def lacks_frame(self, key: bytes | None, value: bytes | None) -> bool:
+        from ticdc_spark.protocols.open.frames import is_bare_key
+
+        return any(part is not None and is_bare_key(part) for part in (key, value))
+
     def row_tables(self, schemas: Schemas | None = None) -> TableOfRow | None:
         """Everything except the members of ENUM and SET, and whether there are other columns."""
         from ticdc_spark.protocols.open.images import table_from_row

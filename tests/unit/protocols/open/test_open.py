@@ -176,6 +176,8 @@ def frame_with_length(length: int) -> bytes:
         (frame_with_length(2) + b"\0\0", b"", "8 bytes of length"),
         (frame_with_length(2), struct.pack(">QQ", 0, 0), "1 keys and 2 values"),
         (b'{"ts":1}', b"", "version is"),
+        (b'{"ts":1,"scm":"a","tbl":"b","t":1}', b'{"u":{}}', "an Open key without its frame: 8 bytes"),
+        (b' { "ts": 1, "t": 3 }', b"", "an Open key without its frame: 8 bytes"),
     ],
 )
 def test_a_broken_frame_is_one_reject(key: bytes | None, value: bytes, reason: str) -> None:
