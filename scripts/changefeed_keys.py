@@ -59,6 +59,7 @@ _TITLES = {
     "integrity": ("[integrity]", ""),
     "mounter": ("[mounter]", ""),
     "scheduler": ("[scheduler]", ""),
+    "cyclic-replication": ("[cyclic-replication]", "A section of TiCDC 4.0 to 6.1."),
     "synced-status": ("[synced-status]", ""),
     OURS: (
         "[ticdc-spark]",

@@ -116,6 +116,10 @@ class WireProtocol(ABC, Generic[Config]):
         """Whether the first bytes of a message show this protocol. Called before ``is_json``, in the list's order."""
         return False
 
+    def lacks_frame(self, key: bytes | None, value: bytes | None) -> bool:
+        """Whether a message is this protocol's without its framing, as if it had been copied from a document."""
+        return False
+
     def is_json(self, value: bytes, fields: Collection[str]) -> bool:
         """Whether the fields of a message in JSON show this protocol. Broken JSON has no fields."""
         return False

@@ -36,7 +36,7 @@ def detect(messages: Sequence[tuple[bytes | None, bytes | None]], option: str = 
         name = _detect(key, value)
         if name is not None:
             found.setdefault(name, at)
-        elif other := _other(value):
+        elif other := _other(key, value):
             others.setdefault(other, at)
     if len(found) == 1:
         return next(iter(found))
@@ -82,7 +82,7 @@ def describe_other(messages: Iterable[tuple[bytes | None, bytes | None]], expect
         if name == expected:
             return None
         if name is None:
-            name = _other(value)
+            name = _other(key, value)
         elif value is None and _share_registry(name, expected):
             continue
         if name is not None:
@@ -97,7 +97,9 @@ def looks_like(key: bytes | None, value: bytes | None, expected: str) -> str | N
     name = _detect(key, value)
     if name is not None and PROTOCOLS[name].traits.registry and PROTOCOLS[expected].traits.registry:
         return None  # the same framing
-    return None if name == expected else name or _other(value)
+    if PROTOCOLS[expected].lacks_frame(key, value):
+        return None  # its own reason says so
+    return None if name == expected else name or _other(key, value)
 
 
 def _share_registry(name: str, expected: str) -> bool:
@@ -115,7 +117,10 @@ def _detect(key: bytes | None, value: bytes | None) -> str | None:
     return next((name for name, protocol in PROTOCOLS.items() if protocol.is_json(value, fields)), None)
 
 
-def _other(value: bytes | None) -> str | None:
+def _other(key: bytes | None, value: bytes | None) -> str | None:
+    bare = next((name for name, protocol in PROTOCOLS.items() if protocol.lacks_frame(key, value)), None)
+    if bare is not None:
+        return f"{bare} without its binary frame"
     if not value or is_unreadable(value):  # a record of CSV says itself what is wrong
         return None
     return other_producer(value, _fields(value))

@@ -16,6 +16,7 @@ from ticdc_spark.topics.chunk import Chunk, Span
 T = TypeVar("T")
 
 CHUNK_BYTES = 8 << 20
+_FORM = '{"topic": name, "partition": number, "offset": number, "key": base64 or null, "value": base64 or null}'
 
 ARROW_SCHEMA = pa.schema(
     [
@@ -190,7 +191,7 @@ def _decode(decoder: "msgspec.json.Decoder[T]", path: str, data: bytes, line: in
                 if text.strip():
                     decoder.decode(text)
             except (msgspec.DecodeError, UnicodeDecodeError) as reason:
-                raise SourceFault(f"{path}, line {number}: {reason}") from reason
+                raise SourceFault(f"{path}, line {number}: {reason}; a line is one message: {_FORM}") from reason
         raise SourceFault(f"{path}: {error}") from error
 
 

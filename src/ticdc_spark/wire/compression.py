@@ -1,11 +1,12 @@
 """Compression of message values: what TiCDC writes with ``large-message-handle-compression``.
 
-snappy is its block format, lz4 its frame format. No field names the format, so the first bytes show it: no compressed
-value begins like JSON.
+snappy is its block format, lz4 its frame format. No field names the format, so the first bytes show it. JSON may have
+whitespace, as in the examples of TiCDC's documents; its own consumers accept that too.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Literal, TypeAlias
 
 import cramjam
@@ -17,7 +18,8 @@ Compression: TypeAlias = Literal["none", "snappy", "lz4"]
 MAX_UNPACKED_BYTES = 256 * 1024 * 1024
 """A value whose header has a larger size is refused before memory is allocated."""
 _LZ4_MAGIC = b"\x04\x22\x4d\x18"
-JSON_STARTS = (b'{"', b"{}")
+_STARTS = (b'{"', b"{}")
+_WIDE_START = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*["}]')
 
 
 def compress(value: bytes, compression: Compression) -> bytes:
@@ -30,12 +32,31 @@ def compress(value: bytes, compression: Compression) -> bytes:
     return value
 
 
+def is_json(value: bytes) -> bool:
+    """Whether a value begins like a JSON object, and is not compressed."""
+    return value[:2] in _STARTS or (_WIDE_START.match(value) is not None and not _is_short_snappy(value))
+
+
+def _is_short_snappy(value: bytes) -> bool:
+    """Whether a value that begins like JSON is snappy.
+
+    Only this can be: a length (of 9, 10, 13 or 32 bytes) and the mark of 9 bytes unchanged look like whitespace before
+    a ``{``. A value of Open may be that short: ``{"u":{"id":{"t":1,"f":1,"v":1}}}``.
+    """
+    if value[1:3] != b" {":
+        return False
+    try:
+        return is_json(bytes(cramjam.snappy.decompress_raw(value)))
+    except cramjam.DecompressionError:
+        return False
+
+
 def unpack(value: bytes, limit: int = MAX_UNPACKED_BYTES) -> bytes:
     """The value before compression. JSON is returned unchanged.
 
     Raises: MessageError if it is neither JSON nor snappy nor lz4, or larger than ``limit`` bytes when unpacked.
     """
-    if value[:2] in JSON_STARTS or not value:
+    if not value or is_json(value):
         return value
     try:
         if value.startswith(_LZ4_MAGIC):

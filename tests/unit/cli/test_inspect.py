@@ -283,6 +283,15 @@ def test_usage_errors(arguments: list[str], words: str) -> None:
     assert words in result.stderr
 
 
+@pytest.mark.parametrize("text", ['{"id":0,"isDdl":false}\n', '{\n  "id": 0\n}\n'])
+def test_a_message_that_is_no_line_of_a_topic_is_answered_with_the_form(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "pasted.jsonl"
+    path.write_text(text, encoding="utf-8")
+    result = inspect(path)
+    assert result.exit_code == 1
+    assert 'a line is one message: {"topic": name, "partition": number' in result.stderr
+
+
 def test_a_path_that_is_not_there_and_a_protocol_that_is_none(tmp_path: Path) -> None:
     assert inspect(tmp_path / "nothing").exit_code == 1
     path = write_json(tmp_path / "topic.jsonl", lines([Encoded(None, b"?")]))

@@ -94,6 +94,19 @@ def test_a_record_of_csv_that_cannot_be_read_looks_like_nothing_else() -> None:
     assert describe_other([(b"shop/t/1/CDC000001.csv:1", value)] * 20, "canal-json") is None
 
 
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (b'{"ts":1,"scm":"a","tbl":"b","t":1}', b'{"u":{"id":{"t":3,"f":11,"v":1}}}'),
+        (b'{"ts":1,"t":3}', None),
+        (None, b'{\n  "ts": 1, "scm": "a", "tbl": "b", "t": 2\n}'),
+    ],
+)
+def test_a_key_that_was_copied_without_its_frame_is_named(key: bytes | None, value: bytes | None) -> None:
+    with pytest.raises(UsageError, match="look like open without its binary frame"):
+        detect([(key, value)])
+
+
 @pytest.mark.parametrize(("value", "name"), [*OTHERS, (b'{"id":1}', "plain JSON")])
 def test_messages_of_other_programs_are_refused_by_name(value: bytes, name: str) -> None:
     with pytest.raises(UsageError, match="look like") as raised:

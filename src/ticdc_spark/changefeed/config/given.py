@@ -29,6 +29,8 @@ class Entry:
         """The place of an array's entry: ``[[sink.dispatchers]] 2``."""
         self.values: dict[str, Any] = {}
         self.places: dict[str, str] = {}
+        self.wrong: set[str] = set()
+        """Ids of keys whose value could not be read."""
 
     def given(self, name: str) -> bool:
         """Whether there is a value."""
@@ -64,8 +66,6 @@ class Given(Entry):
         self.warnings: list[str] = []
         self.ignored: dict[str, list[str]] = {}
         """Places of ignored keys, by the reason."""
-        self.wrong: set[str] = set()
-        """Ids of keys whose value could not be read."""
         self.registry_options: dict[str, str] = {}
 
     def mistake(self, name: str, what: str) -> None:
@@ -77,11 +77,11 @@ class Given(Entry):
         self.warnings.append(f"{self.place(name)}: {what}")
 
     def read_file(self, raw: Mapping[str, Any], section: str = "", entry: Entry | None = None) -> None:
-        """Read a table of the file."""
+        """Read a table of the file. Names are in any case, as in TiCDC."""
         entry = entry or self
         for name, value in raw.items():
-            inner = f"{section}.{name}" if section else name
-            found = BY_ID.get(inner) or BY_ID.get(inner.lower())
+            inner = f"{section}.{name.lower()}" if section else name.lower()
+            found = BY_ID.get(inner)
             if inner == REGISTRY_OPTIONS and isinstance(value, Mapping):
                 options = read_options(value, inner, self.mistakes)
                 self.registry_options = registry_files(options, self.folder / "any", f"[{inner}] ", self.mistakes)
@@ -101,6 +101,8 @@ class Given(Entry):
         if not isinstance(value, list) or not all(isinstance(item, Mapping) for item in value):
             self.mistakes.add(f"[[{section}]]", "allowed: an array of tables")
             return
+        if section in self.entries:
+            self.mistakes.add(f"[[{section}]]", "given twice, in upper and lower case")
         found = self.entries[section] = [Entry(f"[[{section}]] {number}") for number in range(1, len(value) + 1)]
         for entry, item in zip(found, value, strict=True):
             self.read_file(item, f"{section}[]", entry)
@@ -127,7 +129,7 @@ class Given(Entry):
                 value, elsewhere = references(value, self.folder, public=not found.secret)
             except ReferenceFault as fault:
                 self.mistakes.add(place, str(fault))
-                self.wrong.add(found.id)
+                entry.wrong.add(found.id)
                 return
         self._take(found, value, place, entry, from_text=elsewhere)
 
@@ -136,6 +138,10 @@ class Given(Entry):
         for parameter in parameters:
             found = BY_URI.get(parameter.name)
             if found is None:
+                if parameter.name == "topic":
+                    path = "the topic is the path of the URI, kafka://host:port/topic; remove this parameter"
+                    self.mistakes.add(WHERE, f"unknown key `topic`: {path}")
+                    continue
                 inside = [known.place for known in BY_ID.values() if known.name == parameter.name]
                 hint = f"; it belongs to the file: {inside[0]}" if inside else nearest(parameter.name, BY_URI)
                 allowed = f"; allowed: {', '.join(sorted(BY_URI))}"
@@ -170,7 +176,7 @@ class Given(Entry):
                 return
             shown = "" if found.secret else f"found {_shown(value)}; "
             self.mistakes.add(place, f"{shown}allowed: {str(error) or found.kind.allowed}")
-            self.wrong.add(found.id)
+            entry.wrong.add(found.id)
             return
         if over and found.id in entry.values and self._stays(found, read, entry):
             return

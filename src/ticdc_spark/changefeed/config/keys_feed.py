@@ -9,6 +9,7 @@ from ticdc_spark.changefeed.config.kinds import (
     number,
     table,
     text,
+    timestamps,
     words,
 )
 
@@ -17,6 +18,7 @@ _DATABASE = "it is for databases as sinks"
 _RESOURCES = "memory and threads are set for the process, not for the changefeed"
 _BDR = "it needs TiDB's source id of each transaction"
 _PROCESS = "it steers the processes of TiCDC"
+_CYCLIC = "it needs databases as sinks, which mark where a row is from (TiCDC 4.0 to 6.1)"
 
 
 def _key(name: str, section: str, kind: Kind, default: object, meaning: str) -> Key:
@@ -109,6 +111,13 @@ FEED_KEYS = (
     _not("ignored", _PROCESS, FEED, "event-collector-batch-count", integer(0, 8192), None, "Events of one batch."),
     _not("ignored", _PROCESS, FEED, "event-collector-batch-bytes", integer(0, 2**63 - 1), None, "Bytes of one batch."),
     _not("ignored", _RESOURCES, "mounter", "worker-num", integer(0), 16, "Threads that decode rows."),
+    _not("refused", _CYCLIC, "cyclic-replication", "enable", boolean(), False, "Clusters that replicate in a circle."),
+    _not("ignored", _CYCLIC, "cyclic-replication", "replica-id", integer(0, 2**63 - 1), None, "This cluster's id."),
+    _not("ignored", _CYCLIC, "cyclic-replication", "filter-replica-ids", timestamps(), (), "Clusters to exclude."),
+    _not("ignored", _CYCLIC, "cyclic-replication", "id-buckets", integer(0, 2**63 - 1), 0, "Buckets of their ids."),
+    _not("ignored", _CYCLIC, "cyclic-replication", "sync-ddl", boolean(), False, "Whether DDL is sent too."),
+    _not("ignored", _PROCESS, "scheduler", "type", text(), "table-number", "How tables are spread (TiCDC 4.0 to 6.1)."),
+    _not("ignored", _PROCESS, "scheduler", "polling-time", integer(-(2**31)), -1, "Minutes between two such rounds."),
     _not("ignored", _SPLIT, "scheduler", "enable-table-across-nodes", boolean(), False, "Split large tables."),
     _not("ignored", _SPLIT, "scheduler", "region-threshold", integer(0, 2**63 - 1), 10000, "Regions of a large table."),
     _not(

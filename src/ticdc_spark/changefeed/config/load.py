@@ -71,9 +71,10 @@ def load_identity(
     path = None if file is None else Path(os.path.abspath(file))
     mistakes = Mistakes(path or Path("command line"))
     given = Given(mistakes, path.parent if path else Path.cwd())
-    ours = read_toml(path, "changefeed file").get(OURS) if path is not None else None
-    if isinstance(ours, Mapping):
-        given.read_file({OURS: {name: value for name, value in ours.items() if name in ("changefeed-id", "state")}})
+    for section, ours in (read_toml(path, "changefeed file") if path is not None else {}).items():
+        if section.lower() == OURS and isinstance(ours, Mapping):
+            wanted = {name: value for name, value in ours.items() if name.lower() in ("changefeed-id", "state")}
+            given.read_file({OURS: wanted})
     given.read_overrides({"state": overrides.get("state")})
     uri = SinkUri() if path is not None or not sink_uri else parse_sink_uri(sink_uri, given.folder, mistakes)
     name, state = _name(given, path, uri), given.get(f"{OURS}.state")

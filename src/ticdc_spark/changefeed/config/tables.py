@@ -64,7 +64,7 @@ def _dispatcher(given: Given, entry: Entry, one_table: bool) -> DispatchRule:
     if index and partition != "index-value":
         where = entry.place(f"{DISPATCHERS}.index")
         given.warnings.append(f'{where}: has an effect only with partition = "index-value"; found {partition!r}')
-    if partition == "columns" and not columns:
+    if partition == "columns" and not columns and f"{DISPATCHERS}.columns" not in entry.wrong:
         given.mistakes.add(entry.place(f"{DISPATCHERS}.columns"), 'missing; partition = "columns" needs it')
     elif columns and partition != "columns":
         where = entry.place(f"{DISPATCHERS}.columns")
@@ -102,7 +102,7 @@ def read_selectors(given: Given) -> tuple[ColumnSelector, ...]:
 
 def _selector(given: Given, entry: Entry) -> ColumnSelector:
     columns = entry.get(f"{SELECTORS}.columns")
-    if not columns:
+    if not columns and f"{SELECTORS}.columns" not in entry.wrong:
         where = entry.place(f"{SELECTORS}.columns")
         given.mistakes.add(where, 'missing; allowed: a list of columns such as "*", "!secret"')
     for rule in columns or ():
@@ -112,7 +112,7 @@ def _selector(given: Given, entry: Entry) -> ColumnSelector:
 
 def _matcher(given: Given, entry: Entry, section: str) -> tuple[str, ...]:
     name = f"{section}.matcher"
-    if not entry.get(name):
+    if not entry.get(name) and name not in entry.wrong:
         where = entry.place(name)
         given.warnings.append(f'{where}: missing, so the entry matches no table, as in TiCDC; add rules such as "*.*"')
     return _rules(given, entry, name)

@@ -65,8 +65,14 @@ def read_schema(text: str) -> Schema:
     try:
         record = msgspec.json.decode(text, type=dict[str, Any])
         return _record(record)
-    except (msgspec.MsgspecError, KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise MessageError(f"no schema that TiCDC registers: {type(error).__name__} {error}; {text[:200]}") from error
+    except KeyError as error:
+        raise MessageError(
+            f"no schema that TiCDC registers: field `{error.args[0]}` is missing; {text[:200]}"
+        ) from error
+    except msgspec.MsgspecError as error:
+        raise MessageError(f"no schema that TiCDC registers: {error}; {text[:200]}") from error
+    except (TypeError, ValueError, AttributeError, RecursionError) as error:
+        raise MessageError(f"no schema that TiCDC registers: {text[:200]}") from error
 
 
 def _record(record: Mapping[str, Any]) -> Schema:
@@ -97,6 +103,10 @@ def _field(name: str, sent: Any, default: Any) -> Field:
         if len(sent) != 2 or "null" not in sent:
             raise MessageError(f"field {name!r} with the union {sent}; expected a type and null")
         sent = sent[0] if null_last else sent[1]
+    if not isinstance(sent, Mapping) or "connect.parameters" not in sent:
+        raise MessageError(
+            f"no schema that TiCDC registers: field {name!r} has no `connect.parameters` (its MySQL type)"
+        )
     parameters = sent["connect.parameters"]
     length = parameters.get("length")
     wire = WireType(

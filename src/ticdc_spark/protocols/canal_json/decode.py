@@ -40,20 +40,20 @@ _MAX_MS = 1 << 45
 class WireExtension(msgspec.Struct, rename="camel", gc=False):
     """TiDB's own fields."""
 
-    commit_ts: int = 0
-    watermark_ts: int = 0
+    commit_ts: int | None = None
+    watermark_ts: int | None = None
     only_handle_key: bool = False
     claim_check_location: str = ""
 
 
 class WireMessage(msgspec.Struct, rename="camel", gc=False):
-    """The needed fields of a message. Images stay raw."""
+    """The needed fields of a message; a kind of message needs only some of them. Images stay raw."""
 
-    database: str
-    table: str
     is_ddl: bool
     type: str
-    es: int
+    database: str | None = None
+    table: str = ""
+    es: int | None = None
     sql: str = ""
     data: list[msgspec.Raw] | None = None
     old: list[msgspec.Raw] | None = None
@@ -117,9 +117,11 @@ def _stored(place: str, value: bytes) -> Sequence[Event]:
 def _events(message: WireMessage) -> Sequence[Event]:
     extension = message.extension
     if message.type == _WATERMARK:
-        return (Watermark(_ts("watermarkTs", 0 if extension is None else extension.watermark_ts)),)
+        return (Watermark(_ts("watermarkTs", None if extension is None else extension.watermark_ts)),)
     if extension is not None:
         commit_ts = _ts("commitTs", extension.commit_ts)
+    elif message.es is None:
+        raise MessageError("field `es` is missing, and there is no `_tidb`, which would have the time too")
     elif 0 < message.es < _MAX_MS:
         commit_ts = tso(message.es)
     else:
@@ -127,6 +129,8 @@ def _events(message: WireMessage) -> Sequence[Event]:
     if message.is_ddl:
         if not message.sql:
             raise MessageError(f"{message.type} without field `sql`")
+        if message.database is None:
+            raise MessageError(f"{message.type} without field `database`")
         return (
             SchemaChange(
                 commit_ts=commit_ts, query=message.sql, kind=message.type, schema=message.database, name=message.table
@@ -138,7 +142,9 @@ def _events(message: WireMessage) -> Sequence[Event]:
     return _rows(message, op, commit_ts)
 
 
-def _ts(field: Literal["commitTs", "watermarkTs"], ts: int) -> int:
+def _ts(field: Literal["commitTs", "watermarkTs"], ts: int | None) -> int:
+    if ts is None:
+        raise MessageError(f"field `_tidb.{field}` is missing")
     if not 0 < ts < 1 << 63:
         raise MessageError(f"field `_tidb.{field}` is {ts}; allowed: 1 … 2^63 - 1")
     return ts
@@ -146,7 +152,7 @@ def _ts(field: Literal["commitTs", "watermarkTs"], ts: int) -> int:
 
 def _rows(message: WireMessage, op: Op, commit_ts: int) -> Sequence[Event]:
     if not message.database or not message.table:
-        raise MessageError("a row without field `database` or `table`")
+        raise MessageError(f"a row without field `{'table' if message.database else 'database'}`")
     data = [bytes(image) for image in message.data or ()]
     old: list[bytes | None] = [None] * len(data)
     if op == "update" and message.old is not None:

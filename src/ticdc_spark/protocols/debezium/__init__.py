@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,8 @@ from ticdc_spark.protocols.wire_protocol import DecoderOptions, TableOfRow, Trai
 
 if TYPE_CHECKING:
     from ticdc_spark.protocols.debezium.encode import DebeziumConfig
+
+_PAYLOAD_FIRST = re.compile(rb'\s*\{\s*"payload"\s*:')
 
 
 class DebeziumProtocol(WireProtocol["DebeziumConfig"]):
@@ -36,7 +39,7 @@ class DebeziumProtocol(WireProtocol["DebeziumConfig"]):
 
     def is_json(self, value: bytes, fields: Collection[str]) -> bool:
         if not fields:
-            return value.startswith(b'{"payload":')  # it may have bytes that are not UTF-8
+            return _PAYLOAD_FIRST.match(value) is not None  # it may have bytes that are not UTF-8
         return "payload" in fields or ("source" in fields and ("op" in fields or "ddl" in fields))
 
     def row_tables(self, schemas: Schemas | None = None) -> TableOfRow | None:

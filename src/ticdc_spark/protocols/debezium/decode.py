@@ -96,7 +96,7 @@ class DebeziumDecoder:
             except MessageError as error:
                 return (Rejected(f"debezium message: {error}"),)
         try:
-            raw, block = parts(value if value[:1] == b"{" else _unpacked(value))
+            raw, block = parts(value if value[:1] == b"{" else unpack(value))
             if raw == b"null":
                 return ()
             payload = _PAYLOAD.decode(raw)
@@ -153,7 +153,9 @@ def _native_ts(payload: WirePayload, source: WireSource) -> int:
     ts_ms = source.ts_ms
     if ts_ms is None and payload.ddl is not None:
         ts_ms = payload.ts_ms or 0
-    if ts_ms is None or not 0 <= ts_ms < _MAX_MS:
+    if ts_ms is None:
+        raise MessageError("field `source.ts_ms` is missing")
+    if not 0 <= ts_ms < _MAX_MS:
         raise MessageError(f"field `source.ts_ms` is {ts_ms}; allowed: milliseconds, 0 … 2^45 - 1")
     return tso(ts_ms)
 
@@ -191,7 +193,3 @@ def _without_source(raw: bytes) -> Sequence[Event]:
         "no field `source`: a row that was flattened (unwrapped) names neither its table nor its operation; "
         "send messages as the connector makes them"
     )
-
-
-def _unpacked(value: bytes) -> bytes:
-    return value if value.lstrip()[:1] == b"{" else unpack(value)

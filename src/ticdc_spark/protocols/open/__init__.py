@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 _VERSION = (1).to_bytes(8)
 _AT_KEY = 16
 """Offset of the first key's JSON, after the version and its length."""
+_OBJECT = re.compile(rb"[ \t\r\n]*\{")
 
 
 class OpenProtocol(WireProtocol["OpenConfig"]):
@@ -41,7 +43,12 @@ class OpenProtocol(WireProtocol["OpenConfig"]):
         if key is None or key[:8] != _VERSION:
             return False
         is_empty_batch = len(key) == len(_VERSION) and not value
-        return is_empty_batch or key[_AT_KEY : _AT_KEY + 1] == b"{"
+        return is_empty_batch or _OBJECT.match(key, _AT_KEY) is not None
+
+    def lacks_frame(self, key: bytes | None, value: bytes | None) -> bool:
+        from ticdc_spark.protocols.open.frames import is_bare_key
+
+        return any(part is not None and is_bare_key(part) for part in (key, value))
 
     def row_tables(self, schemas: Schemas | None = None) -> TableOfRow | None:
         """Everything except the members of ENUM and SET, and whether there are other columns."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
+import msgspec
+
 from ticdc_spark.errors import MessageError
 
 VERSION = 1
@@ -16,6 +18,18 @@ _LENGTH = struct.Struct(">Q")
 _HEAD = _LENGTH.pack(VERSION)
 HEAD_BYTES = len(_HEAD)
 LENGTH_BYTES = _LENGTH.size
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_KEY_FIELDS = {"ts", "t", "scm", "tbl", "rid", "ptn", "ohk", "ccl"}
+
+
+def is_bare_key(raw: bytes) -> bool:
+    """Whether bytes are the JSON of an event's key, without its frame."""
+    if raw[:1] not in (b"{", b" ", b"\t", b"\r", b"\n"):
+        return False
+    try:
+        return {"ts", "t"} <= _FIELDS.decode(raw).keys() <= _KEY_FIELDS
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return False
 
 
 def split_keys(key: bytes) -> list[bytes]:
@@ -23,6 +37,11 @@ def split_keys(key: bytes) -> list[bytes]:
 
     Raises: MessageError for another version, or a length beyond the end.
     """
+    if is_bare_key(key):
+        raise MessageError(
+            "an Open key without its frame: 8 bytes with the version (1) and 8 with the key's length come before the "
+            "JSON; 8 with the value's length before that of the value"
+        )
     if len(key) < HEAD_BYTES:
         raise MessageError(f"an Open key begins with 8 bytes of version; this one has {len(key)} bytes")
     (version,) = _LENGTH.unpack_from(key)

@@ -33,7 +33,7 @@ from ticdc_spark.protocols.simple.message import (
     read_table,
 )
 from ticdc_spark.protocols.simple.rows import row_reader
-from ticdc_spark.wire.compression import JSON_STARTS, unpack
+from ticdc_spark.wire.compression import is_json, unpack
 
 
 class SimpleDecoder:
@@ -172,13 +172,13 @@ def _unpacked(value: bytes) -> bytes | None:
 
     The first byte of a snappy value is its length, which may be that of ``{``.
     """
-    if value[:2] in JSON_STARTS or value[:1] in (b"\x00", MARK):
+    if is_json(value) or value[:1] in (b"\x00", MARK):
         return None
     try:
         plain = unpack(value)
     except MessageError:
         return None
-    return plain if plain[:2] in JSON_STARTS or plain[:1] == MARK else None
+    return plain if is_json(plain) or plain[:1] == MARK else None
 
 
 def _reason(value: bytes, error: Exception) -> str:

@@ -10,7 +10,7 @@ from tests.support.changefeed_files import SERVER, load, load_text, sink_uri
 from tests.support.changefeed_tables import cadence, filters
 from ticdc_spark.changefeed.clients import producing
 from ticdc_spark.changefeed.config.key import CODEC, DISPATCHERS, KAFKA, LARGE, OURS
-from ticdc_spark.changefeed.config.load import load_changefeed
+from ticdc_spark.changefeed.config.load import load_changefeed, load_identity
 from ticdc_spark.changefeed.config.settings import Tls
 from ticdc_spark.changefeed.dispatch.router import Router
 from ticdc_spark.changefeed.filter.events import compile_event_rules
@@ -248,6 +248,28 @@ def test_names_of_keys_may_be_in_any_case_in_the_file_as_in_go(tmp_path: Path) -
     assert load_text(tmp_path, 'Case-Sensitive = true\n[sink]\nProtocol = "simple"\n').case_sensitive
 
 
+def test_names_of_sections_may_be_in_any_case_in_the_file_as_in_go(tmp_path: Path) -> None:
+    text = """
+        [Sink]
+        Protocol = "simple"
+        [[SINK.Column-Selectors]]
+        Matcher = ["a.b"]
+        Columns = ["c"]
+        [Sink.Kafka-Config]
+        Partition-Num = 3
+        [Filter]
+        Rules = ["a.*"]
+        [TiCDC-Spark]
+        Changefeed-ID = "ours"
+        """
+    feed = load_text(tmp_path, text)
+    assert (feed.id, feed.filter.rules, feed.kafka.partition_num) == ("ours", ("a.*",), 3)
+    assert [(one.matcher, one.columns) for one in feed.column_selectors] == [(("a.b",), ("c",))]
+    assert load_identity(tmp_path / "feed.toml").id == "ours"
+    with pytest.raises(UsageError, match="given twice"):
+        load_text(tmp_path, "[sink]\nprotocol = 'simple'\n[filter]\nrules = ['a.*']\n[Filter]\nrules = ['b.*']\n")
+
+
 def test_rules_that_let_no_table_in_are_warned_of(tmp_path: Path) -> None:
     assert "nothing is sent" in load(tmp_path, {**SIMPLE, "filter.rules": ["!a.b", " !c.*"]}).warnings[0]
     assert load(tmp_path, {**SIMPLE, "filter.rules": ["*.*", "!a.b"]}).warnings == ()
@@ -257,6 +279,30 @@ def test_files_of_older_versions(tmp_path: Path) -> None:
     for value in (True, False):
         (warning,) = load(tmp_path, {**SIMPLE, "enable-old-value": value}).warnings
         assert warning.startswith("enable-old-value: has no effect here: old rows are always read")
+    text = """
+        [filter]
+        ddl-allow-list = [1, 2]
+        [sink]
+        protocol = "simple"
+        [cyclic-replication]
+        enable = false
+        replica-id = 1
+        filter-replica-ids = [2, 3]
+        sync-ddl = true
+        [scheduler]
+        type = "table-number"
+        polling-time = -1
+        """
+    warnings = load_text(tmp_path, text).warnings
+    assert [warning.partition(": has no effect here")[0] for warning in warnings] == [
+        "[filter] ddl-allow-list",
+        "[cyclic-replication] replica-id, [cyclic-replication] filter-replica-ids, [cyclic-replication] sync-ddl",
+        "[scheduler] type, [scheduler] polling-time",
+    ]
+    with pytest.raises(
+        UsageError, match=r"\[cyclic-replication\] enable: found true; not supported: it needs databases"
+    ):
+        load_text(tmp_path, text.replace("enable = false", "enable = true"))
 
 
 @pytest.mark.parametrize(

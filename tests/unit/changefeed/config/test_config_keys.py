@@ -240,7 +240,8 @@ def test_the_table_has_the_references_keys() -> None:
     }
     assert listed - set(BY_ID) == set()
     ours = {key.id for key in KEYS if key.section == OURS}
-    more = {key.id for key in KEYS if key.section == "scheduler"} | {"enable-old-value"}  # of other versions
+    more = {key.id for key in KEYS if key.section == "scheduler"} | {"enable-old-value", "filter.ddl-allow-list"}
+    more |= {key.id for key in KEYS if key.section == "cyclic-replication"}  # of other versions
     assert set(BY_ID) - listed - ours - more == set()
     assert set(BY_URI) == set(IN_URI.split())
 

@@ -168,6 +168,7 @@ URIS = [
     ("kafka:///topic?protocol=simple", "sink URI host"),
     ("kafka://a:1?protocol=simple", "sink URI topic: missing"),
     ("kafka://a:1/?protocol=simple", "sink URI topic: missing"),
+    ("kafka://a:1/t?protocol=simple&topic=t", "sink URI: unknown key `topic`: the topic is the path of the URI"),
     ("kafka://a:1/a/b?protocol=simple", "sink URI topic: found 'a/b'"),
     ("kafka://a:1/a%20b?protocol=simple", "sink URI topic"),
     ("kafka://a:1/" + "x" * 250 + "?protocol=simple", "sink URI topic"),
@@ -286,6 +287,18 @@ def test_all_mistakes_are_reported_at_once(tmp_path: Path) -> None:
         "URI partition-num",
     ):
         assert key in found
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        "dispatchers = [{matcher = ['a.b'], partition = 'columns', columns = \"['a', 'b']\"}]",
+        "column-selectors = [{matcher = ['a.b'], columns = 'c'}]",
+    ],
+)
+def test_a_list_that_is_wrong_is_not_called_missing_too(tmp_path: Path, entry: str) -> None:
+    found = refused(tmp_path, f"[sink]\nprotocol = 'simple'\n{entry}\n")
+    assert found.count("columns:") == 1 and "allowed: a list of strings" in found and "missing" not in found
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:

@@ -24,7 +24,7 @@ from tests.support.avro_examples import (
 )
 from ticdc_spark import mysql
 from ticdc_spark.ddl import parse_create
-from ticdc_spark.errors import RegistryFault, UsageError
+from ticdc_spark.errors import MessageError, RegistryFault, UsageError
 from ticdc_spark.model import (
     Envelope,
     Rejected,
@@ -307,6 +307,27 @@ def test_any_bytes_give_events(key: bytes, value: bytes, number: int) -> None:
         if isinstance(event, Envelope):
             table = table_from_schemas(KEY, SCHEMAS[int(event.schema_key)])
             assert len(DECODER.row_reader(table, SHANGHAI)([event.before, event.after]).values[0]) == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            '{"type":"record","name":"t","namespace":"a.b","fields":[{"name":"id","type":"int"}]}',
+            "field 'id' has no `con",
+        ),
+        (
+            '{"type":"record","name":"t","namespace":"a.b","fields":[{"name":"v","type":["null","string"]}]}',
+            "field 'v' has",
+        ),
+        ('{"type":"record","name":"t","fields":[]}', "field `namespace` is missing"),
+        ('{"type":"record","name":"t","namespace":"a.b"}', "field `fields` is missing"),
+    ],
+)
+def test_a_schema_that_lacks_something_is_answered_with_its_name(text: str, reason: str) -> None:
+    with pytest.raises(MessageError) as raised:
+        table_from_schemas(None, text)
+    assert reason in str(raised.value) and "Error" not in str(raised.value)
 
 
 def test_bytes_of_every_length_are_written_and_read() -> None:

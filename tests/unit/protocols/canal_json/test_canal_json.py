@@ -67,6 +67,13 @@ def test_the_time_with_and_without_the_extension() -> None:
     assert opened(message(_tidb="absent")).commit_ts == tso(MS)
 
 
+def test_a_message_needs_only_the_fields_that_it_is_read_by() -> None:
+    assert opened(b'{"isDdl":false,"type":"TIDB_WATERMARK","_tidb":{"watermarkTs":10}}') == Watermark(10)
+    assert opened(message(es="absent")) == opened(message())
+    ddl = opened(message(type="CREATE", isDdl=True, sql="CREATE DATABASE d", es="absent", table="absent"))
+    assert (ddl.schema, ddl.name, ddl.commit_ts) == ("d", "", tso(MS, 3))
+
+
 def test_canals_own_messages_have_several_rows() -> None:
     value = message(_tidb="absent", type="UPDATE", data=[{"id": "1"}, {"id": "2"}], old=[{"id": "8"}, {"id": "9"}])
     events = DECODER.open_message(None, value)
@@ -107,7 +114,7 @@ def test_compressed_messages() -> None:
         (b"\xff\xff", "neither JSON nor snappy nor lz4"),
         (b"{", "neither JSON nor snappy nor lz4"),
         (b'{"', "not a canal-json message"),
-        (b"{}", "missing required field `database`"),
+        (b"{}", "missing required field `isDdl`"),
         (message(isDdl="yes"), "isDdl"),
         (message(type="MERGE"), "field `type` is 'MERGE'"),
         (message(type="QUERY", isDdl=True), "without field `sql`"),
@@ -116,13 +123,19 @@ def test_compressed_messages() -> None:
         (message(data=["x"]), "no JSON object"),
         (message(type="UPDATE", old=[{}, {}]), "1 rows in `data` and 2 in `old`"),
         (message(type="UPDATE", old=[5]), "no JSON object"),
-        (message(table=""), "without field `database` or `table`"),
-        (message(_tidb={}), "`_tidb.commitTs` is 0"),
+        (message(table=""), "a row without field `table`"),
+        (message(table="absent"), "a row without field `table`"),
+        (message(database="absent"), "a row without field `database`"),
+        (message(type="QUERY", isDdl=True, sql="DROP TABLE t", database="absent"), "QUERY without field `database`"),
+        (message(_tidb={}), "`_tidb.commitTs` is missing"),
+        (message(_tidb={"commitTs": 0}), "`_tidb.commitTs` is 0"),
         (message(_tidb={"commitTs": 1 << 63}), "commitTs"),
+        (message(_tidb="absent", es="absent"), "field `es` is missing, and there is no `_tidb`"),
         (message(_tidb="absent", es=0), "field `es` is 0"),
         (message(_tidb="absent", es=1 << 45), "field `es`"),
-        (message(type="TIDB_WATERMARK", _tidb={}), "`_tidb.watermarkTs` is 0"),
-        (message(type="TIDB_WATERMARK", _tidb="absent"), "`_tidb.watermarkTs` is 0"),
+        (message(type="TIDB_WATERMARK", _tidb={}), "`_tidb.watermarkTs` is missing"),
+        (message(type="TIDB_WATERMARK", _tidb="absent"), "`_tidb.watermarkTs` is missing"),
+        (message(type="TIDB_WATERMARK", _tidb={"watermarkTs": 0}), "`_tidb.watermarkTs` is 0"),
         (b'{"data":' + b"[" * 100_000, "not a canal-json message"),
     ],
 )

@@ -231,6 +231,12 @@ def test_what_no_connector_for_mysql_sends_is_rejected(payload: Any) -> None:
     assert isinstance(event, Rejected)
 
 
+def test_a_row_without_a_time_has_that_reason() -> None:
+    source = {name: cell for name, cell in SOURCE.items() if name != "ts_ms"}
+    (event,) = DECODER.open_message(None, text({"payload": {"source": source, "op": "c", "after": {}}}))
+    assert event == Rejected("debezium message: field `source.ts_ms` is missing")
+
+
 def test_images_of_many_schemas_stand_side_by_side() -> None:
     known = table(c="decimal(10,2)", d="int")
     precise = change("c", None, {"c": "BM4=", "d": 1}, [field("c", "bytes", DECIMAL, scale="2"), field("d", "int32")])
