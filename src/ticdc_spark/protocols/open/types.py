@@ -156,8 +156,8 @@ def _read_string(column_type: ColumnType, _: ReadOptions, codes: frozenset[int])
         text = cell.v
         if text is None:
             return None
-        if cell.f < 0:  # the document's examples have none, and both forms of text
-            raise MessageError("text without flags (`f`), as TiCDC before v4.0.5 sent it: it may be in base64 or not")
+        if cell.f < 0:  # TiCDC before flags (4.0) sent these in base64, as the document's examples do
+            return _text_or_bytes(_base64(text), binary)
         # the new architecture sends stale flags: their binary bit may be missing, but is never there for text
         if binary or cell.f & BINARY:
             return _text_or_bytes(go_unquote(text), binary)
@@ -170,7 +170,7 @@ def _base64(text: str) -> bytes:
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError) as error:
-        raise MessageError(f"text is not base64: {text[:40]!r}") from error
+        raise MessageError(f"text without flags is not base64: {text[:40]!r}") from error
 
 
 def _read_large(column_type: ColumnType, _: ReadOptions, codes: frozenset[int]) -> Read:
