@@ -98,7 +98,7 @@ class Decider:
         self.sink, self.registry = resources.sink, resources.registry
         self.protocol = protocol
         self.end = end
-        self._left_out = skip_to_known(job.schema.skip_to_known)
+        self._skips_to_known = skip_to_known(job.schema.skip_to_known)
         self._is_included = table_filter(job.tables)
         reader, keys = resources.reader, job.snapshot
         self._reads = None if reader is None or keys is None else reads_unknown(keys, job, reader.fixed)
@@ -117,7 +117,7 @@ class Decider:
             now=now,
             floor=0 if plan is None else plan.resolved,
         )
-        controls, left_out = skipped_of(scanned.controls)
+        controls, skipped_messages = skipped_of(scanned.controls)
         filtered = msgspec.structs.replace(scanned, controls=leave_out(controls, self.job.tables))
         mode, advanced = self._advance(progress, mode, filtered, rules)
         tables = judge_left_out(advanced.progress.tables, self.job.tables, progress.shards)
@@ -131,11 +131,11 @@ class Decider:
         on_reject = (plan.on_reject if plan is not None else "") or self.job.on_reject
         databases = of_databases(progress)
         noted = with_topics_of_tables(advanced.progress, controls)
-        noted = msgspec.structs.replace(noted, mode=mode or "", left_out=left_out_places(progress, left_out))
+        noted = msgspec.structs.replace(noted, mode=mode or "", left_out=left_out_places(progress, skipped_messages))
         advanced = msgspec.structs.replace(advanced, progress=noted)
-        missed = [skipped(event) for event in left_out]
-        if left_out:
-            self.letters.keep(scanned.number, STAGE, [reject_of(event) for event in left_out], now)
+        missed = [skipped(event) for event in skipped_messages]
+        if skipped_messages:
+            self.letters.keep(scanned.number, STAGE, [reject_of(event) for event in skipped_messages], now)
         if advanced.rejects:
             self._keep_rejects(scanned.number, advanced.rejects, now, on_reject)
             missed += [unreadable(one, quarantine=on_reject == "quarantine") for one in advanced.rejects]
@@ -174,7 +174,7 @@ class Decider:
         )
 
     def _waits(self, registered: Sequence[KnownSchema] | None = None) -> SchemaWaits:
-        return SchemaWaits(self._left_out, self._named_after, self._is_kept, self._reads, registered)
+        return SchemaWaits(self._skips_to_known, self._named_after, self._is_kept, self._reads, registered)
 
     def _is_kept(self, drop: SchemaChange) -> bool:
         return self._keeps(drop) or is_skipped(self.job, drop)
@@ -189,7 +189,7 @@ class Decider:
             for name in tables_of(drop)
         )
 
-    def fix_mode(self, mode: ModeName | None) -> ModeName | None:
+    def check_mode(self, mode: ModeName | None) -> None:
         """Log the mode. Raises: UsageError when the run has an option that the mode does not support"""
         if not is_resolving(mode):
             log.warning(
@@ -209,7 +209,6 @@ class Decider:
                     )
             if compiled(self.job.routes).merges:
                 raise UsageError(f"{self.job.file}: {NEEDS_WATERMARKS}")
-        return mode
 
     def _advance(
         self, progress: Progress, mode: ModeName | None, scanned: ScannedBatch, rules: Rules
@@ -224,7 +223,8 @@ class Decider:
         if mode is None:
             open_yet = MODES["watermark"].advance(self._add_registered(progress, scanned, None), scanned, rules, waits)
             shown = as_read(open_yet.progress, at_end=at_end, waited=waited, hidden=hides(controls))
-            mode = self.fix_mode(shown)
+            self.check_mode(shown)
+            mode = shown
         acting = MODES[mode or "watermark"]
         if acting.resolves:
             begun = self._add_registered(progress, scanned, mode)

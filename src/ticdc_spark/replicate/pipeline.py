@@ -144,7 +144,7 @@ class Reached(msgspec.Struct, frozen=True, kw_only=True):
     """Exclusive."""
     full: bool
     """The topics had more than one batch takes."""
-    left_out: frozenset[str]
+    unread_topics: frozenset[str]
     """Topics that are no longer read."""
 
     @property
@@ -180,7 +180,7 @@ def reach(job: OpenJob, progress: Progress, targets: Offsets | None) -> Reached:
     """
     source, config = job.resources.source, job.job.source
     number, mode = progress.batch + 1, job.mode(progress)
-    left_out = check_source(source, progress, config)
+    unread_topics = check_source(source, progress, config)
     interrupted = job.resources.store.load_plan()
     if interrupted is not None and interrupted.batch != number:
         interrupted = None
@@ -188,7 +188,7 @@ def reach(job: OpenJob, progress: Progress, targets: Offsets | None) -> Reached:
         chosen = choose_offsets(job.job, source, progress, targets, ddl_first=job.is_ddl_first(progress))
     else:
         mode = interrupted.mode or mode
-        interrupted = without_left_out(source, interrupted, config, left_out)
+        interrupted = without_left_out(source, interrupted, config, unread_topics)
         check_plan(source, interrupted)
         chosen = reach_of(interrupted)
     return Reached(
@@ -198,7 +198,7 @@ def reach(job: OpenJob, progress: Progress, targets: Offsets | None) -> Reached:
         starts=first_offsets(source, progress, chosen.end_offsets),
         end_offsets=chosen.end_offsets,
         full=chosen.full,
-        left_out=left_out,
+        unread_topics=unread_topics,
     )
 
 
@@ -238,9 +238,9 @@ def decide_batch(job: OpenJob, progress: Progress, reached: Reached, found: Scan
         - {partition.topic for partition in progress.partitions},
         names=spelled.scan_names,
     )
-    begun = without_topics(with_new_partitions(spelled.progress, reached.starts, end_offsets), reached.left_out)
+    begun = without_topics(with_new_partitions(spelled.progress, reached.starts, end_offsets), reached.unread_topics)
     begun = without_removed(begun, source.beginning_offsets())
-    for topic in sorted(reached.left_out):
+    for topic in sorted(reached.unread_topics):
         log.warning(
             "topic %s is no longer read: `topics` excludes it, or its tables are dropped. If another changefeed sends "
             "its tables to another topic now, it must begin at %d or before",
@@ -330,7 +330,7 @@ def next_progress(job: OpenJob, planned: Planned, result: TimelineResult) -> Pro
     )
     counted = with_shards(counted, ddls, states, _schemas(before, ddls))
     mode, number = MODES[decided.mode or "watermark"], planned.plan.batch
-    progress = mode.commit(counted, number, states, decided.resolved, ddls, result.left, job.clock())
+    progress = mode.progress_after(counted, number, states, decided.resolved, ddls, result.left, job.clock())
     return msgspec.structs.replace(
         progress,
         source=with_notes_of_left_out(planned.plan.source, progress),

@@ -48,7 +48,7 @@ class Steps:
         self.store, self.registry = job.resources.store, job.resources.registry
         self.progress = begin(job.job, self.source, self.sink, self.store, job.protocol)
         warn_of_old(job.job, self.progress)
-        job.decider.fix_mode(job.mode(self.progress))
+        job.decider.check_mode(job.mode(self.progress))
         if self.registry is not None:
             learn_waiting(job.resources.rows, self.registry, self.progress)
         self.loader: Loader | None = None

@@ -91,7 +91,7 @@ def advance_arrived(
 
         def is_known(rows: PendingRows, bound: int) -> bool:
             name = rows.full_name
-            if waits.left_out(*name):
+            if waits.skips_to_known(*name):
                 return True
             freed, made = after(bound)
             # Rows behind the DDL that freed their name are of the next table, whatever is known of the former one.
@@ -311,7 +311,7 @@ class ArrivalMode:
     def apply_rows(self, work: TimelineWork, step: Rows) -> None:
         apply_arrived(work, step)
 
-    def commit(
+    def progress_after(
         self,
         progress: Progress,
         number: int,

@@ -63,7 +63,7 @@ class Advanced(msgspec.Struct, frozen=True, kw_only=True):
 class SchemaWaits:
     """Which rows wait for a schema."""
 
-    left_out: Callable[[str, str], bool] = lambda _schema, _table: False
+    skips_to_known: Callable[[str, str], bool] = lambda _schema, _table: False
     """Tables whose rows do not wait, although their schema is not known."""
     named_after: Callable[[Sequence[QueuedDdl]], frozenset[TableName]] = lambda _ddls: frozenset()
     """The tables that queued DDLs make or drop, for rows that name no schema."""
@@ -108,7 +108,7 @@ class Mode(Protocol):
     def apply_rows(self, work: TimelineWork, step: Rows) -> None:
         """Apply the rows of one table up to the end of a step."""
 
-    def commit(
+    def progress_after(
         self,
         progress: Progress,
         number: int,

@@ -126,7 +126,7 @@ def _knows(progress: Progress, waits: SchemaWaits) -> IsKnown:
         name, key = rows.full_name, rows.schema_key
         if (*name, key) in known or (*name, with_plain_key(key, ANY_VERSION)) in known:
             return True
-        if waits.left_out(*name) or rows.max_ts <= applied.get(name, 0):
+        if waits.skips_to_known(*name) or rows.max_ts <= applied.get(name, 0):
             return True
         if bound not in left_behind:
             left_behind[bound] = waits.named_after([ddl for ddl in progress.ddls if ddl.change.commit_ts <= bound])

@@ -273,7 +273,7 @@ class WatermarkMode:
     def apply_rows(self, work: TimelineWork, step: Rows) -> None:
         apply_rows(work, step)
 
-    def commit(
+    def progress_after(
         self,
         progress: Progress,
         number: int,

@@ -167,7 +167,7 @@ def test_rows_without_their_schema_hold_everything_before_them() -> None:
     progress = commit(advanced)
     assert fold(progress, bootstrap()).resolved == 99
     assert fold(progress, bootstrap(version=2)).resolved == 49
-    assert fold(progress, left_out=lambda *name: name == ("s", "a")).resolved == 99
+    assert fold(progress, skips_to_known=lambda *name: name == ("s", "a")).resolved == 99
 
 
 def test_the_schema_wait_counts_from_its_beginning_and_ends_with_it() -> None:
