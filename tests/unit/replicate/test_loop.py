@@ -79,8 +79,9 @@ class Run:
         steps = SimpleNamespace(
             progress=progress,
             in_batch=False,
+            is_due=False,
             registry=None,
-            source=SimpleNamespace(close=lambda: None, is_recorded=True, retention=dict),
+            source=SimpleNamespace(close=lambda: None, is_recorded=True, retention=dict, unread=""),
             ends=lambda: {(topic, 0): 7},
             sink=SimpleNamespace(capabilities=SimpleNamespace(upkeep=False)),
             take_requests=lambda: None,
