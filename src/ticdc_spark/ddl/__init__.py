@@ -5,14 +5,13 @@ Used for protocols that carry only SQL (Open, canal-json), for schema files, and
 """
 
 from ticdc_spark.ddl.defaults import is_moment
-from ticdc_spark.ddl.dialect import Dialect, clarified
+from ticdc_spark.ddl.dialect import Dialect, NameCase, Server, clarified
 from ticdc_spark.ddl.effect import (
     Altered,
     Charsets,
     DdlEffect,
     Kind,
     MovedRows,
-    NameCase,
     apply_change,
     apply_ddl,
     charsets_after,
@@ -41,6 +40,7 @@ __all__ = [
     "Kind",
     "MovedRows",
     "NameCase",
+    "Server",
     "apply_change",
     "apply_ddl",
     "change_tables",

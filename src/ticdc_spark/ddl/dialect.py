@@ -3,12 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
+
+from ticdc_spark.ddl.lex import Backslash
 
 Dialect: TypeAlias = Literal["tidb", "mysql", "mariadb"]
 """The server that runs a statement."""
+NameCase: TypeAlias = Literal["folded", "exact", "lower"]
+"""How a server compares names of databases and tables. ``folded``: ignoring case, as TiDB. ``exact``: with case
+(MySQL's ``lower_case_table_names`` 0). ``lower``: it stores them in lower case (1)."""
 Replacement: TypeAlias = tuple[int, int, str]
 """Start and end in a statement, and the text to put there."""
+
+
+class Server(NamedTuple):
+    """How a server reads SQL. By default as TiDB reads the SQL in TiCDC's messages."""
+
+    dialect: Dialect = "tidb"
+    case: NameCase = "folded"
+    backslash: Backslash = "literal"
+
+
+TIDB = Server()
 
 
 def clarified(sql: str, replacements: Iterable[Replacement]) -> str:

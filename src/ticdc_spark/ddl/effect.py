@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ticdc_spark.ddl.build import Building, build_table
-from ticdc_spark.ddl.dialect import Dialect, Replacement
+from ticdc_spark.ddl.dialect import TIDB, Dialect, Replacement, Server
 from ticdc_spark.ddl.key_names import as_shown
 from ticdc_spark.ddl.lex import Backslash, Cursor, Name
 from ticdc_spark.ddl.names import column_renames
@@ -51,9 +51,6 @@ Kind: TypeAlias = Literal[
 """``restore table`` is RECOVER and FLASHBACK TABLE; ``none`` is any statement that changes no table."""
 Charsets: TypeAlias = Mapping[str, Charset]
 """The default character sets of databases, where they are known. ``""``: the server's, for new databases."""
-NameCase: TypeAlias = Literal["folded", "exact", "lower"]
-"""How a server compares names of databases and tables. ``folded``: ignoring case, as TiDB. ``exact``: with case
-(MySQL's ``lower_case_table_names`` 0). ``lower``: it stores them in lower case (1)."""
 
 
 class Altered(msgspec.Struct, frozen=True):
@@ -134,26 +131,24 @@ def apply_ddl(
     tables: Tables,
     schema: str,
     sql: str,
+    server: Server = TIDB,
     *,
     dropped: Tables | None = None,
     charsets: Charsets = MappingProxyType({}),
-    backslash: Backslash = "literal",
-    case: NameCase = "folded",
-    dialect: Dialect = "tidb",
 ) -> DdlEffect:
     """What a DDL does to ``tables`` when it runs under ``schema``. Changes nothing; see ``fold``.
 
-    ``dropped``: tables as they were when dropped, for RECOVER and FLASHBACK. ``charsets``: a database that
-    is not in it has utf8mb4. ``dialect``: the server, whose rules count where they differ. For SQL that cannot be
-    read, or that names an unknown table or column, the effect has ``unsupported``.
+    ``dropped``: tables as they were when dropped, for RECOVER and FLASHBACK. ``charsets``: a database that is not in it
+    has utf8mb4. ``server``: its rules count where servers differ. For SQL that cannot be read, or that names an
+    unknown table or column, the effect has ``unsupported``.
     """
-    known = _Known(tables, schema, dropped or {}, charsets, case, dialect)
-    return _effect(sql, lambda: known.effect(parse(sql, backslash), sql))
+    known = _Known(tables, schema, dropped or {}, charsets, server)
+    return _effect(sql, lambda: known.effect(parse(sql, server.backslash), sql))
 
 
 def apply_change(tables: Tables, change: SchemaChange, charsets: Charsets = MappingProxyType({})) -> DdlEffect:
     """The same for a DDL whose tables have the job's names: these are compared exactly."""
-    known = _Known(tables, change.schema, {}, charsets, "exact", "tidb")
+    known = _Known(tables, change.schema, {}, charsets, TIDB._replace(case="exact"))
     return _effect(change.query, lambda: known.effect(statement_of(change), change.query))
 
 
@@ -209,17 +204,8 @@ def _full(name: Name, schema: str) -> TableName:
 class _Known:
     """The known tables, for one statement."""
 
-    def __init__(
-        self,
-        tables: Tables,
-        schema: str,
-        dropped: Tables,
-        charsets: Charsets,
-        case: NameCase,
-        dialect: Dialect,
-    ) -> None:
-        self._case: NameCase = case
-        self._dialect: Dialect = dialect
+    def __init__(self, tables: Tables, schema: str, dropped: Tables, charsets: Charsets, server: Server) -> None:
+        self._server = server
         self._tables = tables
         self._schema = schema
         self._dropped = dropped
@@ -254,10 +240,10 @@ class _Known:
 
     def _full(self, name: Name) -> TableName:
         schema, table = _full(name, self._schema)
-        return (schema.lower(), table.lower()) if self._case == "lower" else (schema, table)
+        return (schema.lower(), table.lower()) if self._server.case == "lower" else (schema, table)
 
     def _find(self, tables: Tables, name: TableName) -> TableName | None:
-        return _find(tables, name) if self._case == "folded" else name if name in tables else None
+        return _find(tables, name) if self._server.case == "folded" else name if name in tables else None
 
     def _table(self, name: Name) -> Table:
         full = self._name(name)
@@ -274,7 +260,7 @@ class _Known:
             schema, table = name
             copy = replace(model, schema=schema, name=table, table_id=None, version=None, foreign_keys=())
             return DdlEffect(kind="none", created=(copy,))
-        building = build_table(*name, statement, self._charsets.get(name[0]), self._dialect)
+        building = build_table(*name, statement, self._charsets.get(name[0]), self._server.dialect)
         return DdlEffect(kind="none", created=(building.table(),), clarified=tuple(building.clarified))
 
     def _rename(self, statement: RenameTables) -> DdlEffect:
@@ -290,7 +276,7 @@ class _Known:
         `RENAME TABLE a TO other.b` comes under `other`. Then `a` is searched in all databases, and must be in only one.
         """
         full = self._name(name)
-        if self._case == "folded" and name[0] is None and full not in self._tables:
+        if self._server.case == "folded" and name[0] is None and full not in self._tables:
             found = [known for known in self._tables if known[1].lower() == name[1].lower()]
             if len(found) == 1:
                 return found[0]
@@ -298,7 +284,7 @@ class _Known:
 
     def _alter(self, statement: AlterTable, sql: str) -> DdlEffect:
         before = self._table(statement.name)
-        building = Building(before, dialect=self._dialect)
+        building = Building(before, dialect=self._server.dialect)
         name = before.full_name
         renamed: TableName | None = None
         moved = []
@@ -333,7 +319,7 @@ class _Known:
     def _database(self, statement: DatabaseDdl) -> DdlEffect:
         database, _ = self._full((statement.name, ""))
         gone: tuple[TableName, ...] = ()
-        if statement.what == "drop" and self._case == "folded":
+        if statement.what == "drop" and self._server.case == "folded":
             gone = tuple(name for name in self._tables if name[0].lower() == database.lower())
         elif statement.what == "drop":
             gone = tuple(name for name in self._tables if name[0] == database)

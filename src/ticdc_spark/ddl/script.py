@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 
 from msgspec.structs import replace
 
+from ticdc_spark.ddl.dialect import Server
 from ticdc_spark.ddl.effect import apply_ddl, fold, parse_create
 from ticdc_spark.ddl.lex import Cursor, Name, Token
 from ticdc_spark.ddl.parse import parse
@@ -19,6 +20,8 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.names import folded
 
+_TOOLS = Server(backslash="escape")
+"""Dumps escape as MySQL does."""
 _FOLLOWED = frozenset({"create", "alter", "rename", "drop"})
 _LINE = re.compile(r"[^\r\n]*")
 _ENDS_A_LINE = re.compile(r";[ \t]*(?:\r?\n|\Z)")
@@ -92,7 +95,7 @@ class _Script:
                 raise MessageError(reason)
 
     def _alter(self, old: TableName, statement: str) -> None:
-        effect = apply_ddl({old: self.tables[old]}, self.schema, statement, backslash="escape")
+        effect = apply_ddl({old: self.tables[old]}, self.schema, statement, _TOOLS)
         if effect.unsupported:
             raise MessageError(effect.unsupported)
         before = {old: self._pop(old)}

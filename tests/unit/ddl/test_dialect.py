@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ticdc_spark.ddl import Dialect, apply_ddl, clarified, computed_columns
+from ticdc_spark.ddl import Dialect, Server, apply_ddl, clarified, computed_columns
 
 TABLES = {table.full_name: table for table in apply_ddl({}, "d", "CREATE TABLE t (a INT)").created}
 
 
 def _added(sql: str, dialect: Dialect) -> tuple[object, str]:
     """The default of the last column after an ALTER TABLE, and the SQL as TiDB reads it in the same way."""
-    effect = apply_ddl(TABLES, "d", sql, dialect=dialect)
+    effect = apply_ddl(TABLES, "d", sql, Server(dialect))
     (altered,) = effect.altered
     return altered.after.columns[-1].default, clarified(sql, effect.clarified)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ticdc_spark.ddl import Dialect, apply_ddl, clarified, fold, parse_create
+from ticdc_spark.ddl import Dialect, Server, apply_ddl, clarified, fold, parse_create
 from ticdc_spark.model import Table, TableName
 
 INLINE = "CREATE TABLE t (a INT UNIQUE, b INT, UNIQUE (a, b))"
@@ -100,7 +100,7 @@ CASES: dict[str, tuple[Dialect, tuple[str, ...], tuple[str, ...]]] = {
 def _after(statements: tuple[str, ...], dialect: Dialect) -> dict[TableName, Table]:
     tables: dict[TableName, Table] = {}
     for sql in statements:
-        effect = apply_ddl(tables, "d", sql, dialect=dialect)
+        effect = apply_ddl(tables, "d", sql, Server(dialect))
         assert effect.unsupported == ""
         tables = fold(tables, effect)
     return tables
@@ -125,8 +125,8 @@ SHOWN = (
 def test_an_index_that_may_have_gone_is_an_error_where_its_name_counts(part: str) -> None:
     """SHOW CREATE TABLE does not say whether the index is the foreign key's, which another key replaces."""
     tables = {("d", "t"): parse_create(SHOWN, "d", "escape", "mariadb")}
-    tables = fold(tables, apply_ddl(tables, "d", "ALTER TABLE t ADD UNIQUE (a, b)", dialect="mariadb"))
-    assert apply_ddl(tables, "d", f"ALTER TABLE t {part}", dialect="mariadb").unsupported == (
+    tables = fold(tables, apply_ddl(tables, "d", "ALTER TABLE t ADD UNIQUE (a, b)", Server("mariadb")))
+    assert apply_ddl(tables, "d", f"ALTER TABLE t {part}", Server("mariadb")).unsupported == (
         f"which key of `d`.`t` has the name `{part.split()[2]}` is not known: "
         "the server may have made the index `a` for a foreign key, and dropped it since"
     )
@@ -134,14 +134,14 @@ def test_an_index_that_may_have_gone_is_an_error_where_its_name_counts(part: str
 
 def test_an_index_of_a_foreign_key_gives_its_name_to_a_key_of_that_name() -> None:
     tables = {("d", "t"): parse_create(SHOWN, "d", "escape", "mariadb")}
-    effect = apply_ddl(tables, "d", "ALTER TABLE t ADD UNIQUE a (a, b)", dialect="mariadb")
+    effect = apply_ddl(tables, "d", "ALTER TABLE t ADD UNIQUE a (a, b)", Server("mariadb"))
     assert _keys(fold(tables, effect)["d", "t"]) == ("a a,b",)
 
 
 def test_an_index_beside_one_that_begins_with_its_columns_was_written() -> None:
     sql = SHOWN.replace("KEY `a` (`a`)", "KEY `a` (`a`), UNIQUE KEY `a_2` (`a`, `b`)")
     tables = {("d", "t"): parse_create(sql, "d", "escape", "mariadb")}
-    effect = apply_ddl(tables, "d", "DROP INDEX a ON t", dialect="mariadb")
+    effect = apply_ddl(tables, "d", "DROP INDEX a ON t", Server("mariadb"))
     assert _keys(fold(tables, effect)["d", "t"]) == ("a_2 a,b",)
 
 
@@ -161,14 +161,14 @@ def test_a_table_that_is_shown_has_the_indexes_that_are_shown() -> None:
     ],
 )
 def test_names_of_keys_are_written_into_sql(sql: str, named: str) -> None:
-    effect = apply_ddl({}, "d", sql, dialect="mariadb")
+    effect = apply_ddl({}, "d", sql, Server("mariadb"))
     assert clarified(sql, effect.clarified) == named
 
 
 def test_tidb_gives_the_written_names_too() -> None:
     """Keys of columns need no written name: TiDB gives them the first free name, as the server did."""
     sql = "CREATE TABLE t (UNIQUE (a, b), a INT UNIQUE, UNIQUE (a), b INT UNIQUE, UNIQUE (b, a))"
-    effect = apply_ddl({}, "d", sql, dialect="mysql")
+    effect = apply_ddl({}, "d", sql, Server("mysql"))
     (of_mysql,) = effect.created
     (of_tidb,) = apply_ddl({}, "d", clarified(sql, effect.clarified)).created
     assert sorted(_keys(of_tidb)) == sorted(_keys(of_mysql))

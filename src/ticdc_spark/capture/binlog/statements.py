@@ -17,6 +17,7 @@ from ticdc_spark.ddl import (
     Charsets,
     DdlEffect,
     NameCase,
+    Server,
     apply_ddl,
     clarified,
     ddl_tables,
@@ -68,9 +69,8 @@ def follow_ddl(step: int, tables: Tables, found: Query, sql: str, *, charsets: C
         text = replaces[1] + text[replaces.end() :]
         if found.error:
             return _only_dropped(step, tables, text, schema, facts)
-    effect = apply_ddl(
-        tables, schema, text, charsets=charsets, backslash="escape", case=facts.names, dialect=facts.dialect
-    )
+    server = Server(facts.dialect, facts.names, "escape")
+    effect = apply_ddl(tables, schema, text, server, charsets=charsets)
     if effect.unsupported:
         raise Unfollowed(effect.unsupported)
     if unknown := unknown_part(text, "escape"):
