@@ -1,7 +1,7 @@
 """A storage sink as one partition of messages: the base of a job's source, without Spark."""
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date
 from itertools import islice
 from pathlib import Path
@@ -42,8 +42,6 @@ _WAYS_OUT = (
     "checkpoint), and a new changefeed with an empty folder. Keep files longer (file-expiration-days, rules of the "
     "bucket)"
 )
-_WRITTEN_SOON = (0.0, 0.2, 1.0, 3.0)
-"""Pauses before another look for a file that is named by an index and is missing."""
 ANY = 0
 """The count of an entry whose messages were not counted."""
 _ENTRIES = msgspec.json.Decoder(Ledger)
@@ -61,6 +59,8 @@ class StorageTopic:
         self._looked_at: float | None = None
         self._kept: dict[str, bytes] = {}
         self._unindexed = Unindexed(files, form)
+        self._unwritten: tuple[str, ...] = ()
+        """Files that an index names last, and that are missing or empty."""
         self.has_more = False
         """Whether the last look left files for the next one."""
 
@@ -76,7 +76,7 @@ class StorageTopic:
 
     def skip_all(self) -> int:
         """Treat all present files as read, except the tables' schemas. Returns: the offset where a job begins"""
-        while not self.look(force=True):
+        while not self.look(force=True, skips=True):
             self.ledger = needed(self.ledger, self.ledger.end, ())
         self.ledger = needed(self.ledger, self.ledger.end, ())
         begin = self.ledger.end
@@ -96,8 +96,8 @@ class StorageTopic:
         cut = new_files(self.ledger, schemas, (), {}, Most(len(schemas), MOST_BYTES))
         self.ledger = with_cut(self.ledger, cut, dict.fromkeys((one.path for one in schemas), 1), {})
 
-    def look(self, *, force: bool = False) -> bool:
-        """Take new files. Returns: whether all present files were taken
+    def look(self, *, force: bool = False, skips: bool = False) -> bool:
+        """Take new files. ``skips``: they will not be read. Returns: whether all present files were taken
 
         Raises: SourceFault; SourceChanged for files that were removed before they were taken
         """
@@ -108,6 +108,8 @@ class StorageTopic:
             return True
         checkpoint = self._checkpoint()  # Everything below it is already in files.
         found = self._walk(self.ledger.since)
+        if not skips:
+            self._stop_if_old(found)
         found, complete = self._complete(found)
         _stop_if_removed(self.files.where, self.ledger, found, complete, checkpoint)
         self._unindexed.look(self.ledger, found.data, complete, checkpoint)
@@ -129,23 +131,35 @@ class StorageTopic:
         """The files, with ones that arrived meanwhile, and the last complete file of each sequence with new files."""
         numbers = {(folder, name): last for folder, name, last in self.ledger.numbers}
         complete = indexed(self.files, [one for one in found.data if one.number > numbers.get(one.sequence, 0)])
-        data = found.data
-        for pause in _WRITTEN_SOON:
-            last = {one.sequence: one.number for one in data}
-            newer = {one.folder.path: one.folder for one in data if complete.get(one.sequence, 0) > last[one.sequence]}
-            if not newer:
-                break
-            time.sleep(pause)
-            listed = self.files.look_into(list(newer))
-            more = [one for folder, names in zip(newer.values(), listed, strict=True) for one in data_in(folder, names)]
-            rest = [one for one in data if one.folder.path not in newer]
-            data = tuple(sorted((*rest, *more), key=lambda one: (one.sequence, one.number)))
-        return msgspec.structs.replace(found, data=data), complete
+        last = {one.sequence: one.number for one in found.data}
+        newer = {
+            one.folder.path: one.folder for one in found.data if complete.get(one.sequence, 0) > last[one.sequence]
+        }
+        listed = self.files.look_into(list(newer))
+        more = [one for folder, names in zip(newer.values(), listed, strict=True) for one in data_in(folder, names)]
+        rest = [one for one in found.data if one.folder.path not in newer]
+        data = tuple(sorted((*rest, *more), key=lambda one: (one.sequence, one.number)))
+        return msgspec.structs.replace(found, data=data), self._written(data, complete)
+
+    def _written(self, data: Sequence[DataName], complete: Mapping[tuple[str, str], int]) -> dict[tuple[str, str], int]:
+        """The last complete file of each sequence, without a last one that is missing or empty.
+
+        TiCDC's older architecture writes the index before the file. If it dies in between, it uses the number again, or
+        goes on in another folder. The checkpoint is below the rows of such a file.
+        """
+        whole = {(one.sequence, one.number) for one in data if one.size}
+        taken = {(folder, name): last for folder, name, last in self.ledger.numbers}
+        missing = {at for at, last in complete.items() if last > taken.get(at, 0) and (at, last) not in whole}
+        self._unwritten = tuple(f"{folder}: file {complete[folder, name]}" for folder, name in sorted(missing))
+        return {at: last - (at in missing) for at, last in complete.items()}
 
     @property
     def unread(self) -> str:
         """See ``Source.unread``."""
-        return self._unindexed.told()
+        missing = ", ".join(self._unwritten[:5])
+        more = f" and {len(self._unwritten) - 5} more" if len(self._unwritten) > 5 else ""
+        named = f"files that meta/CDC.index names last are missing or empty: {missing}{more}" if missing else ""
+        return "; ".join(filter(None, (self._unindexed.told(), named)))
 
     def entries(self, first: int, end: int) -> list[Entry]:
         """The still known files that have offsets in [first, end)."""
@@ -167,6 +181,7 @@ class StorageTopic:
         Raises: SourceFault, UsageError
         """
         checkpoint, found = self._checkpoint(), self._walk("")
+        self._stop_if_old(found)
         tables = {one.root for one in found.schemas} | {one.folder.root for one in found.data}
         what = f"{len(found.data):,} files with rows, of {len(tables):,} folders of tables; checkpoint {checkpoint}"
         self._unindexed.look(Ledger(), found.data, indexed(self.files, found.data), checkpoint)
@@ -185,6 +200,18 @@ class StorageTopic:
                 f"{self.form.extension}: `protocol` is not that of the changefeed"
             )
         return found
+
+    def _stop_if_old(self, found: Walked) -> None:
+        """Stop if the first rows of a job may be in folders that are not read. Later, TiCDC was upgraded since.
+
+        Raises: SourceFault
+        """
+        if found.old and not self.ledger.checkpoint:
+            raise SourceFault(
+                f"{self.files.where}/{found.old[0]} is a file of TiCDC v6.5.0 to v6.5.2, v6.6.0 or v7.0.0, whose "
+                "folders are not read. Those of v6.5.3 and later, and of v7.1.0 and later, are. Upgrade TiCDC, and "
+                'create a new changefeed with an empty folder. Or begin with the newest files: `starting = "latest"`'
+            )
 
     def _checkpoint(self) -> int:
         (content,) = self.files.find([METADATA])
@@ -287,7 +314,7 @@ def _is_gone(where: str, path: str) -> SourceChanged:
 def _stop_if_removed(
     where: str, ledger: Ledger, found: Walked, complete: dict[tuple[str, str], int], checkpoint: int
 ) -> None:
-    """Raises: SourceChanged if files were removed before they were taken; SourceFault if that may be so"""
+    """Raises: SourceChanged if files were removed before they were taken"""
     numbers = {(folder, name): last for folder, name, last in ledger.numbers}
     there: dict[tuple[str, str], set[int]] = {}
     for one in found.data:
@@ -299,12 +326,8 @@ def _stop_if_removed(
                 f"{where}/{sequence[0]} was complete up to file {known} and is up to {last}: it is another folder than "
                 f"before. {_WAYS_OUT}"
             )
-        missing = next((number for number in range(known + 1, last + 1) if number not in there[sequence]), None)
-        if missing == last:
-            raise SourceFault(
-                f"{where}/{sequence[0]}: file {last} is missing, the last one that meta/CDC.index names. Older TiCDC "
-                "writes that name first, and then the file, so it may come. If it does not, it was removed"
-            )
+        numbered = there.get(sequence, ())
+        missing = next((number for number in range(known + 1, last + 1) if number not in numbered), None)
         if missing is not None:
             raise SourceChanged(
                 f"{where}/{sequence[0]}: file {missing} is missing, and files up to {last} were written. It was "

@@ -72,8 +72,8 @@ class Unindexed:
         more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
         return (
             f"files with rows below the checkpoint that no meta/CDC.index names are not read: {len(paths)} "
-            f"({', '.join(paths[:_NAMED])}{more}). After a crash of TiCDC that is right: it sends their rows again. If "
-            "the folder is a copy, it is incomplete"
+            f"({', '.join(paths[:_NAMED])}{more}). After a crash, TiCDC sends their rows again. If it did not crash, "
+            "or the folder is a copy, rows are missing"
         )
 
     def _first_commit_ts(self, one: DataName) -> int:

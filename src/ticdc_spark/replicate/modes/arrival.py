@@ -160,9 +160,12 @@ def _ddls(
             new.add(identity(change))
         if event.topic == queue[identity(change)].topic:
             copies.setdefault(identity(change), set()).add(event.partition)
-    for key in new & _behind_other_topics(progress.tables, queue.values()):
-        others = [(*place, end) for place, end in sorted(latest_offsets.items()) if place[0] != queue[key].topic]
-        queue[key] = msgspec.structs.replace(queue[key], earlier=tuple(others))
+    behind = [queue[key] for key in new & _behind_other_topics(progress.tables, queue.values())]
+    if behind and len({topic for topic, _ in latest_offsets}) > 1:
+        # One of them holds up all: the list of ends is as long as there are partitions.
+        first = min(behind, key=lambda ddl: ddl.change.commit_ts)
+        every = tuple((*place, end) for place, end in sorted(latest_offsets.items()))
+        queue[identity(first.change)] = msgspec.structs.replace(first, earlier=every)
     ddls = []
     for key, ddl in queue.items():
         waits = tuple(

@@ -47,6 +47,7 @@ def without_topics(progress: Progress, topics: Collection[str]) -> Progress:
             needs = tuple((one.topic, one.partition, one.watermark) for one in parts)
             stay.setdefault(rows.full_name, needs)
     lacking = _lacking(progress, left)
+    held = set() if is_resolving(progress.mode) else {rows.topic for rows in progress.pending} & {*left}
     for name, needs in stay.items():
         if is_resolving(progress.mode):
             one = catching_up.setdefault(name, CatchUp(schema=name[0], name=name[1], needs=needs))
@@ -57,8 +58,8 @@ def without_topics(progress: Progress, topics: Collection[str]) -> Progress:
         partitions=tuple(state for state in progress.partitions if state.topic not in left),
         # If their topic is read again, it is read from its start.
         pending=tuple(rows for rows in progress.pending if rows.topic not in left),
-        # So is a DDL that waits for rows before it there: without them, these would count as replays.
-        ddls=tuple(ddl for ddl in progress.ddls if ddl.topic not in left or not ddl.waits),
+        # So is a DDL that rows before it wait for: without them, these would count as replays.
+        ddls=tuple(ddl for ddl in progress.ddls if ddl.topic not in left or not (ddl.waits or ddl.topic in held)),
         catching_up=tuple(
             one for name, one in catching_up.items() if name in stay or not {need[0] for need in one.needs} & left
         ),

@@ -163,7 +163,8 @@ class QueuedDdl(msgspec.Struct, frozen=True, kw_only=True):
     waits: tuple[tuple[int, int], ...] = ()
     """Arrival: the topic's partitions, each with the offset up to which the job looks for its copy of the DDL."""
     earlier: tuple[tuple[str, int, int], ...] = ()
-    """Arrival: (topic, partition, offset) of other topics, up to which the job looks for DDLs that come before it."""
+    """Arrival: (topic, partition, offset) up to which the job looks for DDLs that come before it, or before later ones
+    of the same batch."""
 
 
 class LastDdl(msgspec.Struct, frozen=True, kw_only=True):

@@ -9,7 +9,7 @@
     <schema>/<table>/<version>[/<partition>][/<date>]/meta/CDC.index      the name of the last complete file
 
 TiCDC v6.5.0 to v6.5.2, v6.6.0 and v7.0.0 write ``<version>/schema.json`` instead, and either no index or one that is
-not in ``meta``. These are refused.
+not in ``meta``. These are not read.
 
 With ``use-table-id-as-path`` the table's id replaces ``<schema>/<table>``. With tables across nodes, the names have a
 dispatcher: ``CDC_<dispatcher>_<number>.json``, ``CDC_<dispatcher>.index``. Source: ``pkg/cloudstorage`` of TiCDC.
@@ -101,6 +101,8 @@ class Walked(msgspec.Struct, frozen=True):
     schemas: tuple[SchemaName, ...]
     data: tuple[DataName, ...]
     """By sequence and number."""
+    old: tuple[str, ...] = ()
+    """Files of TiCDC v6.5.0 to v6.5.2, v6.6.0 or v7.0.0. Rows beside them are not among ``data``."""
 
 
 def walk(files: Files, since: str) -> Walked:
@@ -108,7 +110,7 @@ def walk(files: Files, since: str) -> Walked:
 
     Raises: SourceFault
     """
-    schemas, roots = _tables(files)
+    schemas, roots, old = _tables(files)
     folders: list[DataFolder] = []
     data: list[DataName] = []
     level = [DataFolder(f"{root}/{version}", root, int(version)) for root, version in roots]
@@ -116,7 +118,7 @@ def walk(files: Files, since: str) -> Walked:
         found = files.look_into([folder.path for folder in level])
         below: list[DataFolder] = []
         for folder, listed in zip(level, found, strict=True):
-            _stop_if_old(files, folder.path, listed)
+            old += _old(folder.path, listed)
             data += data_in(folder, listed)
             below += _below(folder, listed, since)
         folders += level
@@ -124,6 +126,7 @@ def walk(files: Files, since: str) -> Walked:
     return Walked(
         tuple(sorted(schemas, key=lambda one: (one.version, one.root, one.path))),
         tuple(sorted(data, key=lambda one: (one.sequence, one.number))),
+        tuple(old),
     )
 
 
@@ -144,8 +147,8 @@ def indexed(files: Files, names: Sequence[DataName]) -> dict[tuple[str, str], in
     return found
 
 
-def _tables(files: Files) -> tuple[list[SchemaName], list[tuple[str, str]]]:
-    """The schema files, and (folder of a table, version) of the folders with rows."""
+def _tables(files: Files) -> tuple[list[SchemaName], list[tuple[str, str]], list[str]]:
+    """The schema files, (folder of a table, version) of the folders with rows, and files of old versions."""
     (top,) = files.look_into([""])
     tops = dict(zip(top.folders, files.look_into(top.folders), strict=True))
     names = [f"{name}/{below}" for name, listed in tops.items() for below in listed.folders]
@@ -153,6 +156,7 @@ def _tables(files: Files) -> tuple[list[SchemaName], list[tuple[str, str]]]:
     schemas: list[SchemaName] = []
     tables: list[str] = []
     roots: list[tuple[str, str]] = []
+    old: list[str] = []
     for name, listed in tops.items():
         own = list(_schemas(name, lists.get(f"{name}/{_META}", Listed())))
         schemas += own
@@ -166,7 +170,7 @@ def _tables(files: Files) -> tuple[list[SchemaName], list[tuple[str, str]]]:
     for root in tables:
         listed = lists[root]
         if _VERSION.fullmatch(root.rpartition("/")[2]):  # an older version writes a DDL of a database like this
-            _stop_if_old(files, root, listed)
+            old += _old(root, listed)
         if any(_DATA.fullmatch(name) for name, _ in listed.files) or any(map(_DATE.fullmatch, listed.folders)):
             raise SourceFault(
                 f"{files.where}/{root} has rows of an unknown table: there is no schema file "
@@ -177,7 +181,7 @@ def _tables(files: Files) -> tuple[list[SchemaName], list[tuple[str, str]]]:
     for path, listed in zip(metas, files.look_into(metas), strict=True):
         schemas += _schemas(path.rpartition("/")[0], listed)
     roots += [(root, version) for root in tables for version in lists[root].folders if _VERSION.fullmatch(version)]
-    return schemas, roots
+    return schemas, roots, old
 
 
 def _stop_if_deeper(files: Files, folders: Sequence[str]) -> None:
@@ -191,15 +195,8 @@ def _stop_if_deeper(files: Files, folders: Sequence[str]) -> None:
             )
 
 
-def _stop_if_old(files: Files, path: str, listed: Listed) -> None:
-    """Raises: SourceFault for files of a version of TiCDC whose folders are not read"""
-    old = next((name for name, _ in listed.files if _OLD.fullmatch(name)), None)
-    if old is not None:
-        raise SourceFault(
-            f"{files.where}/{path}/{old} is a file of TiCDC v6.5.0 to v6.5.2, v6.6.0 or v7.0.0, whose folders are not "
-            "read. Those of v6.5.3 and later, and of v7.1.0 and later, are. Upgrade TiCDC, and create a new changefeed "
-            "with an empty folder"
-        )
+def _old(path: str, listed: Listed) -> list[str]:
+    return [f"{path}/{name}" for name, _ in listed.files if _OLD.fullmatch(name)]
 
 
 def _is_table(files: Files, name: SchemaName) -> bool:

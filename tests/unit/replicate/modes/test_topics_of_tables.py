@@ -118,3 +118,23 @@ def test_a_copy_of_a_table_that_is_gone_is_marked_where_its_ddl_is_skipped() -> 
     shop.configure(skip_ddl=(SkipDdl(commit_ts=ts, prefix=query),))
     shop.run()
     assert shop.condition("u") == "diverged"
+
+
+def test_rows_that_wait_are_read_again_once_their_topic_is_named_again() -> None:
+    shop = ArrivalShop("debezium", 1)
+    for name in "tu":
+        shop.ddl(CREATE.replace(" t ", f" {name} "), f"cdc_{name}")
+        shop.put(name, topic=f"cdc_{name}", id="1", v="1")
+    shop.run()
+    end = shop.broker.end_offsets()["cdc_t", 0]
+    shop.put("t", topic="cdc_t", id="9", v="9")
+    shop.ddl("CREATE TABLE x LIKE t", "cdc_x")
+    shop.put("u", topic="cdc_u", id="2", v="2")
+    shop.ddl("ALTER TABLE u ADD COLUMN c INT", "cdc_u")
+    shop.batch_behind({("cdc_t", 0): end})
+    shop.configure(topics=tuple(one for one in shop.broker.topics if one != "cdc_u"))
+    shop.run()
+    shop.configure(topics=None)
+    shop.run()
+    shop.batch()
+    assert sorted(shop.row_ids("u")) == [1, 2]

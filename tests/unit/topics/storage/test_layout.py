@@ -176,22 +176,29 @@ def test_files_that_come_while_it_looks_are_no_gap(tmp_path: Path) -> None:
     assert [one.path[-11:-5] for one in topic.ledger.entries if one.size] == ["000001", "000002"]
 
 
-def test_a_file_that_comes_after_its_index_is_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """TiCDC's older architecture writes the index before the file."""
+@pytest.mark.parametrize("is_empty", [False, True])
+def test_a_file_that_its_index_names_is_taken_once_it_is_written(tmp_path: Path, is_empty: bool) -> None:
+    """TiCDC's older architecture writes the index before the file. A file that it left empty is written again."""
     files = put(tmp_path, "s/t/1/CDC000001.json", content=b'{"_tidb":1}\r\n')
     put(tmp_path, "s/t/meta/schema_1_0000000001.json", "s/t/1/meta/CDC.index", content=b"CDC000002.json\n")
     put(tmp_path, "metadata", content=b'{"checkpoint-ts":100}')
-    pauses: list[float] = []
-    monkeypatch.setattr(storage_topic.time, "sleep", pauses.append)
+    if is_empty:
+        put(tmp_path, "s/t/1/CDC000002.json", content=b"")
     topic = StorageTopic(files, Form())
-    with pytest.raises(SourceFault, match=r"s/t/1: file 2 is missing, .* it may come"):
-        topic.look()
-    assert sum(pauses) < 10
-    monkeypatch.setattr(
-        storage_topic.time, "sleep", lambda _: put(tmp_path, "s/t/1/CDC000002.json", content=b'{"_tidb":1}\r\n')
-    )
     topic.look()
+    assert topic.unread == "files that meta/CDC.index names last are missing or empty: s/t/1: file 2"
+    put(tmp_path, "s/t/1/CDC000002.json", content=b'{"_tidb":1}\r\n')
+    topic.look(force=True)
     assert [one.path[-11:-5] for one in topic.ledger.entries if one.size] == ["000001", "000002"]
+    assert topic.unread == ""
+
+
+def test_a_file_that_vanished_before_a_later_one_was_taken_stops_the_job(tmp_path: Path) -> None:
+    files = put(tmp_path, "s/t/1/CDC000003.json", content=b'{"_tidb":1}\r\n')
+    put(tmp_path, "s/t/meta/schema_1_0000000001.json", "s/t/1/meta/CDC.index", content=b"CDC000004.json\n")
+    put(tmp_path, "metadata", content=b'{"checkpoint-ts":100}')
+    with pytest.raises(SourceChanged, match="s/t/1: file 1 is missing, and files up to 3 were written"):
+        StorageTopic(files, Form()).look()
 
 
 @pytest.mark.parametrize("path", ["shop/a/b/meta/schema_1_0000000001.json", "a/b/t/meta/schema_1_0000000001.json"])
@@ -227,8 +234,23 @@ def test_records_that_are_counted_otherwise_than_before_are_not_read(tmp_path: P
 def test_folders_of_older_versions_of_ticdc_are_refused(tmp_path: Path, path: str) -> None:
     files = put(tmp_path, "shop/t/44/2026-01-31/CDC000001.json", path, content=b"CDC000001.json\n")
     named = rf"/{path} is a file of TiCDC v6\.5\.0 to v6\.5\.2, v6\.6\.0 or v7\.0\.0, .*create a new changefeed"
+    put(tmp_path, "metadata", content=b'{"checkpoint-ts":100}')
     with pytest.raises(SourceFault, match=named):
-        walk(files, "")
+        StorageTopic(files, Form()).look()
+
+
+def test_a_job_goes_on_where_ticdc_was_upgraded_from_a_version_with_other_folders(tmp_path: Path) -> None:
+    files = put(tmp_path, "s/t/1/schema.json", "s/t/1/CDC.index", "s/t/1/CDC000001.json", content=b'{"_tidb":1}\r\n')
+    put(tmp_path, "s/t/2/CDC000001.json", content=b'{"_tidb":1}\r\n')
+    put(tmp_path, "s/t/meta/schema_2_0000000001.json", content=DESCRIBED)
+    put(tmp_path, "s/t/2/meta/CDC.index", content=b"CDC000001.json\n")
+    put(tmp_path, "metadata", content=b'{"checkpoint-ts":100}')
+    topic = StorageTopic(files, Form())
+    topic.skip_all()
+    put(tmp_path, "s/t/2/CDC000002.json", content=b'{"_tidb":1}\r\n')
+    put(tmp_path, "s/t/2/meta/CDC.index", content=b"CDC000002.json\n")
+    topic.look(force=True)
+    assert topic.ledger.numbers == (("s/t/2", "", 2),)
 
 
 def test_rows_of_which_nothing_says_the_table_are_named(tmp_path: Path) -> None:
