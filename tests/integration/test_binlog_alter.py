@@ -307,7 +307,7 @@ def test_a_dropped_constraint_is_the_foreign_key_of_that_name(server: Server) ->
     server.execute("ALTER TABLE d.t DROP CONSTRAINT x")
     for one in captured(server, state):
         state = follow(state, one)
-    (table,) = [one for one in state.tables if one.name == "t"]
+    (table,) = [one for one in state.tables if one.full_name == ("d", "t")]
     assert {index.name for index in table.indexes} == {"k", "x"}
 
 

@@ -143,7 +143,7 @@ def plain(table: Table) -> Table:
     """Without ids, and what a DDL leaves to the server: collations, names and order of keys, printed defaults."""
     columns = tuple(replace(column, default=None, type=replace(column.type, collate=None)) for column in table.columns)
     primary = tuple(index for index in table.indexes if index.primary)
-    return replace(table, columns=columns, indexes=primary, table_id=None, version=None)
+    return replace(table, columns=columns, indexes=primary, table_id=None, version=None, collate=None)
 
 
 def check(server: Server, state: CaptureState, rows: Rows) -> None:
