@@ -318,3 +318,8 @@ def test_a_tso_is_a_time() -> None:
     assert utc(LARGEST).startswith("3084-")
     assert lag(0, 1.0) is None
     assert lag(TSO, 0.0) == 0.0
+
+
+def test_the_package_runs_as_a_module() -> None:
+    ran = subprocess.run([sys.executable, "-m", "ticdc_spark", "--version"], capture_output=True, text=True, check=True)
+    assert ran.stdout.startswith("ticdc-spark ")
