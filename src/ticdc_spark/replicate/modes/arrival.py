@@ -160,12 +160,13 @@ def _ddls(
             new.add(identity(change))
         if event.topic == queue[identity(change)].topic:
             copies.setdefault(identity(change), set()).add(event.partition)
-    behind = [queue[key] for key in new & _behind_other_topics(progress.tables, queue.values())]
-    if behind and len({topic for topic, _ in latest_offsets}) > 1:
-        # One of them holds up all: the list of ends is as long as there are partitions.
-        first = min(behind, key=lambda ddl: ddl.change.commit_ts)
-        every = tuple((*place, end) for place, end in sorted(latest_offsets.items()))
-        queue[identity(first.change)] = msgspec.structs.replace(first, earlier=every)
+    if new and len({topic for topic, _ in latest_offsets}) > 1:
+        behind = [queue[key] for key in new & _behind_other_topics(progress.tables, queue.values())]
+        first = min(behind, key=lambda ddl: ddl.change.commit_ts, default=None)
+        if first is not None:
+            # It holds up all later ones, so that the state has one list of ends.
+            every = tuple((*place, end) for place, end in sorted(latest_offsets.items()))
+            queue[identity(first.change)] = msgspec.structs.replace(first, earlier=every)
     ddls = []
     for key, ddl in queue.items():
         waits = tuple(

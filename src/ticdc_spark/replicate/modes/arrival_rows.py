@@ -35,7 +35,7 @@ from ticdc_spark.sinks.mark import NO_MARK, Mark
 from ticdc_spark.spark.decode.versions import ReadPlan
 
 log = logging.getLogger(__name__)
-ANY_TIME = 2**63 - 1
+_ANY_TIME = 2**63 - 1
 
 
 def apply_arrived(work: TimelineWork, step: Rows) -> None:
@@ -181,17 +181,19 @@ def _returns(
     if batch.registry is None:
         return False
     first = _first_rows(waiting, key)
-    every = batch.rows_since(state, 0, ANY_TIME)
+    every = batch.rows_since(state, 0, _ANY_TIME)
     before = tuple(
         msgspec.structs.replace(one, end=min(one.end, first[one.topic, one.partition]))
         for one in every.ranges
         if one.first < first.get((one.topic, one.partition), 0)
     )
+    if not before:
+        return False
     later = tuple(one for one in followed if int(one) > int(key))
     if batch.registry.fetch(map(int, later)):
         # The process has not met them yet.
         batch.rows.opening = msgspec.structs.replace(batch.rows.opening, schemas=dict(batch.registry.known))
-    return bool(before) and batch.rows.has_rows(msgspec.structs.replace(every, ranges=before, keys=later, above=-1))
+    return batch.rows.has_rows(msgspec.structs.replace(every, ranges=before, keys=later, above=-1))
 
 
 def _comes_back(waiting: Sequence[PendingRows], key: str) -> bool:
