@@ -174,7 +174,8 @@ class Building:
         self._name([*((index, None) for index in old), *added])
 
     def _made_for(self, foreign: Index, added: Sequence[Index]) -> list[Index]:
-        """The index that a foreign key may need. TiDB names those of nameless foreign keys as no column is named."""
+        """The index that a foreign key may need. TiDB's index of a foreign key without a name is not followed: its name
+        is not made of a column's."""
         if self._dialect != "tidb":
             return [replace(foreign, of_foreign_key=True)]
         is_covered = any(begins_with(index, foreign) for index in (*self.indexes, *added))

@@ -40,7 +40,7 @@ def split_keys(key: bytes) -> list[bytes]:
     if is_bare_key(key):
         raise MessageError(
             "an Open key without its frame: 8 bytes with the version (1) and 8 with the key's length come before the "
-            "JSON; 8 with the value's length before that of the value"
+            "JSON. A value has 8 bytes with its length before the JSON"
         )
     if len(key) < HEAD_BYTES:
         raise MessageError(f"an Open key begins with 8 bytes of version; this one has {len(key)} bytes")

@@ -35,8 +35,8 @@ def doubt_shape(work: TimelineWork, before: TableState, after: TableState, ts: i
 
 
 def with_lost_rows(work: TimelineWork, new: TableState, before: TableState | None) -> TableState:
-    """Mark a table that is made now if rows of it went with the table before it, were taken by that one, or were left
-    out since no schema was known. ``before``: what is known of its name."""
+    """Mark a new table if some of its rows are lost: the table before it took them, or was dropped with them, or they
+    were skipped because no schema was known. ``before``: what is known of the name."""
     if work.batch.resolves or before is None:
         return new
     since = before.diverged_since
