@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import reduce
 from itertools import count
 
+from pymysql.cursors import Cursor
+from pymysql.err import MySQLError
+
 from tests.support.mariadb_server import Server
-from ticdc_spark.capture.base import Captured, CapturedDdl, CaptureState, Resolved, Transaction
+from ticdc_spark.capture.base import Captured, CapturedDdl, CaptureState, Resolved, Transaction, follow
 from ticdc_spark.capture.binlog import BinlogCapture
 from ticdc_spark.model import Row, Table, Value
 from ticdc_spark.mysql import handle_key
@@ -25,6 +30,22 @@ _ENDS = count(1)
 def captured(server: Server, state: CaptureState, uri: str = "") -> list[Captured]:
     """Everything from ``state`` to now, without ``Resolved``."""
     return [one for one in captured_with_resolved(server, state, uri) if not isinstance(one, Resolved)]
+
+
+def followed(server: Server, state: CaptureState) -> CaptureState:
+    """The state after everything from ``state`` to now."""
+    return reduce(follow, captured(server, state), state)
+
+
+def run_drawn(cursor: Cursor, draw: Callable[[], str], number: int) -> list[str]:
+    """Run drawn statements until the server has taken so many. Returns: these"""
+    done: list[str] = []
+    while len(done) < number:
+        statement = draw()
+        with suppress(MySQLError):
+            cursor.execute(statement)
+            done.append(statement)
+    return done
 
 
 def captured_with_resolved(server: Server, state: CaptureState, uri: str = "") -> Iterator[Captured]:

@@ -8,7 +8,7 @@ from typing import TypeVar
 import pymysql
 import pytest
 
-from tests.integration.binlog_stream import captured
+from tests.integration.binlog_stream import captured, followed, run_drawn
 from tests.support.mariadb_server import Server
 from ticdc_spark.capture.base import CapturedDdl, follow
 from ticdc_spark.capture.binlog import BinlogCapture
@@ -232,15 +232,9 @@ def test_random_alters_are_followed(server: Server, seed: int) -> None:
                 "KEY k2 (a, b))"
             )
             cursor.execute("CREATE TABLE u (a INT PRIMARY KEY, D INT NOT NULL UNIQUE, `e f` INT UNIQUE)")
-            state, done = BinlogCapture(server.uri).begin(), []
-            while len(done) < 4:
-                done.append(statements.draw())
-                try:
-                    cursor.execute(done[-1])
-                except pymysql.err.MySQLError:
-                    done.pop()
-            for one in captured(server, state):
-                state = follow(state, one)
+            state = BinlogCapture(server.uri).begin()
+            done = run_drawn(cursor, statements.draw, 4)
+            state = followed(server, state)
             there = BinlogCapture(server.uri).begin()
             known = {(table.schema, table.name): shape(table) for table in state.tables}
             assert known == {(table.schema, table.name): shape(table) for table in there.tables}, done
@@ -305,8 +299,7 @@ def test_a_dropped_constraint_is_the_foreign_key_of_that_name(server: Server) ->
     )
     state = BinlogCapture(server.uri).begin()
     server.execute("ALTER TABLE d.t DROP CONSTRAINT x")
-    for one in captured(server, state):
-        state = follow(state, one)
+    state = followed(server, state)
     (table,) = [one for one in state.tables if one.full_name == ("d", "t")]
     assert {index.name for index in table.indexes} == {"k", "x"}
 

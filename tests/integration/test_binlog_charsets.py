@@ -8,9 +8,8 @@ from random import Random
 import pymysql
 import pytest
 
-from tests.integration.binlog_stream import captured
+from tests.integration.binlog_stream import followed, run_drawn
 from tests.support.mariadb_server import Server
-from ticdc_spark.capture.base import follow
 from ticdc_spark.capture.binlog import BinlogCapture
 from ticdc_spark.model import Table
 
@@ -94,15 +93,9 @@ def test_random_character_sets_are_followed(server: Server, seed: int) -> None:
     )
     with connection, connection.cursor() as cursor:
         for _ in range(20 if seed == 1 else 60):
-            state, done = BinlogCapture(server.uri).begin(), []
-            while len(done) < 6:
-                done.append(statements.draw())
-                try:
-                    cursor.execute(done[-1])
-                except pymysql.err.MySQLError:
-                    done.pop()
-            for one in captured(server, state):
-                state = follow(state, one)
+            state = BinlogCapture(server.uri).begin()
+            done = run_drawn(cursor, statements.draw, 6)
+            state = followed(server, state)
             there = BinlogCapture(server.uri).begin()
             known = {table.full_name: charsets(table) for table in state.tables}
             assert known == {table.full_name: charsets(table) for table in there.tables}, done

@@ -11,7 +11,7 @@ import msgspec
 from ticdc_spark.errors import MessageError, SourceChanged, SourceFault, UsageError
 from ticdc_spark.model import Message, Offsets
 from ticdc_spark.streams.storage_messages import CSV, Form
-from ticdc_spark.streams.storage_unindexed import Unindexed
+from ticdc_spark.streams.storage_unindexed import Unindexed, some_of
 from ticdc_spark.topics.storage.csv_lines import CsvFormat
 from ticdc_spark.topics.storage.files import Files, LocalFiles
 from ticdc_spark.topics.storage.layout import METADATA, DataName, Walked, data_in, indexed, key_of, walk
@@ -156,9 +156,8 @@ class StorageTopic:
     @property
     def unread(self) -> str:
         """See ``Source.unread``."""
-        missing = ", ".join(self._unwritten[:5])
-        more = f" and {len(self._unwritten) - 5} more" if len(self._unwritten) > 5 else ""
-        named = f"files that meta/CDC.index names last are missing or empty: {missing}{more}" if missing else ""
+        missing = some_of(self._unwritten)
+        named = f"files that meta/CDC.index names last are missing or empty: {missing}" if missing else ""
         return "; ".join(filter(None, (self._unindexed.told(), named)))
 
     def entries(self, first: int, end: int) -> list[Entry]:

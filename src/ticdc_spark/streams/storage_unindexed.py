@@ -21,7 +21,13 @@ from ticdc_spark.topics.storage.ledger import Ledger
 
 log = logging.getLogger(__name__)
 _NAMED = 5
-"""Most files that a warning names."""
+"""Most files that a sentence names."""
+
+
+def some_of(names: Sequence[str]) -> str:
+    """The first of some names, and how many more there are."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 class Unindexed:
@@ -68,11 +74,9 @@ class Unindexed:
         """A sentence about the files; ``""``: there are none."""
         if not self._found:
             return ""
-        paths = sorted(self._found)
-        more = f" and {len(paths) - _NAMED} more" if len(paths) > _NAMED else ""
         return (
-            f"files with rows below the checkpoint that no meta/CDC.index names are not read: {len(paths)} "
-            f"({', '.join(paths[:_NAMED])}{more}). After a crash, TiCDC sends their rows again. If it did not crash, "
+            f"files with rows below the checkpoint that no meta/CDC.index names are not read: {len(self._found)} "
+            f"({some_of(sorted(self._found))}). After a crash, TiCDC sends their rows again. If it did not crash, "
             "or the folder is a copy, rows are missing"
         )
 
