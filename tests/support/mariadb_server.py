@@ -43,6 +43,9 @@ class Server:
         self.uri = f"mysql://root@127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
         self._data = folder / "data"
+        # A server that starts, or installs its tables, removes temporary tables of others in a folder for all.
+        self._temporary = folder / "tmp"
+        self._temporary.mkdir(parents=True, exist_ok=True)
 
     def _started(self, options: list[str]) -> list[str]:
         # No crash of the machine is tested. A killed server has what it gave to the operating system.
@@ -52,10 +55,6 @@ class Server:
     def start(self) -> None:
         """Start, and wait until a client is answered."""
         options = [f"--datadir={self._data}", f"--port={self.port}"]
-        # A server that starts removes temporary tables of others that it finds in a folder for all.
-        temporary = self.folder / "tmp"
-        temporary.mkdir(exist_ok=True)
-        options += [f"--tmpdir={temporary}"]
         options += ["--bind-address=127.0.0.1", f"--socket={self.folder / 's'}", "--skip-name-resolve"]
         options += ["--user=root"] if os.geteuid() == 0 else []
         options += self._options
@@ -126,7 +125,7 @@ class Server:
             raise RuntimeError(f"{command[0]}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
 
     def _env(self) -> dict[str, str]:
-        return {**os.environ, "LD_LIBRARY_PATH": str(self._base / "libs")}
+        return {**os.environ, "LD_LIBRARY_PATH": str(self._base / "libs"), "TMPDIR": str(self._temporary)}
 
 
 @contextmanager
