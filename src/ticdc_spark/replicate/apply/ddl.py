@@ -384,7 +384,7 @@ def _enter(work: TimelineWork, table: Table, mark: Mark, ts: int) -> None:
         raise DecisionNeeded(message)
     why = f"it came under this name by a RENAME at {ts} from one that `tables` leaves out: its older rows are missing"
     log.warning("`%s`.`%s`: %s", *name, why)
-    _create_missing(work, table, mark, ts, why=why)
+    _create_missing(work, create_late(table, ts, (), certain=True, empty=False), mark, why)
 
 
 def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain: bool) -> None:
@@ -397,7 +397,7 @@ def _truncate(work: TimelineWork, table: Table, mark: Mark, ts: int, *, certain:
         return
     if now == NO_MARK:
         if state is None or state.table is None or state.is_gone:
-            _create_missing(work, table, mark, ts, empty=True, certain=certain)
+            _create_missing(work, create_late(table, ts, (), certain=certain, empty=True), mark)
         else:  # gone: see alter
             work.put(msgspec.structs.replace(state, applied=ts, ddl_ts=ts))
         return
@@ -430,28 +430,19 @@ def _is_in_shape(work: TimelineWork, state: TableState, table: Table, *, certain
     return have.keys() == wanted.keys()
 
 
-def _create_missing(
-    work: TimelineWork,
-    table: Table,
-    mark: Mark,
-    ts: int,
-    *,
-    empty: bool = False,
-    certain: bool = True,
-    why: str = "",
-    followed: tuple[str, ...] = (),
-) -> None:
+def _create_missing(work: TimelineWork, late: TableState, mark: Mark, why: str = "") -> None:
     """Create a table at a DDL other than its CREATE, which the job never saw: it began in the middle, or TiCDC did not
-    send it. ``followed``: as for ``alter``."""
-    name = table.full_name
+    send it. ``late``: its state, from ``create_late``. ``why``: why it may differ from the source."""
+    name, table, ts = late.full_name, late.table, late.applied
+    assert table is not None, "it is created"
     before = work.state(name)
-    state = create_late(table, ts, before.topics if before else (), certain=certain, empty=empty)
-    state = msgspec.structs.replace(state, schema_keys=followed)
+    state = msgspec.structs.replace(late, topics=before.topics if before else ())
     state = diverge(state, ts, why, columns=True) if why else state
     if given_up := passed_by(before, ts):
         log.warning("`%s`.`%s`: %s", *name, given_up)
         state = diverge(state, ts, given_up)
-    if before is not None and before.table is None and before.diverged_since is not None and not empty:
+    is_emptied = late.emptied == ts
+    if before is not None and before.table is None and before.diverged_since is not None and not is_emptied:
         state = diverge(state, before.diverged_since, before.diverged_why)
     columns = work.batch.columns(table)
     work.commit(state, mark, mark[0], lambda stamp: work.batch.sink.create(name, columns, stamp))
@@ -484,7 +475,8 @@ def alter(
     state = work.state(new)
     if work.mark(new) == NO_MARK:
         if state is None or state.table is None or state.is_dropped:
-            _create_missing(work, act.table, (at, step), ts, certain=act.certain, followed=followed)
+            late = create_late(act.table, ts, (), certain=act.certain, empty=False)
+            _create_missing(work, msgspec.structs.replace(late, schema_keys=followed), (at, step))
         else:
             # A later DDL dropped or renamed it before a restart: only its former state is known.
             work.put(msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts))
