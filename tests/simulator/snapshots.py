@@ -20,8 +20,8 @@ from ticdc_spark.capture.snapshot.base import TooOld, Wanted, Wave, has_wanted
 from ticdc_spark.capture.snapshot.kept_rows import KeptRows
 from ticdc_spark.capture.snapshot.typed import typed
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import Table
-from ticdc_spark.mysql import tso_physical_ms
+from ticdc_spark.model import Row, Table
+from ticdc_spark.mysql import handle_key, tso_physical_ms
 from ticdc_spark.spark.tasks import MOVED, ArrowTask, Counter, SourceMoved
 
 _KEPT_MS = 60
@@ -82,6 +82,18 @@ class DatabaseView:
         """Whether the table that is wanted is not the one that its read began with."""
         identity: str = getattr(wanted, "identity", "")
         return bool(identity) and identity != self.identity(wanted.name)
+
+    def lookup(self, table: Table, keys: Sequence[Row], at: int | None) -> list[Row | None]:
+        live = self.state(at).get(folded(table.full_name))
+        if live is None:
+            raise MessageError(f"{table.full_name} is gone")
+        of_key = {tuple(row[name] for name in handle_key(table)): row for row in live.rows.values()}
+        found = [of_key.get(tuple(key[name] for name in handle_key(table))) for key in keys]
+        if at is None:
+            meanwhile, self.database.meanwhile = self.database.meanwhile, None
+            if meanwhile is not None:
+                meanwhile()
+        return found
 
     def close(self) -> None:
         return

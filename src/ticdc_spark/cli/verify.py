@@ -18,8 +18,9 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.config.load import load_job
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.errors import UsageError
-from ticdc_spark.operate.requests import rebuild, taken_when
+from ticdc_spark.operate.requests import rebuild, repair, taken_when
 from ticdc_spark.verify.options import Options, Watcher
+from ticdc_spark.verify.repair import rows_to_repair
 from ticdc_spark.verify.report import Report, TableReport
 from ticdc_spark.verify.run import verify
 
@@ -50,7 +51,7 @@ _PLAIN_SECONDS = 5.0
 )
 @click.option("--no-writes", is_flag=True, help="Nothing writes to the source, and the job has caught up.")
 @click.option("--chunk-rows", type=click.IntRange(100), default=50_000, show_default=True, help="Rows of a range.")
-@click.option("--repair", is_flag=True, help="Ask the job to read each table again that differs, as `rebuild` does.")
+@click.option("--repair", is_flag=True, help="Ask the job to read the rows again that differ, or the whole table.")
 @between_options
 @click.pass_context
 def command(
@@ -107,11 +108,18 @@ def summary(report: Report) -> str:
 
 
 def _repair(job: Job, report: Report) -> None:
-    different = [one.table for one in report.tables if one.result == "different"]
+    different = {one.table: rows_to_repair(one) for one in report.tables if one.result == "different"}
+    rows = {table: keys for table, keys in different.items() if keys}
+    whole = [table for table in different if table not in rows]
     undecided = [one.table for one in report.tables if one.result == "undecided"]
+    if rows:
+        repair(job, rows)
+        named = ", ".join(f"{noun(len(keys), 'row')} of {table}" for table, keys in rows.items())
+        click.echo(f"requested: {named} read again")
+    if whole:
+        rebuild(job, whole)
+        click.echo(f"requested: {', '.join(whole)} read in full")
     if different:
-        rebuild(job, different)
-        click.echo(f"requested: {', '.join(different)} read in full")
         click.echo(taken_when(job))
     if undecided:
         click.echo(f"not requested: {', '.join(undecided)} undecided. Run `verify` again, or `rebuild` them yourself")

@@ -417,6 +417,17 @@ def settle_load(state: TableState) -> TableState:
     return unverify(state) if state.has_diverged else _with_known(state, Clean())
 
 
+def repair(state: TableState, upto: int) -> TableState:
+    """Some of its rows are replaced by the source's. ``upto``: the highest commit_ts that these may be from; 0: they
+    are as of ``applied``."""
+    match state.known:
+        case Clean() if upto:
+            return _with_known(state, Settling(upto=upto))
+        case Settling(upto=before) if upto > before:
+            return _with_known(state, Settling(upto=upto))
+    return state
+
+
 def set_back(state: TableState, since: int) -> TableState:
     """A user has set it back to an older snapshot, and a full read is requested."""
     why = "it was set back; a full read of it is wanted"
