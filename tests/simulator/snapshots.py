@@ -83,12 +83,12 @@ class DatabaseView:
         identity: str = getattr(wanted, "identity", "")
         return bool(identity) and identity != self.identity(wanted.name)
 
-    def lookup(self, table: Table, keys: Sequence[Row], at: int | None) -> list[Row | None]:
+    def rows(self, table: Table, keys: Sequence[Row], at: int | None) -> list[Row]:
         live = self.state(at).get(folded(table.full_name))
         if live is None:
             raise MessageError(f"{table.full_name} is gone")
-        of_key = {tuple(row[name] for name in handle_key(table)): row for row in live.rows.values()}
-        found = [of_key.get(tuple(key[name] for name in handle_key(table))) for key in keys]
+        wanted = {tuple(key[name] for name in handle_key(table)) for key in keys}
+        found = [row for row in live.rows.values() if tuple(row[name] for name in handle_key(table)) in wanted]
         if at is None:
             meanwhile, self.database.meanwhile = self.database.meanwhile, None
             if meanwhile is not None:
@@ -140,4 +140,4 @@ class _Read:
 def is_under_way(seen: TableView | None) -> bool:
     """Whether status says that a table is read in full, or was and changed meanwhile, and so is not at the others'
     commit_ts."""
-    return seen is not None and (seen.condition == "snapshot" or "read in full" in seen.detail)
+    return seen is not None and (seen.condition == "snapshot" or "read while it changed" in seen.detail)

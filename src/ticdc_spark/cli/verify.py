@@ -20,12 +20,13 @@ from ticdc_spark.config.secrets import redact
 from ticdc_spark.errors import UsageError
 from ticdc_spark.operate.requests import rebuild, repair, taken_when
 from ticdc_spark.verify.options import Options, Watcher
-from ticdc_spark.verify.repair import rows_to_repair
+from ticdc_spark.verify.repair import MOST_ROWS, rows_to_repair
 from ticdc_spark.verify.report import Report, TableReport
 from ticdc_spark.verify.run import verify
 
 _SHOWN = 10
 """How many differences of a table the terminal shows."""
+_LIMIT = 100
 _PLAIN_SECONDS = 5.0
 
 
@@ -41,7 +42,11 @@ _PLAIN_SECONDS = 5.0
     type=click.Path(path_type=Path, dir_okay=False),
     help="The JSON report. An interrupted run resumes from it.  [default: JOB.verify.json beside the job file]",
 )
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Differences of a table to find.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    help=f"Differences of a table to find.  [default: 100; with --repair {MOST_ROWS}]",
+)
 @click.option(
     "--wait",
     type=click.FloatRange(0),
@@ -61,7 +66,7 @@ def command(
     rules: tuple[str, ...],
     sample: float | None,
     path: Path | None,
-    limit: int,
+    limit: int | None,
     wait: float,
     no_writes: bool,
     chunk_rows: int,
@@ -82,12 +87,13 @@ def command(
     if topics["between"]:
         if job_file is not None or repair or sample is not None:
             raise UsageError("--between compares two topics: it takes no JOB.toml, --repair or --sample")
-        ctx.exit(0 if between(Between(**topics), rules, path, limit) else 3)
+        ctx.exit(0 if between(Between(**topics), rules, path, limit or _LIMIT) else 3)
     if job_file is None:
         raise UsageError("name a job file, or two topics with --between")
     job = load_job(job_file)
-    if repair and job.snapshot is None:
-        raise UsageError(f"{job_file}: [snapshot]: missing; --repair reads tables from the database that it names")
+    if repair and (job.snapshot is None or job.snapshot.upstream is None):
+        raise UsageError(f"{job_file}: [snapshot] upstream: missing; --repair reads from the database that it names")
+    limit = limit or (MOST_ROWS if repair else _LIMIT)
     options = Options(tables=rules, sample=sample, limit=limit, wait=wait, still=no_writes, chunk_rows=chunk_rows)
     path = path or job_file.with_suffix(".verify.json")
     with redacted_children(), _shown() as watcher:

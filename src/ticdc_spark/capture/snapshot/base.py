@@ -91,9 +91,10 @@ class SnapshotReader(Protocol):
         Raises: SourceFault; TooOld; SourceMoved if the table does not, or no longer, have these columns
         """
 
-    def lookup(self, table: Table, keys: Sequence[Row], at: int | None) -> list[Row | None]:
-        """The rows of some handle keys as of a commit_ts, or now; ``None``: there is no such row. Not in a dump.
+    def rows(self, table: Table, keys: Sequence[Row], at: int | None) -> list[Row]:
+        """The rows of some handle keys as of a commit_ts, or now. Not in a dump.
 
+        The source compares keys by their collations, so a row may have another key than those asked for.
         ``table``: as from ``schema``. Values are canonical, also those of virtual columns.
         Raises: SourceFault; MessageError if the table does not have these columns, or the time is garbage-collected
         """

@@ -143,9 +143,16 @@ class DatabaseReader:
         last = ranges[-1].upto
         return Wave(parts=len(ranges), read=read, upto="" if last is None else key_text(last), done=last is None)
 
-    def lookup(self, table: Table, keys: Sequence[Row], at: int | None) -> list[Row | None]:
+    def rows(self, table: Table, keys: Sequence[Row], at: int | None) -> list[Row]:
         with Upstream(self._uri) as upstream:
-            return upstream.lookup(table, keys, at or 0)
+            upstream.exact = self.exact
+            try:
+                return upstream.rows(table, keys, at or 0)
+            except SourceFault as fault:
+                code = fault.__cause__.args[:1] if fault.__cause__ is not None else ()
+                if code not in _REFUSED:
+                    raise
+                raise EnvironmentFault(f"{fault}{self._cure(code)}") from fault
 
     def close(self) -> None:
         connection, self._connection = self._connection, None

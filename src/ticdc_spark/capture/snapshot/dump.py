@@ -89,7 +89,7 @@ class DumpReader:
         read = _ReadFiles(table, wanted, paths)
         return Wave(parts=max(1, len(chosen)), read=read, upto=upto, done=len(chosen) == len(files))
 
-    def lookup(self, table: Table, keys: Sequence[Row], at: int | None) -> list[Row | None]:
+    def rows(self, table: Table, keys: Sequence[Row], at: int | None) -> list[Row]:
         raise AssertionError("a dump has no rows of now")
 
     def close(self) -> None: ...

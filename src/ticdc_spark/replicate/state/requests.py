@@ -109,6 +109,20 @@ def take(
     return after
 
 
+def added(waiting: Sequence[Request], request: Request) -> tuple[Request, ...]:
+    """The waiting requests with a new one. A table has one repair: the rows of a new one come to those of the old."""
+    if not isinstance(request, Repair):
+        return (*waiting, request)
+    others = [one for one in waiting if not isinstance(one, Repair) or one.tables != request.tables]
+    keys = (
+        key
+        for one in (*waiting, request)
+        if isinstance(one, Repair) and one.tables == request.tables
+        for key in one.keys
+    )
+    return (*others, msgspec.structs.replace(request, keys=tuple(dict.fromkeys(keys))))
+
+
 def repairs_of(store: RequestStore) -> list[Repair]:
     """The repairs that wait. Raises: SinkFault, LeaseHeld"""
     return [one for one in store.requests() if isinstance(one, Repair)]

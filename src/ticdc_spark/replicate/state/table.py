@@ -341,7 +341,7 @@ def doubt_load(state: TableState, ts: int) -> TableState:
     or it has rows of another table. It is then read again, as a table whose beginning the job did not see."""
     if state.settles < ts or state.settles == 0:
         return state
-    why = f"a DDL at {ts} changed or renamed it while it was read in full: it may have rows of the table behind the DDL"
+    why = f"a DDL at {ts} changed or renamed it while it was read: it may have rows of the table behind the DDL"
     return diverge(msgspec.structs.replace(unverify(state), origin="bootstrap"), ts, why)
 
 
@@ -425,6 +425,8 @@ def repair(state: TableState, upto: int) -> TableState:
             return _with_known(state, Settling(upto=upto))
         case Settling(upto=before) if upto > before:
             return _with_known(state, Settling(upto=upto))
+        case Diverged(settles=before) as known if upto > before > 0:
+            return _with_known(state, msgspec.structs.replace(known, settles=upto))
     return state
 
 

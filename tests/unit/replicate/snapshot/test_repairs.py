@@ -14,7 +14,9 @@ from tests.simulator.snapshots import DatabaseView
 from tests.simulator.story import run
 from tests.support.changefeed import SCHEMA
 from tests.support.shop import Shop, ShopTables, after_every_death
+from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Row, Table
+from ticdc_spark.replicate.state.requests import words
 
 T = (SCHEMA, "t")
 SOURCE = [(1, "v1"), (2, "new"), (4, "v4")]
@@ -59,12 +61,12 @@ class Source(DatabaseView):
         self.change: Callable[[], object] | None = change
         self.looked_up = 0
 
-    def lookup(self, table: Table, keys: Sequence[Row], at: int | None) -> list[Row | None]:
+    def rows(self, table: Table, keys: Sequence[Row], at: int | None) -> list[Row]:
         change, self.change = self.change, None
         if change is not None:
             change()
         self.looked_up += 1
-        return super().lookup(table, keys, at)
+        return super().rows(table, keys, at)
 
 
 def test_rows_are_replaced_removed_and_added_and_the_table_is_clean_again() -> None:
@@ -144,6 +146,73 @@ def test_a_table_whose_rows_cannot_be_replaced_singly_is_read_in_full(caplog: py
     go_on(shop, 6)
     assert "is read in full, as its rows cannot be replaced singly: column `id`: 'x'" in caplog.text
     assert (shop.rows("t"), shop.condition("t"), asks(shop)) == (SOURCE, "clean", ())
+
+
+def test_a_row_that_the_source_takes_for_another_key_is_written_and_not_only_the_key_removed() -> None:
+    """The source changed the key 'a' to 'A', which its collation takes for equal. So may the target."""
+    shop = Shop(snapshot="now")
+    shop.sql("CREATE TABLE t (id VARCHAR(9) PRIMARY KEY, v VARCHAR(9))")
+    shop.insert("t", id="a", v="old")
+    go_on(shop)
+    shop.row("delete", T, {"id": "a"})
+    shop.row("insert", T, {"id": "A", "v": "new"})
+
+    class Insensitive(DatabaseView):
+        def rows(self, table: Table, keys: Sequence[Row], at: int | None) -> list[Row]:
+            return super().rows(table, [{"id": str(key["id"]).upper()} for key in keys], at)
+
+    shop.repair("t", "a")
+    shop.follow_source(Insensitive(cast(Database, ShopTables(shop)), "now", 0))
+    go_on(shop)
+    assert shop.rows("t") == [("A", "new")]
+
+
+@pytest.mark.parametrize("kind", ["FLOAT", "DOUBLE"])
+def test_a_table_whose_key_a_database_does_not_find_is_read_in_full(
+    kind: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    shop = Shop(snapshot="now")
+    shop.sql(f"CREATE TABLE t (id {kind} PRIMARY KEY, v VARCHAR(9))")
+    shop.insert("t", id="0.1", v="v")
+    go_on(shop)
+    shop.repair("t", "0.1")
+    go_on(shop)
+    assert "read in full, as its rows cannot be replaced singly: its key has a FLOAT or DOUBLE" in caplog.text
+    assert [row[1] for row in shop.rows("t") or ()] == ["v"]
+
+
+def test_more_rows_than_are_asked_for_at_once_are_read_again() -> None:
+    shop = made()
+    for key in range(1000, 1450):
+        shop.row("insert", T, {"id": str(key), "v": "v"})
+    go_on(shop)
+    shop.repair("t", *map(str, range(1000, 1450)))
+    go_on(shop)
+    assert len(shop.rows("t") or ()) == 453
+    assert (shop.condition("t"), asks(shop)) == ("clean", ())
+
+
+def test_two_requests_for_a_table_become_one() -> None:
+    shop = with_lost_messages()
+    shop.repair("t", "2", "3")
+    shop.repair("t", "3", "4")
+    assert [words(one) for one in shop.lab.state.requests()] == ["repair shop.t, 3 rows"]
+    go_on(shop)
+    assert (shop.rows("t"), asks(shop)) == (SOURCE, ())
+
+
+def test_a_request_that_cannot_be_met_is_removed_and_does_not_stop_the_job(caplog: pytest.LogCaptureFixture) -> None:
+    class Unknown(DatabaseView):
+        def schema(self, name: tuple[str, str], at: int | None) -> Table | None:
+            raise MessageError("its CREATE TABLE cannot be read")
+
+    shop = with_lost_messages()
+    shop.repair("t", "2")
+    shop.follow_source(Unknown(cast(Database, ShopTables(shop)), "now", 0))
+    shop.insert("t", id="7", v="v7")
+    go_on(shop)
+    assert "rows are not read again: `shop`.`t` cannot be read in full: its CREATE TABLE cannot be read" in caplog.text
+    assert ((7, "v7") in (shop.rows("t") or ()), asks(shop)) == (True, ())
 
 
 def test_nothing_is_read_of_a_table_that_was_dropped_meanwhile() -> None:
