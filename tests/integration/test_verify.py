@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,6 +32,9 @@ from ticdc_spark.config.load import load_job
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.model import Change, RowChange, SchemaChange, Watermark
 from ticdc_spark.mysql import handle_key, tso
+from ticdc_spark.replicate import loop
+from ticdc_spark.replicate.state.store import read_state
+from ticdc_spark.sinks.states import open_state
 from ticdc_spark.verify import run
 from ticdc_spark.verify.cells import size
 from ticdc_spark.verify.database import DatabaseTable
@@ -106,11 +112,18 @@ def messages(server: Server, name: str, number: int) -> list[Change]:
 
 
 def replicated(
-    folder: Path, source: Server, sink: str, job: str = "", more: str = "", names: Sequence[str] = ("types", "texts")
+    folder: Path,
+    source: Server,
+    sink: str,
+    job: str = "",
+    more: str = "",
+    names: Sequence[str] = ("types", "texts"),
+    ahead: int = 0,
 ) -> Path:
-    """A job that has some tables. ``job``: lines of its section; ``more``: other sections."""
+    """A job that has some tables. ``job``: lines of its section; ``more``: other sections; ``ahead``: milliseconds by
+    which the feed is ahead of the clock, so that the job is past whatever it reads."""
     events = [one for at, name in enumerate(names, 1) for one in messages(source, name, at)]
-    topic(folder, [*events, Watermark(tso(int(time.time() * 1000)))])
+    topic(folder, [*events, Watermark(tso(int(time.time() * 1000) + ahead))])
     file = folder / "job.toml"
     file.write_text(JOB.format(name=folder.name, folder=folder, upstream=source.uri, sink=sink, job=job) + more)
     replicate(file)
@@ -122,6 +135,22 @@ def verify(file: Path, *more: str) -> tuple[int, str, Report]:
     report = load(file.with_suffix(".verify.json"))
     assert report is not None, done.output
     return done.exit_code, done.output, report
+
+
+def run_until_no_request_waits(file: Path) -> None:
+    stop = threading.Event()
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(loop.run, load_job(file), stop=stop)
+        try:
+            job = load_job(file)
+            while not running.done():
+                with closing(open_state(job.sink, job.name, job.spark)) as states:
+                    if not read_state(states).requests:
+                        break
+                time.sleep(0.2)
+        finally:
+            stop.set()
+        running.result()
 
 
 KINDS = ["mysql", "postgres", "iceberg", pytest.param("delta", marks=pytest.mark.slow)]
@@ -193,10 +222,15 @@ def found(report: Report) -> set[tuple[str, str, str]]:
     }
 
 
-def test_rows_that_were_changed_behind_the_jobs_back_are_found_in_every_type(
-    tmp_path: Path, source: Server, copies: Copies, monkeypatch: pytest.MonkeyPatch
+def test_rows_that_were_changed_behind_the_jobs_back_are_found_in_every_type_and_repaired(
+    tmp_path: Path,
+    source: Server,
+    copies: Copies,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    file = replicated(tmp_path, source, copies.sink)
+    snapshot = f'\n[snapshot]\nupstream = "{source.uri}"\n'
+    file = replicated(tmp_path, source, copies.sink, 'poll-interval = "50ms"', snapshot, ahead=3_600_000)
     code, text, report = verify(file, "--no-writes")
     assert (code, [one.result for one in report.tables]) == (0, ["equal", "equal"]), text
     assert [one.rows_target for one in report.tables] == [ROWS, MOST]
@@ -207,9 +241,18 @@ def test_rows_that_were_changed_behind_the_jobs_back_are_found_in_every_type(
             code, text, report = verify(file, "--no-writes")
         assert (code, [one.target_read_again for one in report.tables]) == (0, [False, False]), text
     wrong = broken(copies)
-    code, text, report = verify(file, "--no-writes", "--limit", "1000")
+    code, text, report = verify(file, "--no-writes", "--limit", "1000", "--repair")
     assert (code, found(report)) == (3, wrong), text
     assert "2 tables compared, 2 with differences" in text
+    assert f"requested: {2 * len(TYPES) + 2} rows of v.types, 2 rows of v.texts read again" in text
+    before = report
+    with caplog.at_level("INFO", "ticdc_spark.replicate.snapshot.repairs"):
+        run_until_no_request_waits(file)
+    assert f"`{SCHEMA}`.`types`: {2 * len(TYPES) + 2} rows are read again" in caplog.text
+    assert f"`{SCHEMA}`.`texts`: 2 rows are read again" in caplog.text
+    code, text, report = verify(file, "--no-writes")
+    assert (code, [one.result for one in report.tables]) == (0, ["equal", "equal"]), text
+    assert [one.rows_target for one in report.tables] == [one.rows_source for one in before.tables]
     copies.execute(f"ALTER TABLE {table_of(copies, 'texts')} DROP COLUMN v")
     code, text, report = verify(file, "--no-writes", "--table", f"{SCHEMA}.texts")
     assert (code, [one.result for one in report.tables]) == (3, ["different"]), text

@@ -11,6 +11,7 @@ from tests.memory_sink.newest import Key, Newest, deletes, newest
 from tests.memory_sink.raw import RawInMemory, RawRow
 from tests.memory_sink.reading import TypedRow, read_raw
 from ticdc_spark.changes.columns import ALWAYS, OP, TIES
+from ticdc_spark.changes.given import GivenRows
 from ticdc_spark.changes.raw import RawChanges
 from ticdc_spark.changes.typed import Deletes, TypedChanges
 from ticdc_spark.errors import MessageError
@@ -58,6 +59,8 @@ def write_newest(changes: TypedChanges, task: ArrowTask, _tasks: int, *, keep_fi
 
 
 def _rows_of(raw: RawChanges) -> list[RawRow]:
+    if isinstance(raw, GivenRows):
+        return [RawRow(**row) for row in raw.rows.to_arrow().to_pylist()]
     assert isinstance(raw, RawInMemory), "rows are in memory, too"
     return raw.rows()
 

@@ -50,3 +50,12 @@ def draw_with_snapshots(seed: int, steps: int = 60) -> Story:
         for _ in range(rand.randrange(3)):
             moves.insert(rand.randrange(len(moves) + 1), Move(kind="rebuild", dice=rand.getrandbits(30)))
     return with_more_reads(replace(story, setup=setup, moves=tuple(moves)))
+
+
+def draw_repairs(seed: int, steps: int = 60) -> Story:
+    """The story of ``draw_more_snapshots``, with people who let rows be read again."""
+    story, rand = draw_more_snapshots(seed, steps), Random(seed ^ 0x3E9A17)
+    moves = list(story.moves)
+    for _ in range(1 + rand.randrange(5)):
+        moves.insert(rand.randrange(len(moves) + 1), Move(kind="repair", dice=rand.getrandbits(30)))
+    return replace(story, moves=tuple(moves))

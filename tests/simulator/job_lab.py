@@ -37,7 +37,7 @@ from ticdc_spark.replicate.scanning import opening_of
 from ticdc_spark.replicate.state.owner import Owner
 from ticdc_spark.replicate.state.processes import Process
 from ticdc_spark.replicate.state.progress import Plan, Progress
-from ticdc_spark.replicate.state.requests import Request, Resume
+from ticdc_spark.replicate.state.requests import Repair, Request, Resume, added
 from ticdc_spark.replicate.state.rows import JOB, PROGRESS, JobState, job_rows, job_state, progress_rows
 from ticdc_spark.replicate.state.store import JobStore, take_over
 from ticdc_spark.replicate.step import Steps
@@ -122,6 +122,9 @@ class JobLab:
         reader = self._reader(setup)
         assert reader is not None
         self.state.ask(rebuild_of(self._job(setup), self.state.load(), [".".join(table)], reader))
+
+    def repair(self, request: Repair) -> None:
+        self.state.ask(request)
 
     def resume(self, setup: JobSetup, tables: Collection[TableName] | None) -> None:
         names = [] if tables is None else [".".join(name) for name in tables]
@@ -321,7 +324,7 @@ class State:
 
     def ask(self, request: Request) -> None:
         """By the operator, beside every process."""
-        self._write(msgspec.structs.replace(self.now(), requests=(*self.now().requests, request)))
+        self._write(msgspec.structs.replace(self.now(), requests=added(self.now().requests, request)))
 
     def taken(self, what: str, owner: Owner) -> JobStore:
         """A new owner takes the job, whoever has it."""

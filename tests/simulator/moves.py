@@ -47,6 +47,7 @@ MoveKind: TypeAlias = Literal[
     "drop_table",
     "resume",
     "rebuild",
+    "repair",
     # the lake, with the state of the job
     "save_lake",
     "restore_lake",

@@ -10,12 +10,15 @@ from msgspec.structs import replace
 from tests.simulator import operator_lake as lake
 from tests.simulator.ddl import DDL
 from tests.simulator.ddl_shapes import MORE_DDL
+from tests.simulator.letters import folded
 from tests.simulator.moves import CALM, Move, MoveKind
 from tests.simulator.ticdc import DEFAULT_TOPIC
 from tests.simulator.topics_gone import is_left_behind, note_gone
 from tests.simulator.world import World
 from ticdc_spark.config.values import SkipDdl
 from ticdc_spark.errors import TicdcSparkError, UsageError
+from ticdc_spark.protocols.simple.rows import row_writer
+from ticdc_spark.replicate.state.requests import Repair
 
 Apply = Callable[[World, Move, Random], None]
 _GARBAGE = (b"", b"{", b"\xff\xfe\x00", b'{"version":1,"type":"INSERT"}', b"null", b"\x00" * 8 + b"\xff")
@@ -350,6 +353,21 @@ def _rebuild(world: World, move: Move, rand: Random) -> None:
         world.note(f"rebuild: {error}")
 
 
+def _repair(world: World, move: Move, rand: Random) -> None:
+    """Rows of a table are read again, whether they differ or not; some of the keys may have no row."""
+    live = world.live(rand)
+    world.stop()
+    names = () if live is None else [name for name in world.lab.view().tables if folded(name) == live.name]
+    if live is None or not names or not live.keys or not world.setup.job.snapshot:
+        return
+    keys = {*rand.sample([*live.rows], min(len(live.rows), rand.randrange(3))), lake.any_key(live, rand)}
+    write = row_writer(live.table, "UTC", live.keys)
+    images = [bytes(write(dict(zip(live.keys, key, strict=True)))).decode() for key in sorted(keys, key=repr)]
+    world.lab.repair(Repair(tables=(names[0],), keys=tuple(images)))
+    world.draws["repairs of rows"] += 1
+    world.note(f"repair {live.name}: {images}")
+
+
 MOVES: dict[MoveKind, Apply] = {
     "transaction": _transaction,
     "ddl": _ddl,
@@ -383,6 +401,7 @@ MOVES: dict[MoveKind, Apply] = {
     "drop_table": _drop_table,
     "resume": _resume,
     "rebuild": _rebuild,
+    "repair": _repair,
     "save_lake": lake.save_lake,
     "restore_lake": lake.restore_lake,
     "restore_table": lake.restore_table,

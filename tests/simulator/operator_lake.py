@@ -144,10 +144,10 @@ def disarm(world: World) -> None:
 
 def _any_row(live: Live, rand: Random) -> dict[str, Value]:
     row = {item.column.name: make_value(rand, item) for item in live.specs}
-    return {**row, **dict(zip(live.keys, _key(live, rand), strict=True))}
+    return {**row, **dict(zip(live.keys, any_key(live, rand), strict=True))}
 
 
-def _key(live: Live, rand: Random) -> tuple[Value, ...]:
+def any_key(live: Live, rand: Random) -> tuple[Value, ...]:
     if live.keys and live.rows and rand.random() < 0.5:
         return rand.choice(tuple(live.rows))
     kinds = {item.column.name: item for item in live.specs}

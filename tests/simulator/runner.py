@@ -21,7 +21,7 @@ import msgspec
 from tests.simulator.draw import draw
 from tests.simulator.draw_harder import draw_harder_reads
 from tests.simulator.draw_keyless import draw_keyless
-from tests.simulator.draw_snapshots import draw_more_snapshots
+from tests.simulator.draw_snapshots import draw_more_snapshots, draw_repairs
 from tests.simulator.seams import LabMaker
 from tests.simulator.shrink import shrink
 from tests.simulator.story import Outcome, Story, run
@@ -186,13 +186,19 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--story", action="store_true", help="print every move of the first story, and what it did")
     parser.add_argument("--first", action="store_true", help="end at the first finding")
     parser.add_argument("--snapshots", action="store_true", help="let jobs begin with full reads, and ask for more")
+    parser.add_argument("--repairs", action="store_true", help="the same, and let rows be read again")
     parser.add_argument("--harder", action="store_true", help="let several things go wrong at once")
     parser.add_argument("--keyless", action="store_true", help="let tables have no key")
     parser.add_argument("--lab", default=DEFAULT_LAB, help="module:name of what makes the laboratory")
     options = parser.parse_args(arguments)
     first, _, last = options.seeds.partition("-")
     seeds = range(int(first), _NO_END if options.steps_total else int(last or first) + 1)
-    draws = {"harder": draw_harder_reads, "snapshots": draw_more_snapshots, "keyless": draw_keyless}
+    draws = {
+        "harder": draw_harder_reads,
+        "snapshots": draw_more_snapshots,
+        "repairs": draw_repairs,
+        "keyless": draw_keyless,
+    }
     drawn = next((of for name, of in draws.items() if getattr(options, name)), draw)
     jobs = options.jobs or os.cpu_count() or 1
     began = shown = time.perf_counter()

@@ -35,6 +35,7 @@ from tests.simulator.faults import Injector
 from tests.simulator.moves import MoveKind
 from tests.simulator.setup import JobSetup
 from ticdc_spark.model import Table
+from ticdc_spark.replicate.state.requests import Repair
 
 TableName: TypeAlias = tuple[str, str]
 Cells: TypeAlias = Mapping[str, Any]
@@ -193,6 +194,9 @@ class Lab(Protocol):
 
     def rebuild(self, setup: JobSetup, table: TableName) -> None:
         """``ticdc-spark rebuild`` of a table; no process runs. Raises: TicdcSparkError"""
+
+    def repair(self, request: Repair) -> None:
+        """``ticdc-spark verify --repair`` of some rows; no process runs."""
 
     def resume(self, setup: JobSetup, tables: Collection[TableName] | None) -> None:
         """``ticdc-spark resume`` of some quarantined tables, or (``None``) of all; no process runs.

@@ -20,8 +20,8 @@ from ticdc_spark.capture.snapshot.base import TooOld, Wanted, Wave, has_wanted
 from ticdc_spark.capture.snapshot.kept_rows import KeptRows
 from ticdc_spark.capture.snapshot.typed import typed
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import Table
-from ticdc_spark.mysql import tso_physical_ms
+from ticdc_spark.model import Row, Table
+from ticdc_spark.mysql import handle_key, tso_physical_ms
 from ticdc_spark.spark.tasks import MOVED, ArrowTask, Counter, SourceMoved
 
 _KEPT_MS = 60
@@ -83,6 +83,18 @@ class DatabaseView:
         identity: str = getattr(wanted, "identity", "")
         return bool(identity) and identity != self.identity(wanted.name)
 
+    def rows(self, table: Table, keys: Sequence[Row], at: int | None) -> list[Row]:
+        live = self.state(at).get(folded(table.full_name))
+        if live is None:
+            raise MessageError(f"{table.full_name} is gone")
+        wanted = {tuple(key[name] for name in handle_key(table)) for key in keys}
+        found = [row for row in live.rows.values() if tuple(row[name] for name in handle_key(table)) in wanted]
+        if at is None:
+            meanwhile, self.database.meanwhile = self.database.meanwhile, None
+            if meanwhile is not None:
+                meanwhile()
+        return found
+
     def close(self) -> None:
         return
 
@@ -128,4 +140,4 @@ class _Read:
 def is_under_way(seen: TableView | None) -> bool:
     """Whether status says that a table is read in full, or was and changed meanwhile, and so is not at the others'
     commit_ts."""
-    return seen is not None and (seen.condition == "snapshot" or "read in full" in seen.detail)
+    return seen is not None and (seen.condition == "snapshot" or "read while it changed" in seen.detail)

@@ -48,7 +48,7 @@ from ticdc_spark.operate.requests import quarantined, rebuild_of
 from ticdc_spark.replicate.pipeline import OpenJob
 from ticdc_spark.replicate.resources import Resources
 from ticdc_spark.replicate.scanning import opening_of
-from ticdc_spark.replicate.state.requests import Resume
+from ticdc_spark.replicate.state.requests import Repair, Resume
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.base import Sink
 from ticdc_spark.sinks.dead_letters import DeadLetters
@@ -157,6 +157,9 @@ class SparkLab:
         reader = self._reader(setup)
         assert reader is not None
         self.state.ask(rebuild_of(self._job(setup), self.state.load(), [".".join(table)], reader))
+
+    def repair(self, request: Repair) -> None:
+        self.state.ask(request)
 
     def resume(self, setup: JobSetup, tables: Collection[TableName] | None) -> None:
         names = [] if tables is None else [".".join(name) for name in tables]

@@ -27,7 +27,7 @@ from ticdc_spark.mysql import handle_key
 from ticdc_spark.operate.requests import diverged, rebuild_from_topic, rebuild_of
 from ticdc_spark.replicate.pipeline import OpenJob
 from ticdc_spark.replicate.resources import Resources
-from ticdc_spark.replicate.state.requests import Clear
+from ticdc_spark.replicate.state.requests import Clear, Repair
 from ticdc_spark.replicate.step import Steps
 from ticdc_spark.sinks.recorded import of_job
 
@@ -130,6 +130,12 @@ class Shop(Changefeed):
         reader, job = self.reader(), with_keys(job_of(self.setup, _FOLDER), **self.keys)
         assert reader is not None, "the job has a section [snapshot]"
         self.lab.state.ask(rebuild_of(job, self.lab.state.load(), [table], reader))
+        self.follow_source()
+
+    def repair(self, table: str, *keys: str) -> None:
+        """``ticdc-spark verify --repair`` of the rows with these values of ``id``; a job that runs goes on."""
+        images = tuple(msgspec.json.encode({"id": key}).decode() for key in keys)
+        self.lab.state.ask(Repair(tables=((SCHEMA, table),), keys=images))
         self.follow_source()
 
     def follow_source(self, view: SnapshotReader | None = None) -> None:

@@ -18,13 +18,15 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.config.load import load_job
 from ticdc_spark.config.secrets import redact
 from ticdc_spark.errors import UsageError
-from ticdc_spark.operate.requests import rebuild, taken_when
+from ticdc_spark.operate.requests import rebuild, repair, taken_when
 from ticdc_spark.verify.options import Options, Watcher
+from ticdc_spark.verify.repair import MOST_ROWS, rows_to_repair
 from ticdc_spark.verify.report import Report, TableReport
 from ticdc_spark.verify.run import verify
 
 _SHOWN = 10
 """How many differences of a table the terminal shows."""
+_LIMIT = 100
 _PLAIN_SECONDS = 5.0
 
 
@@ -40,7 +42,11 @@ _PLAIN_SECONDS = 5.0
     type=click.Path(path_type=Path, dir_okay=False),
     help="The JSON report. An interrupted run resumes from it.  [default: JOB.verify.json beside the job file]",
 )
-@click.option("--limit", type=click.IntRange(1), default=100, show_default=True, help="Differences of a table to find.")
+@click.option(
+    "--limit",
+    type=click.IntRange(1),
+    help=f"Differences of a table to find.  [default: 100; with --repair {MOST_ROWS}]",
+)
 @click.option(
     "--wait",
     type=click.FloatRange(0),
@@ -50,7 +56,7 @@ _PLAIN_SECONDS = 5.0
 )
 @click.option("--no-writes", is_flag=True, help="Nothing writes to the source, and the job has caught up.")
 @click.option("--chunk-rows", type=click.IntRange(100), default=50_000, show_default=True, help="Rows of a range.")
-@click.option("--repair", is_flag=True, help="Ask the job to read each table again that differs, as `rebuild` does.")
+@click.option("--repair", is_flag=True, help="Ask the job to read the rows again that differ, or the whole table.")
 @between_options
 @click.pass_context
 def command(
@@ -60,7 +66,7 @@ def command(
     rules: tuple[str, ...],
     sample: float | None,
     path: Path | None,
-    limit: int,
+    limit: int | None,
     wait: float,
     no_writes: bool,
     chunk_rows: int,
@@ -81,12 +87,13 @@ def command(
     if topics["between"]:
         if job_file is not None or repair or sample is not None:
             raise UsageError("--between compares two topics: it takes no JOB.toml, --repair or --sample")
-        ctx.exit(0 if between(Between(**topics), rules, path, limit) else 3)
+        ctx.exit(0 if between(Between(**topics), rules, path, limit or _LIMIT) else 3)
     if job_file is None:
         raise UsageError("name a job file, or two topics with --between")
     job = load_job(job_file)
-    if repair and job.snapshot is None:
-        raise UsageError(f"{job_file}: [snapshot]: missing; --repair reads tables from the database that it names")
+    if repair and (job.snapshot is None or job.snapshot.upstream is None):
+        raise UsageError(f"{job_file}: [snapshot] upstream: missing; --repair reads from the database that it names")
+    limit = limit or (MOST_ROWS if repair else _LIMIT)
     options = Options(tables=rules, sample=sample, limit=limit, wait=wait, still=no_writes, chunk_rows=chunk_rows)
     path = path or job_file.with_suffix(".verify.json")
     with redacted_children(), _shown() as watcher:
@@ -107,11 +114,18 @@ def summary(report: Report) -> str:
 
 
 def _repair(job: Job, report: Report) -> None:
-    different = [one.table for one in report.tables if one.result == "different"]
+    different = {one.table: rows_to_repair(one) for one in report.tables if one.result == "different"}
+    rows = {table: keys for table, keys in different.items() if keys}
+    whole = [table for table in different if table not in rows]
     undecided = [one.table for one in report.tables if one.result == "undecided"]
+    if rows:
+        repair(job, rows)
+        named = ", ".join(f"{noun(len(keys), 'row')} of {table}" for table, keys in rows.items())
+        click.echo(f"requested: {named} read again")
+    if whole:
+        rebuild(job, whole)
+        click.echo(f"requested: {', '.join(whole)} read in full")
     if different:
-        rebuild(job, different)
-        click.echo(f"requested: {', '.join(different)} read in full")
         click.echo(taken_when(job))
     if undecided:
         click.echo(f"not requested: {', '.join(undecided)} undecided. Run `verify` again, or `rebuild` them yourself")

@@ -39,6 +39,8 @@ from ticdc_spark.mysql import (
 )
 
 _LOG = logging.getLogger(__name__)
+_MIXED = 1267
+"""Illegal mix of collations."""
 _AT_ONCE = 200
 """How many keys one query has."""
 
@@ -79,7 +81,15 @@ class Upstream(AbstractContextManager["Upstream"]):
         Raises: MessageError if the table or a column is missing, or that time is garbage-collected; SourceFault if the
         database cannot be reached or refuses the request.
         """
-        rows: dict[tuple[Value, ...], Row] = {}
+        rows = self.rows(table, keys, commit_ts)
+        names = handle_key(table)
+        of_key = {tuple(row[name] for name in names): row for row in rows}
+        return [of_key.get(tuple(key[name] for name in names)) for key in keys]
+
+    def rows(self, table: Table, keys: Sequence[Row], commit_ts: int) -> list[Row]:
+        """As ``lookup``, but every row that the database finds, in any order. It compares keys by their collation, so a
+        row may have another key than those asked for."""
+        rows: list[Row] = []
         try:
             with self._connected().cursor() as cursor:
                 query = _Query(table, {} if self.exact else _raw_types(cursor, table), cursor, self._decoders)
@@ -88,7 +98,7 @@ class Upstream(AbstractContextManager["Upstream"]):
                 try:
                     for start in range(0, len(keys), _AT_ONCE):
                         cursor.execute(*query.sql(keys[start : start + _AT_ONCE]))
-                        rows |= map(query.row, cursor.fetchall())
+                        rows += map(query.row, cursor.fetchall())
                 finally:
                     if self.exact:
                         cursor.execute(as_of(None))
@@ -96,7 +106,7 @@ class Upstream(AbstractContextManager["Upstream"]):
             raise self._wrapped(error, f"`{table.schema}`.`{table.name}`", commit_ts) from error
         except UnicodeDecodeError as error:
             raise MessageError(f"`{table.schema}`.`{table.name}`: the upstream sent text that is no UTF-8") from error
-        return [rows.get(query.key(key)) for key in keys]
+        return rows
 
     def show_create(self, schema: str, name: str, commit_ts: int) -> str:
         """The CREATE TABLE of a table as of ``commit_ts``, or the present one of a database other than TiDB.
@@ -140,6 +150,10 @@ class Upstream(AbstractContextManager["Upstream"]):
     def _wrapped(self, error: Exception, name: str, commit_ts: int) -> MessageError | SourceFault:
         code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
         text = str(error.args[-1]) if error.args else str(error)
+        if code == _MIXED:
+            return MessageError(
+                f"rows of {name} cannot be looked up: a key has characters that its column lacks: {text}"
+            )
         if code in MISSING:
             return MessageError(f"rows of {name} cannot be looked up, the upstream lacks the {MISSING[code]}: {text}")
         if code in TOO_OLD:
@@ -178,15 +192,10 @@ class _Query:
         where = " OR ".join([self._one] * len(keys))
         return self._head + where, [write(key[name]) for key in keys for name, write in self._writes]
 
-    def row(self, cells: Iterable[Any]) -> tuple[tuple[Value, ...], Row]:
-        """The key and the row, in canonical form."""
+    def row(self, cells: Iterable[Any]) -> Row:
+        """The row, in canonical form."""
         read = zip(self._names, self._reads, cells, strict=True)
-        row: dict[str, Value] = {name: None if cell is None else of(cell) for name, of, cell in read}
-        return self.key(row), row
-
-    def key(self, row: Row) -> tuple[Value, ...]:
-        """The key of a row."""
-        return tuple(row[name] for name in self._keys)
+        return {name: None if cell is None else of(cell) for name, of, cell in read}
 
 
 _CHARSETS = """SELECT COLUMN_NAME, CHARACTER_SET_NAME FROM information_schema.COLUMNS

@@ -1,7 +1,7 @@
-"""Requests to read tables again or to resume them. The job takes a request while it runs, or at its next start."""
+"""Requests to read tables or rows again, or to resume tables. The job takes one while it runs, or at its next start."""
 
 import difflib
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import closing
 
 from ticdc_spark.capture.snapshot.base import SnapshotReader
@@ -16,7 +16,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.operate.status import job_status
 from ticdc_spark.replicate.plan.spelling import by_source
 from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.replicate.state.requests import Clear, Rebuild, Request, Resume, has_diverged, is_quarantined
+from ticdc_spark.replicate.state.requests import Clear, Rebuild, Repair, Request, Resume, has_diverged, is_quarantined
 from ticdc_spark.replicate.state.store import ask, read_state
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.state import StateStore
@@ -45,6 +45,22 @@ def rebuild(job: Job, tables: Collection[str], *, from_topic: bool = False) -> N
             _ask(states, rebuild_of(job, read_state(states).progress, tables, reader))
     finally:
         reader.close()
+
+
+def repair(job: Job, rows: Mapping[str, Collection[str]]) -> None:
+    """Request to replace rows by those of the source in ``[snapshot]``.
+
+    ``rows``: by table, named ``schema.table``, the images of their keys (``Repair.keys``).
+    Raises: UsageError for a table that the job does not have; EnvironmentFault
+    """
+    with closing(open_state(job.sink, job.name, job.spark)) as states:
+        progress = read_state(states).progress
+        there = {".".join(one.full_name): one.full_name for one in progress.tables} if progress is not None else {}
+        for text in rows:
+            if text not in there:
+                raise UsageError(f"{text!r} is no table of the job any more: run `verify` again")
+        for text, keys in rows.items():
+            _ask(states, Repair(tables=(there[text],), keys=tuple(keys)))
 
 
 def resume(job: Job, tables: Collection[str], *, every: bool) -> list[TableState]:

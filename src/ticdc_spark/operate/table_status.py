@@ -182,7 +182,7 @@ def _unverified(table: TableState, behind: str | None) -> tuple[str, bool]:
     """Why a table is unverified, and whether a full read makes it clean."""
     if table.settles:
         since = f"{table.settles} ({tso_time.utc(table.settles)})"
-        found = f"it was read in full while it changed: it equals the source from {since} on"
+        found = f"it was read while it changed: it equals the source from {since} on"
         return "; ".join(filter(None, (found, behind))), False
     if behind is not None:
         return behind, False

@@ -139,7 +139,7 @@ def reading(progress: Progress) -> str:
     for table in progress.tables:
         if table.settles and not table.is_gone:
             return (
-                f"`{table.schema}`.`{table.name}` was read in full while it changed, and equals the source from "
+                f"`{table.schema}`.`{table.name}` was read while it changed, and equals the source from "
                 f"{table.settles} ({tso_time.utc(table.settles)}) on"
             )
     return ""

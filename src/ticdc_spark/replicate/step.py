@@ -2,7 +2,7 @@
 
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -28,9 +28,10 @@ from ticdc_spark.replicate.scanning import learn_waiting
 from ticdc_spark.replicate.skips import warn_of_old
 from ticdc_spark.replicate.snapshot.from_topic import TopicReads
 from ticdc_spark.replicate.snapshot.loader import Loader, Outcome
+from ticdc_spark.replicate.snapshot.repairs import Repairs
 from ticdc_spark.replicate.start import begin, is_interrupted, look_at_wanted, with_mark
 from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.replicate.state.requests import take
+from ticdc_spark.replicate.state.requests import Repair, Request, repairs_of, take
 from ticdc_spark.replicate.stops import stop_if_needed
 from ticdc_spark.replicate.timer import Timer
 
@@ -52,8 +53,11 @@ class Steps:
         if self.registry is not None:
             learn_waiting(job.resources.rows, self.registry, self.progress)
         self.loader: Loader | None = None
+        self._repairs: Sequence[Repair] = ()
+        """The repairs of rows that wait."""
         if job.resources.reader is not None and job.job.snapshot is not None:
             self.loader = Loader(job.job, job.job.snapshot, self.sink, job.resources.reader, job.batch)
+            self._repairs = repairs_of(self.store)
         elif loads := [one for one in self.progress.tables if one.load is not None and not one.load.began]:
             names = ", ".join(f"{table.schema}.{table.name}" for table in loads)
             raise UsageError(f"{job.job.file}: [snapshot]: missing; a full read is under way: {names}")
@@ -143,6 +147,7 @@ class Steps:
         """Take the requests that wait. Raises: DecisionNeeded, EnvironmentFault"""
         reads, whole = self.loader is not None, not is_interrupted(self.progress, self.store)
         progress = take(self.store, self.progress, self.source.beginning_offsets, reads=reads, replays=whole)
+        self._repairs = repairs_of(self.store) if reads else ()
         if progress is None:
             return
         self.progress = look_at_wanted(self.open.job, self.sink, progress, self.store)
@@ -161,6 +166,8 @@ class Steps:
             found.append(self.from_topic.step(self.progress, self._keep))
         if self.loader is not None:
             found.append(self.loader.step(self.progress, self._keep, in_batch=self.in_batch))
+            if self._repairs and not self.in_batch:
+                found.append(Repairs(self.loader).step(self.progress, self._repairs, self._keep))
         done: Outcome = "worked" if "worked" in found else "waits" if "waits" in found else "idle"
         self.is_due |= done == "worked"
         return done
@@ -203,8 +210,10 @@ class Steps:
         tables = tuple(one for one in progress.tables if one.full_name not in gone)
         return msgspec.structs.replace(progress, tables=tables)
 
-    def _keep(self, progress: Progress) -> None:
+    def _keep(self, progress: Progress, taken: Sequence[Request] = ()) -> None:
+        """Save a progress. ``taken``: requests that are in it."""
         if self.sink.capabilities.atomic_tables:
             self.sink.commit_with(self.store.states)
-        self.store.save(progress)
+        self.store.save(progress, taken)
         self.progress = progress
+        self._repairs = [one for one in self._repairs if one not in taken]

@@ -73,6 +73,9 @@ class TableReport(msgspec.Struct, frozen=True, kw_only=True):
     undecided: int = 0
     found: tuple[Found, ...] = ()
     """The first differences."""
+    keys: tuple[str, ...] = ()
+    """The keys of all rows that differ, for ``--repair`` (``repair.key_images``); empty: they are too many, or cannot
+    be written."""
     columns_not_compared: dict[str, str] = {}
     seconds: float = 0.0
 

@@ -13,6 +13,7 @@ from ticdc_spark.verify.columns import TablePlan
 from ticdc_spark.verify.compare import Difference, Suspects, differences, find_suspects, single_differences, unequal
 from ticdc_spark.verify.digests import Digest
 from ticdc_spark.verify.options import Options, Watcher
+from ticdc_spark.verify.repair import with_keys
 from ticdc_spark.verify.report import (
     Kept,
     TableReport,
@@ -181,7 +182,7 @@ class Comparison:
         room, count = self._options.limit - len(report.found), report.differences + len(found)
         more = tuple(shown(self._plan, one) for one in [*found][: max(0, room)])
         return msgspec.structs.replace(
-            report,
+            with_keys(report, self._plan, [*found]),
             differences=count,
             found=(*report.found, *more),
             at_least=count >= self._options.limit and report.parts_compared < report.parts,

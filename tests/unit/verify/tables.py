@@ -18,11 +18,11 @@ from ticdc_spark.verify.digests import Digest, checksums, digests, key_hashes, w
 LAKE = LakeOptions()
 
 
-def plan(create: str, protocol: str = "simple") -> TablePlan:
+def plan(create: str, protocol: str = "simple", lake: LakeOptions = LAKE) -> TablePlan:
     """A table that is the same on both sides."""
     table = parse_create(create, "s", "escape")
-    columns = lake_columns(table, handle_key(table), LAKE)
-    found = plan_of((table, table), (columns, columns), LAKE, protocol)
+    columns = lake_columns(table, handle_key(table), lake)
+    found = plan_of((table, table), (columns, columns), lake, protocol)
     assert isinstance(found, TablePlan), found
     return found
 

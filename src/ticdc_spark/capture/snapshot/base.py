@@ -7,7 +7,7 @@ import msgspec
 
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.ddl.partitions import partitions_of_sql
-from ticdc_spark.model import Table, TableName
+from ticdc_spark.model import Row, Table, TableName
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.spark.tasks import ReadParts
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
@@ -89,6 +89,14 @@ class SnapshotReader(Protocol):
         Its tasks raise SourceMoved if they read the present table, and it is not the wanted one.
 
         Raises: SourceFault; TooOld; SourceMoved if the table does not, or no longer, have these columns
+        """
+
+    def rows(self, table: Table, keys: Sequence[Row], at: int | None) -> list[Row]:
+        """The rows of some handle keys as of a commit_ts, or now. Not in a dump.
+
+        The source compares keys by their collations, so a row may have another key than those asked for.
+        ``table``: as from ``schema``. Values are canonical, also those of virtual columns.
+        Raises: SourceFault; MessageError if the table does not have these columns, or the time is garbage-collected
         """
 
     def close(self) -> None:

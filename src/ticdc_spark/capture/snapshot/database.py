@@ -32,10 +32,10 @@ from ticdc_spark.capture.snapshot.typed import typed
 from ticdc_spark.clients.mysql import TOO_OLD, as_of, connect, connection_options, driver, quoted, selected
 from ticdc_spark.clients.mysql_rows import RowStream
 from ticdc_spark.clients.mysql_texts import asks, raw_readers, selected_raw
-from ticdc_spark.clients.upstream import CellReader
+from ticdc_spark.clients.upstream import CellReader, Upstream
 from ticdc_spark.ddl import parse_create
 from ticdc_spark.errors import EnvironmentFault, MessageError, SourceFault
-from ticdc_spark.model import ColumnType, Table, TableName
+from ticdc_spark.model import ColumnType, Row, Table, TableName
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.spark.tasks import MOVED, UNREADABLE, ArrowTask, Counter, SourceMoved, in_worker
 
@@ -56,6 +56,7 @@ class DatabaseReader:
 
     def __init__(self, uri: str) -> None:
         """``uri``: for ``clients.upstream``. Raises: UsageError"""
+        self._uri = uri
         self._options = connection_options(uri)
         self._where = f"{self._options['host']}:{self._options['port']}"
         self._mysql = driver()
@@ -141,6 +142,17 @@ class DatabaseReader:
         read = _Read(self._options, table, wanted, keys, tuple(ranges), plain_create(create), version=self._version)
         last = ranges[-1].upto
         return Wave(parts=len(ranges), read=read, upto="" if last is None else key_text(last), done=last is None)
+
+    def rows(self, table: Table, keys: Sequence[Row], at: int | None) -> list[Row]:
+        with Upstream(self._uri) as upstream:
+            upstream.exact = self.exact
+            try:
+                return upstream.rows(table, keys, at or 0)
+            except SourceFault as fault:
+                code = fault.__cause__.args[:1] if fault.__cause__ is not None else ()
+                if code not in _REFUSED:
+                    raise
+                raise EnvironmentFault(f"{fault}{self._cure(code)}") from fault
 
     def close(self) -> None:
         connection, self._connection = self._connection, None

@@ -17,7 +17,7 @@ from ticdc_spark.capture.snapshot.dump_rows import Cell, read_file
 from ticdc_spark.capture.snapshot.kept_rows import KeptRows
 from ticdc_spark.capture.snapshot.typed import typed
 from ticdc_spark.errors import MessageError, SourceFault, UsageError, os_reason
-from ticdc_spark.model import Column, Table, TableName, Value
+from ticdc_spark.model import Column, Row, Table, TableName, Value
 from ticdc_spark.mysql import enum_index, is_bytes, set_mask
 from ticdc_spark.spark.tasks import UNREADABLE, ArrowTask, Counter, SourceMoved, in_worker
 
@@ -88,6 +88,9 @@ class DumpReader:
         upto = chosen[-1] if chosen else wanted.upto
         read = _ReadFiles(table, wanted, paths)
         return Wave(parts=max(1, len(chosen)), read=read, upto=upto, done=len(chosen) == len(files))
+
+    def rows(self, table: Table, keys: Sequence[Row], at: int | None) -> list[Row]:
+        raise AssertionError("a dump has no rows of now")
 
     def close(self) -> None: ...
 

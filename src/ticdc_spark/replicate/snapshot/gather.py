@@ -169,7 +169,7 @@ class Gathering:
                 upto=wave.upto,
                 rows=before.rows + rows,
                 zero_dates=before.zero_dates + zeros,
-                settles=before.settles if exact else max(before.settles, self._upper(progress)),
+                settles=before.settles if exact else max(before.settles, self.upper(progress)),
                 done=wave.done,
             )
 
@@ -185,8 +185,8 @@ class Gathering:
         failpoints.point("gather")
         return done
 
-    def _upper(self, progress: Progress) -> int:
-        """A commit_ts that nothing which was read is above."""
+    def upper(self, progress: Progress) -> int:
+        """A commit_ts that nothing which was read by now is above. Raises: SourceFault"""
         marks = [one.watermark - 1 for one in progress.partitions]
         with self._asking:
             now = self.source.now()

@@ -65,7 +65,7 @@ class _Look(msgspec.Struct, frozen=True):
     """The commit_ts of the look."""
 
 
-class _Found(msgspec.Struct, frozen=True):
+class Found(msgspec.Struct, frozen=True):
     """What a table is at the base of its read."""
 
     base: int
@@ -92,6 +92,11 @@ class Loader:
         self.gathering = Gathering(job, keys, sink, reader)
         self.forget()
 
+    @property
+    def source(self) -> SnapshotReader:
+        """The source, without merged tables."""
+        return self.gathering.source
+
     def forget(self) -> None:
         """Forget what the source has, as at the start: a user who asks for a read may have changed it."""
         self._listed = False
@@ -110,7 +115,7 @@ class Loader:
         Raises: DecisionNeeded, SinkFault, SourceFault
         """
         before = progress
-        self.reader = MergedTables(self.gathering.source, self.job, progress)
+        self.reader = MergedTables(self.source, self.job, progress)
         progress = progress if in_batch else self._want(progress)
         wanted = [one for one in progress.wanted if not one.from_topic and (one.asked or not in_batch)]
         if wanted and is_resolving(progress.mode) and (progress.mode or progress.applied):
@@ -135,7 +140,7 @@ class Loader:
     def _want(self, progress: Progress) -> Progress:
         if not self._listed:
             self._listed = True
-            known = by_source(progress, self.gathering.source.tables())
+            known = by_source(progress, self.source.tables())
             _stop_at_twins({name: one for name, one in known.items() if self._wants(*one)})
             wanted = [one for one in by_source(progress, self.reader.tables()).values() if self._is_wanted(*one)]
             if not wanted:
@@ -209,7 +214,7 @@ class Loader:
         work.known = {name: state for name, state in work.known.items() if state is not None and state.load is not None}
         return without_passed(without(with_states(progress, work), over), bases)
 
-    def _found(self, progress: Progress, wanted: WantedLoad, work: TimelineWork) -> Mapping[TableName, _Found]:
+    def _found(self, progress: Progress, wanted: WantedLoad, work: TimelineWork) -> Mapping[TableName, Found]:
         """A table, and the tables that must be read with it at the same base; empty: they must wait.
 
         Raises: DecisionNeeded
@@ -228,7 +233,7 @@ class Loader:
             names = {name}  # A DDL that came late. The dump is older than what these tables have.
         elif any(one.load is not None or (one.is_quarantined and not wanted.asked) for one in others):
             return {}
-        found = {one: self._schema(progress, one, base, work) for one in sorted(names)}
+        found = {one: self.found_at(progress, one, base, work) for one in sorted(names)}
         ready = {one: there for one, there in found.items() if there is not None}
         if len(ready) < len(found):
             return {}
@@ -238,7 +243,7 @@ class Loader:
         return ready
 
     def _with_fates(
-        self, progress: Progress, together: Mapping[TableName, _Found]
+        self, progress: Progress, together: Mapping[TableName, Found]
     ) -> tuple[Progress, Collection[TableName]]:
         """The progress before the read of tables that DDLs join, and those of them that can be read."""
         readable = {one for one, found in together.items() if self._is_readable(one, found)}
@@ -273,7 +278,7 @@ class Loader:
         """Of a table that is not read."""
         return "gone" if is_merged(name) or self._follows(*name) else "excluded"
 
-    def _is_readable(self, name: TableName, found: _Found) -> bool:
+    def _is_readable(self, name: TableName, found: Found) -> bool:
         """Raises: DecisionNeeded where a table without a key stops the job"""
         if found.table is None:
             why = "the source does not have this table (any more)"
@@ -287,7 +292,7 @@ class Loader:
         log.warning("`%s`.`%s` has no key: it is not read in full", *name)
         return False
 
-    def _begin_one(self, progress: Progress, work: TimelineWork, name: TableName, found: _Found) -> None:
+    def _begin_one(self, progress: Progress, work: TimelineWork, name: TableName, found: Found) -> None:
         base, table = found.base, found.table
         assert table is not None, "it is readable"
         token = f"{progress.batch}.{base}.{work.mark(name)[1]}"
@@ -317,16 +322,16 @@ class Loader:
             )
         return at if applied >= at else None
 
-    def _schema(self, progress: Progress, name: TableName, base: int, work: TimelineWork) -> _Found | None:
-        """What a table is at ``base``; ``None``: not known yet."""
+    def found_at(self, progress: Progress, name: TableName, base: int, work: TimelineWork) -> Found | None:
+        """What a table is at ``base``; ``None``: not known yet. Raises: as ``step``"""
         if self._fate_of(name) == "excluded":
-            return _Found(base, None)
+            return Found(base, None)
         state = work.state(name)
         if self._base(progress, state, work, name) != base:
             return None
         if self.reader.fixed is not None:
             table = None if _may_be_dropped(progress, state, base) else self._asked(name, base)
-            return _Found(base, table and as_known(table, state, work))
+            return Found(base, table and as_known(table, state, work))
         # What the job has read, and perhaps skipped, is older than the source's present. If the source's schema is not
         # the lake's, its DDL comes before this moment, or was never sent.
         look = self._look(progress, name, 0 if state is None else state.ddl_ts)
@@ -342,13 +347,13 @@ class Loader:
                 log.warning("`%s`.`%s` as of %d: %s; it is read as it is now", *name, base, error)
                 exact = False
         if table is None:
-            return _Found(base, None)
+            return Found(base, None)
         if is_merged(name):
             before = None if state is None else state.table
             table = table if before is None else keep_hidden_columns(table, before)
         else:
             table = as_known(table, state, work)
-        return _Found(base, table, look.identity, exact)
+        return Found(base, table, look.identity, exact)
 
     def _look(self, progress: Progress, name: TableName, ddl_ts: int) -> _Look | None:
         """The look since which the source has had the same table; ``None``: it begins now.

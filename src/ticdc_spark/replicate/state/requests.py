@@ -58,7 +58,16 @@ class Replay(_Asked, frozen=True, kw_only=True, tag="replay"):
     rows: tuple[ReplayedRow, ...]
 
 
-Request: TypeAlias = Rebuild | Resume | Clear | Replay
+class Repair(_Asked, frozen=True, kw_only=True, tag="repair"):
+    """Replace some rows of a table by those of the source."""
+
+    keys: tuple[str, ...]
+    """The rows' keys: images of the handle key in Simple's JSON, with TIMESTAMP in UTC."""
+
+
+Folded: TypeAlias = Rebuild | Resume | Clear | Replay
+"""Requests that the progress can keep. A ``Repair`` waits as a request until it is done."""
+Request: TypeAlias = Folded | Repair
 
 
 class RequestStore(Protocol):
@@ -79,7 +88,7 @@ def take(
     reads: bool,
     replays: bool = True,
 ) -> Progress | None:
-    """Fold the waiting requests into the progress and save it; ``None``: there were none to take.
+    """Fold the waiting requests into the progress and save it; ``None``: there were none to fold.
 
     ``beginning``: where the topics begin. ``reads``: the job file has ``[snapshot]``; without it, a ``Rebuild`` keeps
     waiting unless it reads the topics. ``replays``: no batch was interrupted; otherwise a ``Replay`` keeps waiting,
@@ -87,7 +96,8 @@ def take(
 
     Raises: SinkFault, LeaseHeld
     """
-    taken = [one for one in store.requests() if reads or not isinstance(one, Rebuild) or one.from_topic]
+    waiting = [one for one in store.requests() if not isinstance(one, Repair)]
+    taken = [one for one in waiting if reads or not isinstance(one, Rebuild) or one.from_topic]
     taken = [one for one in taken if replays or not isinstance(one, Replay)]
     if not taken:
         return None
@@ -99,7 +109,26 @@ def take(
     return after
 
 
-def folded(progress: Progress, request: Request) -> Progress:
+def added(waiting: Sequence[Request], request: Request) -> tuple[Request, ...]:
+    """The waiting requests with a new one. A table has one repair: the rows of a new one come to those of the old."""
+    if not isinstance(request, Repair):
+        return (*waiting, request)
+    others = [one for one in waiting if not isinstance(one, Repair) or one.tables != request.tables]
+    keys = (
+        key
+        for one in (*waiting, request)
+        if isinstance(one, Repair) and one.tables == request.tables
+        for key in one.keys
+    )
+    return (*others, msgspec.structs.replace(request, keys=tuple(dict.fromkeys(keys))))
+
+
+def repairs_of(store: RequestStore) -> list[Repair]:
+    """The repairs that wait. Raises: SinkFault, LeaseHeld"""
+    return [one for one in store.requests() if isinstance(one, Repair)]
+
+
+def folded(progress: Progress, request: Folded) -> Progress:
     """The progress with a request. Tables that the request no longer fits stay unchanged."""
     match request:
         case Rebuild():
@@ -130,8 +159,13 @@ def has_diverged(table: TableState) -> bool:
 
 def words(request: Request) -> str:
     """A request as text, for the log and for ``status``."""
-    source = " from the topics" if isinstance(request, Rebuild) and request.from_topic else ""
-    return f"{request.__struct_config__.tag} {', '.join('.'.join(name) for name in request.tables)}{source}"
+    what = f"{request.__struct_config__.tag} {', '.join('.'.join(name) for name in request.tables)}"
+    match request:
+        case Rebuild(from_topic=True):
+            return f"{what} from the topics"
+        case Repair(keys=keys):
+            return f"{what}, {len(keys)} row{'' if len(keys) == 1 else 's'}"
+    return what
 
 
 def _there(request: Replay, beginning: Offsets) -> Replay:

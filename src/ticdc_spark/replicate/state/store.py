@@ -27,7 +27,7 @@ from ticdc_spark.replicate.state.owner import (
 )
 from ticdc_spark.replicate.state.processes import process
 from ticdc_spark.replicate.state.progress import Plan, Progress
-from ticdc_spark.replicate.state.requests import Request, RequestStore
+from ticdc_spark.replicate.state.requests import Request, RequestStore, added
 from ticdc_spark.replicate.state.rows import JOB, PROGRESS, JobState, job_rows, job_state, progress_rows
 from ticdc_spark.sinks.state import StateMoved, StateRow, StateStore, StoredState
 from ticdc_spark.sinks.states import open_state
@@ -239,7 +239,7 @@ def ask(states: StateStore, request: Request) -> None:
     for _ in range(_TRIES):
         stored = states.load()
         before = job_state(stored, states.where)
-        after = msgspec.structs.replace(before, requests=(*before.requests, request))
+        after = msgspec.structs.replace(before, requests=added(before.requests, request))
         try:
             _committed(states, before, after, stored.version)
             return

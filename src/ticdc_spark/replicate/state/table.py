@@ -341,7 +341,7 @@ def doubt_load(state: TableState, ts: int) -> TableState:
     or it has rows of another table. It is then read again, as a table whose beginning the job did not see."""
     if state.settles < ts or state.settles == 0:
         return state
-    why = f"a DDL at {ts} changed or renamed it while it was read in full: it may have rows of the table behind the DDL"
+    why = f"a DDL at {ts} changed or renamed it while it was read: it may have rows of the table behind the DDL"
     return diverge(msgspec.structs.replace(unverify(state), origin="bootstrap"), ts, why)
 
 
@@ -415,6 +415,19 @@ def finish_load(state: TableState, rows: int, settles: int, *, in_shape: bool) -
 def settle_load(state: TableState) -> TableState:
     """Every change that its full read may have seen is applied."""
     return unverify(state) if state.has_diverged else _with_known(state, Clean())
+
+
+def repair(state: TableState, upto: int) -> TableState:
+    """Some of its rows are replaced by the source's. ``upto``: the highest commit_ts that these may be from; 0: they
+    are as of ``applied``."""
+    match state.known:
+        case Clean() if upto:
+            return _with_known(state, Settling(upto=upto))
+        case Settling(upto=before) if upto > before:
+            return _with_known(state, Settling(upto=upto))
+        case Diverged(settles=before) as known if upto > before > 0:
+            return _with_known(state, msgspec.structs.replace(known, settles=upto))
+    return state
 
 
 def set_back(state: TableState, since: int) -> TableState:

@@ -1,0 +1,242 @@
+"""Repairs of single rows: between two batches, the rows of some keys are replaced by those of the source.
+
+A table can take them when it is where the whole job is, and when the source's table is surely the job's. TiDB is read
+as of that commit_ts. MySQL and MariaDB are read as they are now: rows may be newer than their table, which settles
+as after a full read. What no repair can do, a full read does.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import msgspec
+import pyarrow as pa
+
+from ticdc_spark import failpoints
+from ticdc_spark.capture.snapshot.base import same_columns
+from ticdc_spark.changes.given import GivenRows
+from ticdc_spark.changes.typed import TypedChanges
+from ticdc_spark.config.histories import histories
+from ticdc_spark.config.shards import is_merged
+from ticdc_spark.errors import DecisionNeeded, MessageError
+from ticdc_spark.model import Row, Table, TableName
+from ticdc_spark.mysql import HIDDEN_NAMES, handle_key
+from ticdc_spark.protocols.base import ReadOptions
+from ticdc_spark.protocols.simple.rows import row_reader, row_writer
+from ticdc_spark.replicate.apply.batch import TimelineWork
+from ticdc_spark.replicate.apply.look import missing_columns
+from ticdc_spark.replicate.modes.traits import is_resolving
+from ticdc_spark.replicate.snapshot.loader import Found, Loader, Outcome
+from ticdc_spark.replicate.snapshot.steps import next_mark, with_states
+from ticdc_spark.replicate.state.progress import Progress
+from ticdc_spark.replicate.state.requests import Rebuild, Repair, Request, folded
+from ticdc_spark.replicate.state.table import TableState, repair
+from ticdc_spark.sinks.base import Stamp
+from ticdc_spark.sinks.mark import NO_MARK
+from ticdc_spark.spark.decode.raw import ABOUT, RawRows
+from ticdc_spark.spark.tasks import UnreadableRows
+
+log = logging.getLogger(__name__)
+PROTOCOL, ZONE = "simple", "UTC"
+"""In which the job writes the source's rows for its own row reader."""
+Save = Callable[[Progress, Sequence[Request]], None]
+
+
+class NeedsFullRead(Exception):
+    """Single rows of a table cannot be replaced, with the reason."""
+
+
+class NotRepaired(Exception):
+    """Nothing can be done for a request, with the reason. It is removed, so that it does not stop the job."""
+
+
+class _Rows(msgspec.Struct, frozen=True, kw_only=True):
+    """What the source has for some keys."""
+
+    table: Table
+    """The source's table."""
+    gone: tuple[str, ...]
+    """Images of the keys that it does not have."""
+    found: tuple[Row, ...]
+    """Its rows. The source compares keys by their collations, so some may have another key than those asked for."""
+    upto: int
+    """The highest commit_ts that the rows may be from; 0: they are as of the table's."""
+
+
+class Repairs:
+    """The repairs of one job."""
+
+    def __init__(self, loader: Loader) -> None:
+        self._loader = loader
+
+    def step(self, progress: Progress, waiting: Sequence[Repair], save: Save) -> Outcome:
+        """Do the repairs that can be done now. ``save``: stores the progress, and removes the requests that are done.
+
+        Raises: DecisionNeeded, SinkFault, SourceFault
+        """
+        done: list[Repair] = []
+        for request in waiting if is_resolving(progress.mode) and progress.applied else ():
+            after = self._after(progress, request)
+            if after is not None:
+                progress = after
+                done.append(request)
+                save(progress, [request])
+        return "worked" if done else "waits" if waiting else "idle"
+
+    def _after(self, progress: Progress, request: Repair) -> Progress | None:
+        """The progress after a request; ``None``: it must wait."""
+        (name,) = request.tables
+        work = TimelineWork(batch=self._loader.batch(progress), promised=progress.states())
+        try:
+            state = self._repairable(work, name)
+            if state is None or _is_behind(progress, state):
+                return None
+            images = tuple(dict.fromkeys(request.keys))
+            for first in range(0, len(images), _TOGETHER):
+                if not self._repaired(progress, work, name, images[first : first + _TOGETHER]):
+                    return None
+        except NotRepaired as why:
+            log.error("`%s`.`%s`: rows are not read again: %s. Run `ticdc-spark verify` once more", *name, why)
+            return progress
+        except (NeedsFullRead, MessageError, UnreadableRows) as why:
+            log.warning("`%s`.`%s` is read in full, as its rows cannot be replaced singly: %s", *name, why)
+            return folded(progress, Rebuild(tables=(name,)))
+        log.info("`%s`.`%s`: %d rows are read again", *name, len(images))
+        return with_states(progress, work, work.batch.sink)
+
+    def _repairable(self, work: TimelineWork, name: TableName) -> TableState | None:
+        """The table; ``None``: not yet. Raises: NotRepaired, NeedsFullRead"""
+        state, job = work.state(name), work.batch.job
+        if state is None or state.table is None or work.mark(name) == NO_MARK or state.is_gone:
+            raise NotRepaired("the job has no such table now")
+        if self._loader.reader.fixed is not None:
+            raise NotRepaired("[snapshot] names a dump, and only a database has rows of now")
+        if state.load is not None:
+            return None
+        if state.is_quarantined:
+            raise NeedsFullRead("it is quarantined")
+        if is_merged(name) or not handle_key(state.table) or histories(job.histories).of(name) is not None:
+            raise NeedsFullRead("it is merged from several tables, has no key, or has a history table")
+        columns = work.batch.columns_of(state)
+        if any(column.key and column.column.type.name in _APPROXIMATE for column in columns):
+            raise NeedsFullRead("its key has a FLOAT or DOUBLE, by which a database does not find rows")
+        if HIDDEN_NAMES & {column.source for column in columns}:
+            raise NeedsFullRead("it has hidden columns of TiDB, which no query gives")
+        if missing_columns(columns, work.batch.sink.columns(name)):
+            raise NeedsFullRead("another writer dropped or renamed columns of it in the target")
+        return state
+
+    def _repaired(self, progress: Progress, work: TimelineWork, name: TableName, images: Sequence[str]) -> bool:
+        """Replace some rows. Returns: ``False`` if the source's table may not be the job's now"""
+        state = work.state(name)
+        assert state is not None, "it is repairable"
+        rows = self._read(progress, work, state, images)
+        if rows is None:
+            return False
+        try:
+            self._write(work, state, rows)
+        except DecisionNeeded as error:
+            raise NotRepaired(str(error)) from error
+        failpoints.point("repair")
+        return True
+
+    def _read(self, progress: Progress, work: TimelineWork, state: TableState, images: Sequence[str]) -> _Rows | None:
+        """Ask the source for rows; ``None``: its table may not be the job's now.
+
+        Raises: NotRepaired, NeedsFullRead, MessageError
+        """
+        there = self._found(progress, work, state)
+        if there is None:
+            return None
+        assert state.table is not None, "it is repairable"
+        if there.table is None:
+            raise NeedsFullRead("the source has no such table")
+        if not same_columns(work.batch.columns(state.table), work.batch.columns(there.table)):
+            raise NeedsFullRead("the source has other columns")
+        keys = _keys(there.table, images)
+        upto, why = 0, ""
+        try:
+            rows = self._loader.source.rows(there.table, keys, there.base if there.exact else None)
+        except MessageError as error:
+            rows, why = [], str(error)
+        if not there.exact:
+            # As it is now, the table may have been altered, or be another one of this name.
+            upto = self._loader.gathering.upper(progress)
+            if self._found(progress, work, state) != there:
+                return None
+        if why:
+            raise NeedsFullRead(why)
+        names = handle_key(there.table)
+        found = {tuple(row[name] for name in names) for row in rows}
+        gone = (
+            image for image, key in zip(images, keys, strict=True) if tuple(key[name] for name in names) not in found
+        )
+        return _Rows(table=there.table, gone=tuple(gone), found=tuple(rows), upto=upto)
+
+    def _found(self, progress: Progress, work: TimelineWork, state: TableState) -> Found | None:
+        try:
+            return self._loader.found_at(progress, state.full_name, progress.applied, work)
+        except DecisionNeeded as error:
+            raise NotRepaired(str(error)) from error
+
+    def _write(self, work: TimelineWork, state: TableState, rows: _Rows) -> None:
+        """Replace the rows in the target. Raises: MessageError, UnreadableRows, SinkFault, DecisionNeeded"""
+        name, base = state.full_name, state.applied
+        assert state.table is not None, "it is repairable"
+        # Of this protocol, a table needs no registry.
+        batch = replace(work.batch, protocol=PROTOCOL, registry=None)
+        plan = batch.read_plan(state.table, {"": rows.table}, batch.columns_of(state))
+        raw = _raw(rows, base)
+        changes = TypedChanges(
+            raw=GivenRows(raw, f"rows of {'.'.join(name)}"),
+            plan=msgspec.structs.replace(plan, upstream=None, expects="nothing", options=_OPTIONS),
+            others=raw.num_rows,
+            scanned=raw.num_rows,
+        )
+
+        def write(stamp: Stamp) -> None:
+            batch.sink.upsert(name, changes, stamp, None)
+
+        work.commit(repair(state, rows.upto), next_mark(work, name, base), base, write)
+
+
+_OPTIONS = ReadOptions(source_timezone=ZONE)
+_TOGETHER = 200
+"""Keys that are asked for, and rows that are written, at once."""
+_APPROXIMATE = ("float", "double")
+
+
+def _is_behind(progress: Progress, state: TableState) -> bool:
+    """Whether a table is not where the whole job is, or gets older rows."""
+    late = any(one.late and one.full_name == state.full_name for one in progress.pending)
+    return late or state.applied != progress.applied
+
+
+def _keys(table: Table, images: Sequence[str]) -> list[Row]:
+    """The keys of images. Raises: MessageError"""
+    names = handle_key(table)
+    places = {column.name: at for at, column in enumerate(table.columns)}
+    read = row_reader(table, _OPTIONS, frozenset(names))([image.encode() for image in images])
+    for why in read.bad.values():
+        raise MessageError(why)
+    keys = [{name: read.values[places[name]][at] for name in names} for at in range(len(images))]
+    if any(None in key.values() for key in keys):
+        raise MessageError("a key is NULL")
+    return [*keys]
+
+
+def _raw(rows: _Rows, base: int) -> RawRows:
+    """The rows as changes at ``base``, as messages would have them: first what is gone, as keys that a target takes for
+    equal may be in both. Raises: MessageError"""
+    sent = [column.name for column in rows.table.columns if not column.virtual]
+    write = row_writer(rows.table, ZONE)
+    after = [bytes(write({name: row[name] for name in sent if name in row})) for row in rows.found]
+    before = [image.encode() for image in rows.gone]
+    place = {"topic": "", "partition": 0, "seq": 0, "schema_key": "", "partial": False, "commit_ts": base}
+    ops = ["delete"] * len(before) + ["update"] * len(after)
+    about = [{**place, "offset": at, "op": op} for at, op in enumerate(ops)]
+    return RawRows(
+        pa.RecordBatch.from_pylist(about, schema=ABOUT),
+        [*before, *([None] * len(after))],
+        [*([None] * len(before)), *after],
+    )
