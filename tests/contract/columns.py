@@ -80,6 +80,11 @@ class ColumnsContract:
         assert member.found().stamp.mark == (30, 2)  # type: ignore[union-attr]
         member.sink.change_columns(member.name, ColumnChanges(rename=(("w", "v"),)), member.stamp(40))
         assert member.others.comments(member.name) == {"id": "number", "v": odd, "y": "new"}
+        wider = ColumnChanges(promote=(column("x", "bigint"),), order=("y", "v", "x", "id"), comments=(("x", "wide"),))
+        member.sink.change_columns(member.name, wider, member.stamp(50))
+        assert member.others.comments(member.name) == {"id": "number", "v": odd, "x": "wide", "y": "new"}
+        member.sink.change_columns(member.name, ColumnChanges(promote=(column("v", "varchar(30)"),)), member.stamp(60))
+        assert member.others.comments(member.name) == {"id": "number", "v": odd, "x": "wide", "y": "new"}
 
     def test_a_column_that_is_there_is_not_added(self, member: Member) -> None:
         member.fill(1)
