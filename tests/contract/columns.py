@@ -84,6 +84,7 @@ class ColumnsContract:
         member.sink.change_columns(member.name, wider, member.stamp(50))
         assert member.others.comments(member.name) == {"id": "number", "v": odd, "x": "wide", "y": "new"}
         member.sink.change_columns(member.name, ColumnChanges(promote=(column("v", "varchar(30)"),)), member.stamp(60))
+        member.sink.truncate(member.name, member.stamp(70))
         assert member.others.comments(member.name) == {"id": "number", "v": odd, "x": "wide", "y": "new"}
 
     def test_a_column_that_is_there_is_not_added(self, member: Member) -> None:
