@@ -67,8 +67,6 @@ class ColumnsContract:
         assert member.rows() == [row(1) | added if expected is None else expected]
 
     def test_comments_come_with_columns_and_stay_until_they_are_changed(self, member: Member) -> None:
-        if not member.sink.capabilities.comments:
-            return
         odd = 'it\'s \\ 50% "of" {all} `ü` $1 \n --'
         key, value, text = member.columns
         made = [commented(key, "number"), commented(value, odd), text]

@@ -61,12 +61,10 @@ def begin(
     add = [
         column for column in columns if column.name.casefold() not in live or live[column.name.casefold()][0] in drop
     ]
-    changes = ColumnChanges(drop=tuple(drop), add=tuple(add))
-    if sink.capabilities.comments:
-        new = {column.name for column in add}
-        told = (column for column in columns if column.comment and column.name not in new)
-        stay = tuple((live[column.name.casefold()][0], column.comment) for column in told)
-        changes = msgspec.structs.replace(changes, comments=stay)
+    new = {column.name for column in add}
+    told = (column for column in columns if column.comment and column.name not in new)
+    stay = tuple((live[column.name.casefold()][0], column.comment) for column in told)
+    changes = ColumnChanges(drop=tuple(drop), add=tuple(add), comments=stay)
     # If the read is given up, the table lacks the changes up to the base, or the values in dropped columns.
     loses = f"a full read of it began at {base}, and was given up" if drop or (there and state.applied < base) else ""
     begun = begin_load(state, table, load, loses)
