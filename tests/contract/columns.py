@@ -67,8 +67,6 @@ class ColumnsContract:
         assert member.rows() == [row(1) | added if expected is None else expected]
 
     def test_comments_come_with_columns_and_stay_until_they_are_changed(self, member: Member) -> None:
-        if not member.sink.capabilities.comments:
-            return
         odd = 'it\'s \\ 50% "of" {all} `ü` $1 \n --'
         key, value, text = member.columns
         made = [commented(key, "number"), commented(value, odd), text]
@@ -80,6 +78,12 @@ class ColumnsContract:
         assert member.found().stamp.mark == (30, 2)  # type: ignore[union-attr]
         member.sink.change_columns(member.name, ColumnChanges(rename=(("w", "v"),)), member.stamp(40))
         assert member.others.comments(member.name) == {"id": "number", "v": odd, "y": "new"}
+        wider = ColumnChanges(promote=(column("x", "bigint"),), order=("y", "v", "x", "id"), comments=(("x", "wide"),))
+        member.sink.change_columns(member.name, wider, member.stamp(50))
+        assert member.others.comments(member.name) == {"id": "number", "v": odd, "x": "wide", "y": "new"}
+        member.sink.change_columns(member.name, ColumnChanges(promote=(column("v", "varchar(30)"),)), member.stamp(60))
+        member.sink.truncate(member.name, member.stamp(70))
+        assert member.others.comments(member.name) == {"id": "number", "v": odd, "x": "wide", "y": "new"}
 
     def test_a_column_that_is_there_is_not_added(self, member: Member) -> None:
         member.fill(1)

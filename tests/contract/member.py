@@ -71,7 +71,7 @@ class Others(Protocol):
     def roll_back(self, table: TableName, snapshot: int) -> None: ...
     def set_current(self, table: TableName, snapshot: int) -> None: ...
     def comments(self, table: TableName) -> dict[str, str]:
-        """The comments of columns that have one; only asked of a sink with ``comments``."""
+        """The comments of columns that have one."""
 
     def create(self, table: TableName, columns: Sequence[LakeColumn], rows: Rows) -> None:
         """A table that no job made, in place of one of that name."""

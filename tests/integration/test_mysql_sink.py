@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from typing import Any, cast
 
+import msgspec
 import pytest
 from pyspark.sql import SparkSession
 
@@ -22,11 +24,14 @@ from tests.contract.state import StateContract
 from tests.contract.tables import TablesContract
 from tests.contract.topics import TopicContract
 from tests.contract.typed import TypedContract
-from tests.integration.mysql_member import NUMBERS, mysql_member
+from tests.integration.mysql_member import NUMBERS, mysql_member, sql_name
 from tests.support.mariadb_server import Server
 from ticdc_spark.clients.mysql import connection_options
+from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.mysql.client import Client
+from ticdc_spark.sinks.mysql.sink import MysqlSink
 from ticdc_spark.sinks.mysql.state import MysqlState
+from ticdc_spark.sinks.mysql.types import MysqlTypes
 from ticdc_spark.sinks.state import StateStore
 
 
@@ -53,6 +58,59 @@ class TestMysqlSink(
     @pytest.fixture
     def member(self, target: Server, spark: SparkSession) -> Member:
         return mysql_member(target, spark)
+
+
+class TestMysqlComments:
+    """The comments of columns of MySQL, which each MODIFY repeats."""
+
+    @pytest.fixture
+    def member(self, target: Server) -> Member:
+        return mysql_member(target, None)
+
+    def write(self, member: Member, *comments: tuple[str, str], **changes: Any) -> dict[str, str]:
+        member.sink.change_columns(member.name, ColumnChanges(comments=comments, **changes), member.stamp(30))
+        return member.others.comments(member.name)
+
+    def test_a_comment_that_does_not_fit_is_cut_and_never_refused(self, member: Member, target: Server) -> None:
+        ((before,),) = target.execute("SELECT @@GLOBAL.sql_mode")
+        target.execute("SET GLOBAL sql_mode = 'NO_BACKSLASH_ESCAPES,ANSI_QUOTES'")
+        try:
+            member.create()
+        finally:
+            target.execute(f"SET GLOBAL sql_mode = '{before}'")
+        assert self.write(member, ("v", "é" * 1025)) == {"v": "é" * 1024}
+        long = "\0🙂'\\\" %s\t\r\n\x1a" * 200
+        stored = long.replace("\0", "").replace("🙂", "?")[:1024]
+        assert self.write(member, ("v", long), ("w", "\\")) == {"v": stored, "w": "\\"}
+        assert self.write(member, ("v", "gone"), ("x", "\\'"), drop=("v",), rename=(("w", "x"),)) == {"x": "\\'"}
+
+    def test_another_key_and_rows_without_a_column_keep_the_comments(self, member: Member) -> None:
+        member.create()
+        self.write(member, ("id", "the key"), ("v", "a value"))
+        sink = cast(MysqlSink, member.sink)
+        keyed = [msgspec.structs.replace(one, key=one.name == "v") for one in member.columns]
+        assert sink.tables.with_key(member.name, keyed)
+        sink.tables.with_nullable(member.name, member.columns[2:])
+        assert member.others.comments(member.name) == {"id": "the key", "v": "a value"}
+
+    def test_what_a_person_gave_to_a_column_stays(self, member: Member, target: Server) -> None:
+        member.create()
+        name = sql_name(member.name)
+        options = "ADD j json NULL COMMENT 'checked', ADD e enum('a\\\\b', 'it''s') CHARACTER SET latin1 NOT NULL"
+        target.execute(f"ALTER TABLE {name} MODIFY v bigint NOT NULL DEFAULT 7 COMMENT 'seven', {options}")
+
+        def shown() -> str:
+            return str(target.execute(f"SHOW CREATE TABLE {name}")[0][1]).rpartition(" COMMENT=")[0]
+
+        before = shown()
+        found = self.write(member, ("v", "new"), ("j", "new"), ("e", "a member"), ("id", "the key"))
+        assert found == {"v": "seven", "j": "checked", "e": "a member", "id": "the key"}
+        assert shown().replace(" COMMENT 'a member'", "").replace(" COMMENT 'the key'", "") == before
+
+    def test_a_refused_comment_does_not_fail_the_ddl(self, member: Member, monkeypatch: pytest.MonkeyPatch) -> None:
+        member.create()
+        monkeypatch.setattr(MysqlTypes, "comment", lambda _, text: text)
+        assert self.write(member, ("v", "x" * 1025), ("z", "y"), rename=(("w", "z"),)) == {"z": "y"}
 
 
 class TestMysqlState(StateContract):

@@ -136,6 +136,11 @@ def lake_rows(spark: SparkSession, folder: Path, live: LiveTables, name: str) ->
     return sorted(read_table(lake(spark, folder), live.schema, name), key=lambda row: int(row["id"]))
 
 
+def comments(spark: SparkSession, folder: Path, live: LiveTables, name: str) -> dict[str, str]:
+    fields = lake(spark, folder).table(f"lake.{live.schema}.{name}").schema
+    return {field.name: field.metadata["comment"] for field in fields if "comment" in field.metadata}
+
+
 @pytest.mark.slow
 def test_killed_five_times_with_changes_running_it_ends_in_the_truth(
     spark: SparkSession, tmp_path: Path, server: Server, broker: Broker, live: LiveTables, topic_name: str
@@ -214,7 +219,8 @@ def test_a_running_job_reads_a_table_again_with_what_the_changefeed_left_out(
     spark: SparkSession, tmp_path: Path, server: Server, broker: Broker, live: LiveTables, topic_name: str
 ) -> None:
     live.add("orders", CREATE, values, 1500)
-    live.add("small", "CREATE TABLE small (id INT PRIMARY KEY, v VARCHAR(9))", lambda rand: {"v": "a"}, 10)
+    told = "CREATE TABLE small (id INT PRIMARY KEY COMMENT 'a ''key'' \\n日', v VARCHAR(9))"
+    live.add("small", told, lambda rand: {"v": "a"}, 10)
     live.begin()
     live.start(pause=0.01)
     job = write_job(tmp_path, broker, server, topic_name)
@@ -235,7 +241,9 @@ def test_a_running_job_reads_a_table_again_with_what_the_changefeed_left_out(
         run_ = pool.submit(lambda: loop.run(load_job(job), watchers=[Watcher(committed=reports.put)], stop=stop))
         try:
             turn(read)
+            assert comments(spark, tmp_path, live, "small") == {"id": "a 'key' \n日"}
             server.execute(f"INSERT INTO {live.schema}.small VALUES (777777, 'hidden')")
+            server.execute(f"ALTER TABLE {live.schema}.small MODIFY v VARCHAR(9) COMMENT 'words'")
             asked = CliRunner().invoke(main, ["rebuild", str(job), f"{live.schema}.small"])
             assert asked.exit_code == 0 and "the job is running" in asked.output
             turn(lambda report: not read(report))
@@ -252,6 +260,7 @@ def test_a_running_job_reads_a_table_again_with_what_the_changefeed_left_out(
         assert [row for row in rows if row["id"] != 777_777] == live.rows(name)
         assert [row for row in rows if row["id"] == 777_777] == hidden
         assert condition(job, name) == "clean"
+    assert comments(spark, tmp_path, live, "small") == {"id": "a 'key' \n日", "v": "words"}
 
 
 def test_a_text_that_is_no_unicode_ends_the_read_and_others_are_the_servers(

@@ -148,6 +148,8 @@ class MemorySink(MemoryLoads):
         fields = [replace(column, type=promoted.get(column.name, column.type)) for column in fields]
         fields += [Field(self.lake.next_id(), column.name, column.type, column.comment) for column in changes.add]
         comments = dict(changes.comments)
+        if lacking := comments.keys() - {column.name for column in fields}:
+            raise SinkFault(f"the comments of {table} cannot be changed: there is no column {min(lacking)}")
         fields = [replace(column, comment=comments.get(column.name, column.comment)) for column in fields]
         if changes.order:
             places = {name: at for at, name in enumerate(changes.order)}

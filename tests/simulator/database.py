@@ -37,6 +37,8 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     """Columns of the handle key."""
     rows: dict[Key, Row]
     """Of a table without a key, by what nobody sees."""
+    comments: dict[str, str] = {}
+    """Of the columns."""
 
     @property
     def name(self) -> Name:

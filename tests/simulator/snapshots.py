@@ -52,6 +52,10 @@ class DatabaseView:
             return None
         return msgspec.structs.replace(live.table, schema=name[0], version=None, table_id=None)
 
+    def comments(self, name: Name, at: int | None) -> dict[str, str]:
+        live = self.state(at).get(folded(name))
+        return {} if live is None else live.comments
+
     def identity(self, name: Name) -> str:
         """TIDB_TABLE_ID: RENAME leaves it, and what makes or empties a table changes it."""
         live = None if self.fixed is not None else self.state(None).get(folded(name))

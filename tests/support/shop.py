@@ -50,6 +50,8 @@ class Shop(Changefeed):
         self.setup = JobSetup(protocol=protocol, source_timezone=zone)
         self.keys: dict[str, Any] = {}
         """Keys of the job file that ``JobSetup`` does not have."""
+        self.comments: dict[str, dict[str, str]] = {}
+        """Of columns, by their tables: what a full read sees."""
         self.steps: Steps | None = None
         self.fence: Fence | None = None
         self.configure(**job)
@@ -237,6 +239,7 @@ class ShopTables:
                 specs=(),
                 keys=handle_key(table),
                 rows={(key,): row for (at, key), row in self.shop.held.items() if at == name},
+                comments=self.shop.comments.get(name[1], {}),
             )
             for name, table in self.shop.tables.items()
         }

@@ -73,7 +73,8 @@ class ColumnChanges(msgspec.Struct, frozen=True, kw_only=True):
     order: tuple[str, ...] = ()
     """All lake names in their order after the other changes; empty when no column moves."""
     comments: tuple[tuple[str, str], ...] = ()
-    """New comments of columns, by their names after the other changes; ``""``: none."""
+    """New comments of columns, by their names after the other changes; ``""``: none. A target that cannot store one
+    cuts it, or keeps the former one, and does not fail."""
 
     def __bool__(self) -> bool:
         return self.moves_values or bool(self.comments)

@@ -39,8 +39,6 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     """``TableFound`` reports how other writers changed rows, and whether a table was rolled back."""
     column_order: bool = True
     """``ColumnChanges.order``. ``False``: columns keep their places, and new ones are last."""
-    comments: bool = True
-    """``ColumnChanges.comments``, and the comments of new columns. ``False``: columns have none."""
     history: bool = True
     """``Histories.append``: a table may have a history table."""
     counts: bool = True

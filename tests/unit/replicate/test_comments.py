@@ -76,3 +76,65 @@ def test_comments_go_by_the_names_in_the_target() -> None:
     shop.watermark()
     shop.run()
     assert comments(shop) == {"id": "the 'number'", "amount": "how many"}
+
+
+def to_be_read_in_full() -> Shop:
+    shop = Shop("canal-json", snapshot="now")
+    shop.change("CREATE TABLE t (id INT PRIMARY KEY, a INT, b INT)")
+    shop.held[(SCHEMA, "t"), "1"] = {"id": "1", "a": "1", "b": "1"}
+    shop.comments["t"] = {"id": "the number", "a": "a few"}
+    shop.sql("CREATE TABLE other (id INT PRIMARY KEY)")
+    for number in range(4):
+        shop.insert("other", id=str(number))
+        shop.watermark()
+    return shop
+
+
+def go_on(shop: Shop) -> None:
+    for _ in range(4):
+        shop.insert("other", id=str(len(shop.rows("other") or ())))
+        shop.watermark()
+        shop.run()
+
+
+def test_a_table_that_is_read_in_full_has_the_comments_of_the_source_whatever_dies() -> None:
+    def judge(shop: Shop) -> None:
+        go_on(shop)
+        assert comments(shop) == {"id": "the number", "a": "a few"}
+        assert shop.rows("t") == [(1, 1, 1)]
+
+    assert after_every_death(to_be_read_in_full, judge, rows=2) > 20
+
+
+def test_a_rebuild_brings_the_comments_of_the_source_and_leaves_others() -> None:
+    shop = to_be_read_in_full()
+    go_on(shop)
+    table = shop.lab.tables.tables[SCHEMA, "t"]
+    table.fields = tuple(replace(one, comment="by hand") for one in table.fields)
+    shop.comments["t"] = {"A": "many"}
+    shop.rebuild("t")
+    go_on(shop)
+    assert comments(shop) == {"id": "by hand", "a": "many", "b": "by hand"}
+    assert shop.rows("t") == [(1, 1, 1)]
+
+
+@PROTOCOLS
+def test_a_table_that_is_made_again_from_its_topics_has_the_comments_of_its_ddl(protocol: str) -> None:
+    shop = told(protocol)
+    shop.sql("ALTER TABLE t ADD COLUMN d INT COMMENT 'old d'")
+    shop.sql("ALTER TABLE t DROP COLUMN d, RENAME COLUMN AA TO a")
+    shop.sql("ALTER TABLE t ADD COLUMN d INT")
+    shop.sql("TRUNCATE TABLE t")
+    shop.insert("t", id="2", bb="2")
+    shop.sql("ALTER TABLE t ADD COLUMN e INT COMMENT 'e'")
+    shop.sql("CREATE TABLE other (id INT PRIMARY KEY)")
+    shop.watermark()
+    shop.run()
+    shop.stop()
+    shop.lab.lake.drop((SCHEMA, "t"))
+    shop.rebuild_from_topic("t")
+    shop.insert("other", id="1")
+    shop.watermark()
+    shop.run()
+    assert comments(shop) == {"id": "the 'number'", "a": "a few", "bb": "wide", "c": "text", "e": "e"}
+    assert shop.condition("t") == "clean"

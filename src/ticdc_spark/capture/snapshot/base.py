@@ -1,11 +1,12 @@
 """The contract of a reader of whole tables, wave by wave of chunks."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
 
-from ticdc_spark.ddl import parse_create
+from ticdc_spark.ddl import column_comments, parse_create
+from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.partitions import partitions_of_sql
 from ticdc_spark.model import Row, Table, TableName
 from ticdc_spark.mysql import handle_key
@@ -71,6 +72,12 @@ class SnapshotReader(Protocol):
         Raises: SourceFault; TooOld; MessageError if its CREATE statement cannot be read
         """
 
+    def comments(self, name: TableName, at: int | None) -> Mapping[str, str]:
+        """The comments of a table's columns, as of a commit_ts, or now; empty: it has none, or there is no such table.
+
+        Raises: as ``schema``
+        """
+
     def identity(self, name: TableName) -> str:
         """The identity of the table that has a name now, whatever its name is; ``""``: the source has none.
 
@@ -106,6 +113,11 @@ class SnapshotReader(Protocol):
 def table_of(create: str, schema: str) -> Table:
     """The table that ``SHOW CREATE TABLE`` prints, with its partitions. Raises: MessageError"""
     return msgspec.structs.replace(parse_create(create, schema, "escape"), partitioning=partitions_of_sql(create))
+
+
+def comments_of(create: str | None) -> Mapping[str, str]:
+    """The comments of columns that ``SHOW CREATE TABLE`` prints. Raises: MessageError"""
+    return {} if create is None else column_comments(parse(create, "escape"))
 
 
 def same_columns(one: Iterable[LakeColumn], other: Iterable[LakeColumn]) -> bool:

@@ -7,13 +7,13 @@ that the server sends. ``spark.types`` converts them to the lake's types.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
 import pyarrow as pa
 
-from ticdc_spark.capture.snapshot.base import TooOld, Wanted, Wave, has_wanted, table_of
+from ticdc_spark.capture.snapshot.base import TooOld, Wanted, Wave, comments_of, has_wanted, table_of
 from ticdc_spark.capture.snapshot.identity import UNTOLD, table_identity
 from ticdc_spark.capture.snapshot.kept_rows import KeptRows
 from ticdc_spark.capture.snapshot.keys import (
@@ -87,6 +87,9 @@ class DatabaseReader:
     def schema(self, name: TableName, at: int | None) -> Table | None:
         found = self._create(name, at)
         return None if found is None else table_of(found, name[0])
+
+    def comments(self, name: TableName, at: int | None) -> Mapping[str, str]:
+        return comments_of(self._create(name, at))
 
     def identity(self, name: TableName) -> str:
         version = self._version

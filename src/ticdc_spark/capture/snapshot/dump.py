@@ -6,13 +6,13 @@ A chunk is a data file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
 import pyarrow as pa
 
-from ticdc_spark.capture.snapshot.base import Wanted, Wave, has_wanted, table_of
+from ticdc_spark.capture.snapshot.base import Wanted, Wave, comments_of, has_wanted, table_of
 from ticdc_spark.capture.snapshot.dump_rows import Cell, read_file
 from ticdc_spark.capture.snapshot.kept_rows import KeptRows
 from ticdc_spark.capture.snapshot.typed import typed
@@ -55,6 +55,14 @@ class DumpReader:
         return sorted(self._schemas)
 
     def schema(self, name: TableName, at: int | None) -> Table | None:
+        create = self._create(name)
+        return None if create is None else table_of(create, name[0])
+
+    def comments(self, name: TableName, at: int | None) -> Mapping[str, str]:
+        return comments_of(self._create(name))
+
+    def _create(self, name: TableName) -> str | None:
+        """A table's CREATE statement; ``None``: there is no such table. Raises: MessageError"""
         file = self._schemas.get(name)
         if file is None:
             return None
@@ -65,7 +73,7 @@ class DumpReader:
         create = text[text.upper().index("CREATE TABLE") :] if "CREATE TABLE" in text.upper() else ""
         if not create:
             raise MessageError(f"{self.folder / file} has no CREATE TABLE")
-        return table_of(create.strip().rstrip(";"), name[0])
+        return create.strip().rstrip(";")
 
     def identity(self, name: TableName) -> str:
         return ""

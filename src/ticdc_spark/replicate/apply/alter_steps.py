@@ -77,8 +77,7 @@ def commits_of(
         kept += tuple(_kept(sink, new[column], at) for column in plan.changes.drop if column in new)
         changes = msgspec.structs.replace(changes, drop=tuple(one for one in plan.changes.drop if one not in new))
     changes, kept = _make_room(work, changes, kept, state)
-    if sink.capabilities.comments:
-        changes = msgspec.structs.replace(changes, comments=_comments(act, plan, wanted))
+    changes = msgspec.structs.replace(changes, comments=_comments(act, plan, wanted))
     if changes:
         if state.origin == "adopted" and work.mark(name) < mark:
             add = tuple(missing_columns(changes.add, sink.columns(name)))

@@ -119,7 +119,7 @@ class TopicReads:
         # If the read is given up, a table that was not in the lake has no rows.
         gone = work.mark(name) == NO_MARK
         work.put(diverge(state, history.start, "it was not in the target, and could not be read") if gone else state)
-        begin(work, name, table, Loading(base=base, token=token, exact=True, began=history.start))
+        begin(work, name, table, Loading(base=base, token=token, exact=True, began=history.start), history.comments)
         progress = without_passed(without(with_states(progress, work), {name}), {name: base})
         save(progress)
         self._finish(progress, progress.states()[name], history, save)

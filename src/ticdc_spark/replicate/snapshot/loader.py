@@ -299,10 +299,17 @@ class Loader:
         # Messages that could not be read marked the tables that were known, perhaps without this one.
         lacks = progress.counters.rejected > 0 and self.reader.fixed is not None
         load = Loading(base=base, token=token, exact=found.exact, identity=found.identity)
-        begin(work, name, table, load, lacks=lacks)
+        begin(work, name, table, load, self._comments(name, found), lacks=lacks)
         log.info("`%s`.`%s`: a full read begins, at %d", *name, base)
         note_rows(work, name, LoadNote(token=""), self.reader.estimate(name))
         self._looks.pop(name, None)
+
+    def _comments(self, name: TableName, found: Found) -> Mapping[str, str]:
+        try:
+            return self.reader.comments(name, found.base if found.exact else None)
+        except (TooOld, MessageError) as error:
+            log.warning("`%s`.`%s` gets no comments: %s", *name, error)
+            return {}
 
     def _counts(self, name: TableName) -> bool:
         """Whether the job counts the rows of a table if it has no key. Such a table can be read in full only as of one

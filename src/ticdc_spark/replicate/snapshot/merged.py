@@ -75,6 +75,10 @@ class MergedTables:
         except Misfit as why:
             raise MessageError(f"its tables do not fit together: {why}") from why
 
+    def comments(self, name: TableName, at: int | None) -> Mapping[str, str]:
+        """The comments of a table's columns; none of a merged table, whose shards may differ. Raises: as ``schema``"""
+        return {} if is_merged(name) else self.source.comments(name, at)
+
     def shards(self, name: TableName, at: int | None) -> list[Table]:
         """The shards of a merged table, with the names that the job uses. Raises: as ``schema``"""
         return [table for _, table in self.by_source(name, at)]

@@ -1,6 +1,7 @@
 """The commits of a table's full read: begin it, give it up, or load its rows. Each can be repeated."""
 
 import logging
+from collections.abc import Mapping
 
 import msgspec
 
@@ -18,16 +19,26 @@ from ticdc_spark.replicate.state.table import TableState, begin_load, diverge, f
 from ticdc_spark.sinks.base import ColumnChanges, Sink
 from ticdc_spark.sinks.loads_base import LoadNote
 from ticdc_spark.sinks.mark import NO_MARK, Mark
+from ticdc_spark.spark.types import commented
 
 log = logging.getLogger(__name__)
 LOAD_STEP = 1_000_000_000
 """The first step of a full read at its base, after all rows and DDLs of that commit_ts."""
 
 
-def begin(work: TimelineWork, name: TableName, table: Table, load: Loading, *, lacks: bool = False) -> None:
+def begin(
+    work: TimelineWork,
+    name: TableName,
+    table: Table,
+    load: Loading,
+    comments: Mapping[str, str],
+    *,
+    lacks: bool = False,
+) -> None:
     """Pause a table at the base of ``load``, with the columns of ``table``, and begin to gather rows.
 
-    ``lacks``: the table may lack changes from before the base.
+    ``comments``: of the source's columns. A column without one keeps that of the target. ``lacks``: the table may lack
+    changes from before the base.
 
     Raises: DecisionNeeded when the lake's table is another job's; SinkFault
     """
@@ -36,7 +47,7 @@ def begin(work: TimelineWork, name: TableName, table: Table, load: Loading, *, l
     if work.mark(name) != NO_MARK and state.is_kept:
         set_aside(work, name)
     there = work.mark(name) != NO_MARK
-    columns = work.batch.columns(table)
+    columns = commented(work.batch.columns(table), comments)
     have = sink.columns(name) if there else {}
     live = {column.casefold(): (column, kind) for column, kind in have.items()}
     old = () if state.table is None else work.batch.columns(state.table)
@@ -50,6 +61,10 @@ def begin(work: TimelineWork, name: TableName, table: Table, load: Loading, *, l
     add = [
         column for column in columns if column.name.casefold() not in live or live[column.name.casefold()][0] in drop
     ]
+    new = {column.name for column in add}
+    told = (column for column in columns if column.comment and column.name not in new)
+    stay = tuple((live[column.name.casefold()][0], column.comment) for column in told)
+    changes = ColumnChanges(drop=tuple(drop), add=tuple(add), comments=stay)
     # If the read is given up, the table lacks the changes up to the base, or the values in dropped columns.
     loses = f"a full read of it began at {base}, and was given up" if drop or (there and state.applied < base) else ""
     begun = begin_load(state, table, load, loses)
@@ -62,8 +77,7 @@ def begin(work: TimelineWork, name: TableName, table: Table, load: Loading, *, l
     mark = next_mark(work, name, base)
     if not there:
         work.commit(begun, mark, base, lambda stamp: sink.create(name, columns, stamp))
-    elif drop or add:
-        changes = ColumnChanges(drop=tuple(drop), add=tuple(add))
+    elif changes:
         work.commit(begun, mark, base, lambda stamp: sink.change_columns(name, changes, stamp))
     else:
         work.commit(begun, mark, base, lambda stamp: sink.stamp(name, stamp))

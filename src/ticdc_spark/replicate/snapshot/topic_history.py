@@ -23,7 +23,7 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Offsets, SchemaChange, Table, TableName
 from ticdc_spark.replicate.modes.watermark import waiting_rows
 from ticdc_spark.replicate.plan.catch_up import database_of
-from ticdc_spark.replicate.plan.ddl_actions import UNCERTAIN, Alter, Nothing, Refused, Thin, action
+from ticdc_spark.replicate.plan.ddl_actions import UNCERTAIN, Action, Alter, Create, Nothing, Refused, Thin, action
 from ticdc_spark.replicate.plan.names import tables_before_and_after, tables_of
 from ticdc_spark.replicate.plan.order import in_order
 from ticdc_spark.replicate.plan.reach import NOT_YET, by_place, partitions_at, reached
@@ -93,6 +93,8 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     """A lower bound of their number."""
     schemas: Mapping[str, Table]
     """Schemas by the schema key in rows."""
+    comments: Mapping[str, str]
+    """The comments of columns at the base, as far as its DDLs write them."""
 
     @property
     def table(self) -> Table:
@@ -156,7 +158,7 @@ def history_of(found: Found, state: TableState, base: int, charsets: Charsets) -
             raise NotInTopics(_cut_off(one, start))
     if found.unreadable:
         raise NotInTopics(f"a message that may be of it cannot be read, or was left out: {found.unreadable}")
-    first, altered = _schemas(ddls, created, began, state, charsets)
+    first, altered, comments = _schemas(ddls, created, began, state, charsets)
     rows = tuple(one for one in found.rows if one.max_ts > start and one.min_ts <= base)
     known = {one.key: one.table for one in found.schemas}
     for key in dict.fromkeys(one.schema_key for one in rows):
@@ -177,6 +179,7 @@ def history_of(found: Found, state: TableState, base: int, charsets: Charsets) -
         rows=rows,
         counted=sum(one.rows for one in rows if start < one.min_ts and one.max_ts <= base),
         schemas=known,
+        comments=comments,
     )
 
 
@@ -258,18 +261,20 @@ def _statement(change: SchemaChange) -> Statement | None:
 
 def _schemas(
     ddls: Sequence[QueuedDdl], created: int | None, began: int, state: TableState, charsets: Charsets
-) -> tuple[Table, tuple[Altered, ...]]:
-    """The table when it last began empty, and the ALTERs since. Raises: NotInTopics"""
+) -> tuple[Table, tuple[Altered, ...], Mapping[str, str]]:
+    """The table when it last began empty, the ALTERs since, and the comments after all of them. Raises: NotInTopics"""
     first = began if created is None else created
     name = state.full_name
     if state.table is not None and len(ddls) > first + 1:  # Only its present partitions are known.
         state = msgspec.structs.replace(state, table=without_partitions(state.table))
     filled = with_schemas(ddls[first:], {name: state} if created is None else {}, (), SchemaRules(charsets=charsets))
+    comments: dict[str, str] = {}
     before, later = filled[: began - first + 1], filled[began - first + 1 :]
     for ddl in before:
         act = action(ddl.change)
         if isinstance(act, Refused) and not act.rows_only:
             raise NotInTopics(_not_followed(ddl, act.why))
+        comments = _commented(comments, act)
     table = before[-1].change.table
     if table is None or any(ddl.change.kind == UNCERTAIN for ddl in filled):
         raise NotInTopics("its topics do not show with which columns it began")
@@ -277,7 +282,25 @@ def _schemas(
     if created is None and ddls[began].change.table is None and any(_is_of_effect(ddl.change) for ddl in later):
         # Only its present columns are known.
         raise NotInTopics(f"its topics do not show which columns it had when {query} emptied it")
-    return table, tuple(_altered(later))
+    altered = tuple(_altered(later))
+    for one in altered:
+        comments = _commented(comments, one.alter)
+    return table, altered, comments
+
+
+def _commented(comments: Mapping[str, str], act: Action) -> dict[str, str]:
+    """The comments of columns after a DDL, by the columns' names in lower case."""
+    if isinstance(act, Alter):
+        renames = {old.casefold(): new.casefold() for old, new in act.renames.items()}
+        replaced = {name.casefold() for name in act.replaced}
+        kept = {renames.get(name, name): text for name, text in comments.items() if name not in replaced}
+        told = kept | _folded(act.comments)
+        return {name: told[name] for column in act.table.columns if (name := column.name.casefold()) in told}
+    return _folded(act.comments) if isinstance(act, Create) else dict(comments)
+
+
+def _folded(comments: Mapping[str, str]) -> dict[str, str]:
+    return {name.casefold(): text for name, text in comments.items()}
 
 
 def _is_of_effect(change: SchemaChange) -> bool:

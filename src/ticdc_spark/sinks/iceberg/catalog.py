@@ -42,6 +42,13 @@ PROPERTIES: dict[str, str] = {
 
 _NO_TABLE = ("NoSuchTableException", "NoSuchIcebergTableException")
 """The second one comes from a catalog that also has other kinds of tables."""
+_COPIES_COMMENTS = (
+    "hive",
+    "glue",
+    "org.apache.iceberg.hive.HiveCatalog",
+    "org.apache.iceberg.aws.glue.GlueCatalog",
+)
+"""Catalogs that also store the columns of a table, and refuse a longer comment."""
 _PLAIN = {"spark.sql.variable.substitute": "false"}
 """Settings of sessions: ``${…}`` in a name or a default is not replaced."""
 
@@ -66,6 +73,13 @@ def catalog_options(catalog: str, warehouse: str, options: Mapping[str, str]) ->
     return {prefix: "org.apache.iceberg.spark.SparkCatalog"} | {
         f"{prefix}.{key}": value for key, value in chosen.items()
     }
+
+
+def longest_comment(catalog: str, options: Mapping[str, str]) -> int | None:
+    """The longest comment of a column in characters; ``None``: any. ``options``: from ``catalog_options``."""
+    prefix = f"spark.sql.catalog.{catalog}"
+    kind = options.get(f"{prefix}.catalog-impl") or options.get(f"{prefix}.type", "").lower()
+    return 255 if kind in _COPIES_COMMENTS else None
 
 
 class IcebergCatalog:
@@ -181,10 +195,13 @@ class IcebergCatalog:
         fields = self.java.util.ArrayList()
         for position, column in enumerate(columns, 1):
             kind = self.type_of(column, 1000 + position)
-            fields.add(
-                self.iceberg.types.Types.NestedField.optional(position, column.name, kind, column.comment or None)
-            )
+            comment = self.comment(column.comment)
+            fields.add(self.iceberg.types.Types.NestedField.optional(position, column.name, kind, comment))
         return self.iceberg.Schema(fields)
+
+    def comment(self, text: str) -> str | None:
+        """A comment of a column, for Iceberg's Java API."""
+        return text[: longest_comment(self.name, self.options)] or None
 
     def type_of(self, column: LakeColumn, element_id: int = 1) -> Any:
         """The type of a column, for Iceberg's Java API."""

@@ -207,9 +207,9 @@ class IcebergTables:
         for column in changes.promote:
             update.updateColumn(column.name, self.catalog.type_of(column))
         for column in changes.add:
-            update.addColumn(column.name, self.catalog.type_of(column), column.comment or None)
+            update.addColumn(column.name, self.catalog.type_of(column), self.catalog.comment(column.comment))
         for name, comment in changes.comments:
-            update.updateColumnDoc(name, comment or None)
+            update.updateColumnDoc(name, self.catalog.comment(comment))
         for before, name in zip(("", *changes.order), changes.order, strict=False):
             if before:
                 update.moveAfter(name, before)

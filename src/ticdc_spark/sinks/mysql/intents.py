@@ -7,6 +7,7 @@ DDL again. The connection of a DDL holds a lock: a process that looks waits unti
 a crashed process.
 """
 
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -14,6 +15,7 @@ from typing import Any, Literal
 import msgspec
 
 from ticdc_spark import failpoints
+from ticdc_spark.clients.mysql import driver
 from ticdc_spark.config.routes import shown
 from ticdc_spark.errors import SinkFault
 from ticdc_spark.model import TableName
@@ -23,6 +25,7 @@ from ticdc_spark.sinks.mysql.commits import Commits
 from ticdc_spark.sinks.mysql.pending import put_stamp
 from ticdc_spark.sinks.staged import digest
 
+log = logging.getLogger(__name__)
 _WAIT = 60
 """Seconds to wait for a DDL of a process that may have crashed."""
 Kind = Literal["create", "alter", "rename"]
@@ -35,9 +38,20 @@ class Intents:
         self._client, self._commits = client, commits
 
     def run(
-        self, kind: Kind, table: TableName, stamp: Stamp, token: str, sql: Sequence[str], old: TableName | None = None
+        self,
+        kind: Kind,
+        table: TableName,
+        stamp: Stamp,
+        token: str,
+        sql: Sequence[str],
+        old: TableName | None = None,
+        *,
+        comments: Sequence[str] = (),
     ) -> None:
-        """Run statements between an intent and its stamp. The last statement is the DDL."""
+        """Run statements between an intent and its stamp. The last statement is the DDL.
+
+        ``comments``: statements that change only comments, before the others. The server may refuse them.
+        """
         self.resolve(table)
         with self.locked(table) as cursor:
             with self._client.transaction() as noted:
@@ -48,6 +62,9 @@ class Intents:
                     (*table, *before, token, msgspec.json.encode(stamp).decode()),
                 )
             failpoints.point("intent")
+            for statement in comments:
+                _try(cursor, statement)
+                failpoints.point("statement")
             for statement in sql:
                 cursor.execute(statement)
                 failpoints.point("statement")
@@ -101,3 +118,12 @@ class Intents:
             *table,
         )
         return str(found[0][0]) if found else None
+
+
+def _try(cursor: Any, statement: str) -> None:
+    """Run a statement that may be refused. After a lost connection, the next statement fails."""
+    mysql = driver()
+    try:
+        cursor.execute(statement)
+    except mysql.MySQLError as error:
+        log.warning("the target refuses a comment: %s: %s", error.args[-1] if error.args else error, statement[:200])

@@ -32,7 +32,6 @@ class MysqlSink(ComposedSink):
 
     capabilities = Capabilities(
         time_travel=False,
-        comments=False,
         atomic_tables=True,
         upkeep=False,
         sees_others=False,

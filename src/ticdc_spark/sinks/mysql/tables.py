@@ -1,6 +1,7 @@
 """The tables of a MySQL sink, and their stamps."""
 
-from collections.abc import Iterator, Sequence
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
 from uuid import uuid4
 
@@ -17,13 +18,29 @@ from ticdc_spark.sinks.mysql.client import HERE, OURS, Client
 from ticdc_spark.sinks.mysql.commits import Commits
 from ticdc_spark.sinks.mysql.intents import Intents
 from ticdc_spark.sinks.mysql.pending import Change
-from ticdc_spark.sinks.mysql.types import MysqlTypes, definition, is_indexable, type_of
+from ticdc_spark.sinks.mysql.types import MysqlTypes, comment_sql, definition, is_indexable, type_of
 from ticdc_spark.sinks.staged import digest
 from ticdc_spark.spark.types import LakeColumn
 
+log = logging.getLogger(__name__)
 _READ = 10_000
 _DATABASE = "CREATE DATABASE IF NOT EXISTS {} DEFAULT CHARACTER SET utf8mb4"
 _PRIMARY = "PRIMARY"
+
+
+class _Held(msgspec.Struct, frozen=True):
+    """A column of the target."""
+
+    kind: str
+    """Its type in SQL, as types are compared."""
+    plain: str
+    """Its type as the server has it, with NULL or NOT NULL. ``""``: it has more, such as a default."""
+    comment: str
+
+    @property
+    def nullable(self) -> str:
+        """Its definition, with NULL."""
+        return f"{self.kind} NULL{comment_sql(self.comment)}"
 
 
 class MysqlTables:
@@ -78,12 +95,34 @@ class MysqlTables:
         return found.snapshot
 
     def columns(self, table: TableName) -> dict[str, str]:
+        return {name: one.kind for name, one in self._held(table).items()}
+
+    def _held(self, table: TableName) -> dict[str, _Held]:
         found = self.client.run(
-            "SELECT `column_name`, `column_type`, `collation_name` FROM `information_schema`.`columns` "
+            "SELECT `column_name`, `column_type`, `collation_name`, `is_nullable`, `column_comment`, `extra` = '' AND ("
+            # MariaDB shows SQL there
+            "`column_default` IS NULL OR (`column_default` = 'NULL' AND VERSION() LIKE '%%MariaDB%%')) "
+            "FROM `information_schema`.`columns` "
             "WHERE `table_schema` = %s AND `table_name` = %s ORDER BY `ordinal_position`",
             *table,
         )
-        return {name: self.types.read(_text(kind), collation) for name, kind, collation in found}
+        held = {}
+        for name, sql, collation, nullable, comment, is_plain in found:
+            kind, null = _text(sql), "NULL" if _text(nullable) == "YES" else "NOT NULL"
+            plain = f"{self.types.exact(kind, collation)} {null}" if is_plain else ""
+            held[name] = _Held(self.types.read(kind, collation), plain, _text(comment))
+        return held
+
+    def _checked(self, table: TableName) -> frozenset[str]:
+        """The columns with a CHECK of their own, which only MariaDB has."""
+        if not self.types.is_mariadb:
+            return frozenset()
+        found = self.client.run(
+            "SELECT `constraint_name` FROM `information_schema`.`check_constraints` "
+            "WHERE `constraint_schema` = %s AND `table_name` = %s AND `level` = 'Column'",
+            *table,
+        )
+        return frozenset(_text(name).casefold() for (name,) in found)
 
     def unique_keys(self, table: TableName) -> dict[str, frozenset[str]]:
         """The columns, in lower case, of each unique key."""
@@ -105,9 +144,9 @@ class MysqlTables:
         wanted = frozenset(column.name.casefold() for column in marked if is_indexable(marked))
         if primary != wanted:
             clauses = ["DROP PRIMARY KEY"] if primary else []
-            for name, kind in self.columns(table).items():
+            for name, held in self._held(table).items():
                 if name.casefold() in primary - wanted:
-                    clauses.append(f"MODIFY COLUMN {quoted(name)} {kind} NULL")
+                    clauses.append(f"MODIFY COLUMN {quoted(name)} {held.nullable}")
             if wanted:
                 clauses.append(f"ADD PRIMARY KEY ({', '.join(quoted(column.name) for column in marked)})")
             if table[0] == OURS:  # rows are gathered there, and no one reads the table
@@ -128,8 +167,8 @@ class MysqlTables:
         written = {column.name.casefold() for column in columns}
         needy = [name for (name,) in found if name.casefold() not in written]
         if needy:
-            kinds = self.columns(table)
-            clauses = (f"MODIFY COLUMN {quoted(name)} {kinds[name]} NULL" for name in needy)
+            held = self._held(table)
+            clauses = (f"MODIFY COLUMN {quoted(name)} {held[name].nullable}" for name in needy)
             self.client.run(f"ALTER TABLE {sql_name(table)} {', '.join(clauses)}")
 
     def sql_name(self, table: TableName) -> str:
@@ -196,16 +235,19 @@ class MysqlTables:
         self.intents.run("rename", new, stamp, "", [database, f"DROP TABLE IF EXISTS {sql_name(other)}", renamed], old)
 
     def change_columns(self, table: TableName, changes: ColumnChanges, stamp: Stamp) -> None:
-        clauses = self._clauses(table, changes)
+        held = self._held(table)
+        comments = {name.casefold(): self.types.comment(text) for name, text in changes.comments}
+        clauses = self._clauses(table, changes, held, comments)
+        only = [*self._comments(table, changes, held, comments)]
         # The gathered rows of a full read have other columns.
         self.client.ask(f"DELETE FROM `{OURS}`.`loads` WHERE {HERE}", *table)
-        self._alter(table, clauses, stamp)
+        self._alter(table, clauses, stamp, only)
 
-    def _alter(self, table: TableName, clauses: Sequence[str], stamp: Stamp) -> None:
+    def _alter(self, table: TableName, clauses: Sequence[str], stamp: Stamp, comments: Sequence[str] = ()) -> None:
         self.commits.flush(table)
         token = new_token()
         altered = ", ".join([*clauses, f"COMMENT = '{token}'"])
-        self.intents.run("alter", table, stamp, token, [f"ALTER TABLE {sql_name(table)} {altered}"])
+        self.intents.run("alter", table, stamp, token, [f"ALTER TABLE {sql_name(table)} {altered}"], comments=comments)
 
     def truncate(self, table: TableName, stamp: Stamp) -> None:
         self.swap(table, *self.empty_beside(table), stamp)
@@ -235,11 +277,12 @@ class MysqlTables:
         if self.intents.comment(table) is not None:
             raise SinkFault(f"{shown(table)} already exists, and cannot be {what}")
 
-    def _clauses(self, table: TableName, changes: ColumnChanges) -> list[str]:
+    def _clauses(
+        self, table: TableName, changes: ColumnChanges, held: Mapping[str, _Held], comments: Mapping[str, str]
+    ) -> list[str]:
         """The parts of an ALTER TABLE, one per column: MySQL accepts only one for each column."""
         renames = dict(changes.rename)
         promoted = {column.name: column for column in changes.promote}
-        held = self.columns(table)
         kept = {name: renames.get(name, name) for name in held if name not in changes.drop}
         wanted = [name.casefold() for name in [*kept.values(), *(column.name for column in changes.add)]]
         if len(set(wanted)) < len(wanted):
@@ -258,11 +301,32 @@ class MysqlTables:
                 continue
             old, null = origin[name], "NOT NULL" if origin[name].casefold() in keys else "NULL"
             if name in promoted or place:
-                kind = type_of(promoted[name], self.types) if name in promoted else held[old]
-                clauses.append(f"CHANGE COLUMN {quoted(old)} {quoted(name)} {kind} {null}{place}")
+                kind = type_of(promoted[name], self.types) if name in promoted else held[old].kind
+                comment = comment_sql(comments.get(name.casefold(), held[old].comment))
+                clauses.append(f"CHANGE COLUMN {quoted(old)} {quoted(name)} {kind} {null}{comment}{place}")
             elif old != name:
                 clauses.append(f"RENAME COLUMN {quoted(old)} TO {quoted(name)}")
         return clauses
+
+    def _comments(
+        self, table: TableName, changes: ColumnChanges, held: Mapping[str, _Held], comments: Mapping[str, str]
+    ) -> Iterator[str]:
+        """The statements that change only the comment of a column, under its former name. A MODIFY would remove what
+        else a person gave to the column, such as a default. So that column keeps its comment."""
+        renames, with_others = dict(changes.rename), {*(one.name for one in changes.promote), *changes.order}
+        checked = self._checked(table) if comments else frozenset[str]()
+        for name, one in held.items():
+            after = renames.get(name, name)
+            comment = comments.get(after.casefold(), one.comment)
+            if comment == one.comment or after in with_others or name in changes.drop:
+                continue
+            if one.plain and name.casefold() not in checked:
+                changed = f"MODIFY COLUMN {quoted(name)} {one.plain}{comment_sql(comment)}"
+                yield f"ALTER TABLE {sql_name(table)} {changed}"
+            else:
+                log.info(
+                    "%s: column `%s` keeps its comment, as it has options that only the target has", shown(table), name
+                )
 
 
 def sql_name(table: TableName) -> str:

@@ -1,5 +1,6 @@
 """The source's types and names in MySQL, unchanged."""
 
+import re
 from collections.abc import Collection, Sequence
 
 import msgspec
@@ -19,11 +20,15 @@ from ticdc_spark.mysql import (
 )
 from ticdc_spark.mysql import utc_timestamp as to_utc
 from ticdc_spark.mysql.kept_text import keeps_text
+from ticdc_spark.sinks.mysql.staging import text_literal
 from ticdc_spark.sinks.type_map import ColumnConversion
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, lake_columns
 
 _FALLBACK = "utf8mb4_bin"
 _LONGEST_NAME = 64
+_LONGEST_COMMENT = 1024
+"""Of a column: in characters, and in bytes on TiDB."""
+_BEYOND_UTF8MB3 = re.compile("[\U00010000-\U0010ffff]")
 
 
 class MysqlNames:
@@ -44,7 +49,7 @@ class MysqlTypes:
 
     def __init__(self, version: str = "", collations: Collection[str] = ()) -> None:
         """``version``: of the server. ``collations``: supported ones; empty: unknown."""
-        self._has_json, self._has_vectors = "MariaDB" not in version, "TiDB" in version
+        self.is_mariadb, self._is_tidb = "MariaDB" in version, "TiDB" in version
         self._collations = frozenset(collations)
 
     def columns(self, table: Table, key: tuple[str, ...], options: LakeOptions) -> tuple[LakeColumn, ...]:
@@ -60,9 +65,9 @@ class MysqlTypes:
         """The name of a type in SQL, without NOT NULL."""
         if kind.length is None:
             kind = msgspec.structs.replace(kind, length=default_length(kind))
-        if kind.name == "json" and not self._has_json:
+        if kind.name == "json" and self.is_mariadb:
             return f"longtext collate {_FALLBACK}"
-        if kind.name in ("vector", "null") and not (self._has_vectors and kind.name == "vector"):
+        if kind.name in ("vector", "null") and not (self._is_tidb and kind.name == "vector"):
             return f"longtext collate {_FALLBACK}"
         if kind.name in ("geomcollection", "newdate"):
             return {"geomcollection": "geometrycollection", "newdate": "date"}[kind.name]
@@ -77,7 +82,7 @@ class MysqlTypes:
     def read(self, text: str, collation: str | None) -> str:
         """The name of a type in SQL, from its text in ``information_schema.columns``."""
         try:
-            kind = parse_type(text, backslash_escapes=not self._has_vectors)
+            kind = parse_type(text, backslash_escapes=not self._is_tidb)
         except MessageError:
             return text
         if kind.charset is None:
@@ -85,6 +90,19 @@ class MysqlTypes:
             if collation is not None and collation not in self._collations:
                 return f"{format_type(kind).replace(chr(92), chr(92) * 2)} collate {collation}"
         return self.name(kind)
+
+    def exact(self, text: str, collation: str | None) -> str:
+        """The same type in SQL, as the server has it: also one that no source has."""
+        shown = text.replace("\\", "\\\\") if self._is_tidb else text
+        return shown if collation is None else f"{shown} collate {collation}"
+
+    def comment(self, text: str) -> str:
+        """A comment of a column as the server stores it: cut at its longest length. MySQL and MariaDB store comments in
+        utf8mb3, so ``?`` replaces its missing characters there."""
+        plain = text.replace("\0", "")
+        if self._is_tidb:
+            return plain.encode()[:_LONGEST_COMMENT].decode(errors="ignore")
+        return _BEYOND_UTF8MB3.sub("?", plain)[:_LONGEST_COMMENT]
 
     def promotes(self, old: str, new: str) -> bool:
         """The server converts in the same way as MODIFY did at the source, unless the time zone of a session or the day
@@ -154,7 +172,13 @@ _AS_BYTES = {
 
 def definition(column: LakeColumn, types: MysqlTypes, *, key: bool = True) -> str:
     """A column definition for CREATE and ALTER. All columns except the key may be NULL."""
-    return f"{quoted(column.name)} {type_of(column, types)} {'NOT NULL' if key and column.key else 'NULL'}"
+    null = "NOT NULL" if key and column.key else "NULL"
+    return f"{quoted(column.name)} {type_of(column, types)} {null}{comment_sql(types.comment(column.comment))}"
+
+
+def comment_sql(comment: str) -> str:
+    """The end of a column definition. MODIFY and CHANGE remove a comment that they do not repeat."""
+    return f" COMMENT {text_literal(comment)}" if comment else ""
 
 
 def type_of(column: LakeColumn, types: MysqlTypes) -> str:

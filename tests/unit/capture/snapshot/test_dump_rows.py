@@ -23,7 +23,8 @@ METADATA = (
 )
 SCHEMA = (
     "/*!40014 SET FOREIGN_KEY_CHECKS=0*/;\n/*!40101 SET NAMES binary*/;\nCREATE TABLE `t` (\n  `id` int NOT NULL,\n"
-    "  `v` varchar(40) DEFAULT NULL,\n  `b` varbinary(8) DEFAULT NULL,\n  `bits` bit(9) DEFAULT NULL,\n"
+    "  `v` varchar(40) DEFAULT NULL COMMENT 'it''s \\\\ text',\n"
+    "  `b` varbinary(8) DEFAULT NULL,\n  `bits` bit(9) DEFAULT NULL,\n"
     "  `e` enum('a','b') DEFAULT NULL,\n  `g` int GENERATED ALWAYS AS (`id` + 1) VIRTUAL,\n  PRIMARY KEY (`id`)\n"
     ") ENGINE=InnoDB DEFAULT CHARSET=utf8mb4;\n"
 )
@@ -106,6 +107,8 @@ def test_a_folder_gives_typed_rows_as_of_its_tso(tmp_path: Path, name: str, data
     assert reader.fixed == 449576018944000001
     assert reader.tables() == [("s", "t")]
     assert rows_of(reader) == TYPED
+    assert reader.comments(("s", "t"), None) == {"v": "it's \\ text"}
+    assert reader.comments(("s", "u"), None) == {}
 
 
 @pytest.mark.parametrize(

@@ -29,3 +29,16 @@ def test_the_server_converts_what_depends_on_no_day(before: str, after: str) -> 
     old, new = typed(column_type(before)), typed(column_type(after))
     assert MysqlTypes().promotes(old.type.name, new.type.name)
     assert MysqlTypes().conversion(old, new, None, "first") is None
+
+
+def test_a_comment_is_cut_to_what_the_server_stores() -> None:
+    tidb, mariadb = MysqlTypes("8.0.11-TiDB-v8.5.0"), MysqlTypes("11.4.5-MariaDB")
+    assert tidb.comment("\0🙂" + "é" * 1024) == "🙂" + "é" * 510
+    assert tidb.comment("a" * 1023 + "é") == "a" * 1023
+    assert mariadb.comment("\0🙂" + "é" * 1024) == "?" + "é" * 1023
+
+
+def test_a_type_of_the_server_is_written_as_the_server_reads_it() -> None:
+    """TiDB shows the members of an ENUM without escapes."""
+    assert MysqlTypes("8.0.11-TiDB-v8.5.0").exact("enum('a\\b')", "utf8mb4_bin") == "enum('a\\\\b') collate utf8mb4_bin"
+    assert MysqlTypes("8.4.0").exact("enum('a\\\\b')", None) == "enum('a\\\\b')"
