@@ -11,7 +11,7 @@ import msgspec
 
 from ticdc_spark.ddl.defaults import WrittenDefault, read_default
 from ticdc_spark.ddl.lex import Cursor
-from ticdc_spark.ddl.statements import ColumnDef, Position
+from ticdc_spark.ddl.statements import ColumnDef, Position, charset_of_collate
 from ticdc_spark.ddl.stored import stored_default
 from ticdc_spark.model import Column, ColumnType
 from ticdc_spark.mysql import parse_type
@@ -147,7 +147,7 @@ def _column_type(name: str, size: str, elements: tuple[str, ...], options: _Opti
     if kind.name not in WITH_CHARSET:
         return msgspec.structs.replace(kind, charset="binary", collate="binary")
     if charset is None and collate:
-        charset = collate.partition("_")[0]
+        charset = charset_of_collate(collate)
     return to_binary(msgspec.structs.replace(kind, charset=charset, collate=collate))
 
 
