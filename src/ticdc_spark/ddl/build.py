@@ -90,13 +90,14 @@ class Building:
         dialect: Dialect = "tidb",
         is_new: bool = False,
         database: Charset = DEFAULT_CHARSET,
+        session: Charset = DEFAULT_CHARSET,
     ) -> None:
         """``is_new``: of a CREATE TABLE. Only there, TiDB orders rows by an integer primary key. ``database``: the
-        default of the table's database.
+        default of the table's database. ``session``: that of the statement's.
         """
         self._before, self._after, self._is_new = table, table, is_new
         self._dialect: Dialect = dialect
-        self._database = database
+        self._database, self._session = database, session
         self.columns = list(table.columns)
         self.indexes = list(table.indexes)
         self.foreign_keys = list(table.foreign_keys)
@@ -388,7 +389,7 @@ class Building:
         """Change the default charset of the table. Returns: that to which CONVERT changes the columns.
 
         If there is another one beside CONVERT, MariaDB changes the default to it. In TiDB and MySQL the last one
-        counts.
+        counts. CONVERT TO CHARACTER SET DEFAULT of MySQL means the session's database.
         """
         current = charset_of(self._before)
         plain = joined(part for part in written if not part.convert)
@@ -397,7 +398,8 @@ class Building:
         if converted == _NOTHING:
             self._after = self._after if default is None else with_default_charset(self._after, default)
             return None
-        found = resolved(converted, current, self._database)
+        meant = self._session if self._dialect in ("mysql", "mysql 9") else self._database
+        found = resolved(converted, current, meant)
         if default is not None and self._dialect != "mariadb" and written[-1].convert:
             if self._dialect == "tidb" and "binary" in {default.name, found.name} and default.name != found.name:
                 raise MessageError("DDL: servers read a default character set beside CONVERT in different ways")

@@ -296,8 +296,8 @@ class _Known:
     def _alter(self, statement: AlterTable, sql: str) -> DdlEffect:
         before = self._table(statement.name)
         name = before.full_name
-        database = self._charsets.get(name[0], DEFAULT_CHARSET)
-        building = Building(before, dialect=self._server.dialect, database=database)
+        database, session = (self._charsets.get(one, DEFAULT_CHARSET) for one in (name[0], self._schema))
+        building = Building(before, dialect=self._server.dialect, database=database, session=session)
         renamed: TableName | None = None
         moved = []
         building.apply(statement.parts)

@@ -134,6 +134,15 @@ def test_a_default_before_convert_counts_only_in_mariadb(dialect: Dialect, defau
     assert (texts(table), table.charset) == ({"a": "gbk"}, default)
 
 
+@pytest.mark.parametrize(("dialect", "found"), [("mariadb", "gbk"), ("mysql", "latin1"), ("mysql 9", "latin1")])
+def test_convert_to_the_default_means_the_session_in_mysql(dialect: Dialect, found: str) -> None:
+    tables = fold({}, apply_ddl({}, "e", "CREATE TABLE t (a TEXT)"))
+    charsets: Charsets = {"e": Charset("gbk", None, False), "d": Charset("latin1", None, False)}
+    sql = "ALTER TABLE e.t CONVERT TO CHARACTER SET DEFAULT"
+    (altered,) = apply_ddl(tables, "d", sql, Server(dialect), charsets=charsets).altered
+    assert texts(altered.after) == {"a": found}
+
+
 def test_a_binary_default_before_convert_is_not_followed_where_the_server_is_not_known() -> None:
     tables = fold({}, apply_ddl({}, "d", "CREATE TABLE t (a TEXT)"))
     effect = apply_ddl(tables, "d", "ALTER TABLE t CHARSET binary, CONVERT TO CHARACTER SET gbk")
