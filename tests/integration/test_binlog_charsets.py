@@ -83,7 +83,7 @@ class Statements:
     def _charset(self, before: str = "") -> str:
         draw = self._random.random()
         if draw < 0.2:
-            return self._collation()
+            return self._collation() if before or draw < 0.15 else "BINARY"
         charset = self._named() if before else f"CHARACTER SET {self._random.choice(_CHARSETS)}"
         return f"{before}{charset}" if draw < 0.5 else ""
 

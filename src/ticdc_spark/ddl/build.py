@@ -102,6 +102,8 @@ class Building:
         self.indexes = list(table.indexes)
         self.foreign_keys = list(table.foreign_keys)
         self.clarified: list[Replacement] = []
+        self._of_default: set[str] = set()
+        """Columns that name a collation of any charset. CONVERT leaves them the table's charset."""
 
     def table(self) -> Table:
         """The current table."""
@@ -155,6 +157,10 @@ class Building:
             return column if written is None else replace(column, default=self._default(written, column.type))
         others = charset_of(self._after)
         charset = column.type.charset or others.name
+        if column.type.collate is not None and column.type.charset is None:
+            self._of_default.add(column.name)
+        else:
+            self._of_default.discard(column.name)
         collate = (
             full_collate(column.type.collate, charset)
             or (others.collate if charset == others.name else None)
@@ -413,7 +419,7 @@ class Building:
         """
         for at, column in enumerate(self.columns):
             kind = column.type
-            if kind.name not in WITH_CHARSET or kind.charset == "binary":
+            if kind.name not in WITH_CHARSET or kind.charset == "binary" or column.name in self._of_default:
                 continue
             if self._may_be_of_mariadb(kind):
                 if charset.name != "binary":

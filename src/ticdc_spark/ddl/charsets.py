@@ -24,6 +24,8 @@ def full_collate(collate: str | None, charset: str) -> str | None:
     """
     if collate is None or collate == DEFAULT:
         return None
+    if charset == "binary":
+        return "binary"
     return collate if charset_of_collate(collate) else f"{charset}_{collate}"
 
 

@@ -220,6 +220,10 @@ def _collate(cur: Cursor, options: _Options) -> None:
     options.collate = cur.charset()
 
 
+def _binary(cur: Cursor, options: _Options) -> None:
+    options.collate = options.collate or "bin"
+
+
 def _short_charset(charset: str) -> Callable[[Cursor, _Options], None]:
     def read(_cur: Cursor, options: _Options) -> None:
         options.charset = charset
@@ -283,6 +287,7 @@ _OPTIONS: dict[str, Callable[[Cursor, _Options], None]] = {
     "character": _charset,
     "char": _charset,
     "charset": _charset,
+    "binary": _binary,
     "byte": _short_charset("binary"),
     "ascii": _short_charset("latin1"),
     "unicode": _short_charset("ucs2"),

@@ -144,9 +144,11 @@ class Charset(msgspec.Struct, frozen=True):
 
 
 def charset_of_collate(collate: str) -> str | None:
-    """The charset with which a collation's name begins; ``None``: the collation is of any charset."""
+    """The charset with which a collation's name begins; ``None``: the collation is of any charset. ``bin`` stands for
+    BINARY behind a text type.
+    """
     charset = collate.partition("_")[0]
-    return None if charset in ("", DEFAULT, "uca1400") else charset
+    return None if charset in ("", DEFAULT, "uca1400", "bin") else charset
 
 
 class MoveRows(msgspec.Struct, frozen=True):

@@ -134,6 +134,22 @@ def test_a_default_before_convert_counts_only_in_mariadb(dialect: Dialect, defau
     assert (texts(table), table.charset) == ({"a": "gbk"}, default)
 
 
+@pytest.mark.parametrize(
+    ("column", "found"),
+    [
+        ("TEXT", "gbk"),
+        ("TEXT BINARY", "ucs2"),
+        ("TEXT COLLATE DEFAULT", "ucs2"),
+        ("TEXT COLLATE uca1400_as_ci", "ucs2"),
+        ("TEXT CHARACTER SET ascii BINARY", "gbk"),
+        ("NCHAR(3) COLLATE uca1400_as_ci", "gbk"),
+    ],
+)
+def test_convert_leaves_the_default_to_a_column_with_a_collation_of_any_character_set(column: str, found: str) -> None:
+    alter = f"ALTER TABLE t ADD b {column}, CONVERT TO CHARACTER SET gbk, CHARACTER SET ucs2"
+    assert texts(after("CREATE TABLE t (a TEXT)", alter, dialect="mariadb")) == {"a": "gbk", "b": found}
+
+
 @pytest.mark.parametrize(("dialect", "found"), [("mariadb", "gbk"), ("mysql", "latin1"), ("mysql 9", "latin1")])
 def test_convert_to_the_default_means_the_session_in_mysql(dialect: Dialect, found: str) -> None:
     tables = fold({}, apply_ddl({}, "e", "CREATE TABLE t (a TEXT)"))
