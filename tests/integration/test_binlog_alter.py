@@ -72,6 +72,7 @@ _ATTRIBUTES = (
     "INVISIBLE",
     "NOT NULL DEFAULT 1",
     "COMMENT 'a'",
+    "REFERENCES parent (x)",
 )
 _OPTIONS = (
     "COMMENT 'z'",
