@@ -74,6 +74,9 @@ class Index(msgspec.Struct, frozen=True, kw_only=True):
     of_foreign_key: bool | None = False
     """MySQL or MariaDB made it for a foreign key, and drops it when another index begins with its columns. ``None``:
     unknown."""
+    prefixes: tuple[int, ...] = ()
+    """How many characters or bytes of each column it has; 0: the whole column. ``()``: all columns are whole, as far as
+    is known."""
 
 
 class Partition(msgspec.Struct, frozen=True, array_like=True):

@@ -14,7 +14,8 @@ from ticdc_spark.capture.binlog import BinlogCapture
 from ticdc_spark.model import Table
 
 _CHARSETS = ("binary", "latin1", "gbk", "utf8mb4", "utf8mb3", "ascii")
-_KINDS = ("CHAR(5)", "VARCHAR(30)", "TEXT", "TINYTEXT", "LONGTEXT", "ENUM('a','b')", "SET('x','y')", "INT")
+_COLLATIONS = ("latin1_german1_ci", "uca1400_as_ci", "DEFAULT")
+_KINDS = ("CHAR(5)", "VARCHAR(30)", "TEXT", "TINYTEXT", "LONGTEXT", "ENUM('a','b')", "SET('x','y')", "INT", "JSON")
 _OTHERS = ("BINARY(3)", "BLOB", "NATIONAL VARCHAR(4)", "VARCHAR(9) ASCII", "CHAR(2) UNICODE", "CHAR(4) BYTE")
 _COLUMNS = ("a", "b", "c")
 
@@ -34,7 +35,7 @@ class Statements:
         if draw < 0.2:
             return f"CREATE OR REPLACE TABLE {table} LIKE {other}"
         if draw < 0.24:
-            return f"ALTER DATABASE d CHARACTER SET {self._random.choice(_CHARSETS)}"
+            return f"ALTER DATABASE d {self._random.choice((self._named(), self._collation()))}"
         if draw < 0.28:
             return f"CREATE OR REPLACE TABLE e.{table} (id INT PRIMARY KEY, {self._definition('a')})"
         if draw < 0.32:
@@ -42,7 +43,7 @@ class Statements:
         if draw < 0.34:
             return "DROP DATABASE IF EXISTS e"
         parts = [self._column_part(name) for name in self._random.sample(_COLUMNS, self._random.choice((0, 1, 1, 2)))]
-        parts += [self._default()] if not parts or draw > 0.7 else []
+        parts += [self._default() for _ in range(self._random.choice((1, 1, 2)))] if not parts or draw > 0.7 else []
         self._random.shuffle(parts)
         return f"ALTER TABLE {table} {', '.join(parts)}"
 
@@ -60,23 +61,31 @@ class Statements:
     def _default(self) -> str:
         return self._random.choice(
             (
-                f"DEFAULT CHARACTER SET {self._random.choice(_CHARSETS)}",
-                f"CONVERT TO CHARACTER SET {self._random.choice(_CHARSETS)}",
-                "COLLATE latin1_german1_ci",
+                f"DEFAULT {self._named()}",
+                f"CONVERT TO {self._named()}",
+                f"CONVERT TO {self._named()} {self._collation()}",
+                self._collation(),
             )
         )
+
+    def _named(self) -> str:
+        return f"CHARACTER SET {self._random.choice((*_CHARSETS, 'DEFAULT'))}"
+
+    def _collation(self) -> str:
+        return f"COLLATE {self._random.choice(_COLLATIONS)}"
 
     def _definition(self, name: str) -> str:
         if self._random.random() < 0.2:
             return f"{name} {self._random.choice(_OTHERS)}"
         kind = self._random.choice(_KINDS)
-        return f"{name} {kind} {'' if kind == 'INT' else self._charset()}"
+        return f"{name} {kind} {'' if kind in ('INT', 'JSON') else self._charset()}"
 
     def _charset(self, before: str = "") -> str:
         draw = self._random.random()
-        if draw < 0.1:
-            return "COLLATE latin1_german1_ci"
-        return f"{before}CHARACTER SET {self._random.choice(_CHARSETS)}" if draw < 0.5 else ""
+        if draw < 0.2:
+            return self._collation() if before or draw < 0.15 else "BINARY"
+        charset = self._named() if before else f"CHARACTER SET {self._random.choice(_CHARSETS)}"
+        return f"{before}{charset}" if draw < 0.5 else ""
 
 
 def charsets(table: Table) -> tuple[str | None, list[tuple[str, str, str | None]]]:

@@ -15,10 +15,12 @@ from tests.support.mariadb_server import Server, running
 from tests.support.recorded_topics import Line, write_json
 from ticdc_spark.cli import main
 from ticdc_spark.clients.upstream import Upstream
-from ticdc_spark.ddl import parse_create
+from ticdc_spark.ddl import Charset, parse_create
 from ticdc_spark.errors import MessageError, SourceFault
-from ticdc_spark.model import RowChange, Table, Value
+from ticdc_spark.model import RowChange, SchemaChange, Table, Value
 from ticdc_spark.protocols.simple.encode import SimpleConfig, encoder
+from ticdc_spark.replicate.schemas.upstream import add_upstream_charsets
+from ticdc_spark.replicate.state.progress import Progress, QueuedDdl
 from ticdc_spark.streams.handle_keys import complete
 
 
@@ -154,6 +156,34 @@ def test_an_upstream_that_cannot_be_reached_or_refuses_stops(server: Server) -> 
             pytest.raises(SourceFault, match=r"cannot look up rows in the upstream 127\.0\.0\.1"),
         ):
             away.lookup(table, [{"id": "1"}], 9)
+
+
+def _made(at: int, sql: str, schema: str) -> QueuedDdl:
+    change = SchemaChange(commit_ts=at, query=sql, kind="create table", schema=schema)
+    return QueuedDdl(change=change, topic="t", partition=0, offset=at)
+
+
+def test_the_default_character_set_of_a_database_is_asked_once(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.execute("CREATE DATABASE `of bytes` CHARACTER SET binary")
+    text, known = "CREATE TABLE t (a TEXT)", Charset("latin1", None, False)
+    ddls = (
+        _made(2, text, "of bytes"),
+        _made(3, text, "gone"),
+        _made(4, text, "known"),
+        _made(5, text + " CHARSET gbk", "another"),
+        _made(6, "CREATE DATABASE made CHARSET gbk", "made"),
+        _made(7, text, "made"),
+    )
+    asked = add_upstream_charsets(Progress(job="j", ddls=ddls, charsets={"known": known}), server.uri)
+    assert {name: one.name for name, one in asked.charsets.items()} == {
+        "known": "latin1",
+        "of bytes": "binary",
+        "gone": "utf8mb4",
+    }
+    assert "`gone`: cannot read its default character set, utf8mb4 is taken" in caplog.text
+    assert add_upstream_charsets(asked, "mysql://root@127.0.0.1:1") is asked
 
 
 def test_inspect_shows_whole_rows(server: Server, tmp_path: Path) -> None:

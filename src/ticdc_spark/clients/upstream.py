@@ -114,18 +114,25 @@ class Upstream(AbstractContextManager["Upstream"]):
         Raises: MessageError if the table is missing, or that time is garbage-collected; SourceFault if the database
         cannot be reached or refuses the request.
         """
+        return self._shown(f"TABLE {quoted(schema)}.{quoted(name)}", f"`{schema}`.`{name}`", commit_ts)
+
+    def show_create_database(self, name: str, commit_ts: int) -> str:
+        """The CREATE DATABASE of a database, as ``show_create``. Raises: MessageError, SourceFault"""
+        return self._shown(f"DATABASE {quoted(name)}", f"`{name}`", commit_ts)
+
+    def _shown(self, what: str, name: str, commit_ts: int) -> str:
         try:
             with self._connected().cursor() as cursor:
                 if self.exact:
                     cursor.execute(as_of(commit_ts))
                 try:
-                    cursor.execute(f"SHOW CREATE TABLE {quoted(schema)}.{quoted(name)}")
+                    cursor.execute(f"SHOW CREATE {what}")
                     return str(cursor.fetchone()[1])
                 finally:
                     if self.exact:
                         cursor.execute(as_of(None))
         except self._mysql.MySQLError as error:
-            raise self._wrapped(error, f"`{schema}`.`{name}`", commit_ts) from error
+            raise self._wrapped(error, name, commit_ts) from error
 
     def _connected(self) -> Any:
         if self._connection is not None:

@@ -206,7 +206,7 @@ def _charset(cur: Cursor, convert: bool = False) -> list[Alteration]:
     if cur.accept("collate"):
         cur.op("=")
         collate = cur.charset()
-    return [Charset(None if charset == "default" else charset, collate, convert)]
+    return [Charset(charset, collate, convert)]
 
 
 def _collate(cur: Cursor) -> list[Alteration]:

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from itertools import repeat
 from typing import TypeGuard
 
 from msgspec.structs import replace
 
+from ticdc_spark.ddl.charsets import DEFAULT_CHARSET, default_collate, full_collate, joined, resolved
 from ticdc_spark.ddl.columns import WITH_CHARSET, to_binary
 from ticdc_spark.ddl.defaults import WrittenDefault
 from ticdc_spark.ddl.dialect import Dialect, Replacement
 from ticdc_spark.ddl.indexes import CLUSTERED, PRIMARY, keys_of
 from ticdc_spark.ddl.key_names import begins_with, doubt_about, free_name, in_order, is_needed
+from ticdc_spark.ddl.prefixes import measured, size_in_key, whole_size
 from ticdc_spark.ddl.statements import (
     AddColumn,
     AddForeignKey,
@@ -35,21 +38,22 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Column, ColumnType, Index, Table
 from ticdc_spark.mysql import INTEGER_BITS
 
-# TiDB's default collations; all others are <charset>_bin.
-_COLLATES = {"binary": "binary", "gbk": "gbk_chinese_ci", "gb18030": "gb18030_chinese_ci"}
-DEFAULT_CHARSET = Charset("utf8mb4", "utf8mb4_bin", False)
+_JSON_OF_MARIADB = ColumnType(name="longtext", length=4294967295, charset="utf8mb4", collate="utf8mb4_bin")
+_TEXTS_OF_MARIADB = (("char", 36), ("varchar", 39), ("varchar", 15))
+"""Which texts stand for its UUID, INET6 and INET4, all in ascii_bin."""
+_NOTHING = Charset(None, None, False)
 
 
 def build_table(
     schema: str, name: str, statement: CreateTable, charset: Charset | None, dialect: Dialect = "tidb"
 ) -> Building:
-    """The table of a CREATE TABLE. ``charset``: the default, if the statement has none.
+    """The table of a CREATE TABLE. ``charset``: the default of its database, if that is known.
 
     Raises: MessageError if a key names a column that does not exist.
     """
-    table = with_default_charset(
-        Table(schema=schema, name=name, columns=()), statement.charset or charset or DEFAULT_CHARSET
-    )
+    default = charset or DEFAULT_CHARSET
+    own = resolved(statement.charset or default, default, default)
+    table = with_default_charset(Table(schema=schema, name=name, columns=()), own)
     building = Building(table, dialect=dialect, is_new=True)
     for column in statement.columns:
         building.columns.append(building.complete(column))
@@ -59,7 +63,7 @@ def build_table(
 
 def with_default_charset(table: Table, charset: Charset) -> Table:
     """The table with another default for new text columns. Its columns stay as they are."""
-    return replace(table, charset=charset.name, collate=charset.collate or _collate(charset.name))
+    return replace(table, charset=charset.name, collate=charset.collate or default_collate(charset.name))
 
 
 def charset_of(table: Table) -> Charset:
@@ -79,14 +83,27 @@ def charset_of(table: Table) -> Charset:
 class Building:
     """A table during a change. Column and index names are compared ignoring case."""
 
-    def __init__(self, table: Table, *, dialect: Dialect = "tidb", is_new: bool = False) -> None:
-        """``is_new``: of a CREATE TABLE. Only there, TiDB orders rows by an integer primary key."""
+    def __init__(
+        self,
+        table: Table,
+        *,
+        dialect: Dialect = "tidb",
+        is_new: bool = False,
+        database: Charset = DEFAULT_CHARSET,
+        session: Charset = DEFAULT_CHARSET,
+    ) -> None:
+        """``is_new``: of a CREATE TABLE. Only there, TiDB orders rows by an integer primary key. ``database``: the
+        default of the table's database. ``session``: that of the statement's.
+        """
         self._before, self._after, self._is_new = table, table, is_new
         self._dialect: Dialect = dialect
+        self._database, self._session = database, session
         self.columns = list(table.columns)
         self.indexes = list(table.indexes)
         self.foreign_keys = list(table.foreign_keys)
         self.clarified: list[Replacement] = []
+        self._of_default: set[str] = set()
+        """Columns that name a collation of any charset. CONVERT leaves them the table's charset."""
 
     def table(self) -> Table:
         """The current table."""
@@ -108,24 +125,18 @@ class Building:
         that are added or changed get the default charset from after it.
         Raises: MessageError if a part names a column or index that does not exist.
         """
-        for part in parts:
-            if isinstance(part, Charset):
-                self._after = with_default_charset(self._after, part)
+        converted = self._take_defaults([part for part in parts if isinstance(part, Charset)])
         there = {index.name.lower() for index in self.indexes}
         self._drop_keys(parts)
         old = {column.name.lower() for column in self.columns}
         after = self._old_columns(parts)
+        replaced = self._new_columns(parts, old, after)
+        self._old_indexes(after, replaced)
         for part in parts:
-            if isinstance(part, AddColumn) and not (part.if_not_exists and part.definition.column.name.lower() in old):
-                self._add_column(part)
-            elif isinstance(part, ChangeColumn) and part.position is not None and part.old.lower() in after:
-                self._place(self.columns.pop(self._at(after[part.old.lower()])), part.position)
-        self._old_indexes(after)
-        for part in parts:
-            if isinstance(part, Charset) and part.convert:
-                self._convert()
-            elif isinstance(part, SetDefault) and not (part.name.lower() in after or self._lacks(part)):
+            if isinstance(part, SetDefault) and not (part.name.lower() in {*after, *replaced} or self._lacks(part)):
                 self._set_default(part, self._at(part.name))
+        if converted is not None:
+            self._convert(converted)
         keys: list[Key] = []
         for part in parts:
             if isinstance(part, AddIndex | AddForeignKey):
@@ -139,12 +150,22 @@ class Building:
     def complete(self, definition: ColumnDef) -> Column:
         """A column with its charset filled in from the table, if it names none."""
         column = definition.column
+        if column.type.name == "json" and self._dialect == "mariadb":
+            column = replace(column, type=_JSON_OF_MARIADB)
         if column.type.name not in WITH_CHARSET:
             written = definition.written
             return column if written is None else replace(column, default=self._default(written, column.type))
         others = charset_of(self._after)
         charset = column.type.charset or others.name
-        collate = column.type.collate or (others.collate if charset == others.name else None) or _collate(charset)
+        if column.type.collate is not None and column.type.charset is None:
+            self._of_default.add(column.name)
+        else:
+            self._of_default.discard(column.name)
+        collate = (
+            full_collate(column.type.collate, charset)
+            or (others.collate if charset == others.name else None)
+            or default_collate(charset)
+        )
         kind = to_binary(replace(column.type, charset=charset, collate=collate))
         default = column.default if definition.written is None else stored_default(definition.written, kind)[0]
         return replace(column, type=kind, default=default)
@@ -178,13 +199,14 @@ class Building:
         is not made of a column's."""
         if self._dialect != "tidb":
             return [replace(foreign, of_foreign_key=True)]
-        is_covered = any(begins_with(index, foreign) for index in (*self.indexes, *added))
+        there = map(self._measured, (*self.indexes, *added))
+        is_covered = any(begins_with(index, foreign) for index in there)
         return [] if is_covered or not foreign.name else [foreign]
 
     def _name(self, indexes: Sequence[tuple[Index, int | None]]) -> None:
         """Keep the needed ones of the indexes, and name them. Each has the place for its name in the SQL, if any."""
-        whole = [index for index, _ in indexes]
-        kept = [one for at, one in enumerate(indexes) if is_needed(at, whole)]
+        measured = [(self._measured(index), place) for index, place in indexes]
+        kept = [one for at, one in enumerate(measured) if is_needed(at, [index for index, _ in measured])]
         taken = {PRIMARY.lower(), *(index.name.lower() for index, _ in kept)}
         self.indexes = []
         for index, place in kept:
@@ -206,6 +228,9 @@ class Building:
                 at = self._at(name)
                 self.columns[at] = replace(self.columns[at], nullable=False)
         return replace(index, columns=tuple(names))
+
+    def _measured(self, index: Index) -> Index:
+        return measured(index, {column.name: whole_size(column.type) for column in self.columns})
 
     def _primary_name(self, names: Sequence[str]) -> str:
         is_integer = self.columns[self._at(names[0])].type.name in INTEGER_BITS
@@ -238,6 +263,41 @@ class Building:
             raise MessageError(f"DDL: column `{part.definition.column.name}` is there already")
         self._place(self.complete(part.definition), part.position)
 
+    def _new_columns(
+        self, parts: Sequence[Alteration], old: Collection[str], after: Mapping[str, str]
+    ) -> dict[str, str]:
+        """Add columns, and move old ones. Returns: the columns that took the place of added ones, with the names that
+        their parts change. All names are in lower case.
+        """
+        replaced: dict[str, str] = {}
+        # IF NOT EXISTS sees the names of earlier parts, too, whether or not IF EXISTS leaves these out
+        named = {*old}
+        for part in parts:
+            if isinstance(part, AddColumn) and not (
+                part.if_not_exists and part.definition.column.name.lower() in named
+            ):
+                self._add_column(part)
+            elif isinstance(part, ChangeColumn) and part.old.lower() in after:
+                if part.position is not None:
+                    self._place(self.columns.pop(self._at(after[part.old.lower()])), part.position)
+            elif isinstance(part, ChangeColumn) and not (part.if_exists and part.old.lower() not in old):
+                replaced[self._replace_added(part, {*after.values()})] = part.old.lower()
+            if isinstance(part, AddColumn | ChangeColumn):
+                named.add(part.definition.column.name.lower())
+        return replaced
+
+    def _replace_added(self, part: ChangeColumn, old: Collection[str]) -> str:
+        """Let a column of this statement take the place of an added one with its name, as only MariaDB does. TiDB and
+        MySQL refuse to change a column that was not there. Returns: the name in lower case.
+        """
+        new = part.definition.column.name
+        at = next((at for at, column in enumerate(self.columns) if column.name.lower() == new.lower()), None)
+        if at is None or self.columns[at].name in old:
+            raise self._missing(part.old)
+        del self.columns[at]
+        self._place(self.complete(part.definition), part.position or ("last", ""))
+        return new.lower()
+
     def _old_columns(self, parts: Sequence[Alteration]) -> dict[str, str]:
         """Drop, change and rename columns in place. Returns the names of the remaining columns, by their old names in
         lower case.
@@ -249,7 +309,7 @@ class Building:
                 name = part.name if isinstance(part, DropColumn | SetDefault) else part.old
                 at = next((at for at, one in enumerate(old) if one.lower() == name.lower()), None)
                 if at is None:
-                    if not part.if_exists and not isinstance(part, SetDefault):
+                    if not part.if_exists and not isinstance(part, SetDefault | ChangeColumn):
                         raise self._missing(name)
                 elif isinstance(part, DropColumn):
                     gone.add(at)
@@ -263,28 +323,35 @@ class Building:
         self.columns = [column for at, column in enumerate(self.columns) if at not in gone]
         return {name.lower(): new for name, new in left.items()}
 
-    def _old_indexes(self, after: Mapping[str, str]) -> None:
+    def _old_indexes(self, after: Mapping[str, str], replaced: Mapping[str, str]) -> None:
         """Let the remaining keys follow their columns. A column that takes the name of a dropped one replaces it in
         keys.
 
-        A server searches the columns in their order for a key's name. It compares the old name of an existing column,
-        and the own name of an added one.
+        A server searches the columns in their order for a key's name. It compares the old name of a changed column, and
+        the own name of an added one. ``replaced``: the old names of columns that took the place of added ones.
         """
-        before = {new.lower(): old for old, new in after.items()}
+        before = {new.lower(): old for old, new in after.items()} | {**replaced}
         named: dict[str, str] = {}
         for column in self.columns:
             named.setdefault(before.get(column.name.lower(), column.name.lower()), column.name)
+        old_ones = {*after.values()}
+        sizes = {column.name.lower(): size_in_key(column.type) for column in self._before.columns}
         old, self.indexes = self.indexes, []
         for index in old:
-            kept = tuple(one if one[0] == "(" else named.get(one.lower(), "") for one in index.columns)
-            if any(kept):
-                self.indexes.append(self._spelled(replace(index, columns=tuple(filter(None, kept)))))
+            parts: list[tuple[str, int]] = []
+            for one, prefix in zip(index.columns, index.prefixes or repeat(0, len(index.columns)), strict=True):
+                new = one if one[0] == "(" else named.get(one.lower(), "")
+                # an added column that takes the place of another one gets the other's size as a prefix
+                parts += [(new, prefix or (0 if new in old_ones else sizes.get(one.lower(), 0)))] if new else []
+            if parts:
+                columns, prefixes = zip(*parts, strict=True)
+                self.indexes.append(self._spelled(replace(index, columns=columns, prefixes=prefixes)))
 
     def _changed(self, old: Column, part: ChangeColumn) -> Column:
         definition = part.definition
         kind = definition.column.type
         if kind.charset is None and self._after.charset is None and old.type.name in WITH_CHARSET:
-            kind = replace(kind, charset=old.type.charset, collate=old.type.collate)
+            kind = replace(kind, charset=old.type.charset, collate=kind.collate or old.type.collate)
             definition = replace(definition, column=replace(definition.column, type=kind))
         new = self.complete(definition)
         if any(index.primary and old.name in index.columns for index in self.indexes):
@@ -324,19 +391,49 @@ class Building:
     def _is_foreign(self, part: Alteration) -> TypeGuard[DropIndex]:
         return isinstance(part, DropIndex) and part.unique and self._has_foreign_key(part.name)
 
-    def _convert(self) -> None:
-        """Give text columns the table's charset. A binary ENUM or SET stays as it is."""
+    def _take_defaults(self, written: Sequence[Charset]) -> Charset | None:
+        """Change the default charset of the table. Returns: that to which CONVERT changes the columns.
+
+        If there is another one beside CONVERT, MariaDB changes the default to it. In TiDB and MySQL the last one
+        counts. CONVERT TO CHARACTER SET DEFAULT of MySQL means the session's database.
+        """
+        current = charset_of(self._before)
+        plain = joined(part for part in written if not part.convert)
+        converted = joined(part for part in written if part.convert)
+        default = resolved(plain, current, self._database) if plain != _NOTHING else None
+        if converted == _NOTHING:
+            self._after = self._after if default is None else with_default_charset(self._after, default)
+            return None
+        meant = self._session if self._dialect in ("mysql", "mysql 9") else self._database
+        found = resolved(converted, current, meant)
+        if default is not None and self._dialect != "mariadb" and written[-1].convert:
+            if self._dialect == "tidb" and "binary" in {default.name, found.name} and default.name != found.name:
+                raise MessageError("DDL: servers read a default character set beside CONVERT in different ways")
+            default = found
+        self._after = with_default_charset(self._after, default or found)
+        return found
+
+    def _convert(self, charset: Charset) -> None:
+        """Give text columns another charset. A binary ENUM or SET stays as it is, and so does a UUID or INET of
+        MariaDB. A text that may be one gets its real charset with its first row.
+        """
         for at, column in enumerate(self.columns):
-            if column.type.name in WITH_CHARSET and column.type.charset != "binary":
-                kind = to_binary(replace(column.type, charset=self._after.charset, collate=self._after.collate))
-                self.columns[at] = replace(column, type=kind)
+            kind = column.type
+            if kind.name not in WITH_CHARSET or kind.charset == "binary" or column.name in self._of_default:
+                continue
+            if self._may_be_of_mariadb(kind):
+                if charset.name != "binary":
+                    continue
+                raise MessageError(f"DDL: whether column `{column.name}` is a UUID or INET, which stays, is not known")
+            new = to_binary(replace(kind, charset=charset.name, collate=charset.collate))
+            self.columns[at] = replace(column, type=new)
+
+    def _may_be_of_mariadb(self, kind: ColumnType) -> bool:
+        known = self._dialect == "mariadb" and kind.collate == "ascii_bin"
+        return known and (kind.name, kind.length) in _TEXTS_OF_MARIADB
 
 
 def _is_meant(index: Index, drop: DropIndex) -> bool:
     if not drop.name:
         return index.primary
     return index.name.lower() == drop.name.lower() and (index.unique or not drop.unique)
-
-
-def _collate(charset: str) -> str:
-    return _COLLATES.get(charset, f"{charset}_bin")

@@ -11,7 +11,7 @@ import msgspec
 
 from ticdc_spark.ddl.defaults import WrittenDefault, read_default
 from ticdc_spark.ddl.lex import Cursor
-from ticdc_spark.ddl.statements import ColumnDef, Position
+from ticdc_spark.ddl.statements import ColumnDef, Position, charset_of_collate
 from ticdc_spark.ddl.stored import stored_default
 from ticdc_spark.model import Column, ColumnType
 from ticdc_spark.mysql import parse_type
@@ -147,7 +147,7 @@ def _column_type(name: str, size: str, elements: tuple[str, ...], options: _Opti
     if kind.name not in WITH_CHARSET:
         return msgspec.structs.replace(kind, charset="binary", collate="binary")
     if charset is None and collate:
-        charset = collate.partition("_")[0]
+        charset = charset_of_collate(collate)
     return to_binary(msgspec.structs.replace(kind, charset=charset, collate=collate))
 
 
@@ -220,6 +220,10 @@ def _collate(cur: Cursor, options: _Options) -> None:
     options.collate = cur.charset()
 
 
+def _binary(cur: Cursor, options: _Options) -> None:
+    options.collate = options.collate or "bin"
+
+
 def _short_charset(charset: str) -> Callable[[Cursor, _Options], None]:
     def read(_cur: Cursor, options: _Options) -> None:
         options.charset = charset
@@ -283,6 +287,7 @@ _OPTIONS: dict[str, Callable[[Cursor, _Options], None]] = {
     "character": _charset,
     "char": _charset,
     "charset": _charset,
+    "binary": _binary,
     "byte": _short_charset("binary"),
     "ascii": _short_charset("latin1"),
     "unicode": _short_charset("ucs2"),

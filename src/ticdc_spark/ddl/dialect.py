@@ -7,8 +7,8 @@ from typing import Literal, NamedTuple, TypeAlias
 
 from ticdc_spark.ddl.lex import Backslash
 
-Dialect: TypeAlias = Literal["tidb", "mysql", "mariadb"]
-"""The server that runs a statement."""
+Dialect: TypeAlias = Literal["tidb", "mysql", "mysql 9", "mariadb"]
+"""The server that runs a statement. ``mysql 9``: MySQL from 9.0 on, which has the foreign keys of columns."""
 NameCase: TypeAlias = Literal["folded", "exact", "lower"]
 """How a server compares names of databases and tables. ``folded``: ignoring case, as TiDB. ``exact``: with case
 (MySQL's ``lower_case_table_names`` 0). ``lower``: it stores them in lower case (1)."""

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from ticdc_spark.ddl.build import Building, build_table
+from ticdc_spark.ddl.charsets import DEFAULT_CHARSET, resolved
 from ticdc_spark.ddl.dialect import TIDB, Dialect, Replacement, Server
 from ticdc_spark.ddl.key_names import as_shown
 from ticdc_spark.ddl.lex import Backslash, Cursor, Name
@@ -17,6 +18,7 @@ from ticdc_spark.ddl.names import column_renames
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.references import statement_of
 from ticdc_spark.ddl.statements import (
+    DEFAULT,
     AlterTable,
     Charset,
     CreateTable,
@@ -164,12 +166,21 @@ def charsets_after(charsets: Charsets, changes: Iterable[SchemaChange]) -> dict[
             name = statement.name or change.schema
             if statement.if_not_exists and name in after:
                 continue
-            if statement.what != "alter":
-                after.pop(name, None)
-            default = after.get("") if statement.what == "create" else None
-            if charset := statement.charset or default:
-                after[name] = charset
+            found = _database_charset(statement, after.get(name), after.get(""))
+            after.pop(name, None)
+            if found is not None:
+                after[name] = found
     return after
+
+
+def _database_charset(statement: DatabaseDdl, before: Charset | None, server: Charset | None) -> Charset | None:
+    """The default of a database after a DDL, if it is known."""
+    written, current = statement.charset, before if statement.what == "alter" else server
+    if statement.what == "drop":
+        return None
+    if written is None or (written.charset == DEFAULT and server is None):
+        return current if written is None else None
+    return resolved(written, current or DEFAULT_CHARSET, server or DEFAULT_CHARSET)
 
 
 def _effect(sql: str, look: Callable[[], DdlEffect]) -> DdlEffect:
@@ -284,8 +295,9 @@ class _Known:
 
     def _alter(self, statement: AlterTable, sql: str) -> DdlEffect:
         before = self._table(statement.name)
-        building = Building(before, dialect=self._server.dialect)
         name = before.full_name
+        database, session = (self._charsets.get(one, DEFAULT_CHARSET) for one in (name[0], self._schema))
+        building = Building(before, dialect=self._server.dialect, database=database, session=session)
         renamed: TableName | None = None
         moved = []
         building.apply(statement.parts)

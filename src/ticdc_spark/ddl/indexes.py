@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from ticdc_spark.ddl.lex import Cursor
 from ticdc_spark.ddl.statements import AddForeignKey, AddIndex, ColumnDef, Key
 from ticdc_spark.model import Index
@@ -13,16 +15,27 @@ CLUSTERED = "primary"
 _NO_KEY = Index(name="", unique=False, primary=False, nullable=True, columns=())
 
 
-def key_parts(cur: Cursor) -> tuple[str, ...]:
-    """Read ``(a, b(5) DESC, (expression))``; an expression is returned as ``(expression)``."""
+class KeyParts(NamedTuple):
+    """What an index has."""
+
+    columns: tuple[str, ...]
+    """An expression is ``(expression)``."""
+    prefixes: tuple[int, ...]
+    """As in ``Index``."""
+
+
+def key_parts(cur: Cursor) -> KeyParts:
+    """Read ``(a, b(5) DESC, (expression))``."""
     cur.expect_op("(")
-    parts = []
+    columns, prefixes = [], []
     while not cur.op(")"):
-        parts.append(f"({cur.brackets()})" if cur.opens() else cur.name())
+        columns.append(f"({cur.brackets()})" if cur.opens() else cur.name())
+        prefix = cur.brackets() if cur.opens() else ""
+        prefixes.append(int(prefix) if prefix.isdecimal() else 0)
         cur.skip_item()
         if not cur.op(",") and not (cur.peek().kind == "op" and cur.peek().text == ")"):
             raise cur.fail("',' or ')'")
-    return tuple(parts)
+    return KeyParts(tuple(columns), tuple(prefixes) if any(prefixes) else ())
 
 
 def constraint_name(cur: Cursor) -> str:
@@ -61,12 +74,14 @@ def index_def(cur: Cursor, named: str = "") -> Key | None:
         name = cur.name()
     if cur.any_of("using", "type"):
         cur.name()
-    columns = key_parts(cur)
+    parts = key_parts(cur)
     if primary:
         name = PRIMARY if "NONCLUSTERED" in cur.skip_item().upper().split() else ""
     else:
         cur.skip_item()
-    index = Index(name=name, unique=unique, primary=primary, nullable=True, columns=columns)
+    index = Index(
+        name=name, unique=unique, primary=primary, nullable=True, columns=parts.columns, prefixes=parts.prefixes
+    )
     return AddIndex(index, if_not_exists, unnamed_at=None if primary or name else start)
 
 
@@ -79,7 +94,7 @@ def _foreign_key(cur: Cursor, named: str) -> AddForeignKey:
     cur.accept("key")
     if_not_exists = cur.accept("if", "not", "exists")
     name = "" if cur.opens() else cur.name()
-    columns = key_parts(cur)
+    columns = key_parts(cur).columns
     cur.skip_item()
     return AddForeignKey(_of_foreign_key(named or name, columns), if_not_exists)
 
@@ -98,7 +113,7 @@ def keys_of(definition: ColumnDef, *, if_not_exists: bool = False) -> list[Key]:
         found.append(AddIndex(primary, if_not_exists, of_column=True))
     if definition.unique:
         unique = Index(name="", unique=True, primary=False, nullable=True, columns=(name,))
-        found.append(AddIndex(unique, if_not_exists, of_column=True))
+        found.append(AddIndex(unique, if_not_exists, of_column=True, beside_primary=definition.primary))
     if definition.foreign is not None:
         index = _of_foreign_key(definition.foreign, (name,))
         found.append(AddForeignKey(index, if_not_exists, of_column=True))

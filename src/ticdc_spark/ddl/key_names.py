@@ -15,26 +15,25 @@ from ticdc_spark.model import Index, Table
 def in_order(keys: Sequence[Key], dialect: Dialect) -> list[Key]:
     """The keys that a server makes, in the order in which it names them.
 
-    TiDB: a table's own keys before its columns' keys, and foreign keys last. MySQL and MariaDB: as written. Only
-    MariaDB has the foreign keys of columns. It has no unique key of a column that is also the primary key.
+    TiDB: a table's own keys before its columns' keys, and foreign keys last. MySQL and MariaDB: as written. TiDB, and
+    MySQL before 9.0, ignore the foreign keys of columns. MariaDB ignores a unique key that a column declares beside a
+    primary key.
     """
     if dialect == "mariadb":
-        primary = {key.index.columns for key in keys if key.of_column and key.index.primary}
-        return [key for key in keys if not (_is_unique_of_column(key) and key.index.columns in primary)]
+        return [key for key in keys if not (isinstance(key, AddIndex) and key.beside_primary)]
+    if dialect == "mysql 9":
+        return [*keys]
     kept = [key for key in keys if not (isinstance(key, AddForeignKey) and key.of_column)]
     if dialect == "mysql":
         return kept
     return sorted(kept, key=lambda key: (isinstance(key, AddForeignKey), key.of_column))
 
 
-def _is_unique_of_column(key: Key) -> bool:
-    return isinstance(key, AddIndex) and key.of_column and not key.index.primary
-
-
 def begins_with(index: Index, other: Index) -> bool:
-    """Whether an index begins with the columns of another."""
-    columns = [name.lower() for name in index.columns[: len(other.columns)]]
-    return columns == [name.lower() for name in other.columns]
+    """Whether an index begins with the columns of another, and has them whole."""
+    size = len(other.columns)
+    columns = [name.lower() for name in index.columns[:size]]
+    return columns == [name.lower() for name in other.columns] and not any(index.prefixes[:size])
 
 
 def is_needed(at: int, indexes: Sequence[Index]) -> bool:
@@ -65,7 +64,7 @@ def as_shown(table: Table, keys: Iterable[Key]) -> Table:
     shown = [index for index in table.indexes if not index.of_foreign_key]
     indexes = tuple(
         replace(index, of_foreign_key=None)
-        if index.columns in foreign and not index.unique and not _is_covered(index, shown)
+        if index.columns in foreign and not (index.unique or index.prefixes) and not _is_covered(index, shown)
         else index
         for index in shown
     )

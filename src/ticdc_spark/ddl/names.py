@@ -1,10 +1,13 @@
 """Names in a DDL: tables before and after it, and renamed columns."""
 
+from collections.abc import Sequence
+
 from ticdc_spark.ddl.lex import Name
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.references import statement_of
 from ticdc_spark.ddl.statements import (
     AddColumn,
+    Alteration,
     AlterTable,
     ChangeColumn,
     CreateTable,
@@ -25,7 +28,8 @@ from ticdc_spark.model import SchemaChange, TableName
 def column_renames(sql: str) -> dict[str, str]:
     """Columns that an ALTER TABLE renames: old name to new, as written (RENAME COLUMN, CHANGE).
 
-    Names are compared ignoring case in MySQL. Empty for every other statement.
+    A CHANGE of a column that the same statement adds renames none. Names are compared ignoring case in MySQL. Empty for
+    every other statement.
     Raises: MessageError if the SQL cannot be read.
     """
     statement = parse(sql)
@@ -35,9 +39,22 @@ def column_renames(sql: str) -> dict[str, str]:
     for part in statement.parts:
         if isinstance(part, RenameColumn):
             renames[part.old] = part.new
-        elif isinstance(part, ChangeColumn) and part.old.lower() != part.definition.column.name.lower():
+        elif (
+            isinstance(part, ChangeColumn)
+            and part.old.lower() != part.definition.column.name.lower()
+            and not _is_of_added(part, statement.parts)
+        ):
             renames[part.old] = part.definition.column.name
     return renames
+
+
+def _is_of_added(change: ChangeColumn, parts: Sequence[Alteration]) -> bool:
+    """Whether a MODIFY or CHANGE takes the place of a column that the statement adds, as in MariaDB."""
+    new = change.definition.column.name.lower()
+    return any(
+        isinstance(part, AddColumn) and not part.if_not_exists and part.definition.column.name.lower() == new
+        for part in parts
+    )
 
 
 def replaced_columns(sql: str) -> tuple[str, ...]:
@@ -73,9 +90,17 @@ def computed_columns(sql: str) -> tuple[str, ...]:
     except MessageError:
         return ()
     parts = statement.parts if isinstance(statement, AlterTable) else ()
-    added = [part.definition for part in parts if isinstance(part, AddColumn)]
-    numbered = [one.filled and one.column.type.name != "timestamp" for one in added]
-    return tuple(one.column.name for one, number in zip(added, numbered, strict=True) if one.computed or number)
+    # the last definition of a column counts
+    added = {
+        part.definition.column.name.lower(): part.definition
+        for part in parts
+        if isinstance(part, AddColumn) or (isinstance(part, ChangeColumn) and _is_of_added(part, parts))
+    }
+    return tuple(
+        one.column.name
+        for one in added.values()
+        if one.computed or (one.filled and one.column.type.name != "timestamp")
+    )
 
 
 def ddl_tables(sql: str, default_schema: str) -> tuple[tuple[TableName, ...], tuple[TableName, ...]]:

@@ -130,7 +130,8 @@ def _create(cur: Cursor) -> Statement:
     if not cur.accept("on"):
         raise cur.fail("ON")
     table = cur.table()
-    index = Index(name=name, unique=kind == "unique", primary=False, nullable=True, columns=key_parts(cur))
+    columns, prefixes = key_parts(cur)
+    index = Index(name=name, unique=kind == "unique", primary=False, nullable=True, columns=columns, prefixes=prefixes)
     added = AddIndex(index, if_not_exists)
     return AlterTable(table, (DropIndex(name), added) if replaces else (added,))
 

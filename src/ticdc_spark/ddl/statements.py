@@ -9,6 +9,8 @@ from ticdc_spark.ddl.lex import Name
 from ticdc_spark.model import Column, Index
 
 Position: TypeAlias = tuple[Literal["last", "first", "after"], str]
+DEFAULT = "default"
+"""Written for a charset: that of the database, or of the server. Written for a collation: that of the charset."""
 
 
 class ColumnDef(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,6 +84,8 @@ class AddIndex(msgspec.Struct, frozen=True):
     if_not_exists: bool = False
     of_column: bool = False
     """The definition of a column declares it."""
+    beside_primary: bool = False
+    """That definition declares a primary key, too."""
     unnamed_at: int | None = None
     """Where its name would be in the SQL; ``None``: it has a name, or no place for one."""
 
@@ -93,7 +97,7 @@ class AddForeignKey(msgspec.Struct, frozen=True):
     """The index that the server makes for it, unless another one begins with its columns."""
     if_not_exists: bool = False
     of_column: bool = False
-    """The definition of a column declares it, which only MariaDB does not ignore."""
+    """The definition of a column declares it, which some servers ignore."""
 
 
 class DropIndex(msgspec.Struct, frozen=True):
@@ -124,7 +128,9 @@ class RenameTo(msgspec.Struct, frozen=True):
 
 
 class Charset(msgspec.Struct, frozen=True):
-    """The default charset of a table or database; ``convert`` also changes the table's columns."""
+    """The default charset of a table or database; ``convert`` also changes the table's columns. In SQL each of the two
+    names may be ``default``.
+    """
 
     charset: str | None
     collate: str | None
@@ -133,7 +139,16 @@ class Charset(msgspec.Struct, frozen=True):
     @property
     def name(self) -> str:
         """The charset, or that of the collation."""
-        return self.charset or (self.collate.partition("_")[0] if self.collate else "utf8mb4")
+        charset = None if self.charset == DEFAULT else self.charset
+        return charset or charset_of_collate(self.collate or "") or "utf8mb4"
+
+
+def charset_of_collate(collate: str) -> str | None:
+    """The charset with which a collation's name begins; ``None``: the collation is of any charset. ``bin`` stands for
+    BINARY behind a text type.
+    """
+    charset = collate.partition("_")[0]
+    return None if charset in ("", DEFAULT, "uca1400", "bin") else charset
 
 
 class MoveRows(msgspec.Struct, frozen=True):

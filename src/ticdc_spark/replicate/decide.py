@@ -43,7 +43,7 @@ from ticdc_spark.replicate.plan.timeline import identity
 from ticdc_spark.replicate.plan.waiting_names import of_databases, with_topics_of_tables
 from ticdc_spark.replicate.resources import Resources, RunEnd
 from ticdc_spark.replicate.schemas.sql_ddl import SchemaRules, is_newer, named_after, with_schemas
-from ticdc_spark.replicate.schemas.upstream import add_upstream_schemas
+from ticdc_spark.replicate.schemas.upstream import add_upstream_charsets, add_upstream_schemas
 from ticdc_spark.replicate.skips import STAGE, left_out_places, skipped_of
 from ticdc_spark.replicate.snapshot.wanted import reads_unknown
 from ticdc_spark.replicate.state.progress import KnownSchema, Plan, Progress, QueuedDdl
@@ -234,11 +234,14 @@ class Decider:
         return mode, self._fold_with_upstream(begun, lambda progress: acting.advance(progress, read, rules, waits))
 
     def _fold_with_upstream(self, begun: Progress, fold: Callable[[Progress], Advanced]) -> Advanced:
-        """Fold once, and again if schemas were missing, with those that the upstream has."""
+        """Fold once, and again if schemas were missing, with those that the upstream has. Add the default character
+        sets that it has."""
         advanced, upstream = fold(begun), self.job.source.upstream
-        if advanced.missing and upstream is not None:
+        if upstream is None:
+            return advanced
+        if advanced.missing:
             advanced = fold(add_upstream_schemas(begun, advanced.missing, upstream))
-        return advanced
+        return msgspec.structs.replace(advanced, progress=add_upstream_charsets(advanced.progress, upstream))
 
     def _add_registered(self, progress: Progress, scanned: ScannedBatch, mode: ModeName | None) -> Progress:
         if self.registry is None:

@@ -11,7 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ticdc_spark import mysql
-from ticdc_spark.ddl import DdlEffect, apply_ddl, classify, column_renames, ddl_tables, fold, parse_create
+from ticdc_spark.ddl import (
+    DdlEffect,
+    apply_ddl,
+    classify,
+    column_renames,
+    computed_columns,
+    ddl_tables,
+    fold,
+    parse_create,
+)
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.statements import AlterTable, MoveRows
 from ticdc_spark.errors import MessageError
@@ -181,6 +190,14 @@ def test_renames_are_returned() -> None:
     assert name == ("e", "u")
 
 
+def test_a_change_of_an_added_column_renames_none() -> None:
+    sql = "ALTER TABLE t DROP a, ADD x INT, CHANGE a x INT DEFAULT (RAND()), ALTER x SET DEFAULT 1"
+    assert column_renames(sql) == {}
+    assert computed_columns(sql) == ("x",)
+    after = tables_after(BASE, sql.replace("(RAND())", "7"))["d", "t"].columns[-1]
+    assert (after.name, after.default) == ("x", "7")
+
+
 def test_rename_works_from_left_to_right() -> None:
     tables = tables_after("CREATE TABLE a (x INT)", "CREATE TABLE b (y INT)")
     swapped = fold(tables, apply_ddl(tables, "d", "RENAME TABLE a TO tmp, b TO a, tmp TO b"))
@@ -225,6 +242,14 @@ ALTERED = "CREATE TABLE t (id INT PRIMARY KEY, a INT, b TEXT, c DATE, KEY ka (a)
         ("ADD UNIQUE (x), ADD x INT", "id int, a int, b text, c date, x int", "PRIMARY(id) ka(a) kb(b) x(x)"),
         ("DROP a, ADD IF NOT EXISTS a INT", "id int, b text, c date", "PRIMARY(id) kb(b)"),
         ("ADD IF NOT EXISTS c INT UNIQUE", "id int, a int, b text, c date", "PRIMARY(id) c(c) ka(a) kb(b)"),
+        # MariaDB lets a change take the place of an added column
+        ("ADD x INT FIRST, MODIFY x DATE", "id int, a int, b text, c date, x date", "PRIMARY(id) ka(a) kb(b)"),
+        ("ADD x INT, MODIFY x DATE FIRST", "x date, id int, a int, b text, c date", "PRIMARY(id) ka(a) kb(b)"),
+        ("ADD x INT, MODIFY IF EXISTS x DATE", "id int, a int, b text, c date, x int", "PRIMARY(id) ka(a) kb(b)"),
+        ("ADD x INT, CHANGE z x DATE", "id int, a int, b text, c date, x date", "PRIMARY(id) ka(a) kb(b)"),
+        ("DROP c, ADD c INT, MODIFY c TEXT", "id int, a int, b text, c text", "PRIMARY(id) ka(a) kb(b)"),
+        ("DROP a, ADD x INT UNIQUE, CHANGE a x DATE", "id int, b text, c date, x date", "PRIMARY(id) ka(x) kb(b) x(x)"),
+        ("ADD IF NOT EXISTS c INT, MODIFY c TEXT", "id int, a int, b text, c text", "PRIMARY(id) ka(a) kb(b)"),
     ],
 )
 def test_parts_of_an_alter_name_what_was_there_before_it(parts: str, columns: str, keys: str) -> None:
@@ -308,6 +333,9 @@ def test_a_dropped_table_comes_back_with_its_rows() -> None:
         ("ALTER TABLE nowhere ADD x INT", "`d`.`nowhere` is not known"),
         ("ALTER TABLE t DROP COLUMN nothing", "no column `nothing`"),
         ("ALTER TABLE t ADD a INT", "there already"),
+        ("ALTER TABLE t ADD x INT, CHANGE x y INT", "no column `x`"),
+        ("ALTER TABLE t MODIFY x INT, ADD x INT", "no column `x`"),
+        ("ALTER TABLE t CHANGE x a INT", "no column `x`"),
         ("ALTER TABLE t MODIFY a", "column type|expected"),
         ("CREATE TABLE u LIKE nowhere", "not known"),
         ("CREATE TABLE u AS SELECT 1", "SELECT"),

@@ -46,6 +46,56 @@ CASES: dict[str, tuple[Dialect, tuple[str, ...], tuple[str, ...]]] = {
         ("CREATE TABLE t (a INT CONSTRAINT r REFERENCES p (x), b INT)",),
         ("r a",),
     ),
+    "a foreign key of a column has an index in MySQL 9": (
+        "mysql 9",
+        ("CREATE TABLE t (a INT UNIQUE, b INT REFERENCES p (x))",),
+        ("a a", "b b"),
+    ),
+    "MySQL 9 has a unique key beside a primary one": (
+        "mysql 9",
+        ("CREATE TABLE t (a INT UNIQUE PRIMARY KEY, b INT)",),
+        ("primary a", "a a"),
+    ),
+    "the beginning of a column does not serve a foreign key": (
+        "mariadb",
+        (f"CREATE TABLE t (a VARCHAR(9), {FOREIGN}, UNIQUE (a(5)))",),
+        ("a a", "a_2 a"),
+    ),
+    "nor in MySQL": ("mysql", (f"CREATE TABLE t (a VARCHAR(9), UNIQUE (a(5)), {FOREIGN})",), ("a a", "a_2 a")),
+    "nor in TiDB": (
+        "tidb",
+        (f"CREATE TABLE t (a VARCHAR(9), UNIQUE (a(5)), CONSTRAINT f {FOREIGN})",),
+        ("a a", "f a"),
+    ),
+    "the beginning of another column does": (
+        "mariadb",
+        (f"CREATE TABLE t (a INT, b VARCHAR(9), {FOREIGN}, UNIQUE k (a, b(5)))",),
+        ("k a,b",),
+    ),
+    "a beginning with the whole length does": (
+        "mariadb",
+        (f"CREATE TABLE t (a VARCHAR(9), {FOREIGN}, UNIQUE k (a(9)))",),
+        ("k a",),
+    ),
+    "so does one of a column that got as short": (
+        "mariadb",
+        ("CREATE TABLE t (a VARCHAR(9), KEY k (a(5)))", f"ALTER TABLE t MODIFY a VARCHAR(4), ADD {FOREIGN}"),
+        ("k a",),
+    ),
+    "a key has the beginning of a longer column that takes the place of its own": (
+        "mariadb",
+        (
+            "CREATE TABLE t (a VARCHAR(9), KEY k (a))",
+            "ALTER TABLE t DROP a, ADD a VARCHAR(20)",
+            f"ALTER TABLE t ADD CONSTRAINT f {FOREIGN}",
+        ),
+        ("k a", "f a"),
+    ),
+    "a key that a column declares is there beside a primary key of another definition": (
+        "mariadb",
+        ("CREATE TABLE t (g INT)", "ALTER TABLE t CHANGE g d INT PRIMARY KEY, ADD IF NOT EXISTS d INT UNIQUE"),
+        ("PRIMARY d", "d d"),
+    ),
     "no index is made for columns with which another begins": (
         "mariadb",
         (f"CREATE TABLE t (a INT, b INT, {FOREIGN}, UNIQUE (a, b))",),
@@ -143,6 +193,13 @@ def test_an_index_beside_one_that_begins_with_its_columns_was_written() -> None:
     tables = {("d", "t"): parse_create(sql, "d", "escape", "mariadb")}
     effect = apply_ddl(tables, "d", "DROP INDEX a ON t", Server("mariadb"))
     assert _keys(fold(tables, effect)["d", "t"]) == ("a_2 a,b",)
+
+
+def test_an_index_of_a_beginning_is_no_index_of_a_foreign_key() -> None:
+    sql = SHOWN.replace("`a` int", "`a` varchar(9)").replace("KEY `a` (`a`)", "KEY `a` (`a`(5))")
+    tables = {("d", "t"): parse_create(sql, "d", "escape", "mariadb")}
+    effect = apply_ddl(tables, "d", "ALTER TABLE t ADD UNIQUE (a, b)", Server("mariadb"))
+    assert sorted(_keys(fold(tables, effect)["d", "t"])) == ["a a", "a_2 a,b"]
 
 
 def test_a_table_that_is_shown_has_the_indexes_that_are_shown() -> None:

@@ -35,6 +35,7 @@ from ticdc_spark.capture.binlog.wire.events import (
     mariadb_gtid,
     mysql_gtid,
     query,
+    server_version,
     xa_prepare,
 )
 from ticdc_spark.capture.table_ids import follow_ids
@@ -108,6 +109,7 @@ class Assembler:
         kind = event.kind
         if kind == Kind.FORMAT_DESCRIPTION:
             self._is_made(file, event.timestamp)
+            self._facts = self._facts._replace(version=server_version(event) or self._facts.version)
         try:
             if kind in ROW_KINDS:
                 self._rows(event, file, self._current())

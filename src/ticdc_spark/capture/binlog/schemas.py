@@ -24,7 +24,6 @@ _VERSIONED = re.compile(r"\bWITH SYSTEM VERSIONING\b")
 _GONE = {1146, 1049}
 
 _TEXTS = {"uuid": ("char", 36), "inet6": ("varchar", 39), "inet4": ("varchar", 15)}
-_LONGTEXT = ColumnType(name="longtext", length=4294967295, charset="utf8mb4", collate="utf8mb4_bin")
 _LONGBLOB = ColumnType(name="longblob", length=4294967295, charset="binary", collate="binary")
 
 
@@ -46,7 +45,7 @@ def read_tables(connection: Connection, wanted: Callable[[str, str], bool], *, m
         try:
             dialect: Dialect = "mariadb" if mariadb else "mysql"
             table = parse_create(_VERSIONED.sub("", str(found[0][1])), schema, "escape", dialect)
-            tables.append(presented(table, mariadb=mariadb))
+            tables.append(presented(table))
             same = folded.setdefault((schema.lower(), name.lower()), table) if wanted(schema, name) else table
             if same is not table:
                 raise UsageError(
@@ -67,26 +66,24 @@ def read_charsets(connection: Connection) -> dict[str, Charset]:
     }
 
 
-def presented(table: Table, *, mariadb: bool) -> Table:
-    """The table with types that TiDB has: UUID and INET as text, geometries as bytes, JSON of MariaDB as LONGTEXT."""
-    columns = tuple(_presented(column, mariadb) for column in table.columns)
+def presented(table: Table) -> Table:
+    """The table with types that TiDB has: UUID and INET as text, geometries as bytes."""
+    columns = tuple(_presented(column) for column in table.columns)
     return table if columns == table.columns else replace(table, columns=columns)
 
 
-def presented_all(tables: Iterable[Table], *, mariadb: bool) -> tuple[Table, ...]:
+def presented_all(tables: Iterable[Table]) -> tuple[Table, ...]:
     """``presented`` for several tables."""
-    return tuple(presented(table, mariadb=mariadb) for table in tables)
+    return tuple(map(presented, tables))
 
 
-def _presented(column: Column, mariadb: bool) -> Column:
+def _presented(column: Column) -> Column:
     name = column.type.name
     if name in _TEXTS:
         text, length = _TEXTS[name]
         kind = ColumnType(name=text, length=length, charset="ascii", collate="ascii_bin")
     elif name in SPATIAL_TYPES:
         kind = _LONGBLOB
-    elif name == "json" and mariadb:
-        kind = _LONGTEXT
     elif name == "varchar" and (column.type.length or 0) > 65535:  # a lax sql_mode converts it to a TEXT
         wide = "mediumtext" if (column.type.length or 0) <= 16777215 else "longtext"
         kind = replace(column.type, name=wide, length=default_length(ColumnType(name=wide)))

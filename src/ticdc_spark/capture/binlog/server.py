@@ -18,6 +18,7 @@ class Facts(NamedTuple):
 
     mariadb: bool
     version: str
+    """Of the server; while its binlog is read, the one that wrote the file."""
     identity: str
     """The server's identity."""
     gtids: bool
@@ -28,7 +29,8 @@ class Facts(NamedTuple):
     @property
     def dialect(self) -> Dialect:
         """Whose rules name the keys of its tables."""
-        return "mariadb" if self.mariadb else "mysql"
+        major = self.version.partition(".")[0]
+        return "mariadb" if self.mariadb else "mysql 9" if major.isdecimal() and int(major) >= 9 else "mysql"
 
 
 _CASES: dict[str, NameCase] = {"0": "exact", "1": "lower"}

@@ -86,7 +86,7 @@ def follow_ddl(step: int, tables: Tables, found: Query, sql: str, *, charsets: C
         is_rewritten = replaces or effect.clarified or sql_mode & (ANSI_QUOTES | NO_BACKSLASH_ESCAPES)
         query = clarified(text, effect.clarified) if is_rewritten else sql
     changes = _changes(effect, tables, schema, query, text, facts)
-    after = {name: presented(table, mariadb=facts.mariadb) for name, table in fold(tables, effect).items()}
+    after = {name: presented(table) for name, table in fold(tables, effect).items()}
     if found.error and (changes or after != tables):
         raise Unfollowed(f"it failed with error {found.error} after it had changed something")
     return Step(changes, after)
@@ -184,13 +184,13 @@ def _changes(
     effect: DdlEffect, tables: Tables, schema: str, sql: str, readable: str, facts: Facts
 ) -> tuple[SchemaChange, ...]:
     """One change a table. SQL that names several tables is rewritten for each. ``readable``: in backquotes."""
-    kind, mariadb = effect.kind, facts.mariadb
+    kind = effect.kind
     if effect.database:
         if effect.database.lower() in SYSTEM_SCHEMAS:
             return ()
         return (SchemaChange(commit_ts=0, query=sql, kind=kind, schema=effect.database),)
     found: list[tuple[str, Table | None, Table | None]] = []
-    found += [(sql, None, table) for table in presented_all(effect.created, mariadb=mariadb)]
+    found += [(sql, None, table) for table in presented_all(effect.created)]
     alone = len(effect.dropped) == 1
     dropped = [name for name in effect.dropped if name in tables]
     found += [(sql if alone else f"DROP TABLE {_full(name)}", tables[name], None) for name in dropped]
@@ -199,7 +199,7 @@ def _changes(
     alone = len(renamed) == 1
     for altered in effect.altered:
         new = renamed.pop(altered.before.full_name, None)
-        after = presented(altered.after, mariadb=mariadb)
+        after = presented(altered.after)
         found.append((sql, altered.before, after if new is None else replace(after, schema=new[0], name=new[1])))
     for old, new in renamed.items():
         text = sql if alone else f"RENAME TABLE {_full(old)} TO {_full(new)}"

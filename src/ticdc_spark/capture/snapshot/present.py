@@ -99,7 +99,6 @@ class ServerTables:
         """Does not connect yet. Raises: UsageError"""
         self._server = parse_uri(uri)
         self._connection: Connection | None = None
-        self._mariadb = False
 
     def look(self, name: TableName) -> Present | None:
         connection = self._connected()
@@ -111,7 +110,7 @@ class ServerTables:
             if _code(fault) in GONE:
                 return None
             raise
-        return _present(str(found[0][1]), name, identity, mariadb=self._mariadb)
+        return _present(str(found[0][1]), name, identity)
 
     def check(self) -> None:
         self._identity(self._connected(), ("", ""))
@@ -182,7 +181,6 @@ class ServerTables:
     def _connected(self) -> Connection:
         if self._connection is None or not self._connection.raw.open:
             self._connection = Connection(self._server)
-            self._mariadb = "mariadb" in str(self._connection.rows("SELECT VERSION()")[0][0]).lower()
         return self._connection
 
 
@@ -277,10 +275,10 @@ def _check(cursor: Any, found: Present, library: Any, version: str) -> None:
         raise SourceMoved("another table has its name now, or it was emptied or rebuilt")
 
 
-def _present(create: str, name: TableName, identity: str, *, mariadb: bool) -> Present:
+def _present(create: str, name: TableName, identity: str) -> Present:
     plain = plain_create(create)
     table = parse_create(_VERSIONED.sub("", plain), name[0], "escape")
-    shown = presented(table, mariadb=mariadb)
+    shown = presented(table)
     foreign = (one.name for one, other in zip(table.columns, shown.columns, strict=True) if one.type != other.type)
     return Present(shown, plain, frozenset(foreign), identity)
 

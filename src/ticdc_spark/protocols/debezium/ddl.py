@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from ticdc_spark.ddl.build import DEFAULT_CHARSET, charset_of
+from ticdc_spark.ddl.build import charset_of
+from ticdc_spark.ddl.charsets import DEFAULT_CHARSET
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.statements import (
     AddColumn,

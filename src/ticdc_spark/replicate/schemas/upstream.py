@@ -1,4 +1,6 @@
-"""Schemas that no message has, read from the upstream database as of the first row that waits for them."""
+"""What no message has, read from the upstream database: schemas as of the first row that waits for them, and default
+character sets of databases.
+"""
 
 import logging
 from collections.abc import Sequence
@@ -7,9 +9,11 @@ import msgspec
 
 from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.config.shards import is_merged
-from ticdc_spark.ddl import parse_create
+from ticdc_spark.ddl import change_tables, charsets_after, parse_create, statement_of
+from ticdc_spark.ddl.charsets import DEFAULT_CHARSET
+from ticdc_spark.ddl.statements import DEFAULT, CreateTable
 from ticdc_spark.errors import MessageError
-from ticdc_spark.model import Table
+from ticdc_spark.model import SchemaChange, Table
 from ticdc_spark.replicate.state.progress import KnownSchema, PendingRows, Progress
 
 log = logging.getLogger(__name__)
@@ -37,6 +41,51 @@ def add_upstream_schemas(progress: Progress, missing: Sequence[PendingRows], uri
             log.info("`%s`.`%s`: read its schema from the upstream as of %d", schema, name, ts)
             found.append(KnownSchema(schema=schema, name=name, key=key, table=_versioned(table, name, key)))
     return msgspec.structs.replace(progress, schemas=(*progress.schemas, *found)) if found else progress
+
+
+def add_upstream_charsets(progress: Progress, uri: str) -> Progress:
+    """Add the default character sets of databases in which queued DDLs make tables, if no DDL has named them.
+
+    The upstream is asked once for each database, as of the first of its tables. One that it lacks has utf8mb4.
+    Raises: SourceFault when the database cannot be reached or refuses the login
+    """
+    asked = _without_charset(progress)
+    if not asked:
+        return progress
+    found = dict(progress.charsets)
+    with Upstream(uri) as upstream:
+        for name, ts in asked.items():
+            try:
+                sql = upstream.show_create_database(name, ts)
+                found |= charsets_after({}, [SchemaChange(commit_ts=ts, query=sql, kind="", schema=name)])
+            except MessageError as error:
+                log.warning("`%s`: cannot read its default character set, utf8mb4 is taken: %s", name, error)
+            found.setdefault(name, DEFAULT_CHARSET)
+    return msgspec.structs.replace(progress, charsets=found)
+
+
+def _without_charset(progress: Progress) -> dict[str, int]:
+    """Databases whose default is needed and not known, each with the commit_ts of the first DDL that needs it."""
+    charsets, asked = progress.charsets, dict[str, int]()
+    for ddl in sorted(progress.ddls, key=lambda ddl: ddl.change.commit_ts):
+        database = _takes_default(ddl.change)
+        if database is not None and database not in charsets:
+            asked.setdefault(database, ddl.change.commit_ts)
+        charsets = charsets_after(charsets, [ddl.change])
+    return asked
+
+
+def _takes_default(change: SchemaChange) -> str | None:
+    """The database from whose default a new table has its own."""
+    try:
+        statement = statement_of(change)
+    except MessageError:
+        return None
+    if change.table is not None or not isinstance(statement, CreateTable) or statement.like is not None:
+        return None
+    written = statement.charset
+    takes = written is None or written.charset == DEFAULT or (written.charset is None and written.collate == DEFAULT)
+    return change_tables(change)[1][0][0] if takes else None
 
 
 def _versioned(table: Table, name: str, key: str) -> Table:

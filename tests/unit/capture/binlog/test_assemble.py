@@ -32,3 +32,17 @@ def test_a_binlog_file_of_the_same_server_that_was_made_at_another_time_is_refus
             list(assembler.feed(begins, file, 1))
     else:
         assert list(assembler.feed(begins, file, 1)) == []
+
+
+@pytest.mark.parametrize(
+    ("wrote", "dialect"), [("8.4.3", "mysql"), ("9.0.1-log", "mysql 9"), ("10.1.0", "mysql 9"), ("", "mysql 9")]
+)
+def test_the_rules_of_the_server_that_wrote_a_file_count(wrote: str, dialect: str) -> None:
+    """After an upgrade of MySQL, older files are still of the former version."""
+    facts = Facts(False, "9.7.4", "1 a", False, Charsets({}, lambda _: ""))
+    read = Position(server="1 a", place=Place(FILE, 500, None))
+    state = CaptureState(position=write_position(read), commit_ts=5, tables=())
+    assembler = BinlogCapture("mysql://root@127.0.0.1:1")._assembler(state, facts)
+    body = b"\4\0" + wrote.encode().ljust(50, b"\0") + bytes(45)
+    assert list(assembler.feed(Event(Kind.FORMAT_DESCRIPTION, 100, 256, 252, body), FILE, 1)) == []
+    assert assembler._facts.dialect == dialect

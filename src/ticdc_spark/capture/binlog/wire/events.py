@@ -130,6 +130,11 @@ class Query(NamedTuple):
     """Error code, if it failed after it had changed something; 0: it did not fail."""
 
 
+def server_version(event: Event) -> str:
+    """The version of the server that wrote a file, from its FORMAT_DESCRIPTION event; ``""``: it says none."""
+    return event.body[2:52].rstrip(b"\0").decode("ascii", "replace")
+
+
 ANSI_QUOTES, NO_BACKSLASH_ESCAPES = 1 << 2, 1 << 20
 # The fixed sizes of status variables by code, in MySQL and MariaDB. Variables of other forms are read below.
 _SIZES = {0: 4, 1: 8, 3: 4, 4: 6, 7: 2, 8: 2, 9: 8, 10: 4, 13: 3, 16: 1, 17: 8, 18: 2, 19: 1, 20: 1}
