@@ -15,7 +15,7 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.support.fetched import fetched, retrieve
-from tests.support.local_server import free_ports
+from tests.support.local_server import QUICK_START, free_ports
 
 VERSION = "4.3.1"
 
@@ -27,10 +27,16 @@ class Broker:
     """A broker that can be stopped, killed and started again with its data and its ports."""
 
     def __init__(
-        self, folder: Path, options: Mapping[str, str] | None = None, *, protocols: Sequence[str] = ()
+        self,
+        folder: Path,
+        options: Mapping[str, str] | None = None,
+        *,
+        protocols: Sequence[str] = (),
+        java_options: Sequence[str] = QUICK_START,
     ) -> None:
         """``protocols``: further listeners, by Kafka's name of their security: SSL, SASL_SSL, SASL_PLAINTEXT."""
         self.folder = folder
+        self._java_options = java_options
         self.port, controller, *others = free_ports(2 + len(protocols))
         self.listeners = {name: f"127.0.0.1:{port}" for name, port in zip(protocols, others, strict=True)}
         self.servers = f"127.0.0.1:{self.port}"
@@ -166,9 +172,10 @@ class Broker:
 
     def _java(self, main: str, *arguments: str) -> subprocess.Popen[bytes]:
         java = str(Path(os.environ["JAVA_HOME"]) / "bin" / "java") if "JAVA_HOME" in os.environ else "java"
+        options = ["-Xmx512m", "-XX:+UseSerialGC", *self._java_options]
         with (self.folder / "broker.log").open("ab") as log:
             return subprocess.Popen(
-                [java, "-Xmx512m", "-XX:+UseSerialGC", "-cp", str(kafka_jars() / "*"), main, *arguments],
+                [java, *options, "-cp", str(kafka_jars() / "*"), main, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
