@@ -71,7 +71,7 @@ def main() -> None:
     tasks = SparkTasks(replace(some, snapshot=replace(some.snapshot, spark=spark)), "send a backlog")
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        broker = Broker(folder / "kafka")
+        broker = Broker(folder / "kafka", java_options=())
         broker.start()
         try:
             for source, target in PAIRS:

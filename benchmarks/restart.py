@@ -77,7 +77,7 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=3)
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="ticdc-bench-") as folder:
-        broker = Broker(Path(folder, "kafka"))
+        broker = Broker(Path(folder, "kafka"), java_options=())
         broker.start()
         try:
             broker.create_topic("accounts", PARTITIONS)

@@ -25,7 +25,7 @@ class Servers(NamedTuple):
 def servers(*options: str, folder: Path | None = None) -> Iterator[Servers]:
     """Both, until the end of the context. ``options``: more of MariaDB. ``folder``: where theirs is made."""
     with tempfile.TemporaryDirectory(dir=folder) as name, running(Path(name) / "m", *OPTIONS, *options) as server:
-        broker = Broker(Path(name) / "kafka")
+        broker = Broker(Path(name) / "kafka", java_options=())
         broker.start()
         try:
             yield Servers(server, broker, Path(name))

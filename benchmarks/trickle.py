@@ -219,7 +219,7 @@ def main() -> None:
     """Run the benchmark and print it."""
     arguments = _arguments()
     with tempfile.TemporaryDirectory(prefix="ticdc-bench-") as folder:
-        broker = Broker(Path(folder, "kafka"))
+        broker = Broker(Path(folder, "kafka"), java_options=())
         broker.start()
         process = None
         try:

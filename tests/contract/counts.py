@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import pytest
 
@@ -22,6 +24,16 @@ KINDS = {
     "n": ColumnType(name="bigint", unsigned=True),
 }
 """Columns of every kind of equality."""
+ALIKE: dict[str, tuple[str | bytes, str | bytes]] = {
+    "f": ("1.1", "1.1000001"),
+    "d": ("1.10", "1.11"),
+    "t": ("2026-01-01 00:00:00.000", "2026-01-01 00:00:00.001"),
+    "c": ("a", "A"),
+    "b": (b"a", b"a\0"),
+    "j": ('{"a": 1}', '{"a": "1"}'),
+    "n": ("18446744073709551615", "18446744073709551614"),
+}
+"""Two values of each that are nearly equal."""
 
 
 class CountsContract:
@@ -96,29 +108,22 @@ class CountsContract:
             member.sink.change_counts(net.table, net.changes, net.stamp)
         assert values(member) == []
 
-    @pytest.mark.parametrize("column", KINDS)
-    def test_rows_are_equal_by_their_bytes(self, member: Member, column: str) -> None:
-        alike = {
-            "f": ("1.1", "1.1000001"),
-            "d": ("1.10", "1.11"),
-            "t": ("2026-01-01 00:00:00.000", "2026-01-01 00:00:00.001"),
-            "c": ("a", "A"),
-            "b": (b"a", b"a\0"),
-            "j": ('{"a": 1}', '{"a": "1"}'),
-            "n": ("18446744073709551615", "18446744073709551614"),
-        }[column]
-        member.of = msgspec.structs.replace(
-            member.of, columns=(*member.of.columns, Column(name=column, type=KINDS[column]))
-        )
-        of = begin(member)
-        some = [one(1) | {column: value} for value in (*alike, None, None)]
-        count(member, 20, *(insert(of, 15, **row) for row in some))
-        count(member, 30, *(delete(of, 25, **row) for row in (some[1], some[2])), above=20)
-        kept, gone = (row[column] for row in sorted(member.rows(), key=lambda row: row[column] is None))
-        assert gone is None
-        count(member, 40, delete(of, 35, **some[0]), above=30)
-        assert kept is not None
-        assert [row[column] for row in member.rows()] == [None]
+    def test_rows_are_equal_by_their_bytes(self, member: Member) -> None:
+        """Two rows for each column, which differ in it alone, and two with nothing but NULL."""
+        columns = (Column(name=name, type=kind) for name, kind in KINDS.items())
+        member.of = msgspec.structs.replace(member.of, columns=(*member.of.columns, *columns))
+        of, none = begin(member), one(1) | dict.fromkeys(KINDS)
+        firsts = [none | {name: value} for name, (value, _) in ALIKE.items()]
+        seconds = [none | {name: value} for name, (_, value) in ALIKE.items()]
+        count(member, 20, *(insert(of, 15, **row) for row in (*firsts, none)))
+        alone = filled(member)
+        assert [*alone] == sorted([*KINDS, ""])
+        count(member, 30, *(insert(of, 25, **row) for row in (*seconds, none)), above=20)
+        assert len(member.rows()) == 2 * len(alone)
+        count(member, 40, *(delete(of, 35, **row) for row in (*seconds, none)), above=30)
+        assert len(member.rows()) == len(alone) and filled(member) == alone
+        count(member, 50, *(delete(of, 45, **row) for row in firsts), above=40)
+        assert [*filled(member)] == [""]
 
     def test_zeros_of_both_signs_come_and_go(self, member: Member) -> None:
         member.of = msgspec.structs.replace(
@@ -177,3 +182,9 @@ def one(key: int, **more: str | None) -> Row:
 
 def values(member: Member) -> list[tuple[int, str | None]]:
     return sorted(((row["id"], row["w"]) for row in member.read(member.name)), key=repr)
+
+
+def filled(member: Member) -> dict[str, Any]:
+    """The name and the value of that column which is not NULL, of each row."""
+    rows = [{name: row[name] for name in KINDS if row[name] is not None} for row in member.rows()]
+    return {"".join(row): [*row.values()] for row in sorted(rows, key=lambda row: "".join(row))}

@@ -31,6 +31,8 @@ bootstrap-servers = "{servers}"
 topics = ["shop"]
 protocol = "simple"
 "kafka.reconnect.backoff.max.ms" = "500"
+"kafka.default.api.timeout.ms" = "5000"
+"kafka.request.timeout.ms" = "5000"
 [sink]
 kind = "iceberg"
 warehouse = "lake"
@@ -117,14 +119,14 @@ UNREADABLE = (
 
 
 class Sender:
-    """Sends messages to the one partition of the topic."""
+    """Sends messages to the one partition of a topic."""
 
-    def __init__(self, broker: Broker) -> None:
-        self._broker = broker
+    def __init__(self, broker: Broker, topic: str = "shop") -> None:
+        self._broker, self._topic = broker, topic
 
     def __call__(self, *messages: Encoded | bytes | None) -> None:
         pairs = [(None, one) if isinstance(one, bytes) else (one.key, one.value) for one in messages if one is not None]
-        self._broker.produce("shop", pairs)
+        self._broker.produce(self._topic, pairs)
 
 
 def ago(minutes: float) -> int:

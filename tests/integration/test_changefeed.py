@@ -109,16 +109,16 @@ def test_a_recorded_topic_is_sent_whole(broker: Broker, topic_name: str, tmp_pat
 
 @pytest.mark.parametrize("protocol", ["avro", "debezium-avro"])
 def test_protocols_with_a_registry(
-    broker: Broker, registry: Registry, topic_name: str, tmp_path: Path, protocol: str
+    broker: Broker, schema_registry: Registry, topic_name: str, tmp_path: Path, protocol: str
 ) -> None:
     """They have no watermarks to order by, so that rows are counted, and each is opened."""
     config = WorkloadConfig(seed=6, changes=300, partitions=2, raw_key_changes=0.0)
     more = "&enable-tidb-extension=true&avro-bigint-unsigned-handling-mode=string"
-    feed = changefeed(broker, topic_name, protocol, f"{more}&schema-registry={registry.url}")
+    feed = changefeed(broker, topic_name, protocol, f"{more}&schema-registry={schema_registry.url}")
     report = send(feed, recorded(tmp_path / "recorded", config), tmp_path / "state")
     from ticdc_spark.clients.registry import SchemaRegistry
 
-    with SchemaRegistry(registry.url) as schemas:
+    with SchemaRegistry(schema_registry.url) as schemas:
         opener = decoder(protocol, schemas)
         events = [event for message in messages(broker, topic_name) for event in opener.open_message(*message[2:])]
     rows = [event for event in events if isinstance(event, Envelope)]

@@ -63,11 +63,10 @@ def test_a_changefeed_that_cannot_send_or_is_killed(own_server: Server, own_brok
         until(lambda: inserted(own_broker) == {"1", "2"})
 
 
-def test_a_changefeed_whose_source_does_not_advance(own_broker: Broker, tmp_path: Path) -> None:
-    own_broker.create_topic("shop")
-    send = Sender(own_broker)
+def test_a_changefeed_whose_source_does_not_advance(broker: Broker, topic_name: str, tmp_path: Path) -> None:
+    send = Sender(broker, broker.create_topic(topic_name))
     send(ENCODER.bootstrap(USER), row(1, ago(21.0)), ENCODER.watermark(ago(20.0)))
-    feed, scraper = feed_file(tmp_path, f"kafka://{own_broker.servers}/shop", own_broker)
+    feed, scraper = feed_file(tmp_path, f"kafka://{broker.servers}/{topic_name}", broker)
     with running(feed):
         wait(scraper, {"TicdcSparkChangefeedLag"})  # The changefeed that writes the source's topic is paused.
         send(row(2, ago(19.0)), ENCODER.watermark(ago(0.0)))  # It runs again.

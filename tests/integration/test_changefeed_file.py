@@ -45,7 +45,7 @@ def closed_port() -> int:
 
 
 def test_a_registry_that_does_not_answer_is_no_beginning(
-    broker: Broker, registry: Registry, topic_name: str, tmp_path: Path
+    broker: Broker, schema_registry: Registry, topic_name: str, tmp_path: Path
 ) -> None:
     source = recorded(tmp_path / "recorded")
     file = tmp_path / "feed.toml"
@@ -55,9 +55,9 @@ def test_a_registry_that_does_not_answer_is_no_beginning(
     command = [*COMMAND, str(file), "--source", source, "--check", "--sink-uri"]
     refused = subprocess.run([*command, down], capture_output=True, text=True, check=False)
     assert refused.returncode == 1 and "error: schema registry http://127.0.0.1" in refused.stderr
-    checked = subprocess.run([*command, where + registry.url], capture_output=True, text=True, check=False)
+    checked = subprocess.run([*command, where + schema_registry.url], capture_output=True, text=True, check=False)
     assert checked.returncode == 0, checked.stderr
-    assert f"schema registry {registry.url}: it answers" in checked.stdout
+    assert f"schema registry {schema_registry.url}: it answers" in checked.stdout
     with pytest.raises(RegistryFault):
         run(load_changefeed(file, down), Upstream(open_stream(source), "s"), tmp_path / "state", stop=threading.Event())
     assert read_stored(tmp_path / "state") is None

@@ -13,6 +13,7 @@ from tests.reference.workloads import FAULTS, messages_of
 from tests.support.apicurio_registry import Registry
 from tests.support.kafka_broker import Broker
 from tests.unit.cli.test_check import check, job_file, of_kafka
+from ticdc_spark.topics import kafka_reader
 
 SENT = [(message.key, message.value) for message in messages_of(FAULTS)[:40]]
 
@@ -37,7 +38,10 @@ def test_a_job_that_can_run(tmp_path: Path, broker: Broker, topic: str) -> None:
     assert said["protocol"] == "ok simple, by the first messages"
 
 
-def test_a_port_where_nobody_listens(tmp_path: Path, topic: str, closed_port: int) -> None:
+def test_a_port_where_nobody_listens(
+    tmp_path: Path, topic: str, closed_port: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_reader, "_METADATA_SECONDS", 2.0)
     began = time.monotonic()
     code, said = check(job_file(tmp_path, of_kafka(f"127.0.0.1:{closed_port}", f'topics = ["{topic}"]')))
     assert (code, said["source"].split()[0], "protocol" in said) == (1, "FAILED", False), said
@@ -45,8 +49,11 @@ def test_a_port_where_nobody_listens(tmp_path: Path, topic: str, closed_port: in
     assert time.monotonic() - began < 60
 
 
-def test_a_port_of_something_else(tmp_path: Path, schema_registry: Registry, topic: str) -> None:
+def test_a_port_of_something_else(
+    tmp_path: Path, schema_registry: Registry, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It accepts connections, and is no broker."""
+    monkeypatch.setattr(kafka_reader, "_METADATA_SECONDS", 2.0)
     code, said = check(job_file(tmp_path, of_kafka(f"127.0.0.1:{schema_registry.port}", f'topics = ["{topic}"]')))
     assert (code, said["source"].split()[0], "protocol" in said) == (1, "FAILED", False), said
     assert f"127.0.0.1:{schema_registry.port}" in said["source"]

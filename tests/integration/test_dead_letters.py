@@ -14,11 +14,11 @@ from ticdc_spark.errors import SinkFault, UsageError
 from ticdc_spark.operate.dead_letters import export
 
 
-def job_of(broker: Broker, folder: Path) -> Job:
+def job_of(broker: Broker, folder: Path, **options: str) -> Job:
     return Job(
         name="shop",
         file=folder / "job.toml",
-        source=KafkaSource(bootstrap_servers=broker.servers, topics=("cdc",)),
+        source=KafkaSource(bootstrap_servers=broker.servers, topics=("cdc",), options=options),
         sink=IcebergConfig(warehouse=str(folder)),
     )
 
@@ -50,6 +50,7 @@ def test_each_message_is_sent_once_with_the_headers_of_kafka_connect(
 
 def test_a_topic_that_is_not_there_or_that_the_job_reads_is_refused(broker: Broker, tmp_path: Path) -> None:
     with pytest.raises(SinkFault, match=r"1 of 1 dead letters were not accepted by missing .*Create the topic"):
-        export(job_of(broker, tmp_path), [letter(1)], "missing")
+        # The client waits so long for a topic that may be new; by default 30 s.
+        export(job_of(broker, tmp_path, **{"topic.metadata.propagation.max.ms": "1000"}), [letter(1)], "missing")
     with pytest.raises(UsageError, match="cdc: the job reads this topic"):
         export(job_of(broker, tmp_path), [letter(1)], "cdc")

@@ -75,20 +75,30 @@ def test_a_topic_is_followed(broker: Broker, topic_name: str) -> None:
         assert running.wait(timeout=30) == 0
 
 
+@contextmanager
+def started(*arguments: str) -> Iterator[subprocess.Popen[str]]:
+    """A command whose output is read; ended whatever happens."""
+    with subprocess.Popen([*START, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as running:
+        try:
+            yield running
+        finally:
+            running.kill()
+
+
 def test_a_broker_that_does_not_answer_is_one_line() -> None:
     with socket.socket() as closed:
         closed.bind(("127.0.0.1", 0))
         kafka = ["--bootstrap-servers", f"127.0.0.1:{closed.getsockname()[1]}", "--topic", "t"]
-        done = subprocess.run([*START, "inspect", *kafka], capture_output=True, text=True, timeout=60, check=False)
-        reported = subprocess.run(
-            [*START, "-v", "inspect", *kafka], capture_output=True, text=True, timeout=60, check=False
-        )
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.count("\n") == 1
+        # Both wait for the broker at the same time.
+        with started("inspect", *kafka) as quiet, started("-v", "inspect", *kafka) as verbose:
+            shown, errors = quiet.communicate(timeout=60)
+            _, reported = verbose.communicate(timeout=60)
+    assert (quiet.returncode, shown) == (1, "")
+    assert errors.count("\n") == 1
     assert re.search(
-        r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d error: .*Kafka at 127.0.0.1:\d+: .*Connection refused", done.stderr
-    ), done.stderr
-    assert "rdkafka" in reported.stderr, "what the client logs is shown with the option"
+        r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d error: .*Kafka at 127.0.0.1:\d+: .*Connection refused", errors
+    ), errors
+    assert "rdkafka" in reported, "what the client logs is shown with the option"
 
 
 @pytest.mark.slow

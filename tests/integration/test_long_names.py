@@ -6,9 +6,10 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.integration import mysql_jobs, postgres_jobs
-from tests.integration.test_sigkill import replicate
+from tests.spark.lake import replicate
 from tests.spark.simple_topic import ddl, insert, table
 from tests.support.mariadb_server import Server
 from tests.support.postgres_server import PostgresServer
@@ -39,6 +40,7 @@ def dropped_twice() -> list[Change]:
 @pytest.mark.parametrize("policy", [KEPT, PARKED], ids=["kept", "parked"])
 @pytest.mark.parametrize("kind", ["mysql", "postgres"])
 def test_a_dropped_table_is_kept_beside_the_next_one_of_its_name(
+    spark: SparkSession,
     target: Server,
     postgres: PostgresServer,
     tmp_path: Path,

@@ -10,15 +10,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 from tests.support.kafka_broker import Broker, Record
 from tests.support.recorded_topics import Line, read_back
+from ticdc_spark.cli import main
+from ticdc_spark.topics import kafka_reader
 from ticdc_spark.topics.manifest import list_recorded, spans
+
+START = (sys.executable, "-c", "from ticdc_spark.cli import main; main()")
 
 
 def _command(broker: Broker, topic: str, folder: Path, *more: str) -> list[str]:
-    start = [sys.executable, "-c", "from ticdc_spark.cli import main; main()", "record"]
-    return [*start, "--bootstrap-servers", broker.servers, "--topic", topic, *more, str(folder)]
+    return [*START, "record", "--bootstrap-servers", broker.servers, "--topic", topic, *more, str(folder)]
 
 
 def _record(broker: Broker, topic: str, folder: Path, *more: str) -> subprocess.CompletedProcess[str]:
@@ -217,11 +221,18 @@ def test_a_topic_that_is_created_again_while_it_is_recorded(
     ],
 )
 def test_what_cannot_be_is_one_clear_error(
-    broker: Broker, topic_name: str, folder: Path, more: tuple[str, ...], code: int, message: str
+    broker: Broker,
+    topic_name: str,
+    folder: Path,
+    more: tuple[str, ...],
+    code: int,
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(kafka_reader, "_METADATA_SECONDS", 2.0)
     broker.create_topic(topic_name)
-    done = _record(broker, topic_name, folder, *more)
-    assert (done.returncode, done.stdout) == (code, "")
+    done = CliRunner().invoke(main, _command(broker, topic_name, folder, *more)[len(START) :])
+    assert (done.exit_code, done.stdout) == (code, "") and isinstance(done.exception, SystemExit)
     assert message in done.stderr and "Traceback" not in done.stderr
 
 

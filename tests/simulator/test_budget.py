@@ -9,10 +9,15 @@ from tests.simulator.job_lab import JobLab
 from tests.simulator.runner import DEFAULT_LAB, Totals, lines_of, quietly, run_stories
 
 SEEDS = 1000
+QUICK = 500
+"""The stories of these seeds run each time."""
 BLOCK = 100
 
 
-@pytest.mark.parametrize("first", range(0, SEEDS, BLOCK))
+@pytest.mark.parametrize(
+    "first",
+    [pytest.param(one, marks=() if one < QUICK else pytest.mark.slow) for one in range(0, SEEDS, BLOCK)],
+)
 def test_no_story_ends_in_what_must_never_happen(first: int) -> None:
     totals = run_stories(range(first, first + BLOCK), 60, DEFAULT_LAB)
     assert totals.batches > 5 * BLOCK

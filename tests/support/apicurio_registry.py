@@ -5,7 +5,7 @@ import zipfile
 from pathlib import Path
 
 from tests.support.fetched import fetched, java, retrieve
-from tests.support.local_server import LocalServer, free_port
+from tests.support.local_server import QUICK_START, LocalServer, free_port
 
 VERSION = "2.6.13.Final"
 
@@ -40,7 +40,7 @@ class Registry(LocalServer):
         """Start, and wait until a client is answered."""
         (jar,) = registry_folder().glob("*-runner.jar")
         options = [f"-Dquarkus.http.port={self.port}", "-Dquarkus.http.host=127.0.0.1", *self._options]
-        command = [java(), "-Xmx384m", "-XX:+UseSerialGC", *options, "-jar", str(jar)]
+        command = [java(), "-Xmx384m", "-XX:+UseSerialGC", *QUICK_START, *options, "-jar", str(jar)]
         self.launch(command, f"{self.url}/subjects", 120)
 
     def compatibility(self, subject: str, level: str) -> None:

@@ -1,6 +1,7 @@
 """A real Kafka broker for tests: one node, KRaft, on free loopback ports, from the jars of its Maven package."""
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -15,9 +16,12 @@ from confluent_kafka import KafkaError, KafkaException, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
 from tests.support.fetched import fetched, retrieve
-from tests.support.local_server import free_ports
+from tests.support.local_server import QUICK_START, free_ports
 
 VERSION = "4.3.1"
+
+_FORMATTED: dict[str, bytes] = {}
+"""The files of a data folder without topics; empty until there is one."""
 
 Record = tuple[bytes | None, bytes | None]
 """Key and value."""
@@ -27,10 +31,16 @@ class Broker:
     """A broker that can be stopped, killed and started again with its data and its ports."""
 
     def __init__(
-        self, folder: Path, options: Mapping[str, str] | None = None, *, protocols: Sequence[str] = ()
+        self,
+        folder: Path,
+        options: Mapping[str, str] | None = None,
+        *,
+        protocols: Sequence[str] = (),
+        java_options: Sequence[str] = QUICK_START,
     ) -> None:
         """``protocols``: further listeners, by Kafka's name of their security: SSL, SASL_SSL, SASL_PLAINTEXT."""
         self.folder = folder
+        self._java_options = java_options
         self.port, controller, *others = free_ports(2 + len(protocols))
         self.listeners = {name: f"127.0.0.1:{port}" for name, port in zip(protocols, others, strict=True)}
         self.servers = f"127.0.0.1:{self.port}"
@@ -70,10 +80,7 @@ class Broker:
         }
         self._settings = folder / "server.properties"
         self._settings.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
-        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")  # "-…" is an option
-        formatted = self._java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings))
-        if formatted.wait(60):
-            raise RuntimeError(self.log())
+        self._format(folder / "data")
 
     def start(self) -> None:
         """Start, and wait until a client is answered."""
@@ -164,11 +171,24 @@ class Broker:
                 return
             time.sleep(0.05)
 
+    def _format(self, data: Path) -> None:
+        """Make the data folder of a new cluster. The first one is Kafka's work, which takes seconds."""
+        cluster = urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=").replace("-", "_")  # "-…" is an option
+        if _FORMATTED:
+            data.mkdir()
+            for name, text in _FORMATTED.items():
+                (data / name).write_bytes(re.sub(rb"(?m)^cluster\.id=.*", f"cluster.id={cluster}".encode(), text))
+            return
+        if self._java("kafka.tools.StorageTool", "format", "-t", cluster, "-c", str(self._settings)).wait(60):
+            raise RuntimeError(self.log())
+        _FORMATTED.update({path.name: path.read_bytes() for path in data.iterdir()})
+
     def _java(self, main: str, *arguments: str) -> subprocess.Popen[bytes]:
         java = str(Path(os.environ["JAVA_HOME"]) / "bin" / "java") if "JAVA_HOME" in os.environ else "java"
+        options = ["-Xmx512m", "-XX:+UseSerialGC", *self._java_options]
         with (self.folder / "broker.log").open("ab") as log:
             return subprocess.Popen(
-                [java, "-Xmx512m", "-XX:+UseSerialGC", "-cp", str(kafka_jars() / "*"), main, *arguments],
+                [java, *options, "-cp", str(kafka_jars() / "*"), main, *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

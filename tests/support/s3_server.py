@@ -6,7 +6,7 @@ import pyarrow.fs
 
 from tests.support.certificates import STORE_PASSWORD, Authority, key_store
 from tests.support.fetched import fetched, java, retrieve
-from tests.support.local_server import LocalServer, free_ports
+from tests.support.local_server import QUICK_START, LocalServer, free_ports
 
 VERSION = "4.1.0"
 BUCKET = "lake"
@@ -47,7 +47,7 @@ class S3Server(LocalServer):
         )
         logging = self.folder / "logback.xml"
         logging.write_text(_LOGGING)
-        options = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", f"-Dlogback.configurationFile={logging}"]
+        options = ["-Xmx256m", "-XX:+UseSerialGC", *QUICK_START, f"-Dlogback.configurationFile={logging}"]
         command: list[str | Path] = [
             java(),
             *options,

@@ -18,6 +18,8 @@ from ticdc_spark.changefeed.snapshot import plan, reads, rounds
 STORIES = 120
 BUDGET = 250
 """Stories within which a mutation must be found."""
+TELLING = (9, 23, 84)
+"""The seeds of stories that find mutations which few find. They come first, so that fewer stories run."""
 
 
 def story(seed: int, folder: Path) -> None:
@@ -100,7 +102,7 @@ def test_a_mutation_is_found(name: str, tmp_path: Path) -> None:
             for known, value in vars(changed).items():
                 if getattr(user, known, None) is value and getattr(value, "__module__", "") == changed.__name__:
                     patch.setattr(user, known, getattr(module, known))
-        for seed in range(BUDGET):
+        for seed in (*TELLING, *(one for one in range(BUDGET) if one not in TELLING)):
             try:
                 story(seed, tmp_path)
             except (Wrong, AssertionError, KeyError, ValueError, msgspec.DecodeError):
