@@ -6,6 +6,9 @@ import os
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
+
+import pytest
 
 from ticdc_spark.spark.session.jars import ivy_folder
 
@@ -18,6 +21,8 @@ path = "topic"
 [sink]
 kind = "iceberg"
 warehouse = "lake"
+[spark]
+"spark.driver.memory" = "1g"
 """
 START = """
 from pathlib import Path
@@ -40,23 +45,46 @@ def _shared_classes(folder: Path, environment: dict[str, str]) -> int:
     return sum("org.apache.spark." in line and "shared objects file (top)" in line for line in lines)
 
 
-def test_a_prepared_job_starts_from_an_archive_and_ignores_one_that_is_none(tmp_path: Path) -> None:
-    cache = tmp_path / "cache"
+class Prepared(NamedTuple):
+    """A folder with a job that was prepared."""
+
+    folder: Path
+    environment: dict[str, str]
+    archive: Path
+    said: str
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    folder = tmp_path_factory.mktemp("prepared")
+    cache = folder / "cache"
     cache.mkdir()
     for part in ("resolved", "jars", "cache"):
         if (ivy_folder().absolute() / part).exists():
             (cache / part).symlink_to(ivy_folder().absolute() / part)
-    (tmp_path / "job.toml").write_text(JOB)
-    (tmp_path / "topic").mkdir()
+    (folder / "job.toml").write_text(JOB)
+    (folder / "topic").mkdir()
     environment = {**os.environ, "TICDC_SPARK_IVY": str(cache)}
     command = [str(Path(sys.executable).with_name("ticdc-spark")), "prepare", "job.toml"]
-    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True)
+    done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     (archive,) = (cache / "classes").iterdir()
-    assert done.stdout.startswith(f"{archive}: "), done.stdout
-    assert _shared_classes(tmp_path, environment) > 1000
+    return Prepared(folder, environment, archive, done.stdout)
 
-    archive.rename(archive.with_name(archive.name.replace(f"-{archive.stat().st_size}.", "-4000.")))
-    (other,) = (cache / "classes").iterdir()
+
+def test_a_prepared_job_starts_from_an_archive(prepared: Prepared) -> None:
+    assert prepared.said.startswith(f"{prepared.archive}: "), prepared.said
+    assert _shared_classes(prepared.folder, prepared.environment) > 1000
+
+
+def test_an_archive_that_is_none_is_ignored(prepared: Prepared) -> None:
+    """It has the size that its name says."""
+    archive = prepared.archive
+    kept = archive.rename(prepared.folder / "kept")
+    other = archive.with_name(archive.name.replace(f"-{kept.stat().st_size}.", "-4000."))
     other.write_bytes(b"none" * 1000)
-    assert _shared_classes(tmp_path, environment) == 0
+    try:
+        assert _shared_classes(prepared.folder, prepared.environment) == 0
+    finally:
+        other.unlink()
+        kept.rename(archive)
