@@ -19,7 +19,10 @@ from ticdc_spark.config.load import load_job
     show_default=True,
     help="snapshot: the database or the dump that [snapshot] names. topic: the topics of the job.",
 )
-def command(job_file: Path, tables: tuple[str, ...], more: tuple[str, ...], source: str) -> None:
+@click.option(
+    "--withdraw", is_flag=True, help="Withdraw the requests to read these tables again, if no read has begun."
+)
+def command(job_file: Path, tables: tuple[str, ...], more: tuple[str, ...], source: str, withdraw: bool) -> None:
     """Read tables again from the source, beside the old copies, while other tables go on.
 
     It cures tables that are unverified, diverged or quarantined, or that another user changed or dropped.
@@ -35,9 +38,14 @@ def command(job_file: Path, tables: tuple[str, ...], more: tuple[str, ...], sour
         message = "name the tables: SCHEMA.TABLE (as often as needed)"
         raise click.UsageError(message)
     job = load_job(job_file)
-    from ticdc_spark.operate.requests import rebuild, taken_when
+    from ticdc_spark.operate import requests
 
-    rebuild(job, tables, from_topic=source == "topic")
+    if withdraw:
+        requests.withdraw(job, tables)
+        click.echo(f"withdrawn: {', '.join(tables)}")
+        click.echo(requests.taken_when(job))
+        return
+    requests.rebuild(job, tables, from_topic=source == "topic")
     for table in tables:
         click.echo(f"requested: {table} is read in full" + (" from its topics" if source == "topic" else ""))
-    click.echo(taken_when(job))
+    click.echo(requests.taken_when(job))

@@ -16,7 +16,17 @@ from ticdc_spark.model import TableName
 from ticdc_spark.operate.status import job_status
 from ticdc_spark.replicate.plan.spelling import by_source
 from ticdc_spark.replicate.state.progress import Progress
-from ticdc_spark.replicate.state.requests import Clear, Rebuild, Repair, Request, Resume, has_diverged, is_quarantined
+from ticdc_spark.replicate.state.requests import (
+    Clear,
+    Rebuild,
+    Repair,
+    Request,
+    Resume,
+    Withdraw,
+    has_diverged,
+    is_quarantined,
+    withdrawable,
+)
 from ticdc_spark.replicate.state.store import ask, read_state
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.state import StateStore
@@ -61,6 +71,24 @@ def repair(job: Job, rows: Mapping[str, Collection[str]]) -> None:
                 raise UsageError(f"{text!r} is no table of the job any more: run `verify` again")
         for text, keys in rows.items():
             _ask(states, Repair(tables=(there[text],), keys=tuple(keys)))
+
+
+def withdraw(job: Job, tables: Collection[str]) -> None:
+    """Withdraw the requests to read tables, named ``schema.table``, or rows of them again. A read that has begun goes
+    on.
+
+    Raises: UsageError for a table without such a request; EnvironmentFault
+    """
+    with closing(open_state(job.sink, job.name, job.spark)) as states:
+        found = read_state(states)
+        waiting = {".".join(name): name for name in sorted(withdrawable(found.requests, found.progress))}
+        for text in tables:
+            if text not in waiting:
+                raise UsageError(
+                    f"{text!r}: no request to read it again waits, or its read has begun. Waiting: "
+                    f"{', '.join(waiting) or 'no table'}"
+                )
+        _ask(states, Withdraw(tables=tuple(waiting[text] for text in dict.fromkeys(tables))))
 
 
 def resume(job: Job, tables: Collection[str], *, every: bool) -> list[TableState]:

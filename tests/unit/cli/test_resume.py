@@ -10,6 +10,8 @@ from click.testing import CliRunner
 
 from tests.support.job_state import owned, put, read
 from ticdc_spark.cli import main
+from ticdc_spark.config.load import load_job
+from ticdc_spark.operate.requests import repair
 from ticdc_spark.replicate.run.heartbeat import Heartbeat
 from ticdc_spark.replicate.state.conditions import Diverged, Dropped, Quarantined
 from ticdc_spark.replicate.state.progress import Progress, WantedLoad
@@ -176,6 +178,27 @@ def test_tables_are_asked_to_be_read_again_from_their_topics(job_file: Path) -> 
         progress = take(store, progress, dict, reads=False)
         assert progress is not None
     assert [(one.name, one.asked, one.from_topic) for one in progress.wanted] == [("a", True, True), ("c", True, True)]
+
+
+def test_a_request_to_read_a_table_again_is_withdrawn_whether_the_job_took_it_or_not(
+    job_file: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    dump(job_file)
+    progress = read(job_file).progress
+    assert progress is not None
+    taken_before = WantedLoad(schema="s", name="c", asked=True)
+    put(job_file, msgspec.structs.replace(progress, wanted=(taken_before, WantedLoad(schema="s", name="d"))))
+    CliRunner().invoke(main, ["rebuild", str(job_file), "s.a"])
+    repair(load_job(job_file), {"s.a": ('{"id":"1"}',)})
+    for name in ("s.b", "s.d"):
+        done = CliRunner().invoke(main, ["rebuild", str(job_file), name, "--withdraw"])
+        shown = " ".join((done.output + capsys.readouterr().err).split())
+        assert (done.exit_code, "no request to read it again waits" in shown) == (2, True)
+        assert "Waiting: s.a, s.c" in shown
+    done = CliRunner().invoke(main, ["rebuild", str(job_file), "s.a", "s.c", "--withdraw"])
+    assert done.output.splitlines()[0] == "withdrawn: s.a, s.c"
+    assert [type(one).__name__ for one in read(job_file).requests] == ["Withdraw"]
+    assert taken(job_file).wanted == (WantedLoad(schema="s", name="d"),)
 
 
 @pytest.mark.parametrize(

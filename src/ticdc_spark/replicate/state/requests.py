@@ -65,7 +65,11 @@ class Repair(_Asked, frozen=True, kw_only=True, tag="repair"):
     """The rows' keys: images of the handle key in Simple's JSON, with TIMESTAMP in UTC."""
 
 
-Folded: TypeAlias = Rebuild | Resume | Clear | Replay
+class Withdraw(_Asked, frozen=True, kw_only=True, tag="withdraw"):
+    """Withdraw the requests to read tables or rows again whose read has not begun."""
+
+
+Folded: TypeAlias = Rebuild | Resume | Clear | Replay | Withdraw
 """Requests that the progress can keep. A ``Repair`` waits as a request until it is done."""
 Request: TypeAlias = Folded | Repair
 
@@ -111,16 +115,25 @@ def take(
 
 def added(waiting: Sequence[Request], request: Request) -> tuple[Request, ...]:
     """The waiting requests with a new one. A table has one repair: the rows of a new one come to those of the old."""
-    if not isinstance(request, Repair):
-        return (*waiting, request)
-    others = [one for one in waiting if not isinstance(one, Repair) or one.tables != request.tables]
-    keys = (
-        key
-        for one in (*waiting, request)
-        if isinstance(one, Repair) and one.tables == request.tables
-        for key in one.keys
-    )
-    return (*others, msgspec.structs.replace(request, keys=tuple(dict.fromkeys(keys))))
+    match request:
+        case Repair(tables=tables):
+            same = [one for one in (*waiting, request) if isinstance(one, Repair) and one.tables == tables]
+            keys = tuple(dict.fromkeys(key for one in same for key in one.keys))
+            return (*(one for one in waiting if one not in same), msgspec.structs.replace(request, keys=keys))
+        case Withdraw(tables=tables):
+            left = (_without(one, tables) if isinstance(one, Rebuild | Repair) else one for one in waiting)
+            return (*(one for one in left if one.tables), request)
+    return (*waiting, request)
+
+
+def _without(request: Rebuild | Repair, tables: Collection[TableName]) -> Rebuild | Repair:
+    return msgspec.structs.replace(request, tables=tuple(one for one in request.tables if one not in tables))
+
+
+def withdrawable(waiting: Sequence[Request], progress: Progress | None) -> set[TableName]:
+    """The tables for which a person asked that they, or rows of them, are read again, and whose read has not begun."""
+    wanted = () if progress is None else (one.full_name for one in progress.wanted if one.asked)
+    return {*wanted, *(name for one in waiting if isinstance(one, Rebuild | Repair) for name in one.tables)}
 
 
 def repairs_of(store: RequestStore) -> list[Repair]:
@@ -145,6 +158,9 @@ def folded(progress: Progress, request: Folded) -> Progress:
             return _changed(progress, request.tables, has_diverged, clear)
         case Replay():
             return _replayed(progress, request.rows)
+        case Withdraw():
+            left = tuple(one for one in progress.wanted if not (one.asked and one.full_name in request.tables))
+            return msgspec.structs.replace(progress, wanted=left)
 
 
 def is_quarantined(table: TableState) -> bool:
