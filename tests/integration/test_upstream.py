@@ -7,6 +7,7 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
+import pymysql
 import pytest
 from click.testing import CliRunner
 from msgspec.structs import replace
@@ -153,7 +154,7 @@ def test_an_upstream_that_cannot_be_reached_or_refuses_stops(server: Server) -> 
     for uri in ("mysql://root@127.0.0.1:1", server.uri.replace("root@", "nobody:wrong@")):
         with (
             Upstream(uri) as away,
-            pytest.raises(SourceFault, match=r"cannot look up rows in the upstream 127\.0\.0\.1"),
+            pytest.raises(SourceFault, match=r"cannot look up rows of `my db`.`t` in the upstream 127\.0\.0\.1"),
         ):
             away.lookup(table, [{"id": "1"}], 9)
 
@@ -175,6 +176,8 @@ def test_the_default_character_set_of_a_database_is_asked_once(
         _made(5, text + " CHARSET gbk", "another"),
         _made(6, "CREATE DATABASE made CHARSET gbk", "made"),
         _made(7, text, "made"),
+        _made(8, "CREATE DATABASE later", "later"),
+        _made(9, text, "later"),
     )
     asked = add_upstream_charsets(Progress(job="j", ddls=ddls, charsets={"known": known}), server.uri)
     assert {name: one.name for name, one in asked.charsets.items()} == {
@@ -182,8 +185,29 @@ def test_the_default_character_set_of_a_database_is_asked_once(
         "of bytes": "binary",
         "gone": "utf8mb4",
     }
-    assert "`gone`: cannot read its default character set, utf8mb4 is taken" in caplog.text
+    assert "`gone`: utf8mb4 is taken: the default character set of `gone` cannot be looked up" in caplog.text
     assert add_upstream_charsets(asked, "mysql://root@127.0.0.1:1") is asked
+
+
+@pytest.mark.parametrize(
+    ("code", "charset"), [(1044, "utf8mb4"), (9006, "latin1")], ids=["no grant", "garbage-collected"]
+)
+def test_a_database_is_shown_as_it_is_now_where_its_time_is_gone(
+    server: Server, monkeypatch: pytest.MonkeyPatch, code: int, charset: str
+) -> None:
+    """TiDB keeps ten minutes."""
+    server.execute("CREATE OR REPLACE DATABASE old CHARACTER SET latin1")
+    shown = Upstream._shown
+
+    def refused(self: Upstream, what: str, commit_ts: int | None) -> str:
+        if commit_ts is not None:
+            raise pymysql.err.OperationalError(code, "refused")
+        return shown(self, what, None)
+
+    monkeypatch.setattr(Upstream, "_shown", refused)
+    ddl = _made(2, "CREATE TABLE t (a TEXT)", "old")
+    asked = add_upstream_charsets(Progress(job="j", ddls=(ddl,)), server.uri)
+    assert asked.charsets["old"].name == charset
 
 
 def test_inspect_shows_whole_rows(server: Server, tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ class GivenRows:
     """Row changes of one table. See ``changes.raw.RawChanges``."""
 
     size = 0
+    """Tasks of Spark read nothing."""
     is_here = True
 
     def __init__(self, rows: RawRows, what: str) -> None:

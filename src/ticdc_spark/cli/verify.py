@@ -118,13 +118,13 @@ def _repair(job: Job, report: Report) -> None:
     rows = {table: keys for table, keys in different.items() if keys}
     whole = [table for table in different if table not in rows]
     undecided = [one.table for one in report.tables if one.result == "undecided"]
+    if whole:
+        rebuild(job, whole)
+        click.echo(f"requested: {', '.join(whole)} read in full")
     if rows:
         repair(job, rows)
         named = ", ".join(f"{noun(len(keys), 'row')} of {table}" for table, keys in rows.items())
         click.echo(f"requested: {named} read again")
-    if whole:
-        rebuild(job, whole)
-        click.echo(f"requested: {', '.join(whole)} read in full")
     if different:
         click.echo(taken_when(job))
     if undecided:

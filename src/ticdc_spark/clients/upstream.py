@@ -39,8 +39,8 @@ from ticdc_spark.mysql import (
 )
 
 _LOG = logging.getLogger(__name__)
-_MIXED = 1267
-"""Illegal mix of collations."""
+_MIXED, _NO_GRANT = 1267, 1044
+"""Illegal mix of collations; access denied to a database."""
 _AT_ONCE = 200
 """How many keys one query has."""
 
@@ -103,7 +103,7 @@ class Upstream(AbstractContextManager["Upstream"]):
                     if self.exact:
                         cursor.execute(as_of(None))
         except self._mysql.MySQLError as error:
-            raise self._wrapped(error, f"`{table.schema}`.`{table.name}`", commit_ts) from error
+            raise self._wrapped(error, f"rows of `{table.schema}`.`{table.name}`", commit_ts) from error
         except UnicodeDecodeError as error:
             raise MessageError(f"`{table.schema}`.`{table.name}`: the upstream sent text that is no UTF-8") from error
         return rows
@@ -114,25 +114,41 @@ class Upstream(AbstractContextManager["Upstream"]):
         Raises: MessageError if the table is missing, or that time is garbage-collected; SourceFault if the database
         cannot be reached or refuses the request.
         """
-        return self._shown(f"TABLE {quoted(schema)}.{quoted(name)}", f"`{schema}`.`{name}`", commit_ts)
+        what = f"TABLE {quoted(schema)}.{quoted(name)}"
+        try:
+            return self._shown(what, commit_ts)
+        except self._mysql.MySQLError as error:
+            raise self._wrapped(error, f"the schema of `{schema}`.`{name}`", commit_ts) from error
 
     def show_create_database(self, name: str, commit_ts: int) -> str:
-        """The CREATE DATABASE of a database, as ``show_create``. Raises: MessageError, SourceFault"""
-        return self._shown(f"DATABASE {quoted(name)}", f"`{name}`", commit_ts)
+        """The CREATE DATABASE of a database as of ``commit_ts``, or the present one if that time is garbage-collected.
 
-    def _shown(self, what: str, name: str, commit_ts: int) -> str:
+        Raises: as ``show_create``; MessageError if the user may not see the database
+        """
+        what, of = f"DATABASE {quoted(name)}", f"the default character set of `{name}`"
         try:
-            with self._connected().cursor() as cursor:
-                if self.exact:
-                    cursor.execute(as_of(commit_ts))
-                try:
-                    cursor.execute(f"SHOW CREATE {what}")
-                    return str(cursor.fetchone()[1])
-                finally:
-                    if self.exact:
-                        cursor.execute(as_of(None))
+            try:
+                return self._shown(what, commit_ts)
+            except self._mysql.MySQLError as error:
+                if _code(error) not in TOO_OLD:
+                    raise
+                return self._shown(what, None)
         except self._mysql.MySQLError as error:
-            raise self._wrapped(error, name, commit_ts) from error
+            if _code(error) == _NO_GRANT:
+                raise MessageError(f"{of} cannot be looked up: {error.args[-1]}") from error
+            raise self._wrapped(error, of, commit_ts) from error
+
+    def _shown(self, what: str, commit_ts: int | None) -> str:
+        """What SHOW CREATE shows, now or as of a commit_ts."""
+        with self._connected().cursor() as cursor:
+            if self.exact and commit_ts is not None:
+                cursor.execute(as_of(commit_ts))
+            try:
+                cursor.execute(f"SHOW CREATE {what}")
+                return str(cursor.fetchone()[1])
+            finally:
+                if self.exact and commit_ts is not None:
+                    cursor.execute(as_of(None))
 
     def _connected(self) -> Any:
         if self._connection is not None:
@@ -154,20 +170,24 @@ class Upstream(AbstractContextManager["Upstream"]):
             )
         return self._connection
 
-    def _wrapped(self, error: Exception, name: str, commit_ts: int) -> MessageError | SourceFault:
-        code = error.args[0] if error.args and isinstance(error.args[0], int) else 0
+    def _wrapped(self, error: Exception, what: str, commit_ts: int) -> MessageError | SourceFault:
+        """``what``: was looked up, as text."""
+        code = _code(error)
         text = str(error.args[-1]) if error.args else str(error)
         if code == _MIXED:
-            return MessageError(
-                f"rows of {name} cannot be looked up: a key has characters that its column lacks: {text}"
-            )
+            return MessageError(f"{what} cannot be looked up: a key has characters that its column lacks: {text}")
         if code in MISSING:
-            return MessageError(f"rows of {name} cannot be looked up, the upstream lacks the {MISSING[code]}: {text}")
+            return MessageError(f"{what} cannot be looked up, the upstream lacks the {MISSING[code]}: {text}")
         if code in TOO_OLD:
             return MessageError(
-                f"rows of {name} as of {commit_ts} are garbage-collected upstream (tidb_gc_life_time): {text}"
+                f"{what} cannot be looked up as of {commit_ts}: it is garbage-collected (tidb_gc_life_time): {text}"
             )
-        return SourceFault(f"cannot look up rows in the upstream {self._where}: {text}")
+        return SourceFault(f"cannot look up {what} in the upstream {self._where}: {text}")
+
+
+def _code(error: Exception) -> int:
+    """The server's code of an error; 0: it has none."""
+    return error.args[0] if error.args and isinstance(error.args[0], int) else 0
 
 
 class _Query:

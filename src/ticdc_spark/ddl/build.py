@@ -102,7 +102,7 @@ class Building:
         self.indexes = list(table.indexes)
         self.foreign_keys = list(table.foreign_keys)
         self.clarified: list[Replacement] = []
-        self._of_default: set[str] = set()
+        self._of_any_charset: set[str] = set()
         """Columns that name a collation of any charset. CONVERT leaves them the table's charset."""
 
     def table(self) -> Table:
@@ -158,9 +158,9 @@ class Building:
         others = charset_of(self._after)
         charset = column.type.charset or others.name
         if column.type.collate is not None and column.type.charset is None:
-            self._of_default.add(column.name)
+            self._of_any_charset.add(column.name)
         else:
-            self._of_default.discard(column.name)
+            self._of_any_charset.discard(column.name)
         collate = (
             full_collate(column.type.collate, charset)
             or (others.collate if charset == others.name else None)
@@ -419,7 +419,7 @@ class Building:
         """
         for at, column in enumerate(self.columns):
             kind = column.type
-            if kind.name not in WITH_CHARSET or kind.charset == "binary" or column.name in self._of_default:
+            if kind.name not in WITH_CHARSET or kind.charset == "binary" or column.name in self._of_any_charset:
                 continue
             if self._may_be_of_mariadb(kind):
                 if charset.name != "binary":

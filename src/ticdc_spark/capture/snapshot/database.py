@@ -148,7 +148,7 @@ class DatabaseReader:
 
     def rows(self, table: Table, keys: Sequence[Row], at: int | None) -> list[Row]:
         with Upstream(self._uri) as upstream:
-            upstream.exact = self.exact
+            upstream.exact = self.exact and at is not None
             try:
                 return upstream.rows(table, keys, at or 0)
             except SourceFault as fault:

@@ -11,7 +11,7 @@ from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.config.shards import is_merged
 from ticdc_spark.ddl import change_tables, charsets_after, parse_create, statement_of
 from ticdc_spark.ddl.charsets import DEFAULT_CHARSET
-from ticdc_spark.ddl.statements import DEFAULT, CreateTable
+from ticdc_spark.ddl.statements import DEFAULT, CreateTable, DatabaseDdl
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import SchemaChange, Table
 from ticdc_spark.replicate.state.progress import KnownSchema, PendingRows, Progress
@@ -44,9 +44,9 @@ def add_upstream_schemas(progress: Progress, missing: Sequence[PendingRows], uri
 
 
 def add_upstream_charsets(progress: Progress, uri: str) -> Progress:
-    """Add the default character sets of databases in which queued DDLs make tables, if no DDL has named them.
+    """Add the default character sets of databases in which queued DDLs make tables, if no DDL has made them.
 
-    The upstream is asked once for each database, as of the first of its tables. One that it lacks has utf8mb4.
+    The upstream is asked once for each database, as of the first of its tables. One that it does not show has utf8mb4.
     Raises: SourceFault when the database cannot be reached or refuses the login
     """
     asked = _without_charset(progress)
@@ -57,22 +57,35 @@ def add_upstream_charsets(progress: Progress, uri: str) -> Progress:
         for name, ts in asked.items():
             try:
                 sql = upstream.show_create_database(name, ts)
-                found |= charsets_after({}, [SchemaChange(commit_ts=ts, query=sql, kind="", schema=name)])
+                shown = charsets_after({}, [SchemaChange(commit_ts=ts, query=sql, kind="", schema=name)])
+                # The server may spell the name differently.
+                found[name] = next(iter(shown.values()), DEFAULT_CHARSET)
             except MessageError as error:
-                log.warning("`%s`: cannot read its default character set, utf8mb4 is taken: %s", name, error)
-            found.setdefault(name, DEFAULT_CHARSET)
+                log.warning("`%s`: utf8mb4 is taken: %s", name, error)
+                found[name] = DEFAULT_CHARSET
     return msgspec.structs.replace(progress, charsets=found)
 
 
 def _without_charset(progress: Progress) -> dict[str, int]:
     """Databases whose default is needed and not known, each with the commit_ts of the first DDL that needs it."""
-    charsets, asked = progress.charsets, dict[str, int]()
+    charsets, asked, queued = progress.charsets, dict[str, int](), set[str]()
     for ddl in sorted(progress.ddls, key=lambda ddl: ddl.change.commit_ts):
         database = _takes_default(ddl.change)
-        if database is not None and database not in charsets:
+        # An answer holds before the queue, so a CREATE DATABASE in it would remove the answer.
+        if database is not None and database not in charsets and database not in queued:
             asked.setdefault(database, ddl.change.commit_ts)
         charsets = charsets_after(charsets, [ddl.change])
+        queued |= _databases(ddl.change)
     return asked
+
+
+def _databases(change: SchemaChange) -> set[str]:
+    """The database that a DDL makes, changes or drops, as a set."""
+    try:
+        statement = statement_of(change)
+    except MessageError:
+        return set()
+    return {statement.name or change.schema} if isinstance(statement, DatabaseDdl) else set()
 
 
 def _takes_default(change: SchemaChange) -> str | None:

@@ -186,7 +186,7 @@ class Gathering:
         return done
 
     def upper(self, progress: Progress) -> int:
-        """A commit_ts that nothing which was read by now is above. Raises: SourceFault"""
+        """A commit_ts that everything read so far is at or below. Raises: SourceFault"""
         marks = [one.watermark - 1 for one in progress.partitions]
         with self._asking:
             now = self.source.now()

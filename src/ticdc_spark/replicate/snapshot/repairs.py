@@ -18,6 +18,7 @@ from ticdc_spark.changes.given import GivenRows
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.config.histories import histories
 from ticdc_spark.config.shards import is_merged
+from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import DecisionNeeded, MessageError
 from ticdc_spark.model import Row, Table, TableName
 from ticdc_spark.mysql import HIDDEN_NAMES, handle_key
@@ -60,7 +61,7 @@ class _Rows(msgspec.Struct, frozen=True, kw_only=True):
     found: tuple[Row, ...]
     """Its rows. The source compares keys by their collations, so some may have another key than those asked for."""
     upto: int
-    """The highest commit_ts that the rows may be from; 0: they are as of the table's."""
+    """The highest commit_ts that the rows may be from; 0: they are as of the table's commit_ts."""
 
 
 class Repairs:
@@ -76,47 +77,72 @@ class Repairs:
         """
         done: list[Repair] = []
         for request in waiting if is_resolving(progress.mode) and progress.applied else ():
-            after = self._after(progress, request)
-            if after is not None:
+            after, is_over = self._after(progress, request)
+            if is_over or after is not progress:
+                save(after, [request] if is_over else [])
                 progress = after
+            if is_over:
                 done.append(request)
-                save(progress, [request])
         return "worked" if done else "waits" if waiting else "idle"
 
-    def _after(self, progress: Progress, request: Repair) -> Progress | None:
-        """The progress after a request; ``None``: it must wait."""
+    def _after(self, progress: Progress, request: Repair) -> tuple[Progress, bool]:
+        """The progress after a request, and whether the request is over. Otherwise it waits."""
         (name,) = request.tables
         work = TimelineWork(batch=self._loader.batch(progress), promised=progress.states())
+        before = work.mark(name)
+
+        def reached() -> Progress:
+            return progress if work.mark(name) == before else with_states(progress, work, work.batch.sink)
+
         try:
             state = self._repairable(work, name)
-            if state is None or _is_behind(progress, state):
-                return None
-            images = tuple(dict.fromkeys(request.keys))
-            for first in range(0, len(images), _TOGETHER):
-                if not self._repaired(progress, work, name, images[first : first + _TOGETHER]):
-                    return None
+            is_over = state is not None and not _is_behind(progress, state) and self._repair(progress, work, request)
         except NotRepaired as why:
-            log.error("`%s`.`%s`: rows are not read again: %s. Run `ticdc-spark verify` once more", *name, why)
-            return progress
+            log.error("`%s`.`%s`: rows are not read again: %s", *name, why)
+            return reached(), True
         except (NeedsFullRead, MessageError, UnreadableRows) as why:
-            log.warning("`%s`.`%s` is read in full, as its rows cannot be replaced singly: %s", *name, why)
-            return folded(progress, Rebuild(tables=(name,)))
+            log.warning("`%s`.`%s` is to be read in full, as its rows cannot be replaced singly: %s", *name, why)
+            return folded(reached(), Rebuild(tables=(name,))), True
+        return reached(), is_over
+
+    def _repair(self, progress: Progress, work: TimelineWork, request: Repair) -> bool:
+        """Replace the rows, some at a time. Returns: ``False`` if the source's table may not be the job's now"""
+        (name,) = request.tables
+        images = tuple(dict.fromkeys(request.keys))
+        for first in range(0, len(images), _TOGETHER):
+            if not self._repaired(progress, work, name, images[first : first + _TOGETHER]):
+                return False
         log.info("`%s`.`%s`: %d rows are read again", *name, len(images))
-        return with_states(progress, work, work.batch.sink)
+        return True
 
     def _repairable(self, work: TimelineWork, name: TableName) -> TableState | None:
         """The table; ``None``: not yet. Raises: NotRepaired, NeedsFullRead"""
         state, job = work.state(name), work.batch.job
-        if state is None or state.table is None or work.mark(name) == NO_MARK or state.is_gone:
+        if state is None or state.table is None or state.is_gone:
             raise NotRepaired("the job has no such table now")
+        if work.mark(name) == NO_MARK:
+            raise NotRepaired("the target lacks the table; `ticdc-spark rebuild` reads it")
+        if not (is_merged(name) or table_filter(job.tables or ["*.*"])(*name)):
+            raise NotRepaired("`tables` under [job] excludes the table")
         if self._loader.reader.fixed is not None:
-            raise NotRepaired("[snapshot] names a dump, and only a database has rows of now")
+            raise NotRepaired("[snapshot] names a dump. Name a database with `upstream`")
         if state.load is not None:
             return None
+        self._stop_if_read_in_full(work, state)
+        return state
+
+    def _stop_if_read_in_full(self, work: TimelineWork, state: TableState) -> None:
+        """Raises: NeedsFullRead"""
+        name = state.full_name
+        assert state.table is not None, "the job has the table"
         if state.is_quarantined:
-            raise NeedsFullRead("it is quarantined")
-        if is_merged(name) or not handle_key(state.table) or histories(job.histories).of(name) is not None:
-            raise NeedsFullRead("it is merged from several tables, has no key, or has a history table")
+            raise NeedsFullRead("the table is quarantined")
+        if not handle_key(state.table):
+            raise NeedsFullRead("the table has no key")
+        if is_merged(name):
+            raise NeedsFullRead("the table is merged from several")
+        if histories(work.batch.job.histories).of(name) is not None:
+            raise NeedsFullRead("the table has a history")
         columns = work.batch.columns_of(state)
         if any(column.key and column.column.type.name in _APPROXIMATE for column in columns):
             raise NeedsFullRead("its key has a FLOAT or DOUBLE, by which a database does not find rows")
@@ -124,7 +150,6 @@ class Repairs:
             raise NeedsFullRead("it has hidden columns of TiDB, which no query gives")
         if missing_columns(columns, work.batch.sink.columns(name)):
             raise NeedsFullRead("another writer dropped or renamed columns of it in the target")
-        return state
 
     def _repaired(self, progress: Progress, work: TimelineWork, name: TableName, images: Sequence[str]) -> bool:
         """Replace some rows. Returns: ``False`` if the source's table may not be the job's now"""
@@ -136,7 +161,7 @@ class Repairs:
         try:
             self._write(work, state, rows)
         except DecisionNeeded as error:
-            raise NotRepaired(str(error)) from error
+            raise NotRepaired(f"{error}. Then run `ticdc-spark verify` again") from error
         failpoints.point("repair")
         return True
 
@@ -177,7 +202,7 @@ class Repairs:
         try:
             return self._loader.found_at(progress, state.full_name, progress.applied, work)
         except DecisionNeeded as error:
-            raise NotRepaired(str(error)) from error
+            raise NotRepaired(f"the source's table cannot be read: {error.__cause__ or error}") from error
 
     def _write(self, work: TimelineWork, state: TableState, rows: _Rows) -> None:
         """Replace the rows in the target. Raises: MessageError, UnreadableRows, SinkFault, DecisionNeeded"""

@@ -52,7 +52,8 @@ class WantedLoad(msgspec.Struct, frozen=True, kw_only=True):
     at: int = 0
     """commit_ts of the dump that it is read from; the table waits there until the read begins. 0: it has no dump."""
     asked: bool = False
-    """A person asked for it, so the table is read whatever its condition."""
+    """The table is read whatever its condition: a person asked for it, or a read of it or of a table that a DDL joins
+    with it must start over."""
     from_topic: bool = False
     """It is read from the topics, not from the source in ``[snapshot]``."""
 

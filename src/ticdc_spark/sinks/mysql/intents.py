@@ -28,6 +28,8 @@ from ticdc_spark.sinks.staged import digest
 log = logging.getLogger(__name__)
 _WAIT = 60
 """Seconds to wait for a DDL of a process that may have crashed."""
+_PASSING = frozenset({(1205,), (1213,), (1317,), (2006,), (2013,)})
+"""Codes of a lock that others hold, a deadlock, an interrupted statement, and a lost connection."""
 Kind = Literal["create", "alter", "rename"]
 
 
@@ -121,9 +123,11 @@ class Intents:
 
 
 def _try(cursor: Any, statement: str) -> None:
-    """Run a statement that may be refused. After a lost connection, the next statement fails."""
+    """Run a statement that may be refused. What passes by itself is an error: the intent makes a retry safe."""
     mysql = driver()
     try:
         cursor.execute(statement)
     except mysql.MySQLError as error:
+        if error.args[:1] in _PASSING:
+            raise
         log.warning("the target refuses a comment: %s: %s", error.args[-1] if error.args else error, statement[:200])

@@ -38,7 +38,7 @@ class _Held(msgspec.Struct, frozen=True):
     comment: str
 
     @property
-    def nullable(self) -> str:
+    def nullable_sql(self) -> str:
         """Its definition, with NULL."""
         return f"{self.kind} NULL{comment_sql(self.comment)}"
 
@@ -109,7 +109,7 @@ class MysqlTables:
         held = {}
         for name, sql, collation, nullable, comment, is_plain in found:
             kind, null = _text(sql), "NULL" if _text(nullable) == "YES" else "NOT NULL"
-            plain = f"{self.types.exact(kind, collation)} {null}" if is_plain else ""
+            plain = f"{self.types.as_held(kind, collation)} {null}" if is_plain else ""
             held[name] = _Held(self.types.read(kind, collation), plain, _text(comment))
         return held
 
@@ -146,7 +146,7 @@ class MysqlTables:
             clauses = ["DROP PRIMARY KEY"] if primary else []
             for name, held in self._held(table).items():
                 if name.casefold() in primary - wanted:
-                    clauses.append(f"MODIFY COLUMN {quoted(name)} {held.nullable}")
+                    clauses.append(f"MODIFY COLUMN {quoted(name)} {held.nullable_sql}")
             if wanted:
                 clauses.append(f"ADD PRIMARY KEY ({', '.join(quoted(column.name) for column in marked)})")
             if table[0] == OURS:  # rows are gathered there, and no one reads the table
@@ -168,7 +168,7 @@ class MysqlTables:
         needy = [name for (name,) in found if name.casefold() not in written]
         if needy:
             held = self._held(table)
-            clauses = (f"MODIFY COLUMN {quoted(name)} {held[name].nullable}" for name in needy)
+            clauses = (f"MODIFY COLUMN {quoted(name)} {held[name].nullable_sql}" for name in needy)
             self.client.run(f"ALTER TABLE {sql_name(table)} {', '.join(clauses)}")
 
     def sql_name(self, table: TableName) -> str:

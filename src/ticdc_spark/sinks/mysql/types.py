@@ -91,8 +91,8 @@ class MysqlTypes:
                 return f"{format_type(kind).replace(chr(92), chr(92) * 2)} collate {collation}"
         return self.name(kind)
 
-    def exact(self, text: str, collation: str | None) -> str:
-        """The same type in SQL, as the server has it: also one that no source has."""
+    def as_held(self, text: str, collation: str | None) -> str:
+        """The type in SQL of ``information_schema.columns``, unchanged: also one that no source has."""
         shown = text.replace("\\", "\\\\") if self._is_tidb else text
         return shown if collation is None else f"{shown} collate {collation}"
 

@@ -16,6 +16,7 @@ from tests.support.changefeed import SCHEMA
 from tests.support.shop import Shop, ShopTables, after_every_death
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Row, Table
+from ticdc_spark.replicate.snapshot import repairs
 from ticdc_spark.replicate.state.requests import words
 
 T = (SCHEMA, "t")
@@ -144,7 +145,7 @@ def test_a_table_whose_rows_cannot_be_replaced_singly_is_read_in_full(caplog: py
     shop = with_lost_messages()
     shop.repair("t", "2", "x")
     go_on(shop, 6)
-    assert "is read in full, as its rows cannot be replaced singly: column `id`: 'x'" in caplog.text
+    assert "is to be read in full, as its rows cannot be replaced singly: column `id`: 'x'" in caplog.text
     assert (shop.rows("t"), shop.condition("t"), asks(shop)) == (SOURCE, "clean", ())
 
 
@@ -177,7 +178,7 @@ def test_a_table_whose_key_a_database_does_not_find_is_read_in_full(
     go_on(shop)
     shop.repair("t", "0.1")
     go_on(shop)
-    assert "read in full, as its rows cannot be replaced singly: its key has a FLOAT or DOUBLE" in caplog.text
+    assert "is to be read in full, as its rows cannot be replaced singly: its key has a FLOAT or DOUBLE" in caplog.text
     assert [row[1] for row in shop.rows("t") or ()] == ["v"]
 
 
@@ -190,6 +191,45 @@ def test_more_rows_than_are_asked_for_at_once_are_read_again() -> None:
     go_on(shop)
     assert len(shop.rows("t") or ()) == 453
     assert (shop.condition("t"), asks(shop)) == ("clean", ())
+
+
+@pytest.mark.parametrize("end", ["waits", "is refused"])
+def test_what_is_replaced_before_a_repair_must_wait_or_ends_is_not_called_clean(
+    end: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first row is newer than its table, and its message has not come."""
+    monkeypatch.setattr(repairs, "_TOGETHER", 1)
+    shop = with_lost_messages()
+    shop.repair("t", "5", "2")
+
+    class Unsteady(Source):
+        def rows(self, table: Table, keys: Sequence[Row], at: int | None) -> list[Row]:
+            found = super().rows(table, keys, at)
+            if self.looked_up == 2 and end == "waits":
+                shop.sql("ALTER TABLE t ADD COLUMN n INT")
+            elif self.looked_up == 2:
+                raise MessageError("refused")
+            return found
+
+    shop.follow_source(Unsteady(shop, lambda: shop.insert("t", id="5", v="v5")))
+    for _ in range(9):
+        shop.watermark()
+        shop.run()
+        if (5, "v5") in (shop.rows("t") or ()):
+            break
+    assert shop.condition("t") != "clean"
+    go_on(shop, 7)
+    v5 = (5, "v5") if end == "is refused" else (5, "v5", None)
+    assert (v5 in (shop.rows("t") or ()), shop.condition("t"), asks(shop)) == (True, "clean", ())
+
+
+def test_nothing_is_read_of_a_table_that_the_job_file_excludes_now(caplog: pytest.LogCaptureFixture) -> None:
+    shop = with_lost_messages()
+    shop.configure(tables=("*.*", "!shop.t"))
+    shop.repair("t", "2")
+    go_on(shop)
+    assert "rows are not read again: `tables` under [job] excludes the table" in caplog.text
+    assert (shop.rows("t"), asks(shop)) == ([(1, "v1"), (2, "v2"), (3, "v3")], ())
 
 
 def test_two_requests_for_a_table_become_one() -> None:
@@ -211,7 +251,7 @@ def test_a_request_that_cannot_be_met_is_removed_and_does_not_stop_the_job(caplo
     shop.follow_source(Unknown(cast(Database, ShopTables(shop)), "now", 0))
     shop.insert("t", id="7", v="v7")
     go_on(shop)
-    assert "rows are not read again: `shop`.`t` cannot be read in full: its CREATE TABLE cannot be read" in caplog.text
+    assert "rows are not read again: the source's table cannot be read: its CREATE TABLE cannot be read" in caplog.text
     assert ((7, "v7") in (shop.rows("t") or ()), asks(shop)) == (True, ())
 
 
