@@ -5,7 +5,8 @@ its successor: scan, advance, apply, progress (steps of a batch);
 
 - write (files without a commit), append, merge, create, columns, intent, ddl, take (rows of another table), fill,
   aside, stamp, history (before its table)
-- of full reads: base, gather, swap; of rows that are read again: repair
+- of full reads: base, gather, swap
+- of repairs: repair (rows)
 - of Iceberg: begun (before a commit of several tables), together (behind it)
 - of a database: transaction (before COMMIT), committed (the state); of MySQL: statement (a DDL), recorded (a stamp)
 - of a changefeed: save, saved, wave (tables), batch (a backlog).

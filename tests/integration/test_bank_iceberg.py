@@ -22,8 +22,8 @@ def reader_of(job_file: Path, bank: Bank) -> Reader:
         try:
             found, scans = consistent_scans(job_file)
             held = [Held(name, by_id(scan.to_arrow().to_pylist())) for (_, name), scan in scans.items()]
-        except (SinkFault, UsageError):
-            return None
+        except (SinkFault, UsageError, FileNotFoundError):
+            return None  # a DROP removes the files that a read is about to open
         assert not found.left_out
         return Seen(found.commit_ts, {"moves" if one.name == "moves" else one.name[0]: one for one in held})
 

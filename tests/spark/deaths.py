@@ -29,9 +29,9 @@ MYSQL = frozenset({"transaction", "committed", "statement", "recorded"})
 """Those of a MySQL sink."""
 TOGETHER = frozenset({"begun", "together"})
 """Those of an Iceberg sink whose tables are one commit."""
-KEPT = MYSQL | TOGETHER | {"aside", "save", "saved", "wave", "batch", "history"}
-"""Those of tables that stay after their DROP (`drop-table = keep`), of histories and of a changefeed, which are not in
-this story."""
+KEPT = MYSQL | TOGETHER | {"aside", "save", "saved", "wave", "batch", "history", "repair"}
+"""Those of tables that stay after their DROP (`drop-table = keep`), of histories, of a changefeed and of repairs, which
+are not in this story."""
 GATHERED = frozenset({"base", "gather"})
 """Those behind which everything since the last commit is done again."""
 WRITERS = {"python": POINTS - KEPT - {"append"}, "spark": POINTS - KEPT - {"write"}}

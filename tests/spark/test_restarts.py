@@ -46,7 +46,7 @@ def test_the_failpoints_are_those_that_are_documented() -> None:
     reported = re.search(r"successor: (.*)\.", failpoints.__doc__ or "", re.DOTALL)
     assert reported is not None
     words = set(re.findall(r"\w+", re.sub(r"\(.*?\)", "", reported[1], flags=re.DOTALL)))
-    assert words - {"of", "full", "reads", "a", "changefeed", "database", "MySQL", "Iceberg"} == POINTS
+    assert words - {"of", "full", "reads", "repairs", "a", "changefeed", "database", "MySQL", "Iceberg"} == POINTS
 
 
 @pytest.mark.parametrize("seed", [1, *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(2, 8))])

@@ -1,11 +1,13 @@
 """The only list of protocols. A new one is a package that exports ``PROTOCOL``, and a line here."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ticdc_spark.errors import UsageError
+from ticdc_spark.model import Table
 from ticdc_spark.protocols import avro, canal_json, debezium, debezium_avro, open, simple  # noqa: A004
 from ticdc_spark.protocols.base import Decoder, Schemas
+from ticdc_spark.protocols.simple.rows import RowWriter, row_writer
 from ticdc_spark.protocols.wire_protocol import DecoderOptions, Traits, WireProtocol
 
 _LIST: tuple[WireProtocol[Any], ...] = (
@@ -21,6 +23,17 @@ PROTOCOLS: dict[str, WireProtocol[Any]] = {found.name: found for found in _LIST}
 that mark Simple are common."""
 ALIASES: dict[str, str] = {alias: found.name for found in _LIST for alias in found.aliases}
 """Other names that TiCDC's ``protocol`` option accepts."""
+
+OWN_IMAGES = simple.PROTOCOL.name
+"""The protocol of the images that this program writes for itself: a table is all that is needed to read one."""
+
+
+def image_writer(table: Table, only: Iterable[str] | None = None) -> RowWriter:
+    """Compile a writer of images of ``OWN_IMAGES``, with TIMESTAMP in UTC. ``only``: the columns; ``None``: all.
+
+    Raises: MessageError for a type that the protocol does not carry; the writer raises it for an unknown column
+    """
+    return row_writer(table, "UTC", only)
 
 
 def canonical(name: str) -> str:
@@ -59,11 +72,13 @@ def decoder(
 
 __all__ = [
     "ALIASES",
+    "OWN_IMAGES",
     "PROTOCOLS",
     "DecoderOptions",
     "Traits",
     "WireProtocol",
     "canonical",
     "decoder",
+    "image_writer",
     "protocol",
 ]

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Table
-from ticdc_spark.protocols.simple.rows import row_writer
+from ticdc_spark.protocols import image_writer
 from ticdc_spark.spark.encode.typed_images import from_arrow
 from ticdc_spark.spark.types import arrow_type
 from ticdc_spark.verify.cells import Key
@@ -48,7 +48,7 @@ def key_images(plan: TablePlan, keys: Sequence[Key]) -> tuple[str, ...]:
     if any(one.column.type.name in ("float", "double") for one in columns):
         return ()
     try:
-        write = row_writer(Table(schema="", name="", columns=tuple(one.column for one in columns)), "UTC")
+        write = image_writer(Table(schema="", name="", columns=tuple(one.column for one in columns)))
         cells = []
         for at, column in enumerate(columns):
             values, bad = from_arrow(column)(pa.array([key[at] for key in keys], arrow_type(column.type)))

@@ -22,8 +22,8 @@ from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.errors import DecisionNeeded, MessageError
 from ticdc_spark.model import Row, Table, TableName
 from ticdc_spark.mysql import HIDDEN_NAMES, handle_key
+from ticdc_spark.protocols import OWN_IMAGES, decoder, image_writer
 from ticdc_spark.protocols.base import ReadOptions
-from ticdc_spark.protocols.simple.rows import row_reader, row_writer
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.look import missing_columns
 from ticdc_spark.replicate.modes.traits import is_resolving
@@ -38,8 +38,6 @@ from ticdc_spark.spark.decode.raw import ABOUT, RawRows
 from ticdc_spark.spark.tasks import UnreadableRows
 
 log = logging.getLogger(__name__)
-PROTOCOL, ZONE = "simple", "UTC"
-"""In which the job writes the source's rows for its own row reader."""
 Save = Callable[[Progress, Sequence[Request]], None]
 
 
@@ -209,7 +207,7 @@ class Repairs:
         name, base = state.full_name, state.applied
         assert state.table is not None, "it is repairable"
         # Of this protocol, a table needs no registry.
-        batch = replace(work.batch, protocol=PROTOCOL, registry=None)
+        batch = replace(work.batch, protocol=OWN_IMAGES, registry=None)
         plan = batch.read_plan(state.table, {"": rows.table}, batch.columns_of(state))
         raw = _raw(rows, base)
         changes = TypedChanges(
@@ -225,7 +223,7 @@ class Repairs:
         work.commit(repair(state, rows.upto), next_mark(work, name, base), base, write)
 
 
-_OPTIONS = ReadOptions(source_timezone=ZONE)
+_OPTIONS = ReadOptions(source_timezone="UTC")
 _TOGETHER = 200
 """Keys that are asked for, and rows that are written, at once."""
 _APPROXIMATE = ("float", "double")
@@ -241,7 +239,7 @@ def _keys(table: Table, images: Sequence[str]) -> list[Row]:
     """The keys of images. Raises: MessageError"""
     names = handle_key(table)
     places = {column.name: at for at, column in enumerate(table.columns)}
-    read = row_reader(table, _OPTIONS, frozenset(names))([image.encode() for image in images])
+    read = decoder(OWN_IMAGES).row_reader(table, _OPTIONS, frozenset(names))([image.encode() for image in images])
     for why in read.bad.values():
         raise MessageError(why)
     keys = [{name: read.values[places[name]][at] for name in names} for at in range(len(images))]
@@ -254,7 +252,7 @@ def _raw(rows: _Rows, base: int) -> RawRows:
     """The rows as changes at ``base``, as messages would have them: first what is gone, as keys that a target takes for
     equal may be in both. Raises: MessageError"""
     sent = [column.name for column in rows.table.columns if not column.virtual]
-    write = row_writer(rows.table, ZONE)
+    write = image_writer(rows.table)
     after = [bytes(write({name: row[name] for name in sent if name in row})) for row in rows.found]
     before = [image.encode() for image in rows.gone]
     place = {"topic": "", "partition": 0, "seq": 0, "schema_key": "", "partial": False, "commit_ts": base}

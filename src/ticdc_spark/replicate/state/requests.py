@@ -62,7 +62,7 @@ class Repair(_Asked, frozen=True, kw_only=True, tag="repair"):
     """Replace some rows of a table by those of the source."""
 
     keys: tuple[str, ...]
-    """The rows' keys: images of the handle key in Simple's JSON, with TIMESTAMP in UTC."""
+    """The rows' keys: images of the handle key (``protocols.image_writer``)."""
 
 
 class Withdraw(_Asked, frozen=True, kw_only=True, tag="withdraw"):
