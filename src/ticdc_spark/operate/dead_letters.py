@@ -8,14 +8,16 @@ from ticdc_spark.config.job import Job, KafkaSource
 from ticdc_spark.errors import SinkFault, UsageError
 from ticdc_spark.model import Envelope, Message, Rejected
 from ticdc_spark.protocols import decoder
+from ticdc_spark.replicate.run.preflight import security
 from ticdc_spark.streams.event_lines import EventLine, event_line
 from ticdc_spark.streams.reader import Found
-from ticdc_spark.topics.client_options import librdkafka_options
 
 log = logging.getLogger(__name__)
 Letter = Mapping[str, Any]
 """A dead letter with the columns of ``sinks.iceberg.dead_letters.DEAD_LETTER_DDL``."""
 _TIMEOUT = 60.0
+_NEW_TOPIC_MS = "5000"
+"""How long a topic that the brokers do not know may still be a new one."""
 """Seconds for a broker to acknowledge exported letters."""
 
 
@@ -72,8 +74,14 @@ def export(job: Job, letters: Sequence[Letter], topic: str) -> int:
             failed.append(error.str())
 
     once = {(one["topic"], one["partition"], one["offset"]): one for one in reversed(letters)}
-    options = {"bootstrap.servers": source.bootstrap_servers, **librdkafka_options(source.options)}
-    own = {"enable.idempotence": "true", "allow.auto.create.topics": "false", "message.timeout.ms": _milliseconds()}
+    # Options of a consumer, or of Java alone, mean nothing to a producer.
+    options = {"bootstrap.servers": source.bootstrap_servers, **security(source)}
+    own = {
+        "enable.idempotence": "true",
+        "allow.auto.create.topics": "false",
+        "message.timeout.ms": _milliseconds(),
+        "topic.metadata.propagation.max.ms": _NEW_TOPIC_MS,
+    }
     try:
         producer: Any = confluent_kafka.Producer({**options, **own}, logger=log)
         for letter in sorted(once.values(), key=lambda one: (one["topic"], one["partition"], one["offset"])):
