@@ -1,14 +1,16 @@
 """The only list of protocols. A new one is a package that exports ``PROTOCOL``, and a line here."""
 
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Table
 from ticdc_spark.protocols import avro, canal_json, debezium, debezium_avro, open, simple  # noqa: A004
 from ticdc_spark.protocols.base import Decoder, Schemas
-from ticdc_spark.protocols.simple.rows import RowWriter, row_writer
 from ticdc_spark.protocols.wire_protocol import DecoderOptions, Traits, WireProtocol
+
+if TYPE_CHECKING:
+    from ticdc_spark.protocols.simple.rows import RowWriter
 
 _LIST: tuple[WireProtocol[Any], ...] = (
     open.PROTOCOL,
@@ -28,11 +30,13 @@ OWN_IMAGES = simple.PROTOCOL.name
 """The protocol of the images that this program writes for itself: a table is all that is needed to read one."""
 
 
-def image_writer(table: Table, only: Iterable[str] | None = None) -> RowWriter:
+def image_writer(table: Table, only: Iterable[str] | None = None) -> "RowWriter":
     """Compile a writer of images of ``OWN_IMAGES``, with TIMESTAMP in UTC. ``only``: the columns; ``None``: all.
 
     Raises: MessageError for a type that the protocol does not carry; the writer raises it for an unknown column
     """
+    from ticdc_spark.protocols.simple.rows import row_writer
+
     return row_writer(table, "UTC", only)
 
 
