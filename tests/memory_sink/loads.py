@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from tests.memory_sink.conditions import met_by
 from tests.memory_sink.lake import Gathered, Lake, LakeRow
-from tests.memory_sink.raw import Counted
+from ticdc_spark.changes.given import Counted
 from ticdc_spark.changes.net import rows_left
 from ticdc_spark.changes.typed import TypedChanges
 from ticdc_spark.errors import MessageError, SinkFault

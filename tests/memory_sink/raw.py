@@ -1,4 +1,4 @@
-"""Raw changes in memory, and what counts them."""
+"""Raw changes in memory."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import msgspec
 import pyarrow as pa
 from pyspark.sql import DataFrame, SparkSession
 
+from ticdc_spark.changes.given import Collected, Counted
 from ticdc_spark.changes.spread import gather, spread
 from ticdc_spark.model import Op
-from ticdc_spark.spark.decode.places import Place
 from ticdc_spark.spark.decode.raw import RAW_SCHEMA, RawRows, RawTask, of_arrow
 from ticdc_spark.spark.faults import task_faults
 from ticdc_spark.spark.tasks import ArrowTask, first_cells
@@ -32,26 +32,6 @@ class RawRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     checksum: int | None
     corrupted: bool | None
     table_id: int | None = None
-
-
-class Counted:
-    """Counts in this process."""
-
-    def __init__(self) -> None:
-        self.value = 0
-
-    def add(self, number: int, /) -> None:
-        self.value += number
-
-
-class Collected:
-    """Collects places in this process."""
-
-    def __init__(self) -> None:
-        self.value: set[Place] = set()
-
-    def add(self, places: set[Place], /) -> None:
-        self.value |= places
 
 
 class RawInMemory:

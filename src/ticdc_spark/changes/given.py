@@ -11,8 +11,8 @@ from ticdc_spark.spark.faults import spark_faults, task_faults
 from ticdc_spark.spark.tasks import ArrowTask, first_cells
 
 
-class Tally:
-    """A counter in the driver."""
+class Counted:
+    """Counts in this process."""
 
     def __init__(self) -> None:
         self.value = 0
@@ -22,8 +22,8 @@ class Tally:
         self.value += number
 
 
-class Gathered:
-    """A collection of places in the driver."""
+class Collected:
+    """Collects places in this process."""
 
     def __init__(self) -> None:
         self.value: set[Place] = set()
@@ -44,11 +44,11 @@ class GivenRows:
         """``what``: the beginning of an error, such as "rows of shop.orders"."""
         self.rows, self._what = rows, f"{what} cannot be written"
 
-    def count(self) -> Tally:
-        return Tally()
+    def count(self) -> Counted:
+        return Counted()
 
-    def places(self) -> Gathered:
-        return Gathered()
+    def places(self) -> Collected:
+        return Collected()
 
     def run(self, task: RawTask) -> list[bytes]:
         with spark_faults(self._what), task_faults(self._what):
