@@ -8,10 +8,10 @@ import pyarrow as pa
 import pytest
 
 from tests.integration.test_mysql_values import CASES
-from tests.memory_sink.raw import Counted
 from tests.support.mariadb_server import Server
 from ticdc_spark.capture.snapshot.base import Wanted
 from ticdc_spark.capture.snapshot.database import DatabaseReader
+from ticdc_spark.changes.given import Counted
 from ticdc_spark.clients.upstream import Upstream
 from ticdc_spark.config.row_filters import row_filter, source_condition
 from ticdc_spark.errors import UsageError

@@ -68,37 +68,28 @@ def add_upstream_charsets(progress: Progress, uri: str) -> Progress:
 
 def _without_charset(progress: Progress) -> dict[str, int]:
     """Databases whose default is needed and not known, each with the commit_ts of the first DDL that needs it."""
-    charsets, asked, queued = progress.charsets, dict[str, int](), set[str]()
+    asked, queued = dict[str, int](), set[str]()
     for ddl in sorted(progress.ddls, key=lambda ddl: ddl.change.commit_ts):
-        database = _takes_default(ddl.change)
-        # An answer holds before the queue, so a CREATE DATABASE in it would remove the answer.
-        if database is not None and database not in charsets and database not in queued:
-            asked.setdefault(database, ddl.change.commit_ts)
-        charsets = charsets_after(charsets, [ddl.change])
-        queued |= _databases(ddl.change)
+        change = ddl.change
+        try:
+            statement = statement_of(change)
+        except MessageError:
+            continue
+        if isinstance(statement, DatabaseDdl):
+            # An answer holds before the queue, so a CREATE DATABASE in it would remove the answer.
+            queued.add(statement.name or change.schema)
+        elif isinstance(statement, CreateTable) and change.table is None and _takes_default(statement):
+            database = change_tables(change)[1][0][0]
+            if database not in progress.charsets and database not in queued:
+                asked.setdefault(database, change.commit_ts)
     return asked
 
 
-def _databases(change: SchemaChange) -> set[str]:
-    """The database that a DDL makes, changes or drops, as a set."""
-    try:
-        statement = statement_of(change)
-    except MessageError:
-        return set()
-    return {statement.name or change.schema} if isinstance(statement, DatabaseDdl) else set()
-
-
-def _takes_default(change: SchemaChange) -> str | None:
-    """The database from whose default a new table has its own."""
-    try:
-        statement = statement_of(change)
-    except MessageError:
-        return None
-    if change.table is not None or not isinstance(statement, CreateTable) or statement.like is not None:
-        return None
+def _takes_default(statement: CreateTable) -> bool:
+    """Whether a new table has the default of its database."""
     written = statement.charset
-    takes = written is None or written.charset == DEFAULT or (written.charset is None and written.collate == DEFAULT)
-    return change_tables(change)[1][0][0] if takes else None
+    is_default = written is None or DEFAULT in (written.charset, None if written.charset else written.collate)
+    return statement.like is None and is_default
 
 
 def _versioned(table: Table, name: str, key: str) -> Table:
