@@ -98,6 +98,13 @@ def without_values(column: LakeColumn) -> LakeColumn:
     return msgspec.structs.replace(column, mask=Mask(how="null", type=column.type))
 
 
+def is_exact_key(column: LakeColumn) -> bool:
+    """Whether a database finds a row by the target's value of a key column. It compares FLOAT and DOUBLE approximately,
+    and a flag may be any number there."""
+    kind = column.column.type.name
+    return kind not in ("float", "double") and (column.type.arrow != "bool" or kind == "bit")
+
+
 def commented(columns: Iterable[LakeColumn], comments: Mapping[str, str]) -> tuple[LakeColumn, ...]:
     """Columns with their comments, which have the names of the source's columns."""
     if not comments:

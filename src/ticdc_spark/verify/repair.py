@@ -11,7 +11,7 @@ from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Table
 from ticdc_spark.protocols import image_writer
 from ticdc_spark.spark.encode.typed_images import from_arrow
-from ticdc_spark.spark.types import arrow_type
+from ticdc_spark.spark.types import arrow_type, is_exact_key
 from ticdc_spark.verify.cells import Key
 from ticdc_spark.verify.columns import TablePlan
 from ticdc_spark.verify.compare import Difference
@@ -21,11 +21,13 @@ MOST_ROWS = 10_000
 """Most rows of a table that are read again singly. They wait in the state of the job."""
 _MOST_BYTES = 1 << 20
 """Most bytes of their keys."""
+_WHOLE = ("duplicate", "unreadable")
+"""Differences for which the whole table is read: a merge may leave a duplicate, and a value that cannot be read cannot
+be written."""
 
 
 def with_keys(report: TableReport, plan: TablePlan, found: Sequence[Difference]) -> TableReport:
-    """A report with the keys of more rows that differ; none if it cannot have all. A merge may leave a duplicate, and a
-    value that cannot be read cannot be written."""
+    """A report with the keys of more rows that differ; none if it cannot have all."""
     if not found:
         return report
     more = () if any(one.kind in _WHOLE for one in found) else key_images(plan, [one.key for one in found])
@@ -34,18 +36,13 @@ def with_keys(report: TableReport, plan: TablePlan, found: Sequence[Difference])
     return msgspec.structs.replace(report, keys=keys if is_whole else ())
 
 
-_WHOLE = ("duplicate", "unreadable")
-
-
 def key_images(plan: TablePlan, keys: Sequence[Key]) -> tuple[str, ...]:
-    """Keys for ``replicate.state.requests.Repair``; none if some cannot be written: a masked key, NULL, a value that is
-    not of the column's type, a flag that is any number at the source, or a number that a database does not find."""
+    """Keys for ``replicate.state.requests.Repair``; none if some cannot name a row. These are masked keys, NULL, values
+    that are not of the column's type, and keys by which a database does not find rows (``is_exact_key``)."""
     columns = [pair.target for pair in plan.key]
     if any(pair.masked for pair in plan.key) or any(None in key for key in keys):
         return ()
-    if any(one.type.arrow == "bool" and one.column.type.name != "bit" for one in columns):
-        return ()
-    if any(one.column.type.name in ("float", "double") for one in columns):
+    if not all(map(is_exact_key, columns)):
         return ()
     try:
         write = image_writer(Table(schema="", name="", columns=tuple(one.column for one in columns)))

@@ -36,6 +36,7 @@ from ticdc_spark.sinks.base import Stamp
 from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.spark.decode.raw import ABOUT, RawRows
 from ticdc_spark.spark.tasks import UnreadableRows
+from ticdc_spark.spark.types import is_exact_key
 
 log = logging.getLogger(__name__)
 Save = Callable[[Progress, Sequence[Request]], None]
@@ -142,8 +143,8 @@ class Repairs:
         if histories(work.batch.job.histories).of(name) is not None:
             raise NeedsFullRead("the table has a history")
         columns = work.batch.columns_of(state)
-        if any(column.key and column.column.type.name in _APPROXIMATE for column in columns):
-            raise NeedsFullRead("its key has a FLOAT or DOUBLE, by which a database does not find rows")
+        if not all(map(is_exact_key, (column for column in columns if column.key))):
+            raise NeedsFullRead("its key has a FLOAT, DOUBLE or flag, by which a database does not find rows")
         if HIDDEN_NAMES & {column.source for column in columns}:
             raise NeedsFullRead("it has hidden columns of TiDB, which no query gives")
         if missing_columns(columns, work.batch.sink.columns(name)):
@@ -226,7 +227,6 @@ class Repairs:
 _OPTIONS = ReadOptions(source_timezone="UTC")
 _TOGETHER = 200
 """Keys that are asked for, and rows that are written, at once."""
-_APPROXIMATE = ("float", "double")
 
 
 def _is_behind(progress: Progress, state: TableState) -> bool:

@@ -178,8 +178,21 @@ def test_a_table_whose_key_a_database_does_not_find_is_read_in_full(
     go_on(shop)
     shop.repair("t", "0.1")
     go_on(shop)
-    assert "is to be read in full, as its rows cannot be replaced singly: its key has a FLOAT or DOUBLE" in caplog.text
+    assert (
+        "is to be read in full, as its rows cannot be replaced singly: its key has a FLOAT, DOUBLE or flag"
+        in caplog.text
+    )
     assert [row[1] for row in shop.rows("t") or ()] == ["v"]
+
+
+def test_a_flag_that_is_any_number_at_the_source_does_not_name_a_row() -> None:
+    shop = Shop(snapshot="now", tinyint1="boolean")
+    shop.sql("CREATE TABLE t (id TINYINT(1) PRIMARY KEY, v VARCHAR(9))")
+    shop.insert("t", id="5", v="v")
+    go_on(shop)
+    shop.repair("t", "1")
+    go_on(shop)
+    assert (shop.rows("t"), asks(shop)) == ([(True, "v")], ())
 
 
 def test_more_rows_than_are_asked_for_at_once_are_read_again() -> None:
