@@ -1,8 +1,8 @@
-"""Repairs of single rows: between two batches, the rows of some keys are replaced by those of the source.
+"""Repairs of single rows: between two batches, the source's rows replace those with the same keys in the target.
 
-A table can take them when it is where the whole job is, and when the source's table is surely the job's. TiDB is read
-as of that commit_ts. MySQL and MariaDB are read as they are now: rows may be newer than their table, which settles
-as after a full read. What no repair can do, a full read does.
+A table takes them once it has applied what the whole job has, and the source's table is surely the job's. TiDB is read
+as of that commit_ts. MySQL and MariaDB have only present rows, which may be newer than their table. It then settles as
+after a full read. If rows cannot be replaced singly, the table is read in full.
 """
 
 import logging
