@@ -45,7 +45,7 @@ _PLAIN_SECONDS = 5.0
 @click.option(
     "--limit",
     type=click.IntRange(1),
-    help=f"Differences of a table to find.  [default: 100; with --repair {MOST_ROWS}]",
+    help=f"Differences of a table to find.  [default: {_LIMIT}; with --repair {MOST_ROWS}]",
 )
 @click.option(
     "--wait",
@@ -84,16 +84,16 @@ def command(
 
     Exit codes: 0 all compared tables are equal, 3 rows differ or could not be decided, 1 and 2 as for other commands.
     """
+    limit = limit or (MOST_ROWS if repair else _LIMIT)
     if topics["between"]:
         if job_file is not None or repair or sample is not None:
             raise UsageError("--between compares two topics: it takes no JOB.toml, --repair or --sample")
-        ctx.exit(0 if between(Between(**topics), rules, path, limit or _LIMIT) else 3)
+        ctx.exit(0 if between(Between(**topics), rules, path, limit) else 3)
     if job_file is None:
         raise UsageError("name a job file, or two topics with --between")
     job = load_job(job_file)
     if repair and (job.snapshot is None or job.snapshot.upstream is None):
         raise UsageError(f"{job_file}: [snapshot] upstream: missing; --repair reads from the database that it names")
-    limit = limit or (MOST_ROWS if repair else _LIMIT)
     options = Options(tables=rules, sample=sample, limit=limit, wait=wait, still=no_writes, chunk_rows=chunk_rows)
     path = path or job_file.with_suffix(".verify.json")
     with redacted_children(), _shown() as watcher:

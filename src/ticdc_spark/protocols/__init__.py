@@ -1,6 +1,6 @@
 """The only list of protocols. A new one is a package that exports ``PROTOCOL``, and a line here."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ticdc_spark.errors import UsageError
@@ -30,14 +30,14 @@ OWN_IMAGES = simple.PROTOCOL.name
 """The protocol of the images that this program writes for itself: a table is all that is needed to read one."""
 
 
-def image_writer(table: Table, only: Iterable[str] | None = None) -> "RowWriter":
-    """Compile a writer of images of ``OWN_IMAGES``, with TIMESTAMP in UTC. ``only``: the columns; ``None``: all.
+def image_writer(table: Table) -> "RowWriter":
+    """Compile a writer of images of ``OWN_IMAGES``, with TIMESTAMP in UTC. An image has the columns of its row.
 
     Raises: MessageError for a type that the protocol does not carry; the writer raises it for an unknown column
     """
     from ticdc_spark.protocols.simple.rows import row_writer
 
-    return row_writer(table, "UTC", only)
+    return row_writer(table, "UTC")
 
 
 def canonical(name: str) -> str:

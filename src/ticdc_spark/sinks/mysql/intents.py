@@ -65,7 +65,7 @@ class Intents:
                 )
             failpoints.point("intent")
             for statement in comments:
-                _try(cursor, statement)
+                _write_comment(cursor, statement)
                 failpoints.point("statement")
             for statement in sql:
                 cursor.execute(statement)
@@ -122,8 +122,9 @@ class Intents:
         return str(found[0][0]) if found else None
 
 
-def _try(cursor: Any, statement: str) -> None:
-    """Run a statement that may be refused. What passes by itself is an error: the intent makes a retry safe."""
+def _write_comment(cursor: Any, statement: str) -> None:
+    """Run a statement that changes a comment. The server may refuse it. A fault that passes by itself is raised, so
+    that the job tries again: the intent makes that safe."""
     mysql = driver()
     try:
         cursor.execute(statement)
