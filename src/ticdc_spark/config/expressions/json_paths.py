@@ -47,7 +47,7 @@ def extracted(node: Node, path: exp.Expression | None) -> Node:
             value = _step(value, step)
             if value is _ABSENT:
                 return None
-        return value.text if isinstance(value, _Written) else json.dumps(value, ensure_ascii=False)
+        return _text(value)
 
     return mapped(node, "json", extract)
 
@@ -61,6 +61,15 @@ def unquoted(node: Node) -> Node:
         return str(_parsed(text)) if text.startswith('"') else text
 
     return mapped(node, "text", unquote, collation=DEFAULT)
+
+
+def _text(value: Any) -> str:
+    """JSON as MySQL writes it, with the numbers as they were written."""
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{_text(key)}: {_text(one)}" for key, one in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_text, value)) + "]"
+    return value.text if isinstance(value, _Written) else json.dumps(value, ensure_ascii=False)
 
 
 def _parsed(text: str) -> Any:

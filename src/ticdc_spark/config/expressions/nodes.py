@@ -181,7 +181,7 @@ def as_text(node: Node) -> Node:
             return mapped(node, "text", lambda value: f"{int(value):0{digits}}")
         case "decimal":
             scale = node.scale
-            return mapped(node, "text", lambda value: format(convert.round_half_up(value, scale), "f"))
+            return mapped(node, "text", lambda value: _decimal_text(convert.round_half_up(value, scale)))
         case "real":
             return mapped(node, "text", node.text or convert.real_to_text)
         case "bytes":
@@ -195,6 +195,10 @@ def as_text(node: Node) -> Node:
             fraction = node.scale
             return mapped(node, "text", lambda value: _time_text(value, fraction))
     raise Unsupported(f"a {node.kind} value as text (->> gives its text)")
+
+
+def _decimal_text(value: Decimal) -> str:
+    return format(value or abs(value), "f")
 
 
 def has_bytes(node: Node) -> bool:

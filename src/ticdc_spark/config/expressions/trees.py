@@ -59,16 +59,24 @@ _BENIGN = frozenset(
 class Compiler:
     """Compiles the parts of an expression over a table."""
 
-    def __init__(self, table: Table, time_zone: str) -> None:
-        self._table = table
+    def __init__(
+        self, table: Table, time_zone: str, note: Callable[[exp.Expression, Node], None] = lambda _part, _node: None
+    ) -> None:
+        """``note`` is called with each part that is compiled."""
+        self._table, self._note = table, note
         self._time_zone = time_zone
         self._columns = {column.name.lower(): column for column in table.columns}
 
     def node(self, tree: exp.Expression | None) -> Node:
         """Compile a part. Raises: Unsupported, UsageError."""
-        kind = type(tree)
         if tree is None:
             raise UsageError("a part is missing")
+        found = self._compiled(tree)
+        self._note(tree, found)
+        return found
+
+    def _compiled(self, tree: exp.Expression) -> Node:
+        kind = type(tree)
         if kind in _COMPARISONS:
             return compare.comparison(_COMPARISONS[kind], *self._sides(tree))
         if kind in _LOGIC and not tree.args.get("flag"):
@@ -157,7 +165,7 @@ class Compiler:
         if what == "character_set":
             if str(to.args.get("kind")).lower() not in ("utf8mb4", "utf8"):
                 raise Unsupported(f"CONVERT USING {to.args.get('kind')}")
-            return as_text(self.node(tree.this))
+            what = "char"
         node = self.node(tree.this)
         params = [int(param.name) for param in to.expressions]
         if what == "timestamptz" and not params:
@@ -277,6 +285,12 @@ def _length(compiler: Compiler, tree: exp.Expression) -> Node:
     return compiler.call("length" if binary else "char_length", [tree.this])
 
 
+def _extracted(compiler: Compiler, tree: exp.Expression) -> Node:
+    if tree.expressions:
+        raise UnsupportedFunction("function JSON_EXTRACT", " with several paths")
+    return extracted(compiler.node(tree.this), tree.expression)
+
+
 def _negative(compiler: Compiler, tree: exp.Expression) -> Node:
     inner = tree.this
     if isinstance(inner, exp.Literal) and inner.name == str(2**63):
@@ -316,8 +330,8 @@ _SPECIAL: dict[type, Callable[[Compiler, exp.Expression], Node]] = {
     exp.Length: _length,
     exp.DateAdd: lambda c, tree: c._shifted(tree.this, tree, 1),
     exp.DateSub: lambda c, tree: c._shifted(tree.this, tree, -1),
-    exp.JSONExtract: lambda c, tree: extracted(c.node(tree.this), tree.expression),
-    exp.JSONExtractScalar: lambda c, tree: unquoted(extracted(c.node(tree.this), tree.expression)),
+    exp.JSONExtract: lambda c, tree: _extracted(c, tree),
+    exp.JSONExtractScalar: lambda c, tree: unquoted(_extracted(c, tree)),
 }
 _KNOWN = frozenset(
     (
