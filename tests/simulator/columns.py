@@ -143,6 +143,21 @@ def spec(kind: str, name: str, *, nullable: bool, default: bool, zone: str = "UT
     return Spec(column=column, kind=kind, nulls=0.25 if nullable else 0.0, definition=definition)
 
 
+def generated(name: str) -> Column:
+    """A virtual column whose value is half of the column ``id``, an integer. No row of the source has it."""
+    kind = column_type("BIGINT")
+    return Column(name=name, type=kind, virtual=True, stored=False, expression=HALF)
+
+
+HALF = "`id` DIV 2"
+
+
+def half(value: Value) -> str:
+    """The value of such a column."""
+    number = int(str(value))
+    return str(-(-number // 2) if number < 0 else number // 2)
+
+
 def any_spec(rand: Random, name: str, *, zone: str, plain: bool) -> Spec:
     """A column of any kind. ``plain``: no default that depends on the session's zone."""
     kind = rand.choice(tuple(KINDS))

@@ -11,7 +11,7 @@ import msgspec
 
 from tests.simulator.columns import KEY_KINDS, Spec, make_value
 from tests.simulator.letters import Letters, folded
-from ticdc_spark.model import Op, Row, RowChange, SchemaChange, Table, Value
+from ticdc_spark.model import Column, Op, Row, RowChange, SchemaChange, Table, Value
 from ticdc_spark.mysql import handle_key
 
 Name: TypeAlias = tuple[str, str]
@@ -69,8 +69,12 @@ class Event(msgspec.Struct, frozen=True, kw_only=True):
 class Database:
     """The source. ``now`` is its present, ``truth_at`` its past."""
 
-    def __init__(self, *, zone: str = "UTC", plain: bool = False, raw_key_changes: bool = False) -> None:
-        """``plain``: leaves out what only MySQL's own conversions give (lossy MODIFY, a TIMESTAMP's default)."""
+    def __init__(
+        self, *, zone: str = "UTC", plain: bool = False, raw_key_changes: bool = False, generated: bool = False
+    ) -> None:
+        """``plain``: leaves out what only MySQL's own conversions give (lossy MODIFY, a TIMESTAMP's default).
+        ``generated``: tables may have virtual columns."""
+        self.generated = generated
         self.zone, self.plain, self.raw_key_changes = zone, plain, raw_key_changes
         self.letters: Letters | None = None
         """``None``: everybody types names in small letters."""
@@ -159,6 +163,11 @@ class Database:
             # As TiCDC sorts them: table by table; deletes, updates, inserts.
             rows = sorted(work.changes, key=lambda item: (item[0], _RANK[item[1].op]))
             self.commit(ts, work.state(), Event(ts=ts, rows=tuple(rows)))
+
+
+def virtual_columns(live: Live) -> tuple[Column, ...]:
+    """The columns of a table that no row has."""
+    return tuple(column for column in live.table.columns if column.virtual)
 
 
 def live_table(uid: Uid, table: Table, specs: tuple[Spec, ...], rows: dict[Key, Row]) -> Live:

@@ -7,7 +7,7 @@ from random import Random
 
 from msgspec.structs import replace
 
-from tests.simulator.columns import KEY_KINDS, Spec, any_spec, spec
+from tests.simulator.columns import HALF, KEY_KINDS, Spec, any_spec, generated, spec
 from tests.simulator.database import Database, Live, Name, live_table
 from tests.simulator.ddl_columns import (
     add_column,
@@ -22,7 +22,7 @@ from tests.simulator.ddl_columns import (
 )
 from tests.simulator.ddl_parts import any_table, change_of, commit_change, free_name, full_name, named
 from tests.simulator.letters import SCHEMAS
-from ticdc_spark.model import Index, SchemaChange, Table
+from ticdc_spark.model import Column, Index, SchemaChange, Table
 
 _MOST_TABLES = 4
 
@@ -61,7 +61,8 @@ def create_table(db: Database, rand: Random, name: Name | None = None) -> None:
     specs, index = _columns(db, rand)
     without_key = db.is_next(db.keyless)
     version, ts = db.tick(rand), db.tick(rand)
-    columns = tuple(item.column for item in specs)
+    virtual = _virtual(db, rand, specs)
+    columns = (*(item.column for item in specs), *virtual)
     table = Table(
         schema=name[0],
         name=name[1],
@@ -74,8 +75,15 @@ def create_table(db: Database, rand: Random, name: Name | None = None) -> None:
     keys = ",".join(f"`{column}`" for column in index.columns)
     word = "PRIMARY KEY" if index.primary else f"UNIQUE `{index.name}`"
     key = "" if without_key else f",{word}({keys})"
-    query = f"CREATE TABLE `{name[1]}` ({','.join(item.definition for item in specs)}{key})"
+    more = "".join(f",`{one.name}` BIGINT AS ({HALF}) VIRTUAL" for one in virtual)
+    query = f"CREATE TABLE `{name[1]}` ({','.join(item.definition for item in specs)}{more}{key})"
     commit_change(db, ts, "CREATE", query, None, live)
+
+
+def _virtual(db: Database, rand: Random, specs: tuple[Spec, ...]) -> tuple[Column, ...]:
+    if not db.generated or specs[0].kind not in ("int", "bigint") or rand.random() < 0.3:
+        return ()
+    return (generated(f"g{db.fresh()}"),)
 
 
 def _columns(db: Database, rand: Random) -> tuple[tuple[Spec, ...], Index]:

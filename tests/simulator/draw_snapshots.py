@@ -52,6 +52,12 @@ def draw_with_snapshots(seed: int, steps: int = 60) -> Story:
     return with_more_reads(replace(story, setup=setup, moves=tuple(moves)))
 
 
+def draw_generated(seed: int, steps: int = 60) -> Story:
+    """The story of ``draw_more_snapshots``, with tables that have virtual generated columns."""
+    story = draw_more_snapshots(seed, steps)
+    return replace(story, setup=replace(story.setup, generated=True))
+
+
 def draw_repairs(seed: int, steps: int = 60) -> Story:
     """The story of ``draw_more_snapshots``, with people who let rows be read again."""
     story, rand = draw_more_snapshots(seed, steps), Random(seed ^ 0x3E9A17)

@@ -130,7 +130,8 @@ class LakeOfLab:
         fields = tuple(Field(self._lake.next_id(), self.held(column.name), column.type) for column in columns)
         made = MemoryTable(fields=fields)
         typed = [
-            to_arrow(column, LakeOptions())([row[column.source] for row in rows])[0].to_pylist() for column in columns
+            to_arrow(column, LakeOptions())([row.get(column.source) for row in rows])[0].to_pylist()
+            for column in columns
         ]
         held = [
             dict(zip((field.id for field in made.fields), cells, strict=True)) for cells in zip(*typed, strict=True)

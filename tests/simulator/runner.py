@@ -21,7 +21,7 @@ import msgspec
 from tests.simulator.draw import draw
 from tests.simulator.draw_harder import draw_harder_reads
 from tests.simulator.draw_keyless import draw_keyless
-from tests.simulator.draw_snapshots import draw_more_snapshots, draw_repairs
+from tests.simulator.draw_snapshots import draw_generated, draw_more_snapshots, draw_repairs
 from tests.simulator.seams import LabMaker
 from tests.simulator.shrink import shrink
 from tests.simulator.story import Outcome, Story, run
@@ -187,6 +187,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--first", action="store_true", help="end at the first finding")
     parser.add_argument("--snapshots", action="store_true", help="let jobs begin with full reads, and ask for more")
     parser.add_argument("--repairs", action="store_true", help="the same, and let rows be read again")
+    parser.add_argument("--generated", action="store_true", help="the same, with virtual generated columns")
     parser.add_argument("--harder", action="store_true", help="let several things go wrong at once")
     parser.add_argument("--keyless", action="store_true", help="let tables have no key")
     parser.add_argument("--lab", default=DEFAULT_LAB, help="module:name of what makes the laboratory")
@@ -197,6 +198,7 @@ def main(arguments: list[str] | None = None) -> int:
         "harder": draw_harder_reads,
         "snapshots": draw_more_snapshots,
         "repairs": draw_repairs,
+        "generated": draw_generated,
         "keyless": draw_keyless,
     }
     drawn = next((of for name, of in draws.items() if getattr(options, name)), draw)

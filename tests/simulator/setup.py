@@ -55,6 +55,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     feed: Feed
     job: JobSetup
     plain: bool = False
+    generated: bool = False
     raw_key_changes: bool = False
     tables_before: int = 0
     """Tables that were made, and are empty, before the changefeed's start-ts: no DDL describes them."""

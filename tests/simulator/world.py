@@ -71,7 +71,9 @@ class World:
         feed = setup.feed
         self.setup, self.job = setup, setup.job
         self.clock, self.injector, self.excuses = Clock(), Injector(), Excuses()
-        self.database = Database(zone=feed.zone, plain=setup.plain, raw_key_changes=setup.raw_key_changes)
+        self.database = Database(
+            zone=feed.zone, plain=setup.plain, raw_key_changes=setup.raw_key_changes, generated=setup.generated
+        )
         self.database.keyless = feed.keyless
         if feed.letters:
             self.database.letters = Letters(feed.letters, 11)
