@@ -60,7 +60,8 @@ which encodes the values of the second column; a test keeps the page in step wit
 - A DECIMAL of more than 38 digits is a string in the lake. `tinyint(1)` becomes boolean with
   `tinyint1-as-boolean`. ENUM and SET are their names in the lake.
 - No protocol of TiCDC carries GEOMETRY. Debezium's own connectors do: it is binary, four bytes of SRID, then WKB.
-  Virtual generated columns are never carried.
+  No protocol carries virtual generated columns: the job
+  [computes them or leaves them NULL](limits.md#virtual-generated-columns).
 
 What a protocol cannot carry is in [protocol-limits.md](protocol-limits.md).
 

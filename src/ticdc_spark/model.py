@@ -61,6 +61,8 @@ class Column(msgspec.Struct, frozen=True, kw_only=True):
     """A virtual generated column: never in a row. ``None``: unknown."""
     stored: bool | None = None
     """A stored generated column: in every row, and never written by a consumer. ``None``: unknown."""
+    expression: str = ""
+    """The SQL of a virtual generated column. ``""``: none, or unknown."""
 
 
 class Index(msgspec.Struct, frozen=True, kw_only=True):

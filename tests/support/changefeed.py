@@ -103,7 +103,7 @@ class Changefeed:
         """Change a row, and send nothing yet."""
         table = self.tables[name]
         at = (name, row[handle_key(table)[0]])
-        columns = [column.name for column in table.columns]
+        columns = [column.name for column in table.columns if not column.virtual]
         before = {column: self.held.get(at, {}).get(column) for column in columns} if op != "insert" else None
         after = None if op == "delete" else {column: row.get(column) for column in columns}
         if after is None:

@@ -217,7 +217,7 @@ class LiveTables:
     def _row(self, table: Table, key: int) -> Row:
         (row,) = self._upstream.lookup(table, [{"id": str(key)}], 0)
         assert row is not None
-        return row
+        return {column.name: row[column.name] for column in table.columns if not column.virtual}
 
     def _sent(self, op: Any, table: Table, before: Any, after: Any, ts: int = 0) -> None:
         change = RowChange(op=op, table=table, commit_ts=ts or self.now(), before=before, after=after)

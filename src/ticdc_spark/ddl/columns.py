@@ -59,7 +59,7 @@ class _Options:
     charset: str | None = None
     collate: str | None = None
     default: WrittenDefault | None = None
-    virtual: bool = False
+    expression: str = ""
     stored: bool = False
     filled: bool = False
     numbered: bool = False
@@ -96,8 +96,9 @@ def column_def(cur: Cursor) -> ColumnDef:
         type=kind,
         nullable=options.null is not False and not options.primary,
         default=default,
-        virtual=options.virtual,
+        virtual=bool(options.expression) and not options.stored,
         stored=options.stored,
+        expression="" if options.stored else options.expression,
     )
     return ColumnDef(
         column=column,
@@ -238,9 +239,8 @@ def _word(cur: Cursor, options: _Options) -> None:
 def _generated(cur: Cursor, options: _Options) -> None:
     cur.accept("always")
     cur.accept("as")
-    cur.brackets()
+    options.expression = cur.brackets()
     options.stored = bool(cur.any_of("stored", "persistent"))
-    options.virtual = not options.stored
 
 
 def _serial(cur: Cursor, options: _Options) -> None:

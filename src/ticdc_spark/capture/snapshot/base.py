@@ -5,6 +5,7 @@ from typing import Protocol
 
 import msgspec
 
+from ticdc_spark.config.computed import Expressions
 from ticdc_spark.ddl import column_comments, parse_create
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.partitions import partitions_of_sql
@@ -35,6 +36,8 @@ class Wanted(msgspec.Struct, frozen=True, kw_only=True):
     """Columns of the source that the lake does not have."""
     where: str = ""
     """The condition of the wanted rows (``config.row_filters``); ``""``: all rows."""
+    computed: Expressions = ()
+    """The virtual generated columns that get values."""
     lake: LakeOptions
     at: int | None
     """Read the table as of this commit_ts; ``None``: now."""

@@ -103,13 +103,15 @@ class Batch:
         return not self.rows.has_rows(msgspec.structs.replace(scan, ops=("insert", "update", "upsert")))
 
     def read_plan(
-        self, table: Table, versions: Mapping[str, Table], columns: Sequence[LakeColumn], *, inferred: bool = False
+        self, state: TableState, versions: Mapping[str, Table], columns: Sequence[LakeColumn], *, inferred: bool = False
     ) -> ReadPlan:
         """How to read rows of these versions of a table (by schema key) into columns.
 
-        ``table``: the source's current schema, with TiDB's hidden columns. A rule may exclude some of its columns from
-        ``columns``. ``inferred``: the table came from the schemas of rows.
+        ``state``: its table has the source's current schema, with TiDB's hidden columns. A rule may exclude some of its
+        columns from ``columns``. ``inferred``: the table came from the schemas of rows.
         """
+        table = state.table
+        assert table is not None, "its rows are read"
         return ReadPlan(
             protocol=self.protocol,
             tables=dict(versions),
@@ -119,6 +121,7 @@ class Batch:
             lake=self.lake,
             schemas=None if self.registry is None else self.registry.texts(tuple(versions)),
             deleted_by=SOFT_DELETE_TIME if self.job.soft_deletes == "delete" else "",
+            computed=state.computed,
             where=self.where(table, versions.values()),
             upstream=self.job.source.upstream,
             old_images="key" if any(column.key for column in columns) else "whole",

@@ -8,12 +8,14 @@ from typing import TypeVar
 import msgspec
 
 from ticdc_spark import failpoints
+from ticdc_spark.config.computed import Expressions, computable, still_computed, why_null
 from ticdc_spark.errors import DecisionNeeded
 from ticdc_spark.model import ColumnType, Table, TableName
 from ticdc_spark.mysql import HIDDEN_NAMES, format_type, handle_key, may_merge, with_hidden_columns
-from ticdc_spark.replicate.apply.batch import TimelineWork
+from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.look import OLD_VALUES, missing_columns, rebuild_line, why_gone
 from ticdc_spark.replicate.apply.rejects import HiddenColumns, TimelineStopped
+from ticdc_spark.replicate.plan.ddl_actions import Alter
 from ticdc_spark.replicate.state.table import TableState, diverge
 from ticdc_spark.sinks.base import ColumnChanges
 from ticdc_spark.sinks.mark import NO_MARK, Mark
@@ -34,6 +36,40 @@ def lose_hidden_values(state: TableState, before: Table | None) -> TableState:
         return state
     why = f"a full read gives no values of TiDB's columns {', '.join(sorted(new))}: they are NULL"
     return diverge(state, state.emptied, why)
+
+
+def computed_of(batch: Batch, table: Table) -> Expressions:
+    """The virtual columns that a table gets values in, whose rows all come now."""
+    return computable(table, _shown(batch, table))
+
+
+def compute_columns(batch: Batch, state: TableState) -> TableState:
+    """Give a new table, or one of which every row is read again, the virtual columns that the job computes."""
+    table = state.table
+    assert table is not None, "it is new"
+    shown = _shown(batch, table)
+    for column in table.columns:
+        if column.virtual and column.name in shown and (why := why_null(column, table, shown)):
+            log.info("`%s`.`%s`: generated column `%s` is NULL: %s", *table.full_name, column.name, why)
+    return msgspec.structs.replace(state, computed=computable(table, shown))
+
+
+def _shown(batch: Batch, table: Table) -> frozenset[str]:
+    return frozenset(column.source for column in batch.columns(table) if column.mask is None)
+
+
+def with_computed(after: TableState, before: TableState, act: Alter) -> tuple[TableState, str]:
+    """A table after a DDL, with the virtual columns whose values in existing rows stay right; and why others are wrong
+    now, if it still has them."""
+    if not before.computed or before.table is None:
+        return msgspec.structs.replace(after, computed=()), ""
+    kept = still_computed(before.computed, (before.table, act.table), act.renames)
+    renamed = {one.casefold(): other.casefold() for one, other in act.renames.items()}
+    there = {column.name.casefold() for column in act.table.columns} - {name.casefold() for name, _ in kept}
+    names = (name for name, _ in before.computed if renamed.get(name.casefold(), name.casefold()) in there)
+    stale = ", ".join(f"`{name}`" for name in names)
+    why = f"older rows have the values of generated column {stale} from before the DDL, and newer rows NULL"
+    return msgspec.structs.replace(after, computed=kept), why if stale else ""
 
 
 def expected_columns(state: TableState) -> ExpectedColumns:

@@ -21,7 +21,13 @@ from ticdc_spark.mysql import keep_hidden_columns
 from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.alter_steps import commits_of, with_columns_before
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
-from ticdc_spark.replicate.apply.columns import lose_hidden_values, stop_at_another_key, stop_if_columns_are_gone
+from ticdc_spark.replicate.apply.columns import (
+    compute_columns,
+    lose_hidden_values,
+    stop_at_another_key,
+    stop_if_columns_are_gone,
+    with_computed,
+)
 from ticdc_spark.replicate.apply.exchange import doubt_of_exchange, exchange
 from ticdc_spark.replicate.apply.exchange import is_begun as is_begun_exchange
 from ticdc_spark.replicate.apply.first_rows import there_already
@@ -325,6 +331,7 @@ def _create(work: TimelineWork, act: Create, mark: Mark, ts: int) -> None:
     new = with_lost_rows(work, new, before)
     if now == NO_MARK:
         columns = commented(work.batch.columns(table), act.comments)
+        new = compute_columns(work.batch, new)
         work.commit(new, mark, mark[0], lambda stamp: work.batch.sink.create(name, columns, stamp))
         failpoints.point("ddl")
     elif work.batch.job.adopt and before is not None and before.table is None:
@@ -445,6 +452,7 @@ def _create_missing(work: TimelineWork, late: TableState, mark: Mark, why: str =
     if before is not None and before.table is None and before.diverged_since is not None and not is_emptied:
         state = diverge(state, before.diverged_since, before.diverged_why)
     columns = work.batch.columns(table)
+    state = compute_columns(work.batch, state)
     work.commit(state, mark, mark[0], lambda stamp: work.batch.sink.create(name, columns, stamp))
     failpoints.point("ddl")
 
@@ -496,6 +504,8 @@ def alter(
     commits, inexact = found.commits, found.inexact
     after = msgspec.structs.replace(state, table=act.table, applied=ts, ddl_ts=ts, columns_before=())
     after = msgspec.structs.replace(after, schema_keys=followed, kept_columns=found.kept)
+    after, stale = with_computed(after, state, act)
+    inexact = "; ".join(filter(None, (inexact, stale)))
     if state.table is None:  # adopted
         after = unverify(after)
     if inexact:

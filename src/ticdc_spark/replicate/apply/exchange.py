@@ -152,7 +152,12 @@ def _give_away(work: TimelineWork, act: Exchange, mark: Mark, state: TableState)
 def _after(state: TableState, other: TableState, ts: int) -> TableState:
     """The state of a table with rows of another one: no more certain than that of either."""
     both = known_of_both(doubt_load(state, ts), doubt_load(other, ts))
-    return msgspec.structs.replace(both, applied=ts, ddl_ts=ts)
+    after = msgspec.structs.replace(both, applied=ts, ddl_ts=ts)
+    if state.computed == other.computed:
+        return after
+    shared = tuple(one for one in state.computed if one in other.computed)
+    why = f"EXCHANGE PARTITION at {ts} brought rows that have values in other generated columns"
+    return diverge(msgspec.structs.replace(after, computed=shared), ts, why)
 
 
 def _note_what_is_gone(work: TimelineWork, act: Exchange, ts: int) -> None:

@@ -20,6 +20,7 @@ from ticdc_spark.model import Column, Table, TableName
 from ticdc_spark.mysql import HIDDEN_NAMES, handle_key
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
 from ticdc_spark.replicate.apply.columns import (
+    compute_columns,
     expected_columns,
     forget_kept_columns,
     merge_with_hidden_columns,
@@ -177,7 +178,7 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> Counts:
     # Whether a key whose first change is an insert surely has no row in the target.
     is_new = state.is_clean and not group.is_redo and not late and name not in batch.lacking
     partitioned = None if late else partitions_to_check(state, columns)
-    plan = batch.read_plan(state.table, group.versions, columns)
+    plan = batch.read_plan(state, group.versions, columns)
     if histories(batch.job.histories).befores(name):
         plan = msgspec.structs.replace(plan, old_images="history")
     changes = TypedChanges(
@@ -352,7 +353,7 @@ def _prepare_table(
             raise DecisionNeeded(vanished(batch.job, name, resolves=batch.resolves))
         # A schema file may be of another time than the rows.
         from_file = newest is batch.schemas.get((*name, ANY_VERSION))
-        new = create_by_rows(state, newest, above, certain=not from_file)
+        new = compute_columns(batch, create_by_rows(state, newest, above, certain=not from_file))
         columns = batch.columns(newest)
         work.commit(new, (above, 0), above, lambda stamp: batch.sink.create(name, columns, stamp))
         failpoints.point("create")

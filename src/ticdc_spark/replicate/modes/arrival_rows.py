@@ -108,13 +108,13 @@ def _merge(work: TimelineWork, state: TableState, group: _Group) -> None:
     columns = batch.columns_of(state)
     data = tuple(column for column in columns if column.name != COMMIT_TS)
     versions = {key: _version(batch, name, key, target, group.followed) for key in keys}
-    plan = batch.read_plan(target, versions, data, inferred=inferred)
+    plan = batch.read_plan(state, versions, data, inferred=inferred)
     above = max(step.above, min(rows.min_ts for rows in waiting) - 1)
     scan = msgspec.structs.replace(batch.waiting(name, waiting, above, step.upto), keys=keys)
     hidden = PROTOCOLS[batch.protocol].traits.hidden_deletes
     every = None
     if not hidden and scan.above < state.applied:
-        every = batch.read_plan(target, _every_version(batch, name, target), data, inferred=inferred)
+        every = batch.read_plan(state, _every_version(batch, name, target), data, inferred=inferred)
     changes = TypedChanges(
         raw=batch.rows.raw(scan),
         plan=plan,

@@ -235,11 +235,12 @@ def with_generated(change: SchemaChange, tables: Mapping[TableName, Table]) -> T
         parts = [part.definition.column for part in statement.parts if isinstance(part, AddColumn | ChangeColumn)]
         renamed = {old.casefold(): new for old, new in renames.items()}
         named = [msgspec.structs.replace(one, name=renamed.get(one.name.casefold(), one.name)) for one in named] + parts
-    kinds = {one.name.casefold(): (one.virtual, one.stored) for one in named}
+    by_name = {one.name.casefold(): one for one in named}
     columns = []
     for column in table.columns:
-        virtual, stored = kinds.get(column.name.casefold(), (column.virtual, column.stored))
-        columns.append(msgspec.structs.replace(column, virtual=virtual, stored=stored))
+        of = by_name.get(column.name.casefold(), column)
+        how = msgspec.structs.replace(column, virtual=of.virtual, stored=of.stored, expression=of.expression)
+        columns.append(how)
     return msgspec.structs.replace(table, columns=tuple(columns))
 
 

@@ -15,12 +15,14 @@ from ticdc_spark import failpoints
 from ticdc_spark.changes.scan import ScanPlan
 from ticdc_spark.changes.topic import TopicRows
 from ticdc_spark.changes.typed import TypedChanges
+from ticdc_spark.config.computed import still_computed
 from ticdc_spark.config.job import Job
 from ticdc_spark.errors import DecisionNeeded, SourceChanged
-from ticdc_spark.model import Offsets, Table, TableName
+from ticdc_spark.model import Column, Offsets, Table, TableName
 from ticdc_spark.mysql import default_value, handle_key
 from ticdc_spark.replicate.apply.alter_steps import renames_in_target
 from ticdc_spark.replicate.apply.batch import Batch, TimelineWork
+from ticdc_spark.replicate.apply.columns import computed_of
 from ticdc_spark.replicate.apply.look import vanished
 from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.plan.column_diff import ColumnDefaults, ColumnDiff, column_diff
@@ -104,10 +106,11 @@ class TopicReads:
         try:
             _stop_at_renames(progress, name, base)
             history = self._history(work, progress, state, base)
-            table = as_known(history.table, state, work)
+            table = _with_values_in_all(as_known(history.table, state, work), history)
             _stop_if_not_folded(work.batch, history, table)
             # Read all rows once before the read begins and changes the table: rows that cannot be read show first.
-            changes = self._changes(work, name, table, history, base)
+            read = msgspec.structs.replace(state, table=table, computed=computed_of(work.batch, table))
+            changes = self._changes(work, read, history, base)
             tasks = 1 + (changes.inserts + changes.others) // _ROWS_A_TASK if changes.can_spread else 1
             changes.write(_none, tasks=min(tasks, _MOST_TASKS))
         except _REFUSALS as error:
@@ -207,15 +210,17 @@ class TopicReads:
         return scan(plan, progress, None, lambda plan: self.rows.scan(plan, starts, ends, count)).controls
 
     @staticmethod
-    def _changes(work: TimelineWork, name: TableName, table: Table, history: History, base: int) -> TypedChanges:
-        """The rows of a table as net changes, with the columns of ``table``."""
+    def _changes(work: TimelineWork, state: TableState, history: History, base: int) -> TypedChanges:
+        """The rows of a table as net changes, with the columns of its schema."""
+        name, table = state.full_name, state.table
+        assert table is not None, "its read is under way"
         batch, rows = work.batch, bounded(history.rows)
         inserts, count = sum(one.inserts for one in rows), sum(one.rows for one in rows)
         tables, valid = _versions(history)
         return TypedChanges(
             raw=batch.rows.raw(batch.waiting(name, rows, history.start, base)),
             plan=msgspec.structs.replace(
-                batch.read_plan(table, tables, batch.columns(table)), valid=valid, expects="all"
+                batch.read_plan(state, tables, batch.columns(table)), valid=valid, expects="all"
             ),
             inserts=inserts,
             others=count - inserts,
@@ -228,12 +233,27 @@ class TopicReads:
         assert state.table is not None, "its read is under way"
         assert state.load is not None, "its read is under way"
         name = state.full_name
-        changes = self._changes(work, name, state.table, history, state.load.base)
+        changes = self._changes(work, state, history, state.load.base)
 
         def note(rows: int, zeros: int) -> LoadNote:
             return msgspec.structs.replace(before, rows=rows, zero_dates=zeros, done=True)
 
         return self.sink.load_changes(name, changes, note)
+
+
+def _with_values_in_all(table: Table, history: History) -> Table:
+    """A table without the expressions of virtual columns that a DDL of its history made or changed."""
+    versions = (history.first, *(one.alter.table for one in history.altered))
+
+    def is_kept(column: Column) -> bool:
+        one = ((column.name, column.expression),)
+        return all(still_computed(one, (version, table), {}) for version in versions)
+
+    columns = (
+        one if not one.expression or is_kept(one) else msgspec.structs.replace(one, expression="")
+        for one in table.columns
+    )
+    return msgspec.structs.replace(table, columns=tuple(columns))
 
 
 def _stop_at_renames(progress: Progress, name: TableName, base: int) -> None:

@@ -124,6 +124,7 @@ class Gathering:
             columns=columns,
             left_out=frozenset(column.name for column in state.table.columns) - sources if state.table else frozenset(),
             where=work.batch.where(state.table) if state.table else "",
+            computed=state.computed,
             lake=work.batch.lake,
             at=load.base if load.exact and load.token not in self._stale else None,
             upto=note.upto,

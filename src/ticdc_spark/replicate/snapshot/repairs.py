@@ -209,7 +209,7 @@ class Repairs:
         assert state.table is not None, "it is repairable"
         # Of this protocol, a table needs no registry.
         batch = replace(work.batch, protocol=OWN_IMAGES, registry=None)
-        plan = batch.read_plan(state.table, {"": rows.table}, batch.columns_of(state))
+        plan = batch.read_plan(state, {"": rows.table}, batch.columns_of(state))
         raw = _raw(rows, base)
         changes = TypedChanges(
             raw=GivenRows(raw, f"rows of {'.'.join(name)}"),

@@ -7,10 +7,10 @@ import msgspec
 
 from ticdc_spark import failpoints
 from ticdc_spark.capture.snapshot.base import same_columns
-from ticdc_spark.model import Table, TableName
+from ticdc_spark.model import Column, Table, TableName
 from ticdc_spark.mysql import keep_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
-from ticdc_spark.replicate.apply.columns import lose_hidden_values
+from ticdc_spark.replicate.apply.columns import compute_columns, computed_of, lose_hidden_values
 from ticdc_spark.replicate.apply.look import OLD_VALUES
 from ticdc_spark.replicate.apply.rename import set_aside
 from ticdc_spark.replicate.state.conditions import Loading
@@ -66,8 +66,9 @@ def begin(
     stay = tuple((live[column.name.casefold()][0], column.comment) for column in told)
     changes = ColumnChanges(drop=tuple(drop), add=tuple(add), comments=stay)
     # If the read is given up, the table lacks the changes up to the base, or the values in dropped columns.
-    loses = f"a full read of it began at {base}, and was given up" if drop or (there and state.applied < base) else ""
-    begun = begin_load(state, table, load, loses)
+    lacks_rows = there and (state.applied < base or computed_of(work.batch, table) != state.computed)
+    loses = f"a full read of it began at {base}, and was given up" if drop or lacks_rows else ""
+    begun = compute_columns(work.batch, begin_load(state, table, load, loses))
     kept = zip(state.kept_columns, work.batch.kept_columns(state), strict=True)
     # A kept column whose name the source has again is now the source's column: every row is read.
     still = tuple(one for one, column in kept if column.name.casefold() not in wanted)
@@ -109,14 +110,16 @@ def as_known(table: Table, state: TableState | None, work: TimelineWork) -> Tabl
 
 def _with_generated(table: Table, source: Table) -> Table:
     """A table with what only the source knows about it: generated columns, partitions, the default charset."""
-    virtual = {column.name: column.virtual for column in source.columns}
-    columns = tuple(
-        msgspec.structs.replace(column, virtual=virtual.get(column.name)) if column.virtual is None else column
-        for column in table.columns
-    )
+    by_name = {column.name: column for column in source.columns}
+    columns = tuple(_as_generated(column, by_name.get(column.name, column)) for column in table.columns)
     return msgspec.structs.replace(
         table, columns=columns, partitioning=source.partitioning, charset=source.charset, collate=source.collate
     )
+
+
+def _as_generated(column: Column, source: Column) -> Column:
+    virtual = source.virtual if column.virtual is None else column.virtual
+    return msgspec.structs.replace(column, virtual=virtual, expression=source.expression if virtual else "")
 
 
 def give_up(work: TimelineWork, name: TableName) -> None:

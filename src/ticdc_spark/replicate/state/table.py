@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
+from ticdc_spark.config.computed import Expressions
 from ticdc_spark.model import Column, Table, TableName
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.replicate.state.conditions import (
@@ -75,6 +76,8 @@ class TableState(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """Registered schemas (Avro) or schema blocks (Debezium) that ``table`` has followed; empty if it follows DDL."""
     kept_columns: tuple[KeptColumn, ...] = ()
     """Columns that the source dropped and the copy still has (``drop-column = "keep"``)."""
+    computed: Expressions = ()
+    """The virtual generated columns that have their values in every row of the copy. Others are NULL."""
     columns_before: tuple[tuple[str, str], ...] = ()
     """While a DDL is under way on an adopted table, or on one with unsure columns: the lake's columns before it, as
     (name, type)."""
@@ -232,7 +235,7 @@ def create_by_rows(state: TableState, table: Table, applied: int, *, certain: bo
 def adopt(state: TableState, origin: Literal["adopted", "bootstrap"]) -> TableState:
     """The lake has it already, and no DDL created it: the job continues with the table that is there."""
     there = state if state.is_kept else come_back(state)
-    return msgspec.structs.replace(unverify(there), origin=origin)
+    return msgspec.structs.replace(unverify(there), origin=origin, computed=())
 
 
 def drop(name: TableName, ts: int, topics: tuple[str, ...], rows: int = 0) -> TableState:
@@ -379,6 +382,7 @@ def begin_load(state: TableState, table: Table, load: Loading, loses: str) -> Ta
         schema_keys=(),
         columns_before=(),
         partition_ids=(),
+        computed=(),
     )
 
 

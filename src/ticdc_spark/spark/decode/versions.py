@@ -9,7 +9,9 @@ from typing import Literal, NamedTuple, TypeAlias
 
 import msgspec
 
+from ticdc_spark.config.computed import Computed, Expressions, computed
 from ticdc_spark.config.row_filters import WHERE, row_filter
+from ticdc_spark.errors import UsageError
 from ticdc_spark.model import Table, Value
 from ticdc_spark.mysql import HIDDEN_NAMES, NO_CONSTANT, default_value, fsp, utc_timestamp, with_hidden_columns
 from ticdc_spark.protocols import PROTOCOLS, decoder
@@ -74,6 +76,8 @@ class ReadPlan(msgspec.Struct, frozen=True, kw_only=True):
     """Known places: physical ids, each with the partition of its rows."""
     deleted_by: str = ""
     """The source's name of a column whose value marks a row as deleted; ``""``: there is none."""
+    computed: Expressions = ()
+    """The virtual generated columns that get values."""
     where: str = ""
     """The condition of rows to keep (``config.row_filters``); ``""``: keep all."""
     upstream: str | None = None
@@ -117,6 +121,14 @@ class Version:
         }
         """The columns of every complete row, without TiDB's own and virtual generated columns."""
         self.generated = {column.source for column in plan.columns if column.column.virtual}
+        self.computed: list[Computed] = []
+        self.not_computed: list[str] = []
+        """Why columns of the target that have values cannot be computed of rows of this version."""
+        for name, expression in plan.computed:
+            try:
+                self.computed.append(computed(name, expression, self.table))
+            except UsageError as error:
+                self.not_computed.append(f"generated column `{name}` AS ({expression}) is not computed: {error}")
         self.filter = row_filter(plan.where, self.table) if plan.where else None
         """Which rows to keep; ``None``: all."""
         absent = [column for column in plan.columns if column.source not in self.places]
@@ -153,6 +165,17 @@ class Version:
         if plan.schemas is not None:
             return decoder(plan.protocol, plan.schemas).row_reader(self.table, options, only)
         return _reader(plan.protocol, self.table, options, only)
+
+
+def _compute(version: Version, columns: Columns, first: int, bad: dict[int, str]) -> None:
+    """Give virtual generated columns their values. ``first``: the position of the first image in ``bad``."""
+    count = len(columns.values[0])
+    for one in version.computed:
+        read = [columns.values[version.places[name]] for name in one.reads]
+        columns.values[version.places[one.name]] = one.cells(read, count)
+    for reason in version.not_computed:
+        for at in range(first, first + count):
+            bad.setdefault(at, reason)
 
 
 def _is_sent(plan: ReadPlan, column: LakeColumn) -> bool:
@@ -222,10 +245,11 @@ def read_new(
             lacks.add(name)
         generated = column.virtual or name in version.generated
         may_lack = column.nullable or generated or name.startswith(HIDDEN_PREFIX)
-        if not may_lack or name in version.keys:
+        if not may_lack or (name in version.keys and not generated):
             for at in lacking:
                 if images[at] is not None:
                     bad.setdefault(at, f"the row has no column `{name}`")
+    _compute(version, columns, 0, bad)
     return columns, OddColumns(tuple(sorted(lacks)), tuple(sorted(set().union(*hidden.values()))))
 
 
@@ -250,6 +274,8 @@ def read_old(version: Version, images: Sequence[bytes | None], bad: dict[int, st
         for at in lacking:
             if images[at] is not None:
                 bad.setdefault(at + first, _OLD_LACKS.format(version.whole_old_for, name))
+    if version.whole_old_for:
+        _compute(version, columns, first, bad)
     return columns
 
 
