@@ -153,6 +153,9 @@ def test_a_column_that_the_table_lacks_cannot_be_computed() -> None:
         ("INT AS (a) STORED", {}, []),
         ("INT", {}, []),
         ("INT AS (a + + ) VIRTUAL", {}, []),
+        ("INT AS (a) VIRTUAL", {"u": "a"}, []),
+        ("INT AS (a) VIRTUAL", {"a": "a"}, []),
+        ("INT AS (a) VIRTUAL", {"u": "b", "v": "v"}, [("v", "a")]),
     ],
 )
 def test_a_ddl_leaves_values_only_if_it_changes_nothing_that_they_come_from(

@@ -63,7 +63,8 @@ def with_computed(after: TableState, before: TableState, act: Alter) -> tuple[Ta
     now, if it still has them."""
     if not before.computed or before.table is None:
         return msgspec.structs.replace(after, computed=()), ""
-    kept = still_computed(before.computed, (before.table, act.table), act.renames)
+    renames = act.renames | {name: name for name in act.replaced}
+    kept = still_computed(before.computed, (before.table, act.table), renames)
     renamed = {one.casefold(): other.casefold() for one, other in act.renames.items()}
     there = {column.name.casefold() for column in act.table.columns} - {name.casefold() for name, _ in kept}
     names = (name for name, _ in before.computed if renamed.get(name.casefold(), name.casefold()) in there)
