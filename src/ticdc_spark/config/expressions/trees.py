@@ -165,6 +165,8 @@ class Compiler:
         if what == "character_set":
             if str(to.args.get("kind")).lower() not in ("utf8mb4", "utf8"):
                 raise Unsupported(f"CONVERT USING {to.args.get('kind')}")
+            if not to.expressions:
+                return as_text(self.node(tree.this))
             what = "char"
         node = self.node(tree.this)
         params = [int(param.name) for param in to.expressions]

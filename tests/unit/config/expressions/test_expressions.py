@@ -404,3 +404,9 @@ def test_three_values(left: Value, right: Value) -> None:
         assert holds(f"not (id {sign} `odd name`)", row) == (known and not wanted)
         assert holds(f"(id {sign} `odd name`) is null", row) == (not known)
     assert holds("id <=> `odd name`", row) == (left == right)
+
+
+def test_convert_using_keeps_the_collation_and_cast_cuts_to_its_length() -> None:
+    of, row = "`t` (s VARCHAR(9))", {"s": "ab"}
+    assert judged("convert(s using utf8mb4) = 'AB'", of, row, s="utf8mb4_general_ci")
+    assert judged("cast(s as char(1) character set utf8mb4) = 'a'", of, row)
