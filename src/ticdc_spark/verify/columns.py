@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Literal, TypeAlias
 
 import msgspec
-from msgspec.structs import replace
 
 from ticdc_spark.clients.mysql_texts import is_raw
 from ticdc_spark.model import Column, ColumnType, Table, TableName
@@ -102,22 +101,16 @@ def form_of(column: LakeColumn) -> Form | None:
     return plain.get(kind.name)
 
 
-def with_values(table: Table, names: Iterable[str]) -> Table:
-    """A table of which some virtual columns have values in the target."""
-    have = {*names}
-    columns = (replace(column, virtual=False) if column.name in have else column for column in table.columns)
-    return replace(table, columns=tuple(columns))
-
-
 def plan_of(
     tables: tuple[Table, Table],
     columns: tuple[Sequence[LakeColumn], Sequence[LakeColumn]],
     lake: LakeOptions,
     protocol: str = "",
+    computed: Collection[str] = (),
 ) -> TablePlan | str:
     """What is compared of a table; a text instead says why nothing is.
 
-    ``tables``, ``columns``: of the source now, and of the job.
+    ``tables``, ``columns``: of the source now, and of the job. ``computed``: the virtual columns that have values.
     """
     table, known = tables
     keys = handle_key(known)
@@ -126,7 +119,7 @@ def plan_of(
     if {key.casefold() for key in handle_key(table)} != {key.casefold() for key in keys}:
         return "the source has another key than the target: a DDL is not applied yet, or was skipped. Try again later"
     here = {column.source.casefold(): column for column in columns[0]}
-    virtual = {column.name.casefold() for column in known.columns if column.virtual}
+    virtual = {one.name.casefold() for one in known.columns if one.virtual and one.name not in computed}
     pairs, skipped = dict[str, Pair](), dict[str, str]()
     for there in columns[1]:
         folded = there.source.casefold()

@@ -33,7 +33,7 @@ from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.table import TableState
 from ticdc_spark.sinks.mark import NO_MARK
 from ticdc_spark.verify.cells import Key
-from ticdc_spark.verify.columns import NO_KEY, NOT_JUDGED, Pair, TablePlan, columns_gone, plan_of, with_values, without
+from ticdc_spark.verify.columns import NO_KEY, NOT_JUDGED, Pair, TablePlan, columns_gone, plan_of, without
 from ticdc_spark.verify.database import DatabaseTable, Place
 from ticdc_spark.verify.dialects import Mysql
 from ticdc_spark.verify.merged import Shards, uneven, union
@@ -164,8 +164,8 @@ class _Run:
         named = msgspec.structs.replace(table, schema=state.schema, name=state.name)
         here, there = (types.columns(one, handle_key(one), lake) for one in (named, state.table))
         protocol = self._ends.job.source.protocol or progress.protocol
-        known = with_values(state.table, (name for name, _ in state.computed))
-        plan = plan_of((table, known), (here, there), lake, protocol)
+        computed = [name for name, _ in state.computed]
+        plan = plan_of((table, state.table), (here, there), lake, protocol, computed)
         if isinstance(plan, str):
             return plan
         where = _where(progress, state.table, tidb=self._ends.reader.exact)
