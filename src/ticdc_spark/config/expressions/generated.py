@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import lru_cache
 
 from sqlglot import TokenType, exp
@@ -17,12 +16,13 @@ from ticdc_spark.model import Table
 
 _COMPARING = (
     *(exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.NullSafeEQ, exp.Between, exp.In, exp.Nullif),
-    *(exp.Greatest, exp.Least, exp.Case),
+    *(exp.Greatest, exp.Least),
 )
 """What compares texts by their collations, if two of its parts are texts."""
 _OF_TEXTS = (exp.Like, exp.Escape, exp.StrPosition, exp.Collate, exp.Xor)
 """What always does, or differs for decimals."""
-_OF_TEXTS_BY_NAME = frozenset(("strcmp", "find_in_set", "field", "locate", "instr"))
+_OF_TEXTS_BY_NAME = frozenset(("strcmp", "find_in_set"))
+"""The same, for functions that the parser does not know."""
 _CASTS = {
     exp.DataType.Type.BIGINT: ("int", "decimal", "null"),
     exp.DataType.Type.DECIMAL: ("int", "decimal", "null"),
@@ -72,13 +72,13 @@ def compile_generated(sql: str, table: Table) -> Node:
 
 def _differs(part: exp.Expression, nodes: dict[int, Node], tree: exp.Expression) -> str:
     """Why servers may evaluate a part differently; ``""``: they do not."""
-    kinds = [nodes[id(one)].kind for one in _operands(part) if id(one) in nodes]
     is_named = isinstance(part, exp.Anonymous) and part.name.lower() in _OF_TEXTS_BY_NAME
     if isinstance(part, _OF_TEXTS) or is_named:
         return "depends on a collation"
-    compares = isinstance(part, _COMPARING) and not (isinstance(part, exp.Case) and part.args.get("this") is None)
-    if compares and sum(kind in _TEXTS for kind in kinds) > 1:
-        return "depends on a collation"
+    if isinstance(part, _COMPARING) or (isinstance(part, exp.Case) and part.args.get("this") is not None):
+        texts = [one for one in _operands(part) if id(one) in nodes and nodes[id(one)].kind in _TEXTS]
+        if len(texts) > 1:
+            return "depends on a collation"
     if isinstance(part, exp.Column) and part.args.get("table") is not None:
         return "names its table, which a RENAME changes"
     if isinstance(part, exp.Cast) and nodes[id(part.this)].kind not in _CASTS.get(part.to.this, ()):
@@ -92,16 +92,11 @@ def _differs(part: exp.Expression, nodes: dict[int, Node], tree: exp.Expression)
     return ""
 
 
-def _operands(part: exp.Expression) -> list[exp.Expression]:
-    found = [*_children(part)]
-    return [one.this if isinstance(one, exp.If) and isinstance(part, exp.Case) else one for one in found]
-
-
-def _children(part: exp.Expression) -> Iterator[exp.Expression]:
-    for value in part.args.values():
-        for one in value if isinstance(value, list) else [value]:
-            if isinstance(one, exp.Expression):
-                yield one
+def _operands(part: exp.Expression) -> list[object]:
+    """The parts that a comparison has: of CASE, also what stands behind WHEN."""
+    return [
+        one.this if isinstance(part, exp.Case) and isinstance(one, exp.If) else one for one in part.iter_expressions()
+    ]
 
 
 def _parsed(sql: str) -> exp.Expression:
