@@ -39,19 +39,19 @@ def lose_hidden_values(state: TableState, before: Table | None) -> TableState:
 
 
 def computed_of(batch: Batch, table: Table) -> Expressions:
-    """The virtual columns that a table gets values in, whose rows all come now."""
+    """The virtual columns that the job computes in a table that is new, or of which every row is read again."""
     return computable(table, _shown(batch, table))
 
 
 def compute_columns(batch: Batch, state: TableState) -> TableState:
-    """Give a new table, or one of which every row is read again, the virtual columns that the job computes."""
+    """Give such a table these columns, and log why others stay NULL."""
     table = state.table
     assert table is not None, "it is new"
     shown = _shown(batch, table)
     for column in table.columns:
         if column.virtual and column.name in shown and (why := why_null(column, table, shown)):
             log.info("`%s`.`%s`: generated column `%s` is NULL: %s", *table.full_name, column.name, why)
-    return msgspec.structs.replace(state, computed=computable(table, shown))
+    return msgspec.structs.replace(state, computed=computed_of(batch, table))
 
 
 def _shown(batch: Batch, table: Table) -> frozenset[str]:
@@ -59,18 +59,24 @@ def _shown(batch: Batch, table: Table) -> frozenset[str]:
 
 
 def with_computed(after: TableState, before: TableState, act: Alter) -> tuple[TableState, str]:
-    """A table after a DDL, with the virtual columns whose values in existing rows stay right; and why others are wrong
-    now, if it still has them."""
-    if not before.computed or before.table is None:
-        return msgspec.structs.replace(after, computed=()), ""
-    renames = act.renames | {name: name for name in act.replaced}
-    kept = still_computed(before.computed, (before.table, act.table), renames)
+    """A table after a DDL, without the virtual columns of which older rows may have other values now.
+
+    Returns: the table, and what is wrong with it if it still has such columns; ``""``: nothing is
+    """
+    if not before.computed:
+        return after, ""
+    assert before.table is not None, "it has columns"
+    kept = still_computed(
+        before.computed, (before.table, act.table), act.renames | {name: name for name in act.replaced}
+    )
     renamed = {one.casefold(): other.casefold() for one, other in act.renames.items()}
     there = {column.name.casefold() for column in act.table.columns} - {name.casefold() for name, _ in kept}
-    names = (name for name, _ in before.computed if renamed.get(name.casefold(), name.casefold()) in there)
-    stale = ", ".join(f"`{name}`" for name in names)
-    why = f"older rows have the values of generated column {stale} from before the DDL, and newer rows NULL"
-    return msgspec.structs.replace(after, computed=kept), why if stale else ""
+    stale = [name for name, _ in before.computed if renamed.get(name.casefold(), name.casefold()) in there]
+    after = msgspec.structs.replace(after, computed=kept)
+    if not stale:
+        return after, ""
+    names = ", ".join(f"`{name}`" for name in stale)
+    return after, f"older rows have the values of generated column {names} from before the DDL, and newer rows NULL"
 
 
 def expected_columns(state: TableState) -> ExpectedColumns:

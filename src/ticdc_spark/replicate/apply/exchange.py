@@ -150,7 +150,8 @@ def _give_away(work: TimelineWork, act: Exchange, mark: Mark, state: TableState)
 
 
 def _after(state: TableState, other: TableState, ts: int) -> TableState:
-    """The state of a table with rows of another one: no more certain than that of either."""
+    """The state of a table with rows of another one: no more certain than that of either. A virtual column stays
+    computed only if it is in both."""
     both = known_of_both(doubt_load(state, ts), doubt_load(other, ts))
     after = msgspec.structs.replace(both, applied=ts, ddl_ts=ts)
     if state.computed == other.computed:
