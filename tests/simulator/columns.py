@@ -152,6 +152,11 @@ def generated(name: str) -> Column:
 HALF = "`id` DIV 2"
 
 
+def generated_sql(name: str) -> str:
+    """The definition of such a column."""
+    return f"`{name}` BIGINT AS ({HALF}) VIRTUAL"
+
+
 def half(value: Value) -> str:
     """The value of such a column."""
     number = int(str(value))

@@ -170,6 +170,16 @@ def virtual_columns(live: Live) -> tuple[Column, ...]:
     return tuple(column for column in live.table.columns if column.virtual)
 
 
+def columns_of(specs: Sequence[Spec], virtual: Sequence[Column]) -> tuple[Column, ...]:
+    """All columns of a table: those that rows have, then the others."""
+    return (*(one.column for one in specs), *virtual)
+
+
+def has_number(specs: Sequence[Spec]) -> bool:
+    """Whether a virtual column can be computed of ``id``."""
+    return any(one.column.name == "id" and one.kind in ("int", "bigint") for one in specs)
+
+
 def live_table(uid: Uid, table: Table, specs: tuple[Spec, ...], rows: dict[Key, Row]) -> Live:
     """A table with its handle key looked up."""
     return Live(uid=uid, table=table, specs=specs, keys=handle_key(table), rows=rows)

@@ -7,8 +7,8 @@ from random import Random
 
 from msgspec.structs import replace
 
-from tests.simulator.columns import HALF, KEY_KINDS, Spec, any_spec, generated, spec
-from tests.simulator.database import Database, Live, Name, live_table
+from tests.simulator.columns import KEY_KINDS, Spec, any_spec, generated, generated_sql, spec
+from tests.simulator.database import Database, Live, Name, columns_of, has_number, live_table
 from tests.simulator.ddl_columns import (
     add_column,
     add_index,
@@ -62,7 +62,7 @@ def create_table(db: Database, rand: Random, name: Name | None = None) -> None:
     without_key = db.is_next(db.keyless)
     version, ts = db.tick(rand), db.tick(rand)
     virtual = _virtual(db, rand, specs)
-    columns = (*(item.column for item in specs), *virtual)
+    columns = columns_of(specs, virtual)
     table = Table(
         schema=name[0],
         name=name[1],
@@ -75,13 +75,13 @@ def create_table(db: Database, rand: Random, name: Name | None = None) -> None:
     keys = ",".join(f"`{column}`" for column in index.columns)
     word = "PRIMARY KEY" if index.primary else f"UNIQUE `{index.name}`"
     key = "" if without_key else f",{word}({keys})"
-    more = "".join(f",`{one.name}` BIGINT AS ({HALF}) VIRTUAL" for one in virtual)
+    more = "".join(f",{generated_sql(one.name)}" for one in virtual)
     query = f"CREATE TABLE `{name[1]}` ({','.join(item.definition for item in specs)}{more}{key})"
     commit_change(db, ts, "CREATE", query, None, live)
 
 
 def _virtual(db: Database, rand: Random, specs: tuple[Spec, ...]) -> tuple[Column, ...]:
-    if not db.generated or specs[0].kind not in ("int", "bigint") or rand.random() < 0.3:
+    if not db.generated or not has_number(specs) or rand.random() < 0.3:
         return ()
     return (generated(f"g{db.fresh()}"),)
 

@@ -7,8 +7,8 @@ from random import Random
 
 from msgspec.structs import replace
 
-from tests.simulator.columns import HALF, KINDS, Spec, any_spec, convert, fill, generated, spec
-from tests.simulator.database import Database, Event, Key, Live, live_table, virtual_columns
+from tests.simulator.columns import KINDS, Spec, any_spec, convert, fill, generated, generated_sql, spec
+from tests.simulator.database import Database, Event, Key, Live, columns_of, has_number, live_table, virtual_columns
 from tests.simulator.ddl_parts import any_table, commit_change
 from ticdc_spark.model import Column, Index, Row
 
@@ -18,20 +18,19 @@ def _change_virtual(db: Database, rand: Random, live: Live) -> None:
     dice, there = rand.random(), virtual_columns(live)
     of, name = f"ALTER TABLE `{live.name[1]}`", f"g{db.fresh()}"
     if not there:
-        query, then = f"{of} ADD COLUMN `{name}` BIGINT AS ({HALF}) VIRTUAL", (generated(name),)
+        query, then = f"{of} ADD COLUMN {generated_sql(name)}", (generated(name),)
     elif dice < 0.5:
         query, then = f"{of} DROP COLUMN `{there[0].name}`", ()
     elif dice < 0.8:
         query, then = f"{of} RENAME COLUMN `{there[0].name}` TO `{name}`", (replace(there[0], name=name),)
     else:
-        query, then = f"{of} CHANGE COLUMN `{there[0].name}` `{name}` BIGINT AS ({HALF}) VIRTUAL", (generated(name),)
+        query, then = f"{of} CHANGE COLUMN `{there[0].name}` {generated_sql(name)}", (generated(name),)
     _alter(db, rand, live, query, live.specs, None, virtual=then)
 
 
 def add_column(db: Database, rand: Random) -> None:
     live = any_table(db, rand)
-    kinds = {} if live is None else {one.column.name: one.kind for one in live.specs}
-    if live is not None and db.generated and kinds.get("id") in ("int", "bigint") and rand.random() < 0.4:
+    if live is not None and db.generated and has_number(live.specs) and rand.random() < 0.4:
         _change_virtual(db, rand, live)
         return
     if live is None or len(live.specs) > 6:
@@ -162,7 +161,7 @@ def silent_column(db: Database, rand: Random) -> None:
         return
     item = spec(rand.choice(tuple(KINDS)), f"s{db.fresh()}", nullable=True, default=False)
     specs = (*live.specs, item)
-    table = replace(live.table, columns=(*(one.column for one in specs), *virtual_columns(live)), version=db.tick(rand))
+    table = replace(live.table, columns=columns_of(specs, virtual_columns(live)), version=db.tick(rand))
     rows: dict[Key, Row] = {key: {**row, item.column.name: None} for key, row in live.rows.items()}
     _silently(db, db.tick(rand), live_table(live.uid, table, specs, rows))
 
@@ -174,7 +173,7 @@ def hidden_drop(db: Database, rand: Random) -> None:
     if live is None or item is None or not item.column.nullable or len(live.specs) - len(live.keys) < 2:
         return
     specs = tuple(other for other in live.specs if other is not item)
-    table = replace(live.table, columns=(*(one.column for one in specs), *virtual_columns(live)), version=db.tick(rand))
+    table = replace(live.table, columns=columns_of(specs, virtual_columns(live)), version=db.tick(rand))
     name = item.column.name
     rows = {key: {at: row[at] for at in row if at != name} for key, row in live.rows.items()}
     ts = db.tick(rand)
@@ -201,7 +200,7 @@ def _alter(
 ) -> None:
     """``virtual``: its virtual columns; ``None``: as before."""
     version, ts = db.tick(rand), db.tick(rand)
-    columns = (*(item.column for item in specs), *(virtual_columns(live) if virtual is None else virtual))
+    columns = columns_of(specs, virtual_columns(live) if virtual is None else virtual)
     table = replace(
         live.table, columns=columns, indexes=live.table.indexes if indexes is None else indexes, version=version
     )
