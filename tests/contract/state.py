@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 
@@ -30,6 +33,23 @@ def values(stored: StoredState) -> dict[str, list[str]]:
 def taken(states: StateStore) -> JobStore:
     """The state as a new process has it that pushes the owner aside."""
     return take_over(states, states.load(), "job", this_process())
+
+
+class Waiting:
+    """A state whose looks wait for ``answers``."""
+
+    def __init__(self, states: StateStore) -> None:
+        self._states, self.looks = states, 0
+        self.looking, self.answers = threading.Event(), threading.Event()
+
+    def version(self) -> str | None:
+        self.looks += 1
+        self.looking.set()
+        assert self.answers.wait(30)
+        return self._states.version()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._states, name)
 
 
 class StateContract:
@@ -150,6 +170,22 @@ class StateContract:
         found = read_state(opened())
         assert (found.progress, found.plan, found.held) == (Progress(job="job", batch=1), None, second.held)
         second.check()
+
+    def test_checks_that_wait_for_another_are_one_look(self, opened: Callable[[], StateStore]) -> None:
+        states = Waiting(opened())
+        store = taken(states)
+        with ThreadPoolExecutor(9) as pool:
+            first = pool.submit(store.check)
+            assert states.looking.wait(30)
+            others = [pool.submit(store.check) for _ in range(8)]
+            time.sleep(0.2)  # until they wait
+            states.answers.set()
+            for one in (first, *others):
+                one.result(30)
+        assert states.looks < 9
+        taken(opened())
+        with pytest.raises(LeaseHeld):
+            store.check()
 
     def test_requests_of_others_come_between_and_the_owner_goes_on(self, opened: Callable[[], StateStore]) -> None:
         store = taken(opened())

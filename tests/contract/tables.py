@@ -20,6 +20,7 @@ class TablesContract:
         assert found.snapshot == member.sink.snapshot_id(member.name)
         assert member.rows() == []
         assert list(member.sink.columns(member.name).items()) == member.kinds(*member.columns)
+        assert found.columns == member.sink.columns(member.name)
 
     def test_a_table_is_not_created_over_another(self, member: Member) -> None:
         member.fill(1)

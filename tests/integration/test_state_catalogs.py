@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from tests.contract.state import StateContract, rows, values
+from tests.support.counting_proxy import counted
 from tests.support.rest_catalog import RestCatalog
 from tests.support.s3_server import BUCKET, S3Server
 from ticdc_spark.config.job import IcebergConfig
@@ -61,6 +63,22 @@ def test_old_states_expire(opened: Callable[[], IcebergState]) -> None:
     assert values(opened().load()) == {"small": [str(KEPT + 7)], "large": ["kept"]}
     table = states._table
     assert table is not None and len(table.snapshots()) <= KEPT + 2
+
+
+def test_a_commit_is_one_request_to_the_catalog_and_one_a_file(catalog: RestCatalog, store: S3Server) -> None:
+    with counted(catalog.url) as tables, counted(store.url) as files:
+        options = {"type": "rest", "uri": tables.url, **store.catalog_options(), "s3.endpoint": files.url}
+        config = IcebergConfig(warehouse=f"s3://{BUCKET}/states", catalog_options=options)
+        with closing(open_state(config, "counted", {})) as states:
+            version = states.commit({"a": rows("1"), "b": rows("2")}, None, 0)
+            tables.requests.clear()
+            files.requests.clear()
+            version = states.commit({"a": rows("3"), "b": rows("4")}, version, 1)
+            assert tables.requests == {"POST": 1}
+            # a data file and a manifest for each part, and the list of manifests
+            assert (files.requests["PUT"], files.requests["POST"]) == (5, 0)
+            states.beat(b"alive")
+            assert (files.requests["PUT"], files.requests["POST"]) == (6, 0)
 
 
 def test_a_catalog_that_is_away_is_a_fault_of_the_sink(

@@ -146,4 +146,7 @@ class Lake:
         table = self.tables.get(name)
         if name in self.lost:
             raise FilesGone("the catalog names files that are not there")
-        return None if table is None else judge(table.note, table.current, table.commits.get)
+        if table is None:
+            return None
+        columns = {field.name: field.type.name for field in table.fields}
+        return msgspec.structs.replace(judge(table.note, table.current, table.commits.get), columns=columns)

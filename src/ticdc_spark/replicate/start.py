@@ -196,7 +196,7 @@ def _look(job: Job, sink: Sink, progress: Progress, some: Iterable[TableState], 
             sink.drop(name)
             looked = Looked(state=table, stamp=None)
         as_left = looked.stamp is not None and looked.stamp.mark == table.mark and exact
-        return looked, columns_gone(sink, table) if as_left and not table.has_diverged else ""
+        return looked, columns_gone(sink.types, table, looked.columns) if as_left and not table.has_diverged else ""
 
     worse: dict[TableName, TableState] = {}
     for table, (looked, gone) in zip(tables, for_each(job, look, tables), strict=True):

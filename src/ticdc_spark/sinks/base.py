@@ -8,7 +8,7 @@ from messages), ``Histories`` (appended rows), ``Loads`` (full reads), ``Upkeep`
 A sink receives typed changes (``changes.typed``). It knows nothing of messages, offsets or protocols.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 import msgspec
@@ -61,6 +61,8 @@ class TableFound(msgspec.Struct, frozen=True, kw_only=True):
     """How other writers changed rows since a job last read and wrote the table; ``""``: they did not."""
     snapshot: int | None = None
     """The current snapshot."""
+    columns: Mapping[str, str] = {}
+    """As from ``Tables.columns``, so that a look at a table is one request where the target has it so."""
 
 
 class ColumnChanges(msgspec.Struct, frozen=True, kw_only=True):

@@ -213,6 +213,8 @@ class TimelineWork:
     """The stamps of the tables that were read; ``None``: the lake does not have the table."""
     seen: dict[TableName, int | None] = field(default_factory=dict)
     """The snapshots at which the tables were read."""
+    looked: dict[TableName, Mapping[str, str]] = field(default_factory=dict)
+    """The columns of the tables that were read and not changed since."""
     rejected: int = 0
     zero_dates: int = 0
     taken: dict[TableName, int] = field(default_factory=dict)
@@ -248,6 +250,11 @@ class TimelineWork:
             self._look_at(table)
         return self.stamps[table]
 
+    def columns(self, table: TableName) -> Mapping[str, str]:
+        """The types of the columns that a table in the target has, by their names. Raises: SinkFault"""
+        found = self.looked.get(table)
+        return self.batch.sink.columns(table) if found is None else found
+
     def put(self, state: TableState) -> None:
         """Record the new state of a table."""
         self.known[state.full_name] = state
@@ -259,6 +266,7 @@ class TimelineWork:
         if state.ddl_ts == mark[0]:
             state = msgspec.structs.replace(state, ddl_step=mark[1])
         stamp = msgspec.structs.replace(self.batch.stamp(state, mark, applied_before), seen=self.seen.get(name))
+        self.looked.pop(name, None)
         result = write(stamp)
         self.batch.commits.add(name)
         self.stamps[name] = stamp
@@ -299,6 +307,7 @@ class TimelineWork:
 
     def gone(self, table: TableName) -> None:
         """Record that a table is no longer in the lake."""
+        self.looked.pop(table, None)
         self.stamps[table] = None
 
     def _look_at(self, table: TableName) -> None:
@@ -311,3 +320,4 @@ class TimelineWork:
         self.stamps[table] = looked.stamp
         self.known[table] = looked.state
         self.seen[table] = looked.snapshot
+        self.looked[table] = looked.columns

@@ -137,7 +137,7 @@ def stop_if_columns_are_gone(work: TimelineWork, state: TableState) -> Collectio
     if state.table is None:
         return ()
     name = state.full_name
-    there = work.batch.sink.columns(name)
+    there = work.columns(name)
     if OLD_VALUES in there:
         raise DecisionNeeded(
             f"`{name[0]}`.`{name[1]}` has a column `{OLD_VALUES}`, with the old values of a type change, but its "

@@ -6,7 +6,7 @@ the state, and the job stops.
 """
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import closing
 
 import msgspec
@@ -24,6 +24,7 @@ from ticdc_spark.replicate.state.table import TableState, adopt, diverge, from_s
 from ticdc_spark.sinks.base import Sink, Stamp, TableFound
 from ticdc_spark.sinks.capabilities import FilesGone
 from ticdc_spark.sinks.mark import NO_MARK, Mark
+from ticdc_spark.sinks.type_map import TypeMap
 from ticdc_spark.spark.types import LakeColumn, LakeOptions
 
 log = logging.getLogger(__name__)
@@ -44,6 +45,8 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     """If the table was rolled back: the mark that it had before. Its columns and ``state`` are still those of then."""
     snapshot: int | None = None
     """The table's snapshot at that look."""
+    columns: Mapping[str, str] = {}
+    """The types of its columns at that look, by their names."""
 
 
 def look_at(
@@ -82,18 +85,20 @@ def look_at(
     in_ddl = stamp.mark[1] >= DDL_STEPS and state.ddl_ts < stamp.mark[0]  # its columns do not yet match the stamp
     if is_ahead and resolves and not (in_ddl or state.has_diverged):
         # The interrupted batch that wrote it will skip what it did, so nothing else checks the columns.
-        gone = columns_gone(sink, state)
+        gone = columns_gone(sink.types, state, found.columns)
         state = diverge(state, stamp.mark[0], gone, columns=True) if gone else state
     behind = _behind(_where(name, stamp) if resolves else f"`{name[0]}`.`{name[1]}`", stamp, found, promise)
-    return Looked(state=state, stamp=stamp, behind=behind, furthest=found.furthest, snapshot=found.snapshot)
+    return Looked(
+        state=state, stamp=stamp, behind=behind, furthest=found.furthest, snapshot=found.snapshot, columns=found.columns
+    )
 
 
-def columns_gone(sink: Sink, state: TableState) -> str:
-    """One sentence about columns that another writer dropped or renamed; ``""``: none. Raises: SinkFault"""
+def columns_gone(types: TypeMap, state: TableState, there: Collection[str]) -> str:
+    """One sentence about columns that another writer dropped or renamed; ``""``: none. ``there``: the names of the
+    table's columns. Raises: UsageError"""
     if state.table is None:
         return ""
-    there = sink.columns(state.full_name)
-    gone = missing_columns(sink.types.columns(state.table, (), LakeOptions()), there)
+    gone = missing_columns(types.columns(state.table, (), LakeOptions()), there)
     return why_gone(state, gone) if gone and OLD_VALUES not in there else ""
 
 
@@ -233,7 +238,7 @@ def _not_ours(sink: Sink, job: Job, name: TableName, promise: TableState | None,
         _refuse_living(sink, name, stamp)
         adopted = promise or TableState(schema=name[0], name=name[1])
         adopted = msgspec.structs.replace(adopt(adopted, "adopted"), mark=(0, 0))
-        return Looked(state=adopted, stamp=Stamp(job.name, (0, 0), 0), snapshot=found.snapshot)
+        return Looked(state=adopted, stamp=Stamp(job.name, (0, 0), 0), snapshot=found.snapshot, columns=found.columns)
     message = (
         f"the target has a table {sink.sql_name(name)} already, written by {owner}; rename or drop it, "
         "or set `adopt = true` under [job] to take it over"

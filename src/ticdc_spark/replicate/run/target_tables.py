@@ -38,12 +38,13 @@ def look_at_target(job: Job, spark: SparkSession, names: Collection[TableName]) 
 
 def _is_there(sink: Sink, job: Job, name: TableName, promise: TableState | None) -> bool:
     """Whether the target has a table of the job. Raises: as ``look_at_target``"""
-    stamp = look_at(sink, job, name, promise).stamp
+    looked = look_at(sink, job, name, promise)
+    stamp = looked.stamp
     if (
         stamp is not None
         and promise is not None
         and stamp.mark == promise.mark
-        and (why := columns_gone(sink, promise))
+        and (why := columns_gone(sink.types, promise, looked.columns))
     ):
         raise DecisionNeeded(
             f"{sink.sql_name(name)}: {why}. Rename them back, or add them again: `replicate` stops with the statement"

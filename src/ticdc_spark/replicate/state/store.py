@@ -74,6 +74,8 @@ class JobStore:
         self.states = states
         self._state, self._version = state, version
         RUNNING.add(self.held.owner.token)
+        self._begun = self._passed = 0
+        """The numbers of the check that began last, and of the one that passed last."""
         self._unsure: JobState | None = None
         """The state after a commit that failed, and that may have happened all the same or may still happen."""
         self._lock = threading.RLock()
@@ -85,9 +87,15 @@ class JobStore:
         return self._state.held
 
     def check(self) -> None:
+        asked = self._begun
         with self._lock:
+            # Tables are committed concurrently, and each commit checks: one look answers all that waited for it.
+            if self._passed > asked:
+                return
+            self._begun = mine = self._begun + 1
             if self.states.version() != self._version:
                 self._look_again()
+            self._passed = mine
 
     def load(self) -> Progress | None:
         with self._lock:

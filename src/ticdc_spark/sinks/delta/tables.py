@@ -67,7 +67,7 @@ class DeltaTables:
             newest = history.entry(history.version)
             if newest is not None and newest.text is not None and self._is_pending(newest.text):
                 return None
-            return history.found()
+            return msgspec.structs.replace(history.found(), columns=self.columns(table))
 
     def history(self, path: str) -> History:
         """The commits of a table."""

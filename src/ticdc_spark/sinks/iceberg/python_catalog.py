@@ -51,7 +51,7 @@ STORE_AUTHORITY = "AWS_CA_BUNDLE"
 """The environment variable that does the same for an S3 store."""
 _CURL = ("curlCode: 60", "curlCode: 77")
 """A certificate of another authority, and a file of authorities that cannot be read."""
-_WITH_AUTHORITY = "ticdc_spark.sinks.iceberg.python_store.AuthorityFileIO"
+_WITH_AUTHORITY = "ticdc_spark.sinks.iceberg.python_store.StoreFileIO"
 _HADOOP_S3 = {
     "access.key": "s3.access-key-id",
     "secret.key": "s3.secret-access-key",

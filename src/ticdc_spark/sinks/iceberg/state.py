@@ -20,6 +20,7 @@ from pyiceberg.exceptions import (
     NoSuchTableError,
     TableAlreadyExistsError,
 )
+from pyiceberg.io import FileIO
 from pyiceberg.table import Table
 from pyiceberg.table.refs import MAIN_BRANCH
 from pyiceberg.table.snapshots import Snapshot
@@ -35,6 +36,7 @@ from pyiceberg.table.update import (
 
 from ticdc_spark.errors import DecisionNeeded, SinkFault, TicdcSparkError
 from ticdc_spark.sinks.iceberg.python_catalog import moved_away, reason
+from ticdc_spark.sinks.iceberg.python_store import small_writes
 from ticdc_spark.sinks.iceberg.state_files import (
     RESOLVED_TS,
     SCHEMA,
@@ -86,6 +88,7 @@ class IcebergState:
         self.pause = 1.0 if local_folder(warehouse) is not None else 5.0
         self._lock = threading.Lock()
         self._table: Table | None = None
+        self._io: FileIO | None = None
         self._read: dict[str, tuple[StateRow, ...]] = {}
         """Rows of the newest parts, by their data file."""
 
@@ -107,7 +110,9 @@ class IcebergState:
 
     def commit(self, parts: Parts, expected: str | None, resolved_ts: int) -> str:
         with self._lock, self._faults("written"):
-            table = (self._table if self._is_newest() else self._load()) or self._create()
+            # A table that is older than it looks is refused by the catalog, and then loaded.
+            is_as_expected = self._table is not None and _version(self._table) == expected
+            table = (self._table if is_as_expected else self._load()) or self._create()
             draft = Draft(table, parts, resolved_ts)
             written = False
             try:
@@ -174,6 +179,8 @@ class IcebergState:
             if self._catalog is None:
                 self._catalog = self._opened(False)
             self._table = None if self._catalog is None else self._catalog.load_table(self.name)
+            if self._table is not None:
+                self._table.io = self._io = _kept(self._io, self._table.io)
         except (NoSuchTableError, NoSuchNamespaceError):
             self._table = None
         except FileNotFoundError as error:
@@ -273,6 +280,11 @@ class IcebergState:
             raise
         except Exception as error:
             raise SinkFault(f"the state {self.where} cannot be {what}: {reason(error)}") from error
+
+
+def _kept(before: FileIO | None, loaded: FileIO) -> FileIO:
+    """The access to the files: one until the catalog gives other settings, since each opens connections of its own."""
+    return before if before is not None and before.properties == loaded.properties else small_writes(loaded)
 
 
 def _version(table: Table) -> str | None:

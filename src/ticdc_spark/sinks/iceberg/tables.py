@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from uuid import uuid4
 
 import pyarrow as pa
+from msgspec.structs import replace
 from py4j.protocol import Py4JJavaError
 
 from ticdc_spark.config.layout import PLAIN, Layout
@@ -69,12 +70,16 @@ class IcebergTables:
         self.catalog = catalog
         self.together = Together(catalog, gathers=together)
         self._creating = Lock()
+        self._committed: dict[TableName, tuple[int, int]] = {}
+        """The places of tables after a commit, until they are asked for."""
 
     def find(self, table: TableName) -> TableFound | None:
         with faults(f"the history of {shown(table)} cannot be read"):
             change = self.together.of(table)
             loaded = self.catalog.find_table(table) if change is None else change.transaction.table()
-            return None if loaded is None else find_stamp(self.catalog.iceberg, loaded)
+            if loaded is None:
+                return None
+            return replace(find_stamp(self.catalog.iceberg, loaded), columns=self.catalog.columns_of(loaded))
 
     def list_tables(self, job: str) -> list[TableName]:
         found: list[TableName] = []
@@ -93,7 +98,7 @@ class IcebergTables:
         with faults(f"table {shown(table)} cannot be read"):
             if (change := self.together.of(table)) is not None:
                 return change.snapshot_id
-            place = place_of(self.catalog.load_table(table))
+            place = self._committed.pop(table, None) or place_of(self.catalog.load_table(table))
             return None if place is None else place[0]
 
     def create_database(self, schema: str) -> None:
@@ -131,6 +136,7 @@ class IcebergTables:
         yield from found.to_batches()
 
     def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp, layout: Layout = PLAIN) -> None:
+        self._committed.pop(table, None)
         self.create_database(table[0])
         with faults(f"table {shown(table)} cannot be created"):
             schema = self.catalog.schema_of(columns)
@@ -150,6 +156,7 @@ class IcebergTables:
 
     def drop(self, table: TableName) -> None:
         self.together.make_way(table)
+        self._committed.pop(table, None)
         with faults(f"table {shown(table)} cannot be dropped"):
             try:
                 found, has_files = self.catalog.exists(table), True
@@ -161,6 +168,8 @@ class IcebergTables:
 
     def rename(self, old: TableName, new: TableName) -> None:
         self.together.make_way(old)
+        for name in (old, new):
+            self._committed.pop(name, None)
         self.create_database(new[0])
         with faults(f"table {shown(old)} cannot be renamed to {shown(new)}"):
             self.catalog.fence()
@@ -292,6 +301,8 @@ class IcebergTables:
                 self.catalog.conflicts.add(change.table)
                 time.sleep(_PAUSE_S * (_TRIES - left))
             else:
+                if (place := place_of(transaction.table())) is not None:
+                    self._committed[change.table] = place
                 return
 
     def bring_in(self, change: NewRows, put: Callable[[Any, Any], None]) -> None:
@@ -305,6 +316,7 @@ class IcebergTables:
 
     def _begun(self, change: NewRows, put: Callable[[Any, Any], None], *, replaces_all: bool = False) -> Any:
         """An uncommitted transaction with a change and its stamp. See ``change``."""
+        self._committed.pop(change.table, None)
         loaded = self.catalog.load_table(change.table) if change.loaded is None else change.loaded
         transaction = loaded.newTransaction()
         # Iceberg rebases a commit onto another writer's, and then the properties would name a wrong place. With a

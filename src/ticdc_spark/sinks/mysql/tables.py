@@ -71,7 +71,7 @@ class MysqlTables:
             self.client.run(f"DELETE FROM `{OURS}`.`marks` WHERE {HERE} AND `token` = %s", *table, found[0][0])
             found = []  # another table has replaced it
         if not found and not waiting:
-            return TableFound(stamp=None, snapshot=0)
+            return TableFound(stamp=None, snapshot=0, columns=self.columns(table))
         stamp, number = None, 0
         if found:
             _, number, job, at, step, before, about, applied = found[0]
@@ -79,7 +79,7 @@ class MysqlTables:
         for change in waiting:
             known = "" if stamp is None else stamp.about
             stamp = msgspec.structs.replace(change.stamp, about=change.stamp.about or known, seen=None)
-        return TableFound(stamp=stamp, snapshot=number + len(waiting))
+        return TableFound(stamp=stamp, snapshot=number + len(waiting), columns=self.columns(table))
 
     def list_tables(self, job: str) -> list[TableName]:
         names = self.client.ask(f"SELECT `db`, `name` FROM `{OURS}`.`marks` WHERE `job` = %s", job)

@@ -65,9 +65,10 @@ class PostgresTables:
             )
             found = cursor.fetchone()
         if found is None or found[0] not in ("", there[0]):
-            return TableFound(stamp=None, snapshot=0)
+            return TableFound(stamp=None, snapshot=0, columns=self.columns(table))
         _, number, job, at, step, before, about, applied = found
-        return TableFound(stamp=Stamp(job, (at, step), before, about, applied), snapshot=number)
+        stamp = Stamp(job, (at, step), before, about, applied)
+        return TableFound(stamp=stamp, snapshot=number, columns=self.columns(table))
 
     def list_tables(self, job: str) -> list[TableName]:
         self.client.prepare()
