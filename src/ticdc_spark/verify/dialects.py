@@ -102,13 +102,13 @@ class Mysql:
 
     def checksum(self, text: str) -> str:
         # So is its hash: then the row must not look equal.
-        return f"LEFT(COALESCE(MD5({text}), MD5(RAND())), 16)"
+        return f"LEFT(COALESCE(SHA2({text}, 256), SHA2(RAND(), 256)), 16)"
 
     def digest(self, text: str) -> str:
         return f"COUNT(*), BIT_XOR(CAST(CONV({self.checksum(text)}, 16, 10) AS UNSIGNED))"
 
     def bucket(self, text: str, count: int) -> str:
-        return f"CAST(CONV(LEFT(MD5({text}), 8), 16, 10) AS UNSIGNED) % {count}"
+        return f"CAST(CONV(LEFT(SHA2({text}, 256), 8), 16, 10) AS UNSIGNED) % {count}"
 
 
 class Postgres:
@@ -153,13 +153,13 @@ class Postgres:
         return " || ".join(texts)
 
     def checksum(self, text: str) -> str:
-        return f"left(md5({text}), 16)"
+        return f"left(encode(sha256(convert_to({text}, 'UTF8')), 'hex'), 16)"
 
     def digest(self, text: str) -> str:
         return f"count(*), bit_xor(('x' || {self.checksum(text)})::bit(64)::bigint)"
 
     def bucket(self, text: str, count: int) -> str:
-        return f"('x' || left(md5({text}), 8))::bit(32)::bigint % {count}"
+        return f"('x' || left({self.checksum(text)}, 8))::bit(32)::bigint % {count}"
 
 
 def _plain(value: Any) -> str:

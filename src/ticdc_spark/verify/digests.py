@@ -1,13 +1,14 @@
 """Counts and checksums of rows, in the same way as servers compute them, independent of the order. Pure.
 
-The checksum of a row is the first half of the MD5 of its values' texts. The checksum of many rows is the exclusive or
-of their checksums. Rows of a table differ in their keys, so if the counts are equal, no two rows cancel each other out.
+The checksum of a row is the first 8 bytes of the SHA-256 of its values' texts: MySQL 9.6 and servers in FIPS mode have no
+MD5. The checksum of many rows is the exclusive or of their checksums. Rows of a table differ in their keys, so if the
+counts are equal, no two rows cancel each other out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from hashlib import md5
+from hashlib import sha256
 
 import msgspec
 import numpy as np
@@ -19,6 +20,8 @@ from ticdc_spark.verify.cells import Places, Selection, places, size
 from ticdc_spark.verify.columns import Form, TablePlan
 
 Hashes = npt.NDArray[np.uint64]
+ALGORITHM = "sha256"
+"""Checksums of a report that another algorithm computed are not compared."""
 NULL = "N,"
 """Means NULL. No value has this text: a value begins with a digit, - or x, and a comma follows it."""
 _MOST_DIGITS = 6
@@ -92,9 +95,7 @@ def row_hashes(plan: TablePlan, batch: pa.RecordBatch, of: Sequence[int]) -> Has
         return np.zeros(batch.num_rows, np.uint64)
     parts = [written(batch.column(at), plan.pairs[at].form) for at in of]
     texts = pc.binary_join_element_wise(*parts, "").cast(pa.binary()).to_pylist()
-    return np.frombuffer(b"".join([md5(text, usedforsecurity=False).digest()[:8] for text in texts]), ">u8").astype(
-        np.uint64
-    )
+    return np.frombuffer(b"".join([sha256(text).digest()[:8] for text in texts]), ">u8").astype(np.uint64)
 
 
 def written(column: pa.Array, form: Form | None) -> pa.Array:

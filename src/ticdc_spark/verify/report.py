@@ -19,7 +19,7 @@ from ticdc_spark.model import TableName
 from ticdc_spark.verify.cells import Buckets, Key, Parts, Ranges, ranges_of
 from ticdc_spark.verify.columns import TablePlan
 from ticdc_spark.verify.compare import Difference, Kind
-from ticdc_spark.verify.digests import Digest
+from ticdc_spark.verify.digests import ALGORITHM, Digest
 
 Result: TypeAlias = Literal["equal", "different", "undecided", "not compared"]
 """undecided: the job did not apply the changes of differing rows in time, or the table could not be read.
@@ -140,9 +140,9 @@ def save(path: Path, report: Report) -> None:
 
 
 def fingerprint(plan: TablePlan) -> str:
-    """Distinguishes plans whose checksums cover other columns."""
+    """Distinguishes plans whose checksums cover other columns, or were computed in another way."""
     parts = [(one.name, one.form, one.source.type.name, one.target.name, one.target.type.name) for one in plan.pairs]
-    return sha256(repr((plan.source, plan.target, plan.keys, parts)).encode()).hexdigest()[:16]
+    return sha256(repr((ALGORITHM, plan.source, plan.target, plan.keys, parts)).encode()).hexdigest()[:16]
 
 
 def shown(plan: TablePlan, one: Difference) -> Found:

@@ -8,7 +8,7 @@ change at the source between them, and the target had time to follow.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from hashlib import md5
+from hashlib import sha256
 from typing import Any
 
 import msgspec
@@ -75,4 +75,4 @@ def settle(
 
 def _mark(one: Difference) -> bytes:
     values: tuple[Any, ...] = (one.kind, one.source, one.target)
-    return md5(repr(values).encode(), usedforsecurity=False).digest()
+    return sha256(repr(values).encode()).digest()

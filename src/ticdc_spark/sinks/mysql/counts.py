@@ -15,7 +15,7 @@ _NUMBER, _DIGEST, _PLACE = "_ticdc_number", "_ticdc_digest", "_ticdc_place"
 COUNTED = (
     f"`{COUNT}` bigint NOT NULL",
     f"`{_NUMBER}` bigint NOT NULL AUTO_INCREMENT PRIMARY KEY",
-    f"`{_DIGEST}` binary(16) NULL",
+    f"`{_DIGEST}` binary(32) NULL",
     f"KEY (`{_DIGEST}`)",
 )
 """Further columns of a staging table of counts. Rows are looked up by the digest."""
@@ -55,8 +55,14 @@ def removing(target: str, staged: Staged, aside: str, columns: Sequence[LakeColu
 
 
 def _digest(side: str, columns: Sequence[LakeColumn]) -> str:
-    cells = (f"IFNULL(MD5(CAST({side}.{quoted(column.name)} AS BINARY)), '-')" for column in columns)
-    return f"UNHEX(MD5(CONCAT_WS(',', {', '.join(cells)})))"
+    cells = (f"IFNULL({_hash(f'CAST({side}.{quoted(column.name)} AS BINARY)')}, '-')" for column in columns)
+    joined = f"CONCAT_WS(',', {', '.join(cells)})"
+    return f"UNHEX({_hash(joined)})"
+
+
+def _hash(value: str) -> str:
+    """MySQL 9.6 and later have no MD5."""
+    return f"SHA2({value}, 256)"
 
 
 def _same(column: LakeColumn) -> str:
