@@ -90,7 +90,7 @@ class TestMysqlComments:
         sink = cast(MysqlSink, member.sink)
         keyed = [msgspec.structs.replace(one, key=one.name == "v") for one in member.columns]
         assert sink.tables.with_key(member.name, keyed)
-        sink.tables.with_nullable(member.name, member.columns[2:])
+        sink.tables.with_nullable(member.name, member.columns[1:])
         assert member.others.comments(member.name) == {"id": "the key", "v": "a value"}
 
     def test_what_a_person_gave_to_a_column_stays(self, member: Member, target: Server) -> None:

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from ticdc_spark.model import TableName
 
-UNTOLD = frozenset({1109, 1142, 1146, 1227})
-"""Error codes of a server that does not show ids: the user lacks PROCESS, or there is no such view."""
+UNTOLD = frozenset({1109, 1115, 1142, 1146, 1227})
+"""Error codes of a server that does not show ids: the user lacks PROCESS, there is no such view, or the server cannot
+tell the name of a table's files (MySQL 9.7 has no character set for it)."""
 _TIDB = "SELECT TIDB_TABLE_ID FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
 _MADE = "SELECT CREATE_TIME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
 _FILE = "CONVERT(CAST(CONVERT(%s USING filename) AS BINARY) USING utf8mb4)"
 _INNODB = (
     "SELECT TABLE_ID FROM information_schema.{view} WHERE SUBSTRING_INDEX(SUBSTRING_INDEX(NAME, '#P#', 1), '#p#', 1) "
-    f"= CONCAT({_FILE}, '/', {_FILE}) ORDER BY TABLE_ID"
+    "= CONCAT({schema}, '/', {table}) ORDER BY TABLE_ID"
 )
 """InnoDB names tables by their files, and has one for each partition."""
+_PLAIN = re.compile(r"[0-9A-Za-z_]+")
+"""Names that are the names of their files."""
 
 
 def table_identity(cursor: Any, version: str, name: TableName) -> str:
@@ -29,7 +33,9 @@ def table_identity(cursor: Any, version: str, name: TableName) -> str:
         cursor.execute(_TIDB, name)
         return _cells(cursor)
     old = "mariadb" in version.lower() or version.startswith("5.")
-    cursor.execute(_INNODB.format(view="INNODB_SYS_TABLES" if old else "INNODB_TABLES"), name)
+    schema, table = ("%s" if _PLAIN.fullmatch(part) else _FILE for part in name)
+    view = "INNODB_SYS_TABLES" if old else "INNODB_TABLES"
+    cursor.execute(_INNODB.format(view=view, schema=schema, table=table), name)
     ids = _cells(cursor)
     cursor.execute(_MADE, name)
     return f"{ids} {_cells(cursor)}".strip()
