@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from ticdc_spark.capture.snapshot.base import TooOld, Wanted, Wave, comments_of, has_wanted, table_of
-from ticdc_spark.capture.snapshot.identity import UNTOLD, table_identity
+from ticdc_spark.capture.snapshot.identity import NO_FILE_NAMES, UNTOLD, table_identity
 from ticdc_spark.capture.snapshot.kept_rows import KeptRows
 from ticdc_spark.capture.snapshot.keys import (
     ALTERED,
@@ -103,10 +103,13 @@ class DatabaseReader:
                     self._untold = True
                     log.warning(
                         "%s does not show the ids of its tables: %s. If a table takes the name of another that is "
-                        "read, only its DDL shows it. Cure: GRANT PROCESS ON *.* TO the user %r",
+                        "read, only its DDL shows it.%s",
                         self._where,
                         error.args[-1],
-                        self._options["user"],
+                        # The user's rights do not give names to files.
+                        ""
+                        if error.args[0] == NO_FILE_NAMES
+                        else f" Cure: GRANT PROCESS ON *.* TO the user {self._options['user']!r}",
                     )
                 return ""
 

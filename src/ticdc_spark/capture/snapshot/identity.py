@@ -7,9 +7,10 @@ from typing import Any
 
 from ticdc_spark.model import TableName
 
-UNTOLD = frozenset({1109, 1115, 1142, 1146, 1227})
-"""Error codes of a server that does not show ids: the user lacks PROCESS, there is no such view, or the server cannot
-tell the name of a table's files (MySQL 9.7 has no character set for it)."""
+NO_FILE_NAMES = 1115
+"""MySQL 9.7 has no character set for names of files, so only tables whose names are ``_PLAIN`` show their ids."""
+UNTOLD = frozenset({1109, 1142, 1146, 1227, NO_FILE_NAMES})
+"""Error codes of a server that does not show ids: also if the user lacks PROCESS, or there is no such view."""
 _TIDB = "SELECT TIDB_TABLE_ID FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
 _MADE = "SELECT CREATE_TIME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
 _FILE = "CONVERT(CAST(CONVERT(%s USING filename) AS BINARY) USING utf8mb4)"

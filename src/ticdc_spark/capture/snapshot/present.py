@@ -20,7 +20,7 @@ from ticdc_spark.capture.binlog.schemas import presented
 from ticdc_spark.capture.binlog.server import now_ms, read_facts
 from ticdc_spark.capture.binlog.since import statements_since
 from ticdc_spark.capture.binlog.uri import ServerUri, parse_uri
-from ticdc_spark.capture.snapshot.identity import UNTOLD, named_by, table_identity
+from ticdc_spark.capture.snapshot.identity import NO_FILE_NAMES, UNTOLD, named_by, table_identity
 from ticdc_spark.capture.snapshot.keys import (
     ALTERED,
     GONE,
@@ -172,6 +172,12 @@ class ServerTables:
         except (SourceFault, UsageError) as error:
             if _code(error) not in UNTOLD:
                 raise
+            if _code(error) == NO_FILE_NAMES:
+                raise UsageError(
+                    f"{self._server.where} does not tell which table has the name {name[0]}.{name[1]}: this version of "
+                    "MySQL does so only for names of ASCII letters, digits and _. Exclude the table from the read of "
+                    f"existing rows, or rename it: {error}"
+                ) from error.__cause__
             raise UsageError(
                 f"{self._server.where} does not show {self._server.user!r} which table has a name, and one that takes "
                 "the name of another would be read in its place. Reading existing rows needs the grant PROCESS "
