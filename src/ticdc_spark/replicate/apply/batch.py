@@ -213,8 +213,8 @@ class TimelineWork:
     """The stamps of the tables that were read; ``None``: the lake does not have the table."""
     seen: dict[TableName, int | None] = field(default_factory=dict)
     """The snapshots at which the tables were read."""
-    looked: dict[TableName, Mapping[str, str]] = field(default_factory=dict)
-    """The columns of the tables that were read and not changed since."""
+    known_columns: dict[TableName, Mapping[str, str]] = field(default_factory=dict)
+    """The columns of the tables that were found in the target and not changed since."""
     rejected: int = 0
     zero_dates: int = 0
     taken: dict[TableName, int] = field(default_factory=dict)
@@ -252,7 +252,7 @@ class TimelineWork:
 
     def columns(self, table: TableName) -> Mapping[str, str]:
         """The types of the columns that a table in the target has, by their names. Raises: SinkFault"""
-        found = self.looked.get(table)
+        found = self.known_columns.get(table)
         return self.batch.sink.columns(table) if found is None else found
 
     def put(self, state: TableState) -> None:
@@ -266,7 +266,7 @@ class TimelineWork:
         if state.ddl_ts == mark[0]:
             state = msgspec.structs.replace(state, ddl_step=mark[1])
         stamp = msgspec.structs.replace(self.batch.stamp(state, mark, applied_before), seen=self.seen.get(name))
-        self.looked.pop(name, None)
+        self.known_columns.pop(name, None)
         result = write(stamp)
         self.batch.commits.add(name)
         self.stamps[name] = stamp
@@ -307,7 +307,7 @@ class TimelineWork:
 
     def gone(self, table: TableName) -> None:
         """Record that a table is no longer in the lake."""
-        self.looked.pop(table, None)
+        self.known_columns.pop(table, None)
         self.stamps[table] = None
 
     def _look_at(self, table: TableName) -> None:
@@ -320,4 +320,5 @@ class TimelineWork:
         self.stamps[table] = looked.stamp
         self.known[table] = looked.state
         self.seen[table] = looked.snapshot
-        self.looked[table] = looked.columns
+        if looked.stamp is not None:  # otherwise a RENAME may bring a table of this name
+            self.known_columns[table] = looked.columns
