@@ -57,6 +57,11 @@ class MysqlTables:
         return MysqlTypes(str(version), [row[0] for row in self.client.run("SHOW COLLATION")])
 
     def find(self, table: TableName) -> TableFound | None:
+        found = self._stamped(table)
+        return None if found is None else msgspec.structs.replace(found, columns=self.columns(table))
+
+    def _stamped(self, table: TableName) -> TableFound | None:
+        """A table with its stamp, but without its columns: they are one more query."""
         self.intents.resolve(table)
         comment = self.intents.comment(table)
         if comment is None:
@@ -71,7 +76,7 @@ class MysqlTables:
             self.client.run(f"DELETE FROM `{OURS}`.`marks` WHERE {HERE} AND `token` = %s", *table, found[0][0])
             found = []  # another table has replaced it
         if not found and not waiting:
-            return TableFound(stamp=None, snapshot=0, columns=self.columns(table))
+            return TableFound(stamp=None, snapshot=0)
         stamp, number = None, 0
         if found:
             _, number, job, at, step, before, about, applied = found[0]
@@ -79,17 +84,17 @@ class MysqlTables:
         for change in waiting:
             known = "" if stamp is None else stamp.about
             stamp = msgspec.structs.replace(change.stamp, about=change.stamp.about or known, seen=None)
-        return TableFound(stamp=stamp, snapshot=number + len(waiting), columns=self.columns(table))
+        return TableFound(stamp=stamp, snapshot=number + len(waiting))
 
     def list_tables(self, job: str) -> list[TableName]:
         names = self.client.ask(f"SELECT `db`, `name` FROM `{OURS}`.`marks` WHERE `job` = %s", job)
         begun = self.client.ask(f"SELECT `db`, `name`, `stamp` FROM `{OURS}`.`intents`")
         names += [row[:2] for row in begun if msgspec.json.decode(row[2], type=Stamp).job == job]
-        found = ((name, self.find(name)) for name in dict.fromkeys(names))
+        found = ((name, self._stamped(name)) for name in dict.fromkeys(names))
         return [name for name, one in found if one is not None and one.stamp is not None and one.stamp.job == job]
 
     def snapshot_id(self, table: TableName) -> int | None:
-        found = self.find(table)
+        found = self._stamped(table)
         if found is None:
             raise SinkFault(f"there is no table {shown(table)}")
         return found.snapshot
@@ -152,7 +157,7 @@ class MysqlTables:
             if table[0] == OURS:  # rows are gathered there, and no one reads the table
                 self.client.run(f"ALTER TABLE {sql_name(table)} {', '.join(clauses)}")
             else:
-                found = self.find(table)
+                found = self._stamped(table)
                 self._alter(table, clauses, (found and found.stamp) or Stamp("", (0, 0), 0))
         return bool(wanted) and not keys
 
@@ -223,7 +228,7 @@ class MysqlTables:
 
     def rename(self, old: TableName, new: TableName) -> None:
         self._refuse(new, f"the new name of {shown(old)}")
-        found = self.find(old)
+        found = self._stamped(old)
         if found is None:
             raise SinkFault(f"there is no table {shown(old)} to rename")
         self.commits.flush(old)

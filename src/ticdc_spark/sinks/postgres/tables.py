@@ -52,6 +52,11 @@ class PostgresTables:
                 yield cursor
 
     def find(self, table: TableName) -> TableFound | None:
+        found = self._stamped(table)
+        return None if found is None else msgspec.structs.replace(found, columns=self.columns(table))
+
+    def _stamped(self, table: TableName) -> TableFound | None:
+        """A table with its stamp, but without its columns: they are one more query."""
         self.client.prepare()
         with self.work.reading() as cursor:
             cursor.execute(f"SELECT obj_description(c.oid, 'pg_class') {_TABLE}", table)
@@ -65,21 +70,20 @@ class PostgresTables:
             )
             found = cursor.fetchone()
         if found is None or found[0] not in ("", there[0]):
-            return TableFound(stamp=None, snapshot=0, columns=self.columns(table))
+            return TableFound(stamp=None, snapshot=0)
         _, number, job, at, step, before, about, applied = found
-        stamp = Stamp(job, (at, step), before, about, applied)
-        return TableFound(stamp=stamp, snapshot=number, columns=self.columns(table))
+        return TableFound(stamp=Stamp(job, (at, step), before, about, applied), snapshot=number)
 
     def list_tables(self, job: str) -> list[TableName]:
         self.client.prepare()
         with self.work.reading() as cursor:
             cursor.execute(f"SELECT db, name FROM {OURS}.marks WHERE job = $1 ORDER BY db, name", (job,))
             names = [(row[0], row[1]) for row in cursor.fetchall()]
-        found = ((name, self.find(name)) for name in names)
+        found = ((name, self._stamped(name)) for name in names)
         return [name for name, one in found if one is not None and one.stamp is not None]
 
     def snapshot_id(self, table: TableName) -> int | None:
-        found = self.find(table)
+        found = self._stamped(table)
         if found is None:
             raise SinkFault(f"there is no table {shown(table)}")
         return found.snapshot
