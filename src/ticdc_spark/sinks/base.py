@@ -62,7 +62,7 @@ class TableFound(msgspec.Struct, frozen=True, kw_only=True):
     snapshot: int | None = None
     """The current snapshot."""
     columns: Mapping[str, str] = {}
-    """As from ``Tables.columns``, so that a look at a table is one request where the target has it so."""
+    """As ``Tables.columns`` gives them. A catalog answers both with one request."""
 
 
 class ColumnChanges(msgspec.Struct, frozen=True, kw_only=True):

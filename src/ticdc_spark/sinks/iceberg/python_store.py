@@ -26,5 +26,5 @@ class StoreFileIO(PyArrowFileIO):
 
 
 def small_writes(io: FileIO) -> FileIO:
-    """The same access to a store, for many small files. Only pyarrow's can be had so."""
+    """The access to a store, made for many small files if it is pyarrow's; otherwise unchanged."""
     return StoreFileIO(io.properties) if type(io) is PyArrowFileIO else io

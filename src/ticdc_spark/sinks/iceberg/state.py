@@ -89,6 +89,7 @@ class IcebergState:
         self._lock = threading.Lock()
         self._table: Table | None = None
         self._io: FileIO | None = None
+        """How the files of the state are read and written."""
         self._read: dict[str, tuple[StateRow, ...]] = {}
         """Rows of the newest parts, by their data file."""
 
@@ -110,7 +111,7 @@ class IcebergState:
 
     def commit(self, parts: Parts, expected: str | None, resolved_ts: int) -> str:
         with self._lock, self._faults("written"):
-            # A table that is older than it looks is refused by the catalog, and then loaded.
+            # If another process has committed since, the catalog refuses the commit, and the table is loaded again.
             is_as_expected = self._table is not None and _version(self._table) == expected
             table = (self._table if is_as_expected else self._load()) or self._create()
             draft = Draft(table, parts, resolved_ts)
@@ -180,7 +181,7 @@ class IcebergState:
                 self._catalog = self._opened(False)
             self._table = None if self._catalog is None else self._catalog.load_table(self.name)
             if self._table is not None:
-                self._table.io = self._io = _kept(self._io, self._table.io)
+                self._table.io = self._io = _same_or_new(self._io, self._table.io)
         except (NoSuchTableError, NoSuchNamespaceError):
             self._table = None
         except FileNotFoundError as error:
@@ -282,8 +283,8 @@ class IcebergState:
             raise SinkFault(f"the state {self.where} cannot be {what}: {reason(error)}") from error
 
 
-def _kept(before: FileIO | None, loaded: FileIO) -> FileIO:
-    """The access to the files: one until the catalog gives other settings, since each opens connections of its own."""
+def _same_or_new(before: FileIO | None, loaded: FileIO) -> FileIO:
+    """The access to files so far, unless the catalog gives other settings now: each new one opens new connections."""
     return before if before is not None and before.properties == loaded.properties else small_writes(loaded)
 
 

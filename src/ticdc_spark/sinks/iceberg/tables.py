@@ -71,7 +71,7 @@ class IcebergTables:
         self.together = Together(catalog, gathers=together)
         self._creating = Lock()
         self._committed: dict[TableName, tuple[int, int]] = {}
-        """The places of tables after a commit, until they are asked for."""
+        """The places of tables after this process's last commit to them, until they are asked for."""
 
     def find(self, table: TableName) -> TableFound | None:
         with faults(f"the history of {shown(table)} cannot be read"):
@@ -136,7 +136,6 @@ class IcebergTables:
         yield from found.to_batches()
 
     def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp, layout: Layout = PLAIN) -> None:
-        self._committed.pop(table, None)
         self.create_database(table[0])
         with faults(f"table {shown(table)} cannot be created"):
             schema = self.catalog.schema_of(columns)
@@ -153,6 +152,7 @@ class IcebergTables:
             self._put_properties(transaction, stamp, None)
             self.catalog.fence()
             transaction.commitTransaction()
+            self._note_commit(table, transaction)
 
     def drop(self, table: TableName) -> None:
         self.together.make_way(table)
@@ -168,8 +168,7 @@ class IcebergTables:
 
     def rename(self, old: TableName, new: TableName) -> None:
         self.together.make_way(old)
-        for name in (old, new):
-            self._committed.pop(name, None)
+        self._committed.pop(old, None)
         self.create_database(new[0])
         with faults(f"table {shown(old)} cannot be renamed to {shown(new)}"):
             self.catalog.fence()
@@ -301,9 +300,12 @@ class IcebergTables:
                 self.catalog.conflicts.add(change.table)
                 time.sleep(_PAUSE_S * (_TRIES - left))
             else:
-                if (place := place_of(transaction.table())) is not None:
-                    self._committed[change.table] = place
+                self._note_commit(change.table, transaction)
                 return
+
+    def _note_commit(self, table: TableName, transaction: Any) -> None:
+        if (place := place_of(transaction.table())) is not None:
+            self._committed[table] = place
 
     def bring_in(self, change: NewRows, put: Callable[[Any, Any], None]) -> None:
         """Change the rows of a table as ``change`` does, or keep them for a commit with other tables."""
