@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from ticdc_spark.capture.snapshot.base import TooOld, Wanted, Wave, comments_of, has_wanted, table_of
-from ticdc_spark.capture.snapshot.identity import NO_FILE_NAMES, UNTOLD, table_identity
+from ticdc_spark.capture.snapshot.identity import UNTOLD, cure, table_identity
 from ticdc_spark.capture.snapshot.kept_rows import KeptRows
 from ticdc_spark.capture.snapshot.keys import (
     ALTERED,
@@ -103,13 +103,10 @@ class DatabaseReader:
                     self._untold = True
                     log.warning(
                         "%s does not show the ids of its tables: %s. If a table takes the name of another that is "
-                        "read, only its DDL shows it.%s",
+                        "read, only its DDL shows it. Cure: %s",
                         self._where,
                         error.args[-1],
-                        # The user's rights do not give names to files.
-                        ""
-                        if error.args[0] == NO_FILE_NAMES
-                        else f" Cure: GRANT PROCESS ON *.* TO the user {self._options['user']!r}",
+                        cure(error.args[0], self._options["user"], name),
                     )
                 return ""
 
@@ -289,7 +286,7 @@ class _Read:
             raise MessageError(f"{UNREADABLE}: {name} has text that is no UTF-8: {error}") from error
 
     def _check(self, cursor: Any) -> None:
-        """Check that it was the wanted table, in the transaction of the SELECT, which blocks DDL until its end.
+        """Check that the rows were of this table. The transaction of the SELECT blocks DDL until its end.
 
         Raises: MessageError if it was not
         """

@@ -7,9 +7,9 @@ from typing import Any
 
 from ticdc_spark.model import TableName
 
-NO_FILE_NAMES = 1115
+_NO_FILE_NAMES = 1115
 """MySQL 9.7 has no character set for names of files, so only tables whose names are ``_PLAIN`` show their ids."""
-UNTOLD = frozenset({1109, 1142, 1146, 1227, NO_FILE_NAMES})
+UNTOLD = frozenset({1109, 1142, 1146, 1227, _NO_FILE_NAMES})
 """Error codes of a server that does not show ids: also if the user lacks PROCESS, or there is no such view."""
 _TIDB = "SELECT TIDB_TABLE_ID FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
 _MADE = "SELECT CREATE_TIME FROM information_schema.TABLES WHERE TABLE_SCHEMA = %s AND TABLE_NAME = %s"
@@ -19,7 +19,7 @@ _INNODB = (
     "= CONCAT({schema}, '/', {table}) ORDER BY TABLE_ID"
 )
 """InnoDB names tables by their files, and has one for each partition."""
-_PLAIN = re.compile(r"[0-9A-Za-z_]+")
+_PLAIN = re.compile(r"[0-9A-Za-z_]*")
 """Names that are the names of their files."""
 
 
@@ -40,6 +40,14 @@ def table_identity(cursor: Any, version: str, name: TableName) -> str:
     ids = _cells(cursor)
     cursor.execute(_MADE, name)
     return f"{ids} {_cells(cursor)}".strip()
+
+
+def cure(code: int, user: object, name: TableName) -> str:
+    """What to do about an error code in ``UNTOLD``. ``name``: of the table that was looked for."""
+    if code == _NO_FILE_NAMES:
+        why = "this version of MySQL shows the id only if a name has nothing but ASCII letters, digits and _"
+        return f"rename `{name[0]}`.`{name[1]}`, or exclude it: {why}"
+    return f"GRANT PROCESS ON *.* TO the user {user!r}"
 
 
 def named_by(sql: str, name: TableName) -> bool:

@@ -20,7 +20,7 @@ from ticdc_spark.capture.binlog.schemas import presented
 from ticdc_spark.capture.binlog.server import now_ms, read_facts
 from ticdc_spark.capture.binlog.since import statements_since
 from ticdc_spark.capture.binlog.uri import ServerUri, parse_uri
-from ticdc_spark.capture.snapshot.identity import NO_FILE_NAMES, UNTOLD, named_by, table_identity
+from ticdc_spark.capture.snapshot.identity import UNTOLD, cure, named_by, table_identity
 from ticdc_spark.capture.snapshot.keys import (
     ALTERED,
     GONE,
@@ -62,7 +62,7 @@ class Present(msgspec.Struct, frozen=True):
 
 
 class PresentTables(Protocol):
-    """Reads facts about present tables. For one thread."""
+    """Reads facts about present tables. Not safe to share between threads."""
 
     def check(self) -> None:
         """Check that the server shows which table has a name. Raises: UsageError if it does not; SourceFault"""
@@ -172,16 +172,10 @@ class ServerTables:
         except (SourceFault, UsageError) as error:
             if _code(error) not in UNTOLD:
                 raise
-            if _code(error) == NO_FILE_NAMES:
-                raise UsageError(
-                    f"{self._server.where} does not tell which table has the name {name[0]}.{name[1]}: this version of "
-                    "MySQL does so only for names of ASCII letters, digits and _. Exclude the table from the read of "
-                    f"existing rows, or rename it: {error}"
-                ) from error.__cause__
             raise UsageError(
-                f"{self._server.where} does not show {self._server.user!r} which table has a name, and one that takes "
-                "the name of another would be read in its place. Reading existing rows needs the grant PROCESS "
-                f"(GRANT PROCESS ON *.* TO this user): {error}"
+                f"{self._server.where} does not show the ids of its tables, so a table that takes the name of another "
+                "would be read in its place. To read existing rows: "
+                f"{cure(_code(error), self._server.user, name)}. {error}"
             ) from error.__cause__
 
     def _connected(self) -> Connection:
