@@ -178,8 +178,8 @@ class Batch:
         return columns if self.resolves else (*columns, _COMMIT_TS)
 
     def columns_of(self, state: TableState) -> tuple[LakeColumn, ...]:
-        """The lake's columns that each row of a table is written to, including those that the source dropped. Raises:
-        as ``columns``"""
+        """The lake's columns that each row of a table is written to, also columns that the source dropped. Raises: as
+        ``columns``"""
         assert state.table is not None, "the table was created"
         columns, kept = self.columns(state.table), self.kept_columns(state)
         return (*columns, *kept) if self.resolves else (*columns[:-1], *kept, columns[-1])

@@ -39,12 +39,12 @@ def lose_hidden_values(state: TableState, before: Table | None) -> TableState:
 
 
 def computed_of(batch: Batch, table: Table) -> Expressions:
-    """The virtual columns that the job computes in a table that is new, or of which every row is read again."""
+    """The virtual columns that the job computes if a table is new, or if all its rows are read again."""
     return computable(table, _shown(batch, table))
 
 
 def compute_columns(batch: Batch, state: TableState) -> TableState:
-    """Give such a table these columns, and log why others stay NULL."""
+    """Give a new table its computed columns, and log why others stay NULL."""
     table = state.table
     assert table is not None, "it is new"
     shown = _shown(batch, table)
@@ -59,9 +59,9 @@ def _shown(batch: Batch, table: Table) -> frozenset[str]:
 
 
 def with_computed(after: TableState, before: TableState, act: Alter) -> tuple[TableState, str]:
-    """A table after a DDL, without the virtual columns of which older rows may have other values now.
+    """Stop computing the virtual columns whose values a DDL may have changed in older rows.
 
-    Returns: the table, and what is wrong with it if it still has such columns; ``""``: nothing is
+    Returns: the table after the DDL, and why it is diverged if it still has such columns; ``""``: it is not
     """
     if not before.computed:
         return after, ""
@@ -80,8 +80,10 @@ def with_computed(after: TableState, before: TableState, act: Alter) -> tuple[Ta
 
 
 def expected_columns(state: TableState) -> ExpectedColumns:
-    """Which columns the rows of a table must have. A missing column that may be generated marks the table only if it is
-    clean, or will be: after a full read with rows of several moments, a table settles."""
+    """Which columns the rows of a table must have.
+
+    A missing column that may be generated marks the table only if it is clean, or if it is settling after a full read.
+    """
     if state.has_diverged:
         return "nothing"
     return "all" if state.is_clean or state.settles else "stored"

@@ -33,7 +33,7 @@ OLD_VALUES = "_ticdc_old"
 
 
 class Looked(msgspec.Struct, frozen=True, kw_only=True):
-    """A table as it is, compared with its promise."""
+    """The current state of a table, compared with its promise."""
 
     state: TableState | None
     """``None``: nothing is known about such a table."""
@@ -42,7 +42,7 @@ class Looked(msgspec.Struct, frozen=True, kw_only=True):
     behind: str = ""
     """One sentence if the table is behind its promise; ``""``: it is not."""
     furthest: Mark | None = None
-    """If the table was rolled back: the mark that it had before. Its columns and ``state`` are still those of then."""
+    """If the table was rolled back: the mark that it had before, to which its columns and ``state`` belong."""
     snapshot: int | None = None
     """The table's snapshot at that look."""
     columns: Mapping[str, str] = {}
@@ -259,8 +259,7 @@ def _refuse_living(sink: Sink, name: TableName, stamp: Stamp | None) -> None:
     if held is not None and lives(held, beat):
         owner = describe(held, beat)
         message = (
-            f"`{name[0]}`.`{name[1]}` is written by another job that is running: {owner}. `adopt` only takes over the "
-            "table of a job that no longer runs: stop that job, or exclude the table from one of them with `tables` "
-            "under [job]"
+            f"`{name[0]}`.`{name[1]}` is written by another job that is running: {owner}. Stop that job before `adopt` "
+            "takes over its table, or exclude the table from one of them with `tables` under [job]"
         )
         raise DecisionNeeded(message)
