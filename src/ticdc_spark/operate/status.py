@@ -166,7 +166,8 @@ def describe_job(
     headroom = headroom_of(progress, beat.retention, now) if beat else None
     if short := too_short(headroom):
         reason = short if state == "normal" else f"{reason}; {short}"
-        state, todo = ("failed" if state == "failed" else "warning"), todo or _SHORT
+        state = "failed" if state == "failed" else "warning"
+        todo = f"{_SHORT}; {todo}" if todo else _SHORT
     slowest = slowest_partition(progress)
     return JobStatus(
         job=identity.name,
@@ -248,7 +249,7 @@ def _state(identity: Identity, beat: Status | None, held: Ownership | None, now:
     if age > _SILENT:
         reason = f"its process, pid {beat.pid}, runs but has been silent for {age:.0f} s"
         return "warning", reason, f"look at its log; a stack dump of its JVM: jstack (phase {beat.phase!r})", True
-    return beat.state, redact(beat.error or _doing(beat)), "", True
+    return beat.state, redact(beat.error or _doing(beat)), _OUTAGE if beat.error else "", True
 
 
 def _doing(beat: Status) -> str:
@@ -306,6 +307,7 @@ def check_code(status: JobStatus) -> int:
 
 
 _LOG = "look at its log (memory, a full disk?)"
+_OUTAGE = "if it lasts, correct what the reason names; the job continues by itself"
 _PHASES = {
     "starting": "starting",
     "source": "asking the source for new messages",

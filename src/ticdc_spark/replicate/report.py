@@ -121,9 +121,11 @@ def held(progress: Progress, *, cause: bool = True) -> str:
         return reading(progress)
     first, names = still[0], {table.full_name for table in still}
     rows = sum(one.waiting for one in progress.pending if one.full_name in names)
-    more = f" and {len(still) - 1} more tables are" if len(still) > 1 else " is"
+    others = len(still) - 1
+    more = f" and {others:,} more {_plural(others, 'table is', 'tables are')}" if others else " is"
     why = f": {first.quarantined}" if cause else ""
-    return f"`{first.schema}`.`{first.name}`{more} held back with {rows:,} changes waiting{why}"
+    changes = _plural(rows, "change", "changes")
+    return f"`{first.schema}`.`{first.name}`{more} held back with {rows:,} {changes} waiting{why}"
 
 
 def reading(progress: Progress) -> str:
@@ -150,11 +152,17 @@ def needs_a_look(progress: Progress) -> str:
     live = [table for table in progress.tables if not table.is_gone]
     quarantined = sum(table.is_quarantined for table in live)
     diverged = sum(not table.is_quarantined and table.has_diverged and not is_without_rows(table) for table in live)
+    tables = f"{len(live):,} tables"
     parts = [
-        f"{quarantined} of {len(live)} tables are quarantined" if quarantined else "",
-        f"{diverged} of {len(live)} tables have diverged" if diverged else "",
+        f"{quarantined:,} of {tables} {_plural(quarantined, 'is', 'are')} quarantined" if quarantined else "",
+        f"{diverged:,} of {tables} {_plural(diverged, 'has', 'have')} diverged" if diverged else "",
     ]
     found, rejected = ", ".join(filter(None, parts)), progress.counters.rejected
     if not found:
         return ""
-    return f"{found}; {rejected:,} messages or rows were rejected" if rejected else found
+    refused = _plural(rejected, "message or row was", "messages or rows were")
+    return f"{found}; {rejected:,} {refused} rejected" if rejected else found
+
+
+def _plural(number: int, one: str, more: str) -> str:
+    return one if number == 1 else more

@@ -86,9 +86,7 @@ def test_a_job_that_runs_with_tables_that_need_a_look_is_a_warning() -> None:
     me = this_process().process
     status = said(beat(pid=me.pid), held_by(me))
     assert (status.state, status.running) == ("warning", True)
-    assert status.reason == (
-        "1 of 4 tables are quarantined, 1 of 4 tables have diverged; 1 messages or rows were rejected"
-    )
+    assert status.reason == "1 of 4 tables is quarantined, 1 of 4 tables has diverged; 1 message or row was rejected"
     dropped = tuple(msgspec.structs.replace(table, condition=Dropped()) for table in PROGRESS.tables)
     progress = msgspec.structs.replace(PROGRESS, tables=dropped)
     assert describe(IDENTITY, progress, beat(pid=me.pid), held_by(me), NOW).state == "normal"
@@ -98,6 +96,7 @@ def test_a_source_that_is_away_is_the_reason() -> None:
     me = this_process().process
     status = describe(IDENTITY, WELL, beat("warning", pid=me.pid, error="no broker"), held_by(me), NOW)
     assert (status.state, status.reason) == ("warning", "no broker")
+    assert status.next.endswith("the job continues by itself")
 
 
 def test_what_holds_a_table_back_is_named_where_nothing_holds_all() -> None:

@@ -159,8 +159,9 @@ def _progress(seen: FeedSeen) -> tuple[Part, ...]:
     stored, report = seen.stored, seen.report
     saved = report.saved if report is not None else stored.commit_ts if stored is not None else 0
     lag = tso_time.lag(saved, seen.now)
+    nothing = "unknown" if seen.fault else "none yet"
     first = (
-        Fact("sent up to", tso_time.utc(saved) if saved else "none yet", more=f"commitTs {saved}" if saved else ""),
+        Fact("sent up to", tso_time.utc(saved) if saved else nothing, more=f"commitTs {saved}" if saved else ""),
         Fact("lag", "" if lag is None else duration(lag)),
     )
     facts = (

@@ -232,7 +232,7 @@ def _letters(seen: Seen, file: str) -> tuple[Part, ...]:
         rows=rows,
         empty="This process has kept none; the command below lists all.",
     )
-    facts = Facts((Fact("dead letters", f"{number:,}", "warn", "messages and rows that could not be read"),), "lines")
+    facts = Facts((Fact("dead letters", f"{number:,}", "warn", "rejected messages and rows"),), "lines")
     show = "TOPIC/PARTITION/OFFSET"
     if seen.told.letters:
         first = seen.told.letters[0]

@@ -26,7 +26,7 @@ def test_a_notice_says_what_the_state_was_and_what_to_do() -> None:
     found = message("shop", standing(WELL), standing(PROGRESS), NOW)
     assert found is not None
     assert (found.state, found.was, found.job, found.at) == ("warning", "normal", "shop", NOW)
-    assert found.text.startswith("shop is warning (was normal): 1 of 4 tables are quarantined, 1 of 4")
+    assert found.text.startswith("shop is warning (was normal): 1 of 4 tables is quarantined, 1 of 4")
     assert "quarantined: shop.b" in found.text and "ticdc-spark dead-letters shop.toml" in found.text
     assert [(one.name, one.condition, one.was, one.detail) for one in found.tables] == [
         ("shop.a", "diverged", None, found.tables[0].detail),

@@ -79,7 +79,7 @@ def test_every_state_is_a_whole_page_with_all_sections(name: str) -> None:
         ("starting", "pending starting since"),
         ("normal", "normal waiting for new messages since 2026-11-18 09:06:40Z"),
         ("catch-up", "catching up, 1,250,000 messages to read, about 2 min 28 s left"),
-        ("warning", "warning 1 of 4 tables are quarantined, 1 of 4 tables have diverged"),
+        ("warning", "warning 1 of 4 tables is quarantined, 1 of 4 tables has diverged"),
         ("retrying", "warning no broker of Kafka at broker:9092 answers"),
         ("failed", "To skip it: … since 2026-11-18 10:52:40Z, last heartbeat 14 min ago"),
         ("stopped", "stopped it was stopped on request since"),
