@@ -59,7 +59,6 @@ def look(window: Browser, routes: Routes, picture: Path, *, width: int = 1200, d
         return str(window.ask("document.querySelector('[data-part=headline]').innerText"))
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", jobs())
 def test_every_state_of_a_job_is_drawn(window: Browser, tmp_path: Path, name: str) -> None:
     identity = Identity(job_file(tmp_path), "shop", IDENTITY.sink)
@@ -68,14 +67,12 @@ def test_every_state_of_a_job_is_drawn(window: Browser, tmp_path: Path, name: st
     assert window.ask("document.documentElement.scrollWidth <= innerWidth"), "no text is wider than the page"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", feeds())
 def test_every_state_of_a_changefeed_is_drawn(window: Browser, tmp_path: Path, name: str) -> None:
     routes = feed_routes(lambda: feeds()[name], None, Changes(), is_running=True)
     assert look(window, routes, tmp_path / "page.png")
 
 
-@pytest.mark.slow
 def test_a_page_is_dark_where_the_reader_wants_it_and_fits_a_telephone(window: Browser, tmp_path: Path) -> None:
     routes = job_routes(Still(jobs()["warning"]), IDENTITY, Changes(), is_running=True)
     look(window, routes, tmp_path / "light.png")
@@ -113,7 +110,6 @@ def test_a_page_follows_the_job_and_is_searched_with_the_keyboard(window: Browse
     window.wait("document.getElementById('live').textContent.includes('does not respond')")
 
 
-@pytest.mark.slow
 def test_a_page_in_a_file_needs_no_server(window: Browser, tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     page = saved(job_page(jobs()["many tables"], IDENTITY, Query(limit=MOST), is_running=False))
