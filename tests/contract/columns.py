@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from tests.contract.member import Member, columns_of, delete, insert, row, source
+from ticdc_spark.config.layout import Layout
 from ticdc_spark.errors import DecisionNeeded, SinkFault
 from ticdc_spark.model import Column, Table
 from ticdc_spark.mysql import parse_type
@@ -84,6 +85,19 @@ class ColumnsContract:
         member.sink.change_columns(member.name, ColumnChanges(promote=(column("v", "varchar(30)"),)), member.stamp(60))
         member.sink.truncate(member.name, member.stamp(70))
         assert member.others.comments(member.name) == {"id": "number", "v": odd, "x": "wide", "y": "new"}
+
+    def test_a_table_has_its_comment_until_it_is_changed(self, member: Member) -> None:
+        odd = 'it\'s \\ 50% "of" {all} `ü` $1 \n --'
+        member.sink.create(member.name, member.columns, member.stamp(10, 0), Layout(comment=odd))
+        kept = member.others.comment(member.name) is not None
+        assert member.others.comment(member.name) == (odd if kept else None)
+        member.sink.change_columns(member.name, ColumnChanges(rename=(("v", "x"),)), member.stamp(20))
+        member.sink.truncate(member.name, member.stamp(30))
+        assert member.others.comment(member.name) == (odd if kept else None)
+        for at, text in enumerate(("new", "", odd)):
+            member.sink.change_columns(member.name, ColumnChanges(comment=text), member.stamp(40 + at))
+            assert member.others.comment(member.name) == (text if kept else None)
+            assert member.found().stamp.mark == (40 + at, 2)  # type: ignore[union-attr]
 
     def test_a_column_that_is_there_is_not_added(self, member: Member) -> None:
         member.fill(1)

@@ -73,6 +73,9 @@ class Others(Protocol):
     def comments(self, table: TableName) -> dict[str, str]:
         """The comments of columns that have one."""
 
+    def comment(self, table: TableName) -> str | None:
+        """The comment of a table, ``""`` if it has none; ``None``: the target keeps none of the source."""
+
     def create(self, table: TableName, columns: Sequence[LakeColumn], rows: Rows) -> None:
         """A table that no job made, in place of one of that name."""
 

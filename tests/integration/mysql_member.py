@@ -63,6 +63,9 @@ class MysqlOthers:
         )
         return dict(found)  # type: ignore[arg-type]
 
+    def comment(self, table: TableName) -> None:
+        """None of the source: it holds the token of the table."""
+
     def create(self, table: TableName, columns: Sequence[LakeColumn], rows: Rows) -> None:
         made = ", ".join(definition(column, self.sink.types) for column in columns)
         self.server.execute(f"CREATE DATABASE IF NOT EXISTS {quoted(table[0])}")

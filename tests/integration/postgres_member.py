@@ -60,6 +60,9 @@ class PostgresOthers:
         )
         return {name: comment for name, comment in found if comment is not None}
 
+    def comment(self, table: TableName) -> None:
+        """None of the source: it holds the token of the table."""
+
     def create(self, table: TableName, columns: Sequence[LakeColumn], rows: Rows) -> None:
         made = ", ".join(definition(column) for column in columns)
         self.server.execute(

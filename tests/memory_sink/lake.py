@@ -68,6 +68,7 @@ class MemoryTable:
     note: Note | None = None
     """The note in the properties of the table, which no rollback undoes."""
     gathered: Gathered | None = None
+    comment: str = ""
 
     @property
     def rows(self) -> tuple[LakeRow, ...]:

@@ -81,10 +81,11 @@ class MemorySink(MemoryLoads):
         return 0
 
     def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp, layout: Layout = PLAIN) -> None:
-        """See ``Tables``: there are no files to lay out."""
+        """See ``Tables``: of the layout, only the comment matters, as there are no files to lay out."""
         if table in self.lake.tables:
             raise SinkFault(f"table {table} exists already")
         new = MemoryTable(fields=tuple(Field(self.lake.next_id(), c.name, c.type, c.comment) for c in columns))
+        new.comment = layout.comment
 
         def commit() -> None:
             self.lake.namespaces.add(table[0])
@@ -163,6 +164,8 @@ class MemorySink(MemoryLoads):
             if held.fields != before:
                 raise SinkFault(f"the columns of {table} cannot be changed: another writer changed them meanwhile")
             held.fields = tuple(fields)
+            if changes.comment is not None:
+                held.comment = changes.comment
             self._put(held, held.rows, "append", stamp)
 
         self._durable(f"change columns of {_plain(table)}", commit)

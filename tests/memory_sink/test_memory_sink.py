@@ -62,6 +62,9 @@ class MemoryOthers:
     def comments(self, table: TableName) -> dict[str, str]:
         return {column.name: column.comment for column in self.lake.table(table).fields if column.comment}
 
+    def comment(self, table: TableName) -> str:
+        return self.lake.table(table).comment
+
     def create(self, table: TableName, columns: Sequence[LakeColumn], rows: Rows) -> None:
         made = MemoryTable(fields=tuple(Field(self.lake.next_id(), one.name, one.type) for one in columns))
         self.lake.tables[table] = made

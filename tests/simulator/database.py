@@ -11,6 +11,7 @@ import msgspec
 
 from tests.simulator.columns import KEY_KINDS, Spec, make_value
 from tests.simulator.letters import Letters, folded
+from ticdc_spark.ddl import Comments
 from ticdc_spark.model import Column, Op, Row, RowChange, SchemaChange, Table, Value
 from ticdc_spark.mysql import handle_key
 
@@ -37,8 +38,7 @@ class Live(msgspec.Struct, frozen=True, kw_only=True):
     """Columns of the handle key."""
     rows: dict[Key, Row]
     """Of a table without a key, by what nobody sees."""
-    comments: dict[str, str] = {}
-    """Of the columns."""
+    comments: Comments = Comments()
 
     @property
     def name(self) -> Name:

@@ -19,6 +19,7 @@ from tests.simulator.seams import TableView
 from ticdc_spark.capture.snapshot.base import TooOld, Wanted, Wave, has_wanted
 from ticdc_spark.capture.snapshot.kept_rows import KeptRows
 from ticdc_spark.capture.snapshot.typed import typed
+from ticdc_spark.ddl import Comments
 from ticdc_spark.errors import MessageError
 from ticdc_spark.model import Row, Table
 from ticdc_spark.mysql import handle_key, tso_physical_ms
@@ -52,9 +53,9 @@ class DatabaseView:
             return None
         return msgspec.structs.replace(live.table, schema=name[0], version=None, table_id=None)
 
-    def comments(self, name: Name, at: int | None) -> dict[str, str]:
+    def comments(self, name: Name, at: int | None) -> Comments:
         live = self.state(at).get(folded(name))
-        return {} if live is None else live.comments
+        return Comments() if live is None else live.comments
 
     def identity(self, name: Name) -> str:
         """TIDB_TABLE_ID: RENAME leaves it, and what makes or empties a table changes it."""

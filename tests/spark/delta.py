@@ -86,6 +86,10 @@ class DeltaOthers:
         fields = self.session.table(self.name(table)).schema.fields
         return {one.name: one.metadata["comment"] for one in fields if one.metadata.get("comment")}
 
+    def comment(self, table: TableName) -> str:
+        described = self.session.sql(f"DESCRIBE TABLE EXTENDED {self.name(table)}").collect()
+        return next((row["data_type"] for row in described if row["col_name"] == "Comment"), "")
+
     def create(self, table: TableName, columns: Sequence[LakeColumn], rows: Rows) -> None:
         named = ", ".join(f"{quote(one.name)} {one.type.spark}" for one in columns)
         self.session.sql(f"CREATE TABLE {self.name(table)} ({named}) USING delta")

@@ -90,6 +90,10 @@ class SparkOthers:
         fields = self.session.table(self._name(table)).schema.fields
         return {one.name: one.metadata["comment"] for one in fields if one.metadata.get("comment")}
 
+    def comment(self, table: TableName) -> str:
+        described = self.session.sql(f"DESCRIBE TABLE EXTENDED {self._name(table)}").collect()
+        return next((row["data_type"] for row in described if row["col_name"] == "Comment"), "")
+
     def create(self, table: TableName, columns: Sequence[LakeColumn], rows: Rows) -> None:
         self.session.sql(f"CREATE NAMESPACE IF NOT EXISTS lake.{quote(escape(table[0]))}")
         named = ", ".join(f"{quote(one.name)} {one.type.spark}" for one in columns)

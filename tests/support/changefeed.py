@@ -8,7 +8,7 @@ import msgspec
 
 from tests.simulator.broker import Broker
 from tests.simulator.wire import WIRES, encoder
-from ticdc_spark.ddl import Charset, apply_ddl, charsets_after, fold
+from ticdc_spark.ddl import Charset, apply_ddl, charsets_after, ddl_tables, fold
 from ticdc_spark.model import Row, RowChange, SchemaChange, Table, Value
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.protocols.base import Encoded
@@ -50,6 +50,8 @@ class Changefeed:
         touched = [table for name, table in after.items() if before.get(name) is not table]
         named = [name for name, table in before.items() if after.get(name) is not table]
         named += list(effect.truncated)
+        if not touched and not named:  # a comment, or an engine
+            named = [name for name in ddl_tables(query, schema)[0] if name in before]
         pre_table = before[named[0]] if named else None
         table = touched[0] if touched else pre_table
         if table is not None and not effect.dropped and not effect.renamed:

@@ -23,6 +23,7 @@ from tests.support.changefeed import SCHEMA, Changefeed
 from tests.support.faults import Faults
 from ticdc_spark.capture.snapshot.base import SnapshotReader
 from ticdc_spark.changes.opening import Opening
+from ticdc_spark.ddl import Comments
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.operate.requests import diverged, rebuild_from_topic, rebuild_of
 from ticdc_spark.replicate.pipeline import OpenJob
@@ -50,7 +51,7 @@ class Shop(Changefeed):
         self.setup = JobSetup(protocol=protocol, source_timezone=zone)
         self.keys: dict[str, Any] = {}
         """Keys of the job file that ``JobSetup`` does not have."""
-        self.comments: dict[str, dict[str, str]] = {}
+        self.comments: dict[str, Comments] = {}
         """Of columns, by their tables: what a full read sees."""
         self.steps: Steps | None = None
         self.fence: Fence | None = None
@@ -239,7 +240,7 @@ class ShopTables:
                 specs=(),
                 keys=handle_key(table),
                 rows={(key,): row for (at, key), row in self.shop.held.items() if at == name},
-                comments=self.shop.comments.get(name[1], {}),
+                comments=self.shop.comments.get(name[1], Comments()),
             )
             for name, table in self.shop.tables.items()
         }

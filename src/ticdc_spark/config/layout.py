@@ -31,6 +31,8 @@ class Layout(msgspec.Struct, frozen=True, kw_only=True):
     partition_by: tuple[PartitionBy, ...] = ()
     sort_by: tuple[SortBy, ...] = ()
     properties: tuple[tuple[str, str], ...] = ()
+    comment: str = ""
+    """Of the source's table. A target that cannot store it creates the table without it."""
 
     def __bool__(self) -> bool:
         return bool(self.partition_by or self.sort_by or self.properties)

@@ -20,12 +20,13 @@ from ticdc_spark.ddl.effect import (
     parse_create,
 )
 from ticdc_spark.ddl.names import (
+    Comments,
     change_tables,
-    column_comments,
     column_renames,
     computed_columns,
     ddl_tables,
     replaced_columns,
+    written_comments,
 )
 from ticdc_spark.ddl.parse import unknown_part
 from ticdc_spark.ddl.references import statement_of
@@ -35,6 +36,7 @@ __all__ = [
     "Altered",
     "Charset",
     "Charsets",
+    "Comments",
     "DdlEffect",
     "Dialect",
     "Kind",
@@ -47,7 +49,6 @@ __all__ = [
     "charsets_after",
     "clarified",
     "classify",
-    "column_comments",
     "column_renames",
     "computed_columns",
     "ddl_tables",
@@ -57,4 +58,5 @@ __all__ = [
     "replaced_columns",
     "statement_of",
     "unknown_part",
+    "written_comments",
 ]

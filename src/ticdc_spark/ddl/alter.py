@@ -24,6 +24,7 @@ from ticdc_spark.ddl.statements import (
     RenameIndex,
     RenameTo,
     SetDefault,
+    TableComment,
 )
 
 _OPTION = re.compile(r"[\w`]+\s*=")
@@ -40,9 +41,9 @@ def alteration(cur: Cursor) -> list[Alteration]:
     token = cur.peek()
     read = _PARTS.get(token.text.lower()) if token.kind == "word" else None
     if read is None:
-        what = _skip(cur)
+        what = _skip(cur, options=token.word not in WITH_LISTS)
         while token.word in WITH_LISTS and cur.op(","):
-            if cur.peek().word in _PARTS:  # reserved words, which cannot be names
+            if cur.at_kept_option() or cur.peek().word in _RESERVED:
                 return [NoEffect(what), *alteration(cur)]
             what += ", " + _skip(cur)
         return [NoEffect(what, known=token.word in NO_EFFECT or _OPTION.match(what) is not None)]
@@ -50,9 +51,9 @@ def alteration(cur: Cursor) -> list[Alteration]:
     return read(cur)
 
 
-def _skip(cur: Cursor) -> str:
-    """Skip a part; always moves the cursor."""
-    text = cur.skip_item()
+def _skip(cur: Cursor, *, options: bool = False) -> str:
+    """Skip a part, or the options of a table up to one that is kept; always moves the cursor."""
+    text = cur.skip_item(options=options)
     return text or cur.next().text
 
 
@@ -209,6 +210,11 @@ def _charset(cur: Cursor, convert: bool = False) -> list[Alteration]:
     return [Charset(charset, collate, convert)]
 
 
+def _comment(cur: Cursor) -> list[Alteration]:
+    cur.op("=")
+    return [TableComment(cur.string())]
+
+
 def _collate(cur: Cursor) -> list[Alteration]:
     cur.op("=")
     return [Charset(None, cur.charset(), False)]
@@ -276,6 +282,7 @@ _PARTS: dict[str, Callable[[Cursor], list[Alteration]]] = {
     "char": _charset,
     "charset": _charset,
     "collate": _collate,
+    "comment": _comment,
     "exchange": _exchange,
     "truncate": _truncate,
     "reorganize": _reorganize,
@@ -289,3 +296,5 @@ _PARTS: dict[str, Callable[[Cursor], list[Alteration]]] = {
     "import": _tablespace,
     "discard": _tablespace,
 }
+_RESERVED = _PARTS.keys() - {"character", "char", "charset", "collate", "comment"}
+"""Words that begin a part and cannot be names of columns or partitions."""

@@ -188,6 +188,19 @@ class Cursor:
         after = {"partition": "by", "remove": "partitioning"}.get(token.word)
         return after is not None and self.peek_at(token.end).word == after
 
+    def at_kept_option(self) -> bool:
+        """Whether the character set, collation or comment of a table follows. Options need no comma between them."""
+        token = self.peek()
+        after = self.peek_at(token.end)
+        match token.word:
+            case "charset" | "collate":
+                return after.kind in ("word", "name", "string") or after.text == "="
+            case "character" | "char":
+                return after.word == "set"
+            case "comment":
+                return after.kind == "string" or after.text == "="
+        return False
+
     def string(self) -> str:
         """Consume a string and return its value. Raises: MessageError if none follows."""
         if self.peek().kind != "string":
@@ -248,13 +261,16 @@ class Cursor:
             pass
         return self.peek().kind == "end"
 
-    def skip_item(self) -> str:
-        """Consume up to the next ``,`` or ``)`` outside brackets, to partitioning, or to the end; returns the text."""
+    def skip_item(self, *, options: bool = False) -> str:
+        """Consume up to the next ``,`` or ``)`` outside brackets, to partitioning, or to the end; returns the text.
+
+        ``options``: also stop before an option of a table that is kept.
+        """
         start = self.peek().start
         while True:
             token = self.peek()
             ends = token.kind == "end" or (token.kind == "op" and token.text in ",);")
-            if ends or self.at_partitioning():
+            if ends or self.at_partitioning() or (options and self.at_kept_option()):
                 return self.sql[start : token.start].strip()
             if token.kind == "op" and token.text == "(":
                 self.brackets()

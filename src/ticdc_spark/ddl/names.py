@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 
+import msgspec
+
 from ticdc_spark.ddl.lex import Name
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.references import statement_of
@@ -19,6 +21,7 @@ from ticdc_spark.ddl.statements import (
     RenameTo,
     RestoreTable,
     Statement,
+    TableComment,
     TruncateTable,
 )
 from ticdc_spark.errors import MessageError
@@ -69,16 +72,27 @@ def replaced_columns(sql: str) -> tuple[str, ...]:
     return tuple(name for name in added if name.lower() in dropped)
 
 
-def column_comments(statement: Statement) -> dict[str, str]:
-    """The comments that a CREATE TABLE or ALTER TABLE writes, by the columns' names after it. ``""`` removes one."""
+class Comments(msgspec.Struct, frozen=True):
+    """Comments that a DDL writes. ``""`` removes one."""
+
+    columns: dict[str, str] = {}
+    """By the columns' names after the DDL."""
+    table: str | None = None
+    """``None``: it writes none of the table."""
+
+
+def written_comments(statement: Statement) -> Comments:
+    """The comments that a CREATE TABLE or ALTER TABLE writes; none for every other statement."""
     match statement:
         case CreateTable():
-            found = [*statement.columns]
+            found, table = [*statement.columns], statement.comment
         case AlterTable():
             found = [part.definition for part in statement.parts if isinstance(part, AddColumn | ChangeColumn)]
+            texts = [part.text for part in statement.parts if isinstance(part, TableComment)]
+            table = texts[-1] if texts else None
         case _:
-            found = []
-    return {one.column.name: one.comment for one in found if one.comment is not None}
+            return Comments()
+    return Comments({one.column.name: one.comment for one in found if one.comment is not None}, table)
 
 
 def computed_columns(sql: str) -> tuple[str, ...]:

@@ -4,9 +4,10 @@ Reads what TiCDC sends (TiDB's re-printed text), ``SHOW CREATE TABLE``, Dumpling
 sqlglot's MySQL dialect cannot parse 34 of the 223 different DDLs of the vectors, RENAME among them.
 """
 
+import re
 from collections.abc import Callable
 from functools import lru_cache
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from ticdc_spark.ddl.alter import alteration
 from ticdc_spark.ddl.columns import column_def
@@ -30,6 +31,7 @@ from ticdc_spark.ddl.statements import (
     RenameTables,
     RestoreTable,
     Statement,
+    TableComment,
     TruncateTable,
     Unsupported,
 )
@@ -113,7 +115,7 @@ def _create(cur: Cursor) -> Statement:
     replaces = cur.accept("or", "replace")
     if cur.any_of("database", "schema"):
         if_not_exists = cur.accept("if", "not", "exists")
-        return DatabaseDdl("create", cur.database(), _options(cur)[0], if_not_exists)
+        return DatabaseDdl("create", cur.database(), _options(cur).charset, if_not_exists)
     if cur.accept("table"):
         return _create_table(cur)
     if cur.accept("spatial", "reference"):
@@ -157,22 +159,48 @@ def _create_table(cur: Cursor) -> Statement:
         if not cur.op(","):
             break
     cur.expect_op(")")
-    charset, selects = _options(cur)
-    if selects:
+    options = _options(cur)
+    if options.selects:
         return Unsupported("CREATE TABLE … SELECT brings rows without row messages")
     return CreateTable(
         name=name,
         columns=tuple(columns),
         keys=tuple(keys),
-        charset=charset,
+        charset=options.charset,
+        comment=options.comment,
         if_not_exists=if_not_exists,
         partition_by="" if cur.at_end() else cur.sql[cur.peek().start :],
     )
 
 
-def _options(cur: Cursor) -> tuple[Charset | None, bool]:
-    """The charset of a table or database, and whether a SELECT follows. Stops after PARTITION BY."""
-    charset = collate = None
+class _Options(NamedTuple):
+    """Options of a table or database."""
+
+    charset: Charset | None = None
+    comment: str | None = None
+    selects: bool = False
+    """Whether a SELECT follows."""
+
+
+def _item(cur: Cursor) -> list[Alteration]:
+    """A part of an ALTER TABLE, with what follows without a comma: options and partitioning.
+
+    Beside a character set or a comment, an engine or a row format is no part: TiDB makes no job of it.
+    """
+    parts = list(alteration(cur))
+    while not cur.at_end() and not cur.op(","):
+        parts += alteration(cur)
+    if not any(isinstance(one, Charset | TableComment) for one in parts):
+        return parts
+    return [one for one in parts if not (isinstance(one, NoEffect) and _IDLE.match(one.what))]
+
+
+_IDLE = re.compile(r"(engine|row_format)\b", re.IGNORECASE)
+
+
+def _options(cur: Cursor) -> _Options:
+    """Read options. Stops after PARTITION BY."""
+    charset = collate = comment = None
     while not cur.at_end():
         if cur.accept("character", "set") or cur.accept("char", "set") or cur.accept("charset"):
             cur.op("=")
@@ -180,15 +208,19 @@ def _options(cur: Cursor) -> tuple[Charset | None, bool]:
         elif cur.accept("collate"):
             cur.op("=")
             collate = cur.charset()
+        elif cur.at_kept_option():
+            cur.next()
+            cur.op("=")
+            comment = cur.string()
         elif cur.any_of("select", "as", "with", "values"):
-            return None, True
+            return _Options(selects=True)
         elif cur.accept("partition", "by"):
             break
         elif cur.peek().is_word("create"):
             raise cur.fail("';' before the next statement")
         else:
             cur.next()
-    return (Charset(charset, collate, False) if charset or collate else None), False
+    return _Options(Charset(charset, collate, False) if charset or collate else None, comment)
 
 
 def _drop(cur: Cursor) -> Statement:
@@ -212,7 +244,7 @@ def _alter(cur: Cursor) -> Statement:
         token = cur.peek()
         options = ("default", "character", "charset", "collate", "placement", "set")
         named = token.kind == "name" or (token.kind == "word" and token.text.lower() not in options)
-        return DatabaseDdl("alter", cur.database() if named else None, _options(cur)[0])
+        return DatabaseDdl("alter", cur.database() if named else None, _options(cur).charset)
     cur.any_of("online", "offline")
     ignores = cur.accept("ignore")
     if not cur.accept("table"):
@@ -221,8 +253,7 @@ def _alter(cur: Cursor) -> Statement:
     name = _waiting(cur)
     parts: list[Alteration] = []
     while not cur.at_end():
-        parts.extend(alteration(cur))
-        cur.op(",")
+        parts += _item(cur)
     if ignores and any(isinstance(part, AddIndex) and part.index.unique for part in parts):
         parts.append(MoveRows("ALTER IGNORE TABLE removes what a new key finds twice", lossless=False))
     return AlterTable(name, tuple(parts))

@@ -162,8 +162,14 @@ class MoveRows(msgspec.Struct, frozen=True):
     """The table of EXCHANGE PARTITION."""
 
 
+class TableComment(msgspec.Struct, frozen=True):
+    """COMMENT of the table; ``""`` removes it."""
+
+    text: str
+
+
 class NoEffect(msgspec.Struct, frozen=True):
-    """A part that changes nothing that is stored here: comment, TTL, partition names …"""
+    """A part that changes nothing that is stored here: TTL, engine, partition names …"""
 
     what: str
     known: bool = True
@@ -185,6 +191,7 @@ Alteration: TypeAlias = (
     | RenameTo
     | Charset
     | MoveRows
+    | TableComment
     | NoEffect
 )
 
@@ -207,6 +214,8 @@ class CreateTable(msgspec.Struct, frozen=True, kw_only=True):
     keys: tuple[Key, ...] = ()
     """In the written order, also the keys that columns declare."""
     charset: Charset | None = None
+    comment: str | None = None
+    """The comment of the table; ``None``: not specified."""
     like: Name | None = None
     if_not_exists: bool = False
     partition_by: str = ""

@@ -77,9 +77,11 @@ class ColumnChanges(msgspec.Struct, frozen=True, kw_only=True):
     comments: tuple[tuple[str, str], ...] = ()
     """New comments of columns, by their names after the other changes; ``""``: none. A target that cannot store one
     cuts it, or keeps the former one, and does not fail."""
+    comment: str | None = None
+    """The new comment of the table; ``""``: none, ``None``: unchanged. A target that cannot store it ignores it."""
 
     def __bool__(self) -> bool:
-        return self.moves_values or bool(self.comments)
+        return self.moves_values or bool(self.comments) or self.comment is not None
 
     @property
     def moves_values(self) -> bool:

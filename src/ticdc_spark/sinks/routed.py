@@ -60,7 +60,8 @@ class RoutedSink(ComposedSink):
 
     def create(self, table: TableName, columns: Sequence[LakeColumn], stamp: Stamp, layout: Layout = PLAIN) -> None:
         try:
-            super().create(table, columns, stamp, layout or self._layout(table, columns))
+            found = replace(layout or self._layout(table, columns), comment=layout.comment)
+            super().create(table, columns, stamp, found)
         except UsageError as error:
             raise UsageError(f"{shown(table)}: {error}") from error
 

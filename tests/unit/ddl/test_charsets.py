@@ -70,6 +70,8 @@ def test_columns_with_their_own_character_set_do_not_change_the_default() -> Non
         ("CHARSET latin1", {"a": "utf8mb4", "b": "latin1"}),
         ("CHARACTER SET latin1 COLLATE latin1_german1_ci", {"a": "utf8mb4", "b": "latin1"}),
         ("COLLATE = latin1_german1_ci", {"a": "utf8mb4", "b": "latin1"}),
+        ("ENGINE=InnoDB DEFAULT CHARSET=latin1", {"a": "utf8mb4", "b": "latin1"}),
+        ("COMMENT 'a, b' ROW_FORMAT=DEFAULT COLLATE latin1_bin", {"a": "utf8mb4", "b": "latin1"}),
         ("CONVERT TO CHARACTER SET latin1", {"a": "latin1", "b": "latin1"}),
         ("CONVERT TO CHARACTER SET binary", {"a": "blob", "b": "blob"}),
     ],

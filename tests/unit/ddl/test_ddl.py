@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from ticdc_spark import mysql
 from ticdc_spark.ddl import (
+    Comments,
     DdlEffect,
     apply_ddl,
     classify,
@@ -20,6 +21,7 @@ from ticdc_spark.ddl import (
     ddl_tables,
     fold,
     parse_create,
+    written_comments,
 )
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.statements import AlterTable, MoveRows
@@ -179,6 +181,22 @@ def test_partitioning_may_follow_another_part_without_a_comma(part: str) -> None
         assert isinstance(statement, AlterTable)
         (*others, last) = statement.parts
         assert len(others) == 1 and isinstance(last, MoveRows) and last.what == end
+
+
+@pytest.mark.parametrize(
+    ("sql", "table"),
+    [
+        ("CREATE TABLE t (a INT COMMENT 'c') ENGINE=InnoDB COMMENT='it''s' CHARSET=latin1", "it's"),
+        ("CREATE TABLE t (a INT COMMENT 'c') COMMENT 'x' PARTITION BY HASH (a)", "x"),
+        ("CREATE TABLE t (comment INT, a INT COMMENT 'c')", None),
+        ("ALTER TABLE t MODIFY a INT COMMENT 'c', COMMENT = 'x, y'", "x, y"),
+        ("ALTER TABLE t ADD INDEX i (a) COMMENT 'of a key', ADD a INT COMMENT 'c'", None),
+        ("ALTER TABLE t ENGINE=InnoDB COMMENT='x', ADD a INT COMMENT 'c', COMMENT ''", ""),
+        ("ALTER TABLE t ORDER BY id, comment DESC, charset, MODIFY a INT COMMENT 'c'", None),
+    ],
+)
+def test_a_statement_shows_the_comments_that_it_writes(sql: str, table: str | None) -> None:
+    assert written_comments(parse(sql)) == Comments({"a": "c"}, table)
 
 
 def test_renames_are_returned() -> None:

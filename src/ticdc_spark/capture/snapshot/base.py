@@ -1,12 +1,12 @@
 """The contract of a reader of whole tables, wave by wave of chunks."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 import msgspec
 
 from ticdc_spark.config.computed import Expressions
-from ticdc_spark.ddl import column_comments, parse_create
+from ticdc_spark.ddl import Comments, parse_create, written_comments
 from ticdc_spark.ddl.parse import parse
 from ticdc_spark.ddl.partitions import partitions_of_sql
 from ticdc_spark.model import Row, Table, TableName
@@ -75,8 +75,8 @@ class SnapshotReader(Protocol):
         Raises: SourceFault; TooOld; MessageError if its CREATE statement cannot be read
         """
 
-    def comments(self, name: TableName, at: int | None) -> Mapping[str, str]:
-        """The comments of a table's columns, as of a commit_ts, or now; empty: it has none, or there is no such table.
+    def comments(self, name: TableName, at: int | None) -> Comments:
+        """The comments of a table and its columns, as of a commit_ts, or now; none if there is no such table.
 
         Raises: as ``schema``
         """
@@ -118,9 +118,9 @@ def table_of(create: str, schema: str) -> Table:
     return msgspec.structs.replace(parse_create(create, schema, "escape"), partitioning=partitions_of_sql(create))
 
 
-def comments_of(create: str | None) -> Mapping[str, str]:
-    """The comments of columns that ``SHOW CREATE TABLE`` prints. Raises: MessageError"""
-    return {} if create is None else column_comments(parse(create, "escape"))
+def comments_of(create: str | None) -> Comments:
+    """The comments that ``SHOW CREATE TABLE`` prints. Raises: MessageError"""
+    return Comments() if create is None else written_comments(parse(create, "escape"))
 
 
 def same_columns(one: Iterable[LakeColumn], other: Iterable[LakeColumn]) -> bool:

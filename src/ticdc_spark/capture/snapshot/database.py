@@ -7,7 +7,7 @@ that the server sends. ``spark.types`` converts them to the lake's types.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from typing import Any
 
@@ -33,7 +33,7 @@ from ticdc_spark.clients.mysql import TOO_OLD, as_of, connect, connection_option
 from ticdc_spark.clients.mysql_rows import RowStream
 from ticdc_spark.clients.mysql_texts import asks, raw_readers, selected_raw
 from ticdc_spark.clients.upstream import CellReader, Upstream
-from ticdc_spark.ddl import parse_create
+from ticdc_spark.ddl import Comments, parse_create
 from ticdc_spark.errors import EnvironmentFault, MessageError, SourceFault
 from ticdc_spark.model import ColumnType, Row, Table, TableName
 from ticdc_spark.mysql import handle_key
@@ -88,7 +88,7 @@ class DatabaseReader:
         found = self._create(name, at)
         return None if found is None else table_of(found, name[0])
 
-    def comments(self, name: TableName, at: int | None) -> Mapping[str, str]:
+    def comments(self, name: TableName, at: int | None) -> Comments:
         return comments_of(self._create(name, at))
 
     def identity(self, name: TableName) -> str:

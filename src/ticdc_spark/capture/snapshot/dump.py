@@ -6,7 +6,7 @@ A chunk is a data file.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -16,6 +16,7 @@ from ticdc_spark.capture.snapshot.base import Wanted, Wave, comments_of, has_wan
 from ticdc_spark.capture.snapshot.dump_rows import Cell, read_file
 from ticdc_spark.capture.snapshot.kept_rows import KeptRows
 from ticdc_spark.capture.snapshot.typed import typed
+from ticdc_spark.ddl import Comments
 from ticdc_spark.errors import MessageError, SourceFault, UsageError, os_reason
 from ticdc_spark.model import Column, Row, Table, TableName, Value
 from ticdc_spark.mysql import enum_index, is_bytes, set_mask
@@ -58,7 +59,7 @@ class DumpReader:
         create = self._create(name)
         return None if create is None else table_of(create, name[0])
 
-    def comments(self, name: TableName, at: int | None) -> Mapping[str, str]:
+    def comments(self, name: TableName, at: int | None) -> Comments:
         return comments_of(self._create(name))
 
     def _create(self, name: TableName) -> str | None:

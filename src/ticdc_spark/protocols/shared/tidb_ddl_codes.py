@@ -31,6 +31,7 @@ from ticdc_spark.ddl.statements import (
     RestoreTable,
     SetDefault,
     Statement,
+    TableComment,
     TruncateTable,
     Unsupported,
 )
@@ -60,13 +61,13 @@ _PARTS: dict[type[Alteration], int] = {
     SetDefault: 15,
     RenameIndex: 18,
     Charset: 22,
+    TableComment: 17,
 }
 # First words of a part, in any case. The document's list ends at 36; the rest are TiDB's.
 _WORDS = {
     "AUTO_INCREMENT": 13,
     "FORCE AUTO_INCREMENT": 13,
     "SHARD_ROW_ID_BITS": 16,
-    "COMMENT": 17,
     "ADD PARTITION": 19,
     "DROP PARTITION": 20,
     "TRUNCATE PARTITION": 23,

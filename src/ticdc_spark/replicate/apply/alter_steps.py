@@ -53,7 +53,7 @@ def commits_of(
     """The commits that give the lake's table the columns of the source."""
     sink, batch, name = work.batch.sink, work.batch, act.table.full_name
     at, step = mark
-    wanted = commented(batch.columns(act.table), act.comments)
+    wanted = commented(batch.columns(act.table), act.comments.columns)
     known = state.table or pre_table
     old = () if known is None else batch.columns(known)
     live = dict(state.columns_before) or {column.name: column.type.name for column in old}
@@ -77,7 +77,7 @@ def commits_of(
         kept += tuple(_kept(sink, new[column], at) for column in plan.changes.drop if column in new)
         changes = msgspec.structs.replace(changes, drop=tuple(one for one in plan.changes.drop if one not in new))
     changes, kept = _make_room(work, changes, kept, state)
-    changes = msgspec.structs.replace(changes, comments=_comments(act, plan, wanted))
+    changes = msgspec.structs.replace(changes, comments=_comments(act, plan, wanted), comment=act.comments.table)
     if changes:
         if state.origin == "adopted" and work.mark(name) < mark:
             add = tuple(missing_columns(changes.add, sink.columns(name)))
@@ -99,7 +99,7 @@ def commits_of(
 
 def _comments(act: Alter, plan: ColumnDiff, wanted: Iterable[LakeColumn]) -> tuple[tuple[str, str], ...]:
     """The comments of columns that stay. A new column, also of a type change, has its own with it."""
-    texts = {name.casefold(): text for name, text in act.comments.items()}
+    texts = {name.casefold(): text for name, text in act.comments.columns.items()}
     new = {one.name for one in (*plan.changes.add, *(rewrite.column for rewrite in plan.rewrites))}
     stays = [(one.name, texts.get(one.source.casefold())) for one in wanted if one.name not in new]
     return tuple((name, text) for name, text in stays if text is not None)

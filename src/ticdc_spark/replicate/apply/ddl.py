@@ -12,6 +12,7 @@ from typing import assert_never
 import msgspec
 
 from ticdc_spark import failpoints
+from ticdc_spark.config.layout import Layout
 from ticdc_spark.config.shards import is_merged
 from ticdc_spark.config.table_filter import table_filter
 from ticdc_spark.config.values import skip_ddl_line
@@ -330,9 +331,10 @@ def _create(work: TimelineWork, act: Create, mark: Mark, ts: int) -> None:
     new = create(table, ts, before.topics if before else (), certain=act.certain)
     new = with_lost_rows(work, new, before)
     if now == NO_MARK:
-        columns = commented(work.batch.columns(table), act.comments)
+        columns = commented(work.batch.columns(table), act.comments.columns)
+        layout = Layout(comment=act.comments.table or "")
         new = compute_columns(work.batch, new)
-        work.commit(new, mark, mark[0], lambda stamp: work.batch.sink.create(name, columns, stamp))
+        work.commit(new, mark, mark[0], lambda stamp: work.batch.sink.create(name, columns, stamp, layout))
         failpoints.point("ddl")
     elif work.batch.job.adopt and before is not None and before.table is None:
         adopted = msgspec.structs.replace(adopt(new, "adopted"), emptied=0)

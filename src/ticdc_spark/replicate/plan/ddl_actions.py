@@ -9,7 +9,14 @@ from typing import TypeAlias, assert_never
 
 import msgspec
 
-from ticdc_spark.ddl import column_comments, column_renames, computed_columns, replaced_columns, statement_of
+from ticdc_spark.ddl import (
+    Comments,
+    column_renames,
+    computed_columns,
+    replaced_columns,
+    statement_of,
+    written_comments,
+)
 from ticdc_spark.ddl.partition_rows import Alternatives, NotComputed, rows_of
 from ticdc_spark.ddl.partitions import is_truncate_of_all, is_validated, partitions_named
 from ticdc_spark.ddl.statements import (
@@ -50,8 +57,7 @@ class Create(msgspec.Struct, frozen=True):
     table: Table
     certain: bool = True
     """Whether its columns are known to be those of the source."""
-    comments: dict[str, str] = {}
-    """The comments of columns."""
+    comments: Comments = Comments()
 
 
 class Drop(msgspec.Struct, frozen=True):
@@ -108,8 +114,7 @@ class Alter(msgspec.Struct, frozen=True):
     """New columns for which the server computed the values of existing rows."""
     inexact: tuple[str, ...] = ()
     """Why existing rows may get other values than at the source, if that is known before it is applied."""
-    comments: dict[str, str] = {}
-    """The comments of columns that it writes; ``""`` removes one."""
+    comments: Comments = Comments()
 
 
 class Enter(msgspec.Struct, frozen=True):
@@ -235,7 +240,7 @@ def _of(statement: Statement, change: SchemaChange) -> Action:
         case CreateTable():
             if change.table is None:
                 return Refused(_NO_SCHEMA if statement.like is None else _no_model(statement.like[1]))
-            return Create(change.table, change.kind != UNCERTAIN, column_comments(statement))
+            return Create(change.table, change.kind != UNCERTAIN, written_comments(statement))
         case DropTables():
             gone = change.pre_table or change.table
             if gone is not None:
@@ -285,7 +290,7 @@ def _alter(statement: RenameTables | AlterTable, change: SchemaChange) -> Action
         old = (schema or change.schema, name)
     certain = change.kind != UNCERTAIN
     replaced, computed = replaced_columns(change.query), computed_columns(change.query)
-    comments = column_comments(statement)
+    comments = written_comments(statement)
     return Alter(old, change.table, column_renames(change.query), replaced, certain, computed, comments=comments)
 
 

@@ -12,6 +12,7 @@ from ticdc_spark.config.job import Job, SnapshotKeys
 from ticdc_spark.config.routes import compiled
 from ticdc_spark.config.shards import is_merged
 from ticdc_spark.config.table_filter import table_filter
+from ticdc_spark.ddl import Comments
 from ticdc_spark.errors import DecisionNeeded, MessageError
 from ticdc_spark.model import Table, TableName
 from ticdc_spark.mysql import handle_key, keep_hidden_columns, no_key, tso_physical_ms
@@ -304,12 +305,12 @@ class Loader:
         note_rows(work, name, LoadNote(token=""), self.reader.estimate(name))
         self._looks.pop(name, None)
 
-    def _comments(self, name: TableName, found: Found) -> Mapping[str, str]:
+    def _comments(self, name: TableName, found: Found) -> Comments:
         try:
             return self.reader.comments(name, found.base if found.exact else None)
         except (TooOld, MessageError) as error:
             log.warning("`%s`.`%s` gets no comments: %s", *name, error)
-            return {}
+            return Comments()
 
     def _counts(self, name: TableName) -> bool:
         """Whether the job counts the rows of a table if it has no key. Such a table can be read in full only as of one

@@ -16,6 +16,7 @@ from ticdc_spark.config.job import Job
 from ticdc_spark.config.routes import compiled, shown
 from ticdc_spark.config.shards import is_merged, merged_table
 from ticdc_spark.config.table_filter import table_filter
+from ticdc_spark.ddl import Comments
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.model import Table, TableName, Value
 from ticdc_spark.replicate.plan.merging import Misfit, merged_of, stop_if_alike, with_shard
@@ -75,9 +76,9 @@ class MergedTables:
         except Misfit as why:
             raise MessageError(f"its tables do not fit together: {why}") from why
 
-    def comments(self, name: TableName, at: int | None) -> Mapping[str, str]:
-        """The comments of a table's columns; none of a merged table, whose shards may differ. Raises: as ``schema``"""
-        return {} if is_merged(name) else self.source.comments(name, at)
+    def comments(self, name: TableName, at: int | None) -> Comments:
+        """The comments of a table; none of a merged one, whose shards may differ. Raises: as ``schema``"""
+        return Comments() if is_merged(name) else self.source.comments(name, at)
 
     def shards(self, name: TableName, at: int | None) -> list[Table]:
         """The shards of a merged table, with the names that the job uses. Raises: as ``schema``"""

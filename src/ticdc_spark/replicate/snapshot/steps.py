@@ -1,12 +1,13 @@
 """The commits of a table's full read: begin it, give it up, or load its rows. Each can be repeated."""
 
 import logging
-from collections.abc import Mapping
 
 import msgspec
 
 from ticdc_spark import failpoints
 from ticdc_spark.capture.snapshot.base import same_columns
+from ticdc_spark.config.layout import Layout
+from ticdc_spark.ddl import Comments
 from ticdc_spark.model import Column, Table, TableName
 from ticdc_spark.mysql import keep_hidden_columns
 from ticdc_spark.replicate.apply.batch import TimelineWork
@@ -31,13 +32,13 @@ def begin(
     name: TableName,
     table: Table,
     load: Loading,
-    comments: Mapping[str, str],
+    comments: Comments,
     *,
     lacks: bool = False,
 ) -> None:
     """Pause a table at the base of ``load``, with the columns of ``table``, and begin to gather rows.
 
-    ``comments``: of the source's columns. A column without one keeps that of the target. ``lacks``: the table may lack
+    ``comments``: of the source. A table or column without one keeps that of the target. ``lacks``: the table may lack
     changes from before the base.
 
     Raises: DecisionNeeded when the lake's table is another job's; SinkFault
@@ -47,7 +48,7 @@ def begin(
     if work.mark(name) != NO_MARK and state.is_kept:
         set_aside(work, name)
     there = work.mark(name) != NO_MARK
-    columns = commented(work.batch.columns(table), comments)
+    columns = commented(work.batch.columns(table), comments.columns)
     have = sink.columns(name) if there else {}
     live = {column.casefold(): (column, kind) for column, kind in have.items()}
     old = () if state.table is None else work.batch.columns(state.table)
@@ -64,7 +65,7 @@ def begin(
     new = {column.name for column in add}
     told = (column for column in columns if column.comment and column.name not in new)
     stay = tuple((live[column.name.casefold()][0], column.comment) for column in told)
-    changes = ColumnChanges(drop=tuple(drop), add=tuple(add), comments=stay)
+    changes = ColumnChanges(drop=tuple(drop), add=tuple(add), comments=stay, comment=comments.table)
     # If the read is given up, the table lacks the changes up to the base, or the values in dropped columns.
     lacks_rows = there and (state.applied < base or computed_of(work.batch, table) != state.computed)
     loses = f"a full read of it began at {base}, and was given up" if drop or lacks_rows else ""
@@ -77,7 +78,8 @@ def begin(
         begun = diverge(begun, base, "messages that could not be read were left out before its full read", columns=True)
     mark = next_mark(work, name, base)
     if not there:
-        work.commit(begun, mark, base, lambda stamp: sink.create(name, columns, stamp))
+        layout = Layout(comment=comments.table or "")
+        work.commit(begun, mark, base, lambda stamp: sink.create(name, columns, stamp, layout))
     elif changes:
         work.commit(begun, mark, base, lambda stamp: sink.change_columns(name, changes, stamp))
     else:

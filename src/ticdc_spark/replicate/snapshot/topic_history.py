@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
-from ticdc_spark.ddl import Charsets, statement_of
+from ticdc_spark.ddl import Charsets, Comments, statement_of
 from ticdc_spark.ddl.statements import (
     AlterTable,
     CreateTable,
@@ -93,8 +93,8 @@ class History(msgspec.Struct, frozen=True, kw_only=True):
     """A lower bound of their number."""
     schemas: Mapping[str, Table]
     """Schemas by the schema key in rows."""
-    comments: Mapping[str, str]
-    """The comments of columns at the base, as far as its DDLs write them."""
+    comments: Comments
+    """The comments at the base, as far as its DDLs write them. Columns have names in lower case."""
 
     @property
     def table(self) -> Table:
@@ -261,14 +261,14 @@ def _statement(change: SchemaChange) -> Statement | None:
 
 def _schemas(
     ddls: Sequence[QueuedDdl], created: int | None, began: int, state: TableState, charsets: Charsets
-) -> tuple[Table, tuple[Altered, ...], Mapping[str, str]]:
+) -> tuple[Table, tuple[Altered, ...], Comments]:
     """The table when it last began empty, the ALTERs since, and the comments after all of them. Raises: NotInTopics"""
     first = began if created is None else created
     name = state.full_name
     if state.table is not None and len(ddls) > first + 1:  # Only its present partitions are known.
         state = msgspec.structs.replace(state, table=without_partitions(state.table))
     filled = with_schemas(ddls[first:], {name: state} if created is None else {}, (), SchemaRules(charsets=charsets))
-    comments: dict[str, str] = {}
+    comments = Comments()
     before, later = filled[: began - first + 1], filled[began - first + 1 :]
     for ddl in before:
         act = action(ddl.change)
@@ -288,15 +288,16 @@ def _schemas(
     return table, altered, comments
 
 
-def _commented(comments: Mapping[str, str], act: Action) -> dict[str, str]:
-    """The comments of columns after a DDL, by the columns' names in lower case."""
+def _commented(comments: Comments, act: Action) -> Comments:
+    """The comments after a DDL."""
     if isinstance(act, Alter):
         renames = {old.casefold(): new.casefold() for old, new in act.renames.items()}
         replaced = {name.casefold() for name in act.replaced}
-        kept = {renames.get(name, name): text for name, text in comments.items() if name not in replaced}
-        told = kept | _folded(act.comments)
-        return {name: told[name] for column in act.table.columns if (name := column.name.casefold()) in told}
-    return _folded(act.comments) if isinstance(act, Create) else dict(comments)
+        kept = {renames.get(name, name): text for name, text in comments.columns.items() if name not in replaced}
+        told = kept | _folded(act.comments.columns)
+        columns = {name: told[name] for column in act.table.columns if (name := column.name.casefold()) in told}
+        return Comments(columns, comments.table if act.comments.table is None else act.comments.table)
+    return Comments(_folded(act.comments.columns), act.comments.table) if isinstance(act, Create) else comments
 
 
 def _folded(comments: Mapping[str, str]) -> dict[str, str]:

@@ -117,6 +117,8 @@ class DeltaTables:
             if self.lake.is_table(path) and self.find(table) is not None:
                 raise SinkFault(f"{shown(table)} already exists in {path}")
             metadata = _metadata({"type": "struct", "fields": self._fields(columns)}, self.lake.properties)
+            if layout.comment:
+                metadata["description"] = layout.comment
             self.begin(session, path, metadata, msgspec.structs.replace(text_of(stamp), whole=True))
 
     def begin(self, session: SparkSession, path: str, metadata: dict[str, Any], text: Text) -> None:
@@ -220,6 +222,8 @@ class DeltaTables:
             if changes.promote:
                 # Readers without this feature cannot read the table, so only tables that need it get it.
                 metadata["configuration"]["delta.enableTypeWidening"] = "true"
+            if changes.comment is not None:
+                metadata["description"] = changes.comment or None
 
         with spark_faults(f"the columns of {shown(table)} cannot be changed"), self.lake.session() as session:
             self.change(session, table, Commit(stamp=stamp, alter=alter))

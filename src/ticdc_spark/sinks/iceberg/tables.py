@@ -43,6 +43,8 @@ from ticdc_spark.spark.sql import quote
 from ticdc_spark.spark.types import LakeColumn
 
 log = logging.getLogger(__name__)
+_COMMENT = "comment"
+"""The property of a table that engines show as its comment."""
 _TRIES = 4
 """Attempts of a commit that lost a race against another writer."""
 _PAUSE_S = 0.1
@@ -142,7 +144,8 @@ class IcebergTables:
             spec = spec_of(self.catalog.iceberg, schema, layout)
             order = order_of(self.catalog.iceberg, schema, layout)
             properties = self.catalog.java.util.HashMap()
-            for key, value in {**self.catalog.properties, **dict(layout.properties)}.items():
+            comment = {_COMMENT: self.catalog.comment(layout.comment)} if layout.comment else {}
+            for key, value in {**self.catalog.properties, **comment, **dict(layout.properties)}.items():
                 properties.put(key, value)
             builder = self.catalog.java_catalog.buildTable(self.catalog.identifier(table), schema)
             builder = builder.withPartitionSpec(spec).withSortOrder(order).withProperties(properties)
@@ -199,6 +202,12 @@ class IcebergTables:
         def put(loaded: Any, transaction: Any) -> None:
             self._refuse_partition_columns(table, loaded, changes.drop)
             self._put_columns(transaction, changes)
+            if changes.comment is not None:
+                properties = transaction.updateProperties()
+                if text := self.catalog.comment(changes.comment):
+                    properties.set(_COMMENT, text).commit()
+                else:
+                    properties.remove(_COMMENT).commit()
             append_stamp(transaction, stamp)
 
         with faults(f"the columns of {shown(table)} cannot be changed"):

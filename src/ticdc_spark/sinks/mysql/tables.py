@@ -244,8 +244,9 @@ class MysqlTables:
         comments = {name.casefold(): self.types.comment(text) for name, text in changes.comments}
         clauses = self._clauses(table, changes, held, comments)
         only = [*self._comments(table, changes, held, comments)]
-        # The gathered rows of a full read have other columns.
-        self.client.ask(f"DELETE FROM `{OURS}`.`loads` WHERE {HERE}", *table)
+        if changes.moves_values:
+            # The gathered rows of a full read have other columns.
+            self.client.ask(f"DELETE FROM `{OURS}`.`loads` WHERE {HERE}", *table)
         self._alter(table, clauses, stamp, only)
 
     def _alter(self, table: TableName, clauses: Sequence[str], stamp: Stamp, comments: Sequence[str] = ()) -> None:

@@ -13,6 +13,7 @@ from ticdc_spark.capture.snapshot import dump_rows
 from ticdc_spark.capture.snapshot.base import Wanted
 from ticdc_spark.capture.snapshot.dump import DumpReader
 from ticdc_spark.capture.snapshot.dump_rows import read_file
+from ticdc_spark.ddl import Comments
 from ticdc_spark.errors import MessageError, UsageError
 from ticdc_spark.mysql import handle_key
 from ticdc_spark.spark.types import LakeOptions, lake_columns
@@ -107,8 +108,8 @@ def test_a_folder_gives_typed_rows_as_of_its_tso(tmp_path: Path, name: str, data
     assert reader.fixed == 449576018944000001
     assert reader.tables() == [("s", "t")]
     assert rows_of(reader) == TYPED
-    assert reader.comments(("s", "t"), None) == {"v": "it's \\ text"}
-    assert reader.comments(("s", "u"), None) == {}
+    assert reader.comments(("s", "t"), None) == Comments({"v": "it's \\ text"})
+    assert reader.comments(("s", "u"), None) == Comments()
 
 
 @pytest.mark.parametrize(
