@@ -198,7 +198,8 @@ class Cursor:
             case "character" | "char":
                 return after.word == "set"
             case "comment":
-                return after.kind == "string" or after.text == "="
+                text = self.peek_at(after.end) if after.text == "=" else after
+                return text.kind == "string"
         return False
 
     def string(self) -> str:
