@@ -34,7 +34,7 @@ from ticdc_spark.replicate import step
 from ticdc_spark.replicate.apply import batch as batch_module
 from ticdc_spark.replicate.apply.look import Looked, look_at
 from ticdc_spark.replicate.apply.timelines import TimelineResult
-from ticdc_spark.replicate.modes.next_progress import committed
+from ticdc_spark.replicate.modes.next_progress import Applied, committed
 from ticdc_spark.replicate.pipeline import OpenJob, Planned
 from ticdc_spark.replicate.state.progress import Progress
 from ticdc_spark.replicate.state.table import TableState
@@ -84,7 +84,8 @@ def _saves_progress_before_it_applies(patch: pytest.MonkeyPatch) -> None:
         decided = planned.decided
         progress = decided.advanced.progress
         states = {(table.schema, table.name): table for table in progress.tables}
-        job.resources.store.save(committed(progress, planned.plan.batch, states, decided.resolved, 0.0))
+        applied = Applied(batch=planned.plan.batch, states=states, resolved=decided.resolved, at=0.0)
+        job.resources.store.save(committed(progress, applied))
         return ours(job, before, planned, all_tables=all_tables)
 
     patch.setattr(step, "apply_batch", apply)

@@ -29,7 +29,7 @@ from ticdc_spark.replicate.letters import Letters
 from ticdc_spark.replicate.missed import mark_new, mark_noted, names_that_lack
 from ticdc_spark.replicate.modes.base import ScannedBatch
 from ticdc_spark.replicate.modes.choose import MODES, of_job
-from ticdc_spark.replicate.modes.next_progress import DROPPED_KEPT_MS, counted_off
+from ticdc_spark.replicate.modes.next_progress import DROPPED_KEPT_MS, Applied, counted_off
 from ticdc_spark.replicate.modes.traits import is_resolving
 from ticdc_spark.replicate.parallel import for_each
 from ticdc_spark.replicate.plan.catch_up import bounds_behind, with_dropped
@@ -329,8 +329,15 @@ def next_progress(job: OpenJob, planned: Planned, result: TimelineResult) -> Pro
         + Counters(rows=result.rows, ddls=result.ddls, rejected=result.rejected, zero_dates=result.zero_dates),
     )
     counted = with_shards(counted, ddls, states, _schemas(before, ddls))
-    mode, number = MODES[decided.mode or "watermark"], planned.plan.batch
-    progress = mode.progress_after(counted, number, states, decided.resolved, ddls, result.left, job.clock())
+    applied = Applied(
+        batch=planned.plan.batch,
+        states=states,
+        resolved=decided.resolved,
+        ddls=ddls,
+        left=result.left,
+        at=job.clock(),
+    )
+    progress = MODES[decided.mode or "watermark"].progress_after(counted, applied)
     return msgspec.structs.replace(
         progress,
         source=with_notes_of_left_out(planned.plan.source, progress),

@@ -22,7 +22,7 @@ from ticdc_spark.protocols import PROTOCOLS
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.modes.arrival_rows import apply_arrived
 from ticdc_spark.replicate.modes.base import Advanced, Rules, ScannedBatch, SchemaWaits
-from ticdc_spark.replicate.modes.next_progress import committed
+from ticdc_spark.replicate.modes.next_progress import Applied, committed
 from ticdc_spark.replicate.modes.waiting import describe_missing
 from ticdc_spark.replicate.modes.watermark import read_partitions, seen_tables, waiting_rows
 from ticdc_spark.replicate.plan.catch_up import database_of
@@ -232,16 +232,9 @@ def assign_marks(lines: Iterable[Sequence[Step]], at: int) -> list[list[Step]]:
     return found
 
 
-def committed_arrived(
-    progress: Progress,
-    batch: int,
-    states: Mapping[TableName, TableState],
-    bound: int,
-    ddls: Sequence[QueuedDdl],
-    now: float,
-    left: Sequence[QueuedDdl] = (),
-) -> Progress:
-    """The progress after a batch that applied ``ddls``, and rows up to ``bound``."""
+def committed_arrived(progress: Progress, batch: Applied) -> Progress:
+    """The progress after a batch."""
+    states, bound, ddls = batch.states, batch.resolved, batch.ddls
     last_ddls = {last.full_name: last for last in progress.last_ddls}
     for ddl in ddls:
         change = ddl.change
@@ -254,7 +247,7 @@ def committed_arrived(
     last_ddl_ts = {name: last.commit_ts for name, last in last_ddls.items()}
     before = {table.full_name: table.applied for table in progress.tables}
     newest = max([progress.newest, progress.applied, *last_ddl_ts.values()])
-    done = committed(progress, batch, states, bound, now, left, newest=newest)
+    done = committed(progress, batch, newest=newest)
     tables = []
     for table in done.tables:
         name = table.full_name
@@ -315,14 +308,5 @@ class ArrivalMode:
     def apply_rows(self, work: TimelineWork, step: Rows) -> None:
         apply_arrived(work, step)
 
-    def progress_after(
-        self,
-        progress: Progress,
-        number: int,
-        states: Mapping[TableName, TableState],
-        resolved: int,
-        ddls: Sequence[QueuedDdl],
-        left: Sequence[QueuedDdl],
-        now: float,
-    ) -> Progress:
-        return committed_arrived(progress, number, states, resolved, ddls, now, left)
+    def progress_after(self, progress: Progress, applied: Applied) -> Progress:
+        return committed_arrived(progress, applied)

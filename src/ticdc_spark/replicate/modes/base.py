@@ -14,6 +14,7 @@ from ticdc_spark.config.values import ModeName
 from ticdc_spark.ddl.known_names import Names
 from ticdc_spark.model import Offsets, SchemaChange, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
+from ticdc_spark.replicate.modes.next_progress import Applied
 from ticdc_spark.replicate.plan.holds import Bounds
 from ticdc_spark.replicate.plan.timeline import Rows, Step
 from ticdc_spark.replicate.state.progress import KnownSchema, PendingRows, Progress, QueuedDdl
@@ -108,14 +109,5 @@ class Mode(Protocol):
     def apply_rows(self, work: TimelineWork, step: Rows) -> None:
         """Apply the rows of one table up to the end of a step."""
 
-    def progress_after(
-        self,
-        progress: Progress,
-        number: int,
-        states: Mapping[TableName, TableState],
-        resolved: int,
-        ddls: Sequence[QueuedDdl],
-        left: Sequence[QueuedDdl],
-        now: float,
-    ) -> Progress:
-        """The progress after a batch that applied ``ddls``, but not the DDLs in ``left``."""
+    def progress_after(self, progress: Progress, applied: Applied) -> Progress:
+        """The progress after a batch."""

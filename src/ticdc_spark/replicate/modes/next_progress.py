@@ -21,20 +21,24 @@ DROPPED_KEPT_MS = 30 * 86_400_000
 States = Mapping[TableName, TableState]
 
 
-def committed(
-    progress: Progress,
-    batch: int,
-    states: States,
-    resolved: int,
-    now: float,
-    left: Sequence[QueuedDdl] = (),
-    *,
-    newest: int | None = None,
-) -> Progress:
-    """The progress after a batch that brought tables to ``resolved``. ``left``: DDLs that still wait.
+class Applied(msgspec.Struct, frozen=True, kw_only=True):
+    """What a batch applied."""
 
-    ``newest``: the commit_ts that was reached, if it is not ``resolved``.
-    """
+    batch: int
+    states: States
+    """Every table after it."""
+    resolved: int
+    """The commit_ts up to which it applied rows and DDLs."""
+    ddls: Sequence[QueuedDdl] = ()
+    left: Sequence[QueuedDdl] = ()
+    """DDLs up to ``resolved`` that still wait."""
+    at: float
+    """Unix time."""
+
+
+def committed(progress: Progress, applied: Applied, *, newest: int | None = None) -> Progress:
+    """The progress after a batch. ``newest``: the commit_ts that was reached, if it is not ``applied.resolved``."""
+    states, resolved, left = applied.states, applied.resolved, applied.left
     oldest = tso_physical_ms(resolved if newest is None else newest) - DROPPED_KEPT_MS
     behind = bounds_behind(progress)
     bounds, _ = bounds_of(states, (), behind, left)
@@ -45,12 +49,12 @@ def committed(
     )
     done = msgspec.structs.replace(
         progress,
-        batch=batch,
+        batch=applied.batch,
         applied=resolved,
         tables=tables,
         pending=_still_waiting(progress.pending, bounds, resolved),
         ddls=_still_queued(progress.ddls, left, resolved, behind),
-        committed_at=now,
+        committed_at=applied.at,
     )
     return msgspec.structs.replace(done, schemas=forget_schemas(done))
 

@@ -14,7 +14,7 @@ from ticdc_spark.model import Offsets, SchemaChange, TableName
 from ticdc_spark.replicate.apply.batch import TimelineWork
 from ticdc_spark.replicate.apply.rows import apply_rows
 from ticdc_spark.replicate.modes.base import Advanced, Rules, ScannedBatch, SchemaWaits
-from ticdc_spark.replicate.modes.next_progress import committed
+from ticdc_spark.replicate.modes.next_progress import Applied, committed
 from ticdc_spark.replicate.modes.waiting import describe_missing, held_by_reads, held_by_schemas, schema_needs
 from ticdc_spark.replicate.plan.catch_up import catching_up, with_drops
 from ticdc_spark.replicate.plan.doomed import without_doomed
@@ -273,14 +273,5 @@ class WatermarkMode:
     def apply_rows(self, work: TimelineWork, step: Rows) -> None:
         apply_rows(work, step)
 
-    def progress_after(
-        self,
-        progress: Progress,
-        number: int,
-        states: Mapping[TableName, TableState],
-        resolved: int,
-        ddls: Sequence[QueuedDdl],
-        left: Sequence[QueuedDdl],
-        now: float,
-    ) -> Progress:
-        return committed(progress, number, states, resolved, now, left)
+    def progress_after(self, progress: Progress, applied: Applied) -> Progress:
+        return committed(progress, applied)

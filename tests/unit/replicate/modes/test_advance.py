@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from tests.support.scanned import scanned
 from ticdc_spark.model import Column, ColumnType, Offsets, Partitioning, SchemaChange, Table
 from ticdc_spark.replicate.modes.base import Advanced, Rules, SchemaWaits
-from ticdc_spark.replicate.modes.next_progress import committed
+from ticdc_spark.replicate.modes.next_progress import Applied, committed
 from ticdc_spark.replicate.modes.watermark import advance, due
 from ticdc_spark.replicate.schemas.history import (
     ANY_VERSION,
@@ -84,7 +84,7 @@ def fold(progress: Progress, *controls: ControlEvent, ends: Offsets | None = Non
 def commit(advanced: Advanced) -> Progress:
     states = {(state.schema, state.name): state for state in advanced.progress.tables}
     progress = advanced.progress
-    return committed(progress, progress.batch + 1, states, advanced.resolved, NOW)
+    return committed(progress, Applied(batch=progress.batch + 1, states=states, resolved=advanced.resolved, at=NOW))
 
 
 EMPTY = Progress(job="j")

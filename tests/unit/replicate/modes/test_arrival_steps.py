@@ -19,6 +19,7 @@ from ticdc_spark.replicate.modes.arrival import (
 )
 from ticdc_spark.replicate.modes.base import Rules, SchemaWaits
 from ticdc_spark.replicate.modes.choose import as_read, hides, of_job, refuse_hidden
+from ticdc_spark.replicate.modes.next_progress import Applied
 from ticdc_spark.replicate.plan.timeline import Ddl, Rows, timelines
 from ticdc_spark.replicate.state.progress import PartitionState, PendingRows, Progress, QueuedDdl
 from ticdc_spark.replicate.state.table import TableState
@@ -80,7 +81,8 @@ def test_or_until_a_partition_was_read_to_the_end_that_it_had() -> None:
 def test_what_precedes_an_applied_ddl_is_a_replay() -> None:
     read = step(EMPTY, [copy(0), rows(10, 90)], {0: 5}, {0: 5})
     states = {("s", "t"): TableState(schema="s", name="t", applied=0)}
-    done = committed_arrived(read.progress, 1, states, read.resolved, read.progress.ddls, 0.0)
+    applied = Applied(batch=1, states=states, resolved=read.resolved, ddls=read.progress.ddls, at=0.0)
+    done = committed_arrived(read.progress, applied)
     assert (done.applied, done.tables[0].applied, done.pending, done.ddls) == (90, 50, (), ())
     assert replay_below_last_ddl(done)["s", "t"] == 49
     again = step(done, [copy(0)], {0: 9}, {0: 9})
