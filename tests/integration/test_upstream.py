@@ -196,7 +196,7 @@ def test_a_database_is_shown_as_it_is_now_where_its_time_is_gone(
     server: Server, monkeypatch: pytest.MonkeyPatch, code: int, charset: str
 ) -> None:
     """TiDB keeps ten minutes."""
-    server.execute("CREATE OR REPLACE DATABASE old CHARACTER SET latin1")
+    server.execute("DROP DATABASE IF EXISTS old", "CREATE DATABASE old CHARACTER SET latin1")
     shown = Upstream._shown
 
     def refused(self: Upstream, what: str, commit_ts: int | None) -> str:
