@@ -6,6 +6,7 @@ import logging
 import time
 from pathlib import Path
 from threading import Thread
+from urllib.parse import quote
 
 import pymysql
 import pytest
@@ -214,6 +215,18 @@ def test_tables_that_are_not_wanted_are_not_looked_at(server: Server) -> None:
     given = next(one for one in source.read(state) if not isinstance(one, Resolved))
     assert ops([given]) == [["insert 1"]] and given.changes[0].table.name == "t"
     source.close()
+
+
+@pytest.mark.parametrize("tls", ["", "?tls=false"])
+def test_a_password_has_any_letters(server: Server, tls: str) -> None:
+    """Without TLS, MySQL's plugin sends it by a key of the server's."""
+    server.execute(
+        "DROP USER IF EXISTS lettered@127.0.0.1",
+        "CREATE USER lettered@127.0.0.1 IDENTIFIED BY 'pä中😀 %'",
+        "GRANT REPLICATION SLAVE, REPLICATION CLIENT, SELECT ON *.* TO lettered@127.0.0.1",
+    )
+    uri = f"mysql://lettered:{quote('pä中😀 %')}@127.0.0.1:{server.port}/{tls}"
+    assert captured(server, BinlogCapture(uri).begin(), uri) == []
 
 
 @pytest.mark.mariadb
