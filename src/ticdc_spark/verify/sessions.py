@@ -14,6 +14,7 @@ from ticdc_spark.clients import mysql, postgres
 from ticdc_spark.clients.mysql_rows import RowStream
 from ticdc_spark.clients.mysql_texts import Decode, asks, is_raw, raw_readers
 from ticdc_spark.errors import EnvironmentFault, SinkFault, SourceFault
+from ticdc_spark.model import ColumnType
 from ticdc_spark.mysql import is_bytes
 from ticdc_spark.spark.types import LakeColumn, LakeOptions, arrow_type, to_arrow
 from ticdc_spark.verify.database import to_batch
@@ -33,6 +34,14 @@ def too_old(text: str) -> EnvironmentFault:
         f"the source no longer has the rows of the job's timestamp: {text}. Wait until the job has caught up, "
         "or raise tidb_gc_life_time"
     )
+
+
+_TEXT = ColumnType(name="longtext")
+
+
+def _is_held_as_text(column: LakeColumn) -> bool:
+    """A VECTOR of the source in a target, which has no such type."""
+    return column.column.type.name == "vector" and bool(column.type.own)
 
 
 class MysqlSessions:
@@ -66,7 +75,7 @@ class MysqlSessions:
     def batches(self, sql: str, columns: Sequence[LakeColumn]) -> Iterator[pa.RecordBatch]:
         with self._faults():
             connection = self._connection()
-            kinds = [column.column.type for column in columns]
+            kinds = [_TEXT if _is_held_as_text(column) else column.column.type for column in columns]
             with connection.cursor() as asking:
                 readers = {} if self._tidb else raw_readers(kinds, asks(asking), self._decoders)
             cursor = connection.cursor(mysql.driver().cursors.SSCursor)
