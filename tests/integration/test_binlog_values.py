@@ -98,7 +98,7 @@ TYPES: dict[str, tuple[str, ...]] = {
     "JSON": ('\'{"a": [1, null, "é😀"]}\'', "' [1 ,2] '"),
 }
 if "TICDC_SPARK_MYSQL" in os.environ:
-    TYPES["VECTOR(3)"] = ("STRING_TO_VECTOR('[1,0.1,-3e10]')", "STRING_TO_VECTOR('[0,-1e-40]')")
+    TYPES["VECTOR(3)"] = ("STRING_TO_VECTOR('[1,0.1,-3e10]')", "STRING_TO_VECTOR('[0,-1.2e-38]')")
     TYPES["VECTOR"] = ("STRING_TO_VECTOR('[7]')",)
 FOREIGN: dict[str, tuple[str, ...]] = {
     "UUID": ("'c20833da-e612-11f1-a569-02fc00000000'", "'00000000-0000-0000-0000-000000000000'"),

@@ -51,7 +51,7 @@ def cannot_judge(change: Conversion, value: str | bytes) -> bool:
 
 
 OFFSET = "-05:00"
-STRICT = "SET sql_mode = 'STRICT_ALL_TABLES{}'"
+STRICT = "SET sql_mode = 'STRICT_ALL_TABLES,TIME_ROUND_FRACTIONAL'"
 
 
 def written(kind: str, value: str | bytes) -> str | bytes | int | float:
@@ -80,7 +80,7 @@ class Table:
             cursor.execute("SET sql_mode = '', time_zone = '+00:00'")
             rows = [(at, written(old, value)) for at, value in enumerate(values)]
             cursor.executemany("INSERT INTO t VALUES (%s, %s)", rows)
-            cursor.execute(STRICT.format(",TIME_ROUND_FRACTIONAL" * self.server.is_mariadb))  # a MySQL rounds
+            cursor.execute(STRICT)
             cursor.execute(f"SET time_zone = '{OFFSET}'")
             try:
                 cursor.execute(f"ALTER TABLE t MODIFY c {new}")

@@ -49,6 +49,9 @@ class MysqlServer(mariadb_server.Server):
         known = [one for one in statements if not any(setting in one for setting in _SETTINGS_OF_MARIADB)]
         return super().execute(*map(translated, known or ["SELECT 1"]))
 
+    def words(self, sql: str) -> str:
+        return translated(sql)
+
     def _started(self, options: list[str]) -> list[str]:
         return [*_command(), *(option for option in options if option not in _OPTIONS_OF_MARIADB)]
 

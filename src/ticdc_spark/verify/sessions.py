@@ -39,11 +39,6 @@ def too_old(text: str) -> EnvironmentFault:
 _TEXT = ColumnType(name="longtext")
 
 
-def _is_held_as_text(column: LakeColumn) -> bool:
-    """A VECTOR of the source in a target, which has no such type."""
-    return column.column.type.name == "vector" and bool(column.type.own)
-
-
 class MysqlSessions:
     """Sessions of a MySQL-compatible server, one for each thread. See ``database.Sessions``."""
 
@@ -55,8 +50,11 @@ class MysqlSessions:
         fault: type[SourceFault | SinkFault] = SourceFault,
         *,
         tidb: bool = False,
+        vectors: bool = True,
     ) -> None:
-        """``begin``: statements that make a session see one moment."""
+        """``begin``: statements that make a session see one moment. ``vectors``: a VECTOR of the source is one here;
+        else it is text."""
+        self._vectors = vectors
         self._options, self._lake, self._begin = mysql.connection_options(uri), lake, begin
         self._fault, self._tidb = fault, tidb
         self._own, self._opened, self._decoders = threading.local(), list[Any](), dict[str, Decode]()
@@ -75,7 +73,9 @@ class MysqlSessions:
     def batches(self, sql: str, columns: Sequence[LakeColumn]) -> Iterator[pa.RecordBatch]:
         with self._faults():
             connection = self._connection()
-            kinds = [_TEXT if _is_held_as_text(column) else column.column.type for column in columns]
+            kinds = [column.column.type for column in columns]
+            if not self._vectors:
+                kinds = [_TEXT if kind.name == "vector" else kind for kind in kinds]
             with connection.cursor() as asking:
                 readers = {} if self._tidb else raw_readers(kinds, asks(asking), self._decoders)
             cursor = connection.cursor(mysql.driver().cursors.SSCursor)
